@@ -1,0 +1,104 @@
+# `make` lists the targets. Building and testing need Go alone.
+MAKEFLAGS += --no-print-directory
+
+# The modules that belong to this project. tools/ only pins programs.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard interop/go.mod gosdk/go.mod))
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+TIMEOUT ?= 3m
+FUZZTIME ?= 30s
+BENCH ?= .
+ARGS ?=
+
+NODE_DIR := interop/node
+NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31
+
+# The version comes from git describe, so Go need not ask git as well.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false)
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS = -s -w $(if $(VERSION),-X main.version=$(VERSION))
+BUILD = CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
+
+# -race where it builds: it needs a C compiler and one of the larger platforms.
+RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
+
+# $(call tool,name,module folder) runs a pinned tool on one module.
+tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
+
+.PHONY: help run build cross test lint lint-format lint-modules lint-platforms fuzz bench interop
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# stdout belongs to the protocol: nothing here may write to it.
+run: build ## build, then start the built-in server on stdin and stdout (ARGS=...)
+	@exec bin/dragoman run $(ARGS)
+
+build: ## build bin/dragoman, a static binary
+	@$(BUILD) -o bin/dragoman ./cmd/dragoman >&2
+
+cross: ## build bin/dragoman-OS-ARCH for every platform
+	@set -e; for p in $(PLATFORMS); do \
+		os=$${p%/*} arch=$${p#*/} ext=; \
+		if [ $$os = windows ]; then ext=.exe; fi; \
+		echo "bin/dragoman-$$os-$$arch$$ext"; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -o "bin/dragoman-$$os-$$arch$$ext" ./cmd/dragoman; \
+	done
+
+test: ## run all tests that need Go alone
+	@race='$(RACE)'; status=0; \
+	[ -n "$$race" ] || echo 'make test: no working C compiler or unsupported platform, so the race detector is off'; \
+	for m in $(MODULES); do \
+		(cd $$m && go test $$race -vet=off -timeout $(TIMEOUT) ./...) || status=1; \
+	done; exit $$status
+
+lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
+
+lint-format:
+	@files=$$(find . -name '*.go' -not -path './$(NODE_DIR)/*' -not -path './.tools/*' -not -path '*/testdata/*' -exec gofmt -s -l {} +) || exit 1; \
+	if [ -n "$$files" ]; then printf 'make lint: run gofmt -s -w on\n%s\n' "$$files" >&2; exit 1; fi
+
+lint-modules:
+	@set -e; for m in $(MODULES); do \
+		(cd $$m && go vet -tags npm ./...); \
+		($(call tool,staticcheck,$$m) -tags npm ./...); \
+		($(call tool,golangci-lint,$$m) run); \
+	done
+
+# go vet also type-checks the test files.
+lint-platforms:
+	@set -e; for p in $(PLATFORMS); do \
+		GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./...; \
+	done; \
+	for os in darwin windows; do \
+		GOOS=$$os GOARCH=amd64 CGO_ENABLED=0 go vet ./...; \
+	done
+
+# A run that ends with a bare deadline error found nothing: Go before 1.27 loses
+# that race at the end of -fuzztime (go.dev/issue/75804).
+fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
+	@list=$$(go test -vet=off -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	for target in $$(echo "$$list" | awk '/^Fuzz/ {name[++n] = $$1} $$1 == "ok" {for (i = 1; i <= n; i++) print $$2 ":" name[i]; n = 0}'); do \
+		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) "$${target%:*}" 2>&1 | tee "$$log"; \
+		if grep -q '^ok' "$$log"; then continue; fi; \
+		if grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -q 'Failing input' "$$log"; then continue; fi; \
+		status=1; \
+	done; exit $$status
+
+bench: ## run the benchmarks (BENCH=regexp)
+	@go test -vet=off -run '^$$' -bench '$(BENCH)' -benchmem ./bench/...
+
+interop: $(NODE_DIR)/.installed ## test against the npm peers; needs node and npm
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \
+		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run Npm ./...
+
+# The go.mod keeps ./... out of node_modules.
+$(NODE_DIR)/.installed: Makefile
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+		{ echo 'make interop: node and npm are needed for the npm peers; install them, or run make test instead' >&2; exit 1; }
+	@mkdir -p $(NODE_DIR)
+	@echo 'module ignored' >$(NODE_DIR)/go.mod
+	npm install --no-save --no-audit --no-fund --prefix $(NODE_DIR) $(NPM_PEERS)
+	@touch $@

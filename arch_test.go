@@ -1,0 +1,282 @@
+package dragoman_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// A rule says what one package may import besides the standard library.
+type rule struct {
+	ours  []string // packages of this module; "." is the root
+	third []string // other modules, by the start of their path
+}
+
+// Groups of packages that rows below share.
+var (
+	nouns      = []string{".", "protocol"}
+	transports = []string{"transport/stdio", "transport/streamable", "transport/sse", "transport/ws", "transport/toolhttp"}
+
+	// forTransports is what a transport may use. No transport knows another,
+	// nor an era, nor the gateway.
+	forTransports = join(nouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact")
+
+	// forTests is what any test file may use besides its package's own row.
+	forTests = []string{"internal/peertest", "internal/everything", "internal/leak", "internal/memnet"}
+
+	// library is everything a program may be made of.
+	library = join(transports, ".", "protocol", "era", "client", "manager", "gateway", "config", "eventlog", "policy",
+		"console", "internal/everything", "internal/httpx", "internal/redact")
+)
+
+// architecture has a row for every package, in the order a message meets them.
+// A row may stand here before its package exists. "x/..." is x and all below it.
+var architecture = map[string]rule{
+	".":        {},
+	"protocol": {ours: []string{"."}},
+
+	"internal/redact": {},
+	"internal/leak":   {},
+	"internal/memnet": {},
+	"internal/sse":    {ours: nouns},
+	"internal/httpx":  {ours: join(nouns, "internal/redact")},
+	"internal/mux":    {ours: nouns},
+
+	"internal/everything": {ours: nouns},
+	"internal/peertest":   {ours: join(nouns, "internal/everything", "internal/leak", "internal/memnet")},
+
+	"transport/stdio":      {ours: forTransports},
+	"transport/streamable": {ours: forTransports},
+	"transport/sse":        {ours: forTransports},
+	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
+	"transport/toolhttp":   {ours: forTransports},
+
+	"era":     {ours: nouns},
+	"client":  {ours: join(transports, ".", "protocol", "era", "internal/redact")},
+	"manager": {ours: join(transports, ".", "protocol", "era", "client", "internal/redact")},
+
+	"config":   {ours: join(nouns, "internal/redact"), third: []string{"go.yaml.in/yaml"}},
+	"eventlog": {ours: nouns, third: []string{"github.com/nats-io"}},
+	"policy":   {ours: join(nouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
+	"gateway": {
+		ours:  join(transports, ".", "protocol", "era", "client", "manager", "config", "eventlog", "policy", "internal/httpx", "internal/redact"),
+		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+	},
+	"console": {ours: join(nouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},
+
+	"cmd/dragoman": {ours: library, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
+	"bench/...":    {ours: join(library, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet")},
+	"examples/...": {ours: library},
+}
+
+// revisions are written in package protocol and nowhere else: all other code
+// asks its table a question with a name.
+var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+func TestArchitecture(t *testing.T) {
+	gomod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^module\s+(\S+)`).FindSubmatch(gomod)
+	if m == nil {
+		t.Fatal("go.mod has no module line")
+	}
+	problems, err := checkTree(os.DirFS("."), string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+// The check itself must bite, so it is shown a tree that breaks every rule.
+func TestArchitectureCheck(t *testing.T) {
+	const m = "example.org/dragoman"
+	files := []struct {
+		name, line string // the file and the line after its package clause
+		want       string // its complaint after the file name
+	}{
+		{"peer.go", `import "fmt"`, ""},
+		{"peer_test.go", `import ("` + m + `"; "` + m + `/internal/leak")`, ""},
+		{"net.go", `import "` + m + `/protocol"`, ":2 imports " + m + "/protocol: the root may import nothing of this module"},
+		{"protocol/revision.go", `import "` + m + `"; const v = "2025-06-18"`, ""},
+		{"internal/leak/leak.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
+		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
+		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
+			"transport/sse may import of this module only the root, protocol, internal/mux, internal/sse, internal/httpx, internal/redact"},
+		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
+		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
+		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
+		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
+		{"policy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of policy may import of this module only the root, protocol, " +
+			"internal/httpx, internal/redact, internal/peertest, internal/everything, internal/leak, internal/memnet"},
+		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
+		{"era/era_test.go", `var old = "2024-11-05"`, ""},
+		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},
+		{"bench/node/a.go", `import "` + m + `/gateway"`, ""},
+		{"sidecar/main.go", ``, ":1 is in a package without a row: add one for sidecar to the table in arch_test.go"},
+		{"interop/go.mod", ``, ""},
+		{"interop/a.go", `import "` + m + `/gateway"`, ""},
+		{".hidden/a.go", `not Go`, ""},
+	}
+	tree := fstest.MapFS{}
+	var want []string
+	for _, f := range files {
+		tree[f.name] = &fstest.MapFile{Data: []byte("package p\n" + f.line + "\n")}
+		if f.want != "" {
+			want = append(want, f.name+f.want)
+		}
+	}
+	got, err := checkTree(tree, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range got {
+		if !slices.Contains(want, p) {
+			t.Errorf("unexpected: %s", p)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d complaints, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+	}
+}
+
+// checkTree reads every Go file of the module whose root is tree and returns
+// what breaks the rules.
+func checkTree(tree fs.FS, module string) ([]string, error) {
+	var problems []string
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != "." && notOurs(tree, name) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		src, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		complain := func(n ast.Node, format string, args ...any) {
+			problems = append(problems, fmt.Sprintf("%s:%d %s", name, fset.Position(n.Pos()).Line, fmt.Sprintf(format, args...)))
+		}
+		checkImports(file, name, module, complain)
+		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "protocol/") {
+			checkRevisions(file, complain)
+		}
+		return nil
+	})
+	return problems, err
+}
+
+// notOurs reports whether dir is skipped by the go command or is another module.
+func notOurs(tree fs.FS, dir string) bool {
+	base := path.Base(dir)
+	if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "vendor" {
+		return true
+	}
+	_, err := fs.Stat(tree, path.Join(dir, "go.mod"))
+	return err == nil
+}
+
+func checkImports(file *ast.File, name, module string, complain func(ast.Node, string, ...any)) {
+	pkg := path.Dir(name)
+	r, ok := ruleFor(pkg)
+	if !ok {
+		complain(file, "is in a package without a row: add one for %s to the table in arch_test.go", pkg)
+		return
+	}
+	who := display(pkg)
+	if strings.HasSuffix(name, "_test.go") {
+		r.ours = join(r.ours, forTests...)
+		who = "tests of " + who
+	}
+	for _, spec := range file.Imports {
+		imp, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		own, isOurs := strings.CutPrefix(imp+"/", module+"/")
+		own = path.Clean(own)
+		switch {
+		case imp == "C":
+			complain(spec, "imports C: the binary is static, so no package may use cgo")
+		case isOurs && own != pkg && !slices.Contains(r.ours, own):
+			complain(spec, "imports %s: %s may import %s", imp, who, only("nothing of this module", "of this module only", r.ours))
+		case !isOurs && isThird(imp) && !slices.ContainsFunc(r.third, func(m string) bool { return strings.HasPrefix(imp+"/", m+"/") }):
+			complain(spec, "imports %s: %s may import %s", imp, who, only("no other module", "of other modules only", r.third))
+		}
+	}
+}
+
+func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if s, err := strconv.Unquote(lit.Value); err == nil && slices.Contains(revisions, s) {
+				complain(lit, "spells the revision %s: only package protocol may; ask its table a question instead", s)
+			}
+		}
+		return true
+	})
+}
+
+// ruleFor finds the row of pkg, or the nearest "..." row above it.
+func ruleFor(pkg string) (rule, bool) {
+	if r, ok := architecture[pkg]; ok {
+		return r, true
+	}
+	for dir := pkg; dir != "."; dir = path.Dir(dir) {
+		if r, ok := architecture[dir+"/..."]; ok {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+// isThird reports whether imp is outside the standard library, whose paths
+// have no dot in their first element.
+func isThird(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return strings.Contains(first, ".")
+}
+
+func only(none, some string, list []string) string {
+	if len(list) == 0 {
+		return none
+	}
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = display(p)
+	}
+	return some + " " + strings.Join(names, ", ")
+}
+
+func display(pkg string) string {
+	if pkg == "." {
+		return "the root"
+	}
+	return pkg
+}
+
+func join(list []string, more ...string) []string {
+	return slices.Concat(list, more)
+}

@@ -1,0 +1,9 @@
+// Package dragoman holds the nouns of the Model Context Protocol as this
+// project sees it: a [Message] is its bytes, a [Peer] is somebody who can be
+// asked and told, a [Conn] is an open conversation with one. It does no I/O and
+// starts no goroutines; the transports, in the packages under transport/, do.
+//
+// Everything that can be spoken to is a Peer, client and server alike, so a
+// bridge is a Peer that passes on what it is given, and timeouts, limits and
+// translations are Peers around Peers.
+package dragoman

@@ -1,0 +1,286 @@
+package dragoman
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// WithID returns the message with another id. Nothing is copied: the new id
+// takes its place when the message is written. The message must have an id.
+func (m *Message) WithID(id ID) *Message {
+	c := *m
+	if m.id.end == 0 {
+		// An error response without an id: the one case in which there is no
+		// place to put it.
+		return NewFailure(id, m.RPCError())
+	}
+	c.pending = id
+	return &c
+}
+
+// Edit starts a change of the message. The message itself stays as it is; the
+// changed one is made by [Edit.Message] in one copy, in which every byte that
+// was not asked to change is as it was.
+func (m *Message) Edit() *Edit { return &Edit{m: m} }
+
+// An Edit collects changes to a message. Set and Drop are about members of the
+// body, of params or result; SetMeta and DropMeta about those of its _meta.
+// A later change of a member replaces an earlier one.
+type Edit struct {
+	m    *Message
+	body []change
+	meta []change
+}
+
+// A change sets a member, or drops it if value is nil.
+type change struct {
+	name  string
+	value []byte
+}
+
+// Set gives a member of the body a new value, which is JSON text.
+func (e *Edit) Set(name string, value []byte) *Edit {
+	e.body = put(e.body, name, value)
+	return e
+}
+
+// Drop removes members of the body.
+func (e *Edit) Drop(names ...string) *Edit {
+	for _, name := range names {
+		e.body = put(e.body, name, nil)
+	}
+	return e
+}
+
+// SetMeta gives a member of the body's _meta a new value, which is JSON text.
+func (e *Edit) SetMeta(key string, value []byte) *Edit {
+	e.meta = put(e.meta, key, value)
+	return e
+}
+
+// DropMeta removes members of the body's _meta. A _meta that gets empty stays.
+func (e *Edit) DropMeta(keys ...string) *Edit {
+	for _, key := range keys {
+		e.meta = put(e.meta, key, nil)
+	}
+	return e
+}
+
+func put(changes []change, name string, value []byte) []change {
+	for i := range changes {
+		if changes[i].name == name {
+			changes[i].value = value
+			return changes
+		}
+	}
+	return append(changes, change{name, value})
+}
+
+// Message returns the changed message. It fails if a value is not JSON text or
+// if there is no body to change: an error response has none, and a result need
+// not be an object.
+func (e *Edit) Message() (*Message, error) {
+	m := e.m
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	var s splice
+	s.src = m.raw
+	if !m.pending.IsZero() {
+		s.replace(m.id, m.pending.text)
+	}
+	meta := m.known[knownMeta]
+	if meta.absent() {
+		if inner := newMembers(e.meta); len(inner) > 0 {
+			inner = slices.Concat([]byte("{"), inner, []byte("}"))
+			e = &Edit{m: m, body: put(slices.Clone(e.body), "_meta", inner)}
+		}
+	} else {
+		s.object(span{meta.start, meta.end}, e.meta, func(name string) []member {
+			return m.all(span{meta.start, meta.end}, name)
+		})
+	}
+	switch {
+	case m.body.end != 0:
+		s.object(m.body, e.body, func(name string) []member {
+			if i := knownMember(name); i >= 0 {
+				if m.known[i].absent() {
+					return nil
+				}
+				return m.known[i : i+1]
+			}
+			return m.all(m.body, name)
+		})
+	default:
+		if inner := newMembers(e.body); len(inner) > 0 {
+			s.insert(len(m.raw)-1, slices.Concat([]byte(`,"params":{`), inner, []byte("}")))
+		}
+	}
+	return s.message()
+}
+
+// all returns where a member of the object at o lies. In a result it may stand
+// more than once.
+func (m *Message) all(o span, name string) (found []member) {
+	for raw, v := range members(m.raw, int(o.start)) {
+		if is(raw, name) {
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+func (e *Edit) check() error {
+	m := e.m
+	if len(e.body)+len(e.meta) > 0 {
+		if m.failed {
+			return errors.New("dragoman: an error response has no result to edit")
+		}
+		if m.body.end != 0 && m.raw[m.body.start] != '{' {
+			return errors.New("dragoman: the result to edit is not an object")
+		}
+	}
+	for _, list := range [...][]change{e.body, e.meta} {
+		for _, c := range list {
+			if c.value == nil {
+				continue
+			}
+			s := scanner{data: c.value}
+			end := s.value(0, 3)
+			if end >= 0 {
+				if end = s.space(end); end < len(c.value) {
+					end = s.fail(end, "more text behind the value")
+				}
+			}
+			if end < 0 {
+				return fmt.Errorf("dragoman: new value of %q is not JSON: %s at byte %d", c.name, s.reason, s.at)
+			}
+		}
+	}
+	for _, c := range e.body {
+		if c.name == "_meta" && len(e.meta) > 0 {
+			return errors.New("dragoman: an edit changes _meta and members of it")
+		}
+		if c.name == "_meta" && c.value != nil && bytes.TrimLeft(c.value, " \t\r\n")[0] != '{' {
+			return errors.New("dragoman: _meta must be an object")
+		}
+	}
+	return nil
+}
+
+// newMembers returns the members that changes set, as they stand in an object
+// that had none.
+func newMembers(changes []change) []byte {
+	var b []byte
+	for _, c := range changes {
+		if c.value == nil {
+			continue
+		}
+		if b != nil {
+			b = append(b, ',')
+		}
+		b = appendQuote(b, c.name)
+		b = append(b, ':')
+		b = append(b, c.value...)
+	}
+	return b
+}
+
+// A splice is a list of patches to a text.
+type splice struct {
+	src     []byte
+	patches []patch
+}
+
+type patch struct {
+	start, end int
+	text       []byte
+}
+
+func (s *splice) replace(at span, text string) {
+	s.patches = append(s.patches, patch{int(at.start), int(at.end), []byte(text)})
+}
+
+func (s *splice) insert(at int, text []byte) {
+	s.patches = append(s.patches, patch{at, at, text})
+}
+
+// object applies changes to the object at o. find returns where a member lies;
+// new members come first, so that nothing has to be searched for their place.
+func (s *splice) object(o span, changes []change, find func(name string) []member) {
+	var drop []member
+	var fresh []change
+	for _, c := range changes {
+		places := find(c.name)
+		switch {
+		case c.value == nil:
+			drop = append(drop, places...)
+		case len(places) == 0:
+			fresh = append(fresh, c)
+		default:
+			s.replace(span{places[0].start, places[0].end}, view(c.value))
+			drop = append(drop, places[1:]...)
+		}
+	}
+	emptied := s.drop(o, drop)
+	if text := newMembers(fresh); text != nil {
+		if !emptied {
+			text = append(text, ',')
+		}
+		s.insert(int(o.start)+1, text)
+	}
+}
+
+// drop removes members of the object at o together with the commas that they
+// leave over, and tells whether the object has no members then.
+func (s *splice) drop(o span, members []member) (emptied bool) {
+	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
+	sc := scanner{data: s.src}
+	inside := sc.space(int(o.start) + 1)
+	emptied = s.src[inside] == '}'
+	for i := 0; i < len(members); i++ {
+		start, end := int(members[i].key), int(members[i].end)
+		next, more := sc.more(end)
+		// Neighbours that go too are one run.
+		for more && i+1 < len(members) && sc.space(next) == int(members[i+1].key) {
+			i++
+			end = int(members[i].end)
+			next, more = sc.more(end)
+		}
+		switch {
+		case more:
+			end = sc.space(next)
+		case start == inside:
+			emptied = true
+		default:
+			for s.src[start] != ',' {
+				start--
+			}
+		}
+		s.patches = append(s.patches, patch{start, end, nil})
+	}
+	return emptied
+}
+
+// message applies the patches.
+func (s *splice) message() (*Message, error) {
+	slices.SortFunc(s.patches, func(a, b patch) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
+	})
+	size := len(s.src)
+	for _, p := range s.patches {
+		size += len(p.text) - (p.end - p.start)
+	}
+	out := make([]byte, 0, size)
+	at := 0
+	for _, p := range s.patches {
+		out = append(out, s.src[at:p.start]...)
+		out = append(out, p.text...)
+		at = p.end
+	}
+	out = append(out, s.src[at:]...)
+	return Limits{MaxMessage: -1}.Parse(out)
+}

@@ -1,0 +1,3 @@
+module github.com/dragoman-mcp/dragoman
+
+go 1.26

@@ -1,0 +1,303 @@
+package dragoman
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+)
+
+// Kind is what a message is.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	Invalid Kind = iota
+	Request
+	Notification
+	Response
+)
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	return [...]string{"invalid", "request", "notification", "response"}[k&3]
+}
+
+// A Message is one JSON-RPC message: its bytes as they came, and where the
+// parts that matter lie in them. It is immutable and may be shared. What it
+// returns shares its memory and must not be changed.
+//
+// The body of a message is the object that its Set and Meta talk about: params
+// of a request or notification, result of a response.
+type Message struct {
+	raw     []byte
+	pending ID // replaces the id when the message is written; zero if none
+
+	kind    Kind
+	failed  bool // the response has an error instead of a result
+	escaped bool // the method is spelt with escapes
+
+	id     span
+	method span // inside the quotes
+	body   span // params, result or error
+	known  [numKnown]member
+	token  span // _meta.progressToken
+}
+
+type span struct{ start, end uint32 }
+
+func (m *Message) at(s span) []byte { return m.raw[s.start:s.end:s.end] }
+
+// known members are those of the body whose place is noted while parsing.
+const (
+	knownName = iota
+	knownURI
+	knownArguments
+	knownMeta
+	knownToken
+	knownRequestID
+	knownResultType
+	knownTTL
+	knownCacheScope
+	knownResponses
+	knownState
+	numKnown
+)
+
+// knownMember returns the index of a member whose place is noted, or -1.
+func knownMember(name string) int {
+	switch name {
+	case "name":
+		return knownName
+	case "uri":
+		return knownURI
+	case "arguments":
+		return knownArguments
+	case "_meta":
+		return knownMeta
+	case "progressToken":
+		return knownToken
+	case "requestId":
+		return knownRequestID
+	case "resultType":
+		return knownResultType
+	case "ttlMs":
+		return knownTTL
+	case "cacheScope":
+		return knownCacheScope
+	case "inputResponses":
+		return knownResponses
+	case "requestState":
+		return knownState
+	}
+	return -1
+}
+
+// Kind tells what the message is.
+func (m *Message) Kind() Kind { return m.kind }
+
+// ID returns the id, which is zero for notifications. An error response may
+// have [NullID] or none.
+func (m *Message) ID() ID {
+	if m.pending != (ID{}) {
+		return m.pending
+	}
+	return ID{view(m.at(m.id))}
+}
+
+// Method returns the method of a request or notification.
+func (m *Message) Method() string {
+	if m.escaped {
+		return unescape(m.at(m.method))
+	}
+	return view(m.at(m.method))
+}
+
+// Params returns the params of a request or notification, or nil.
+func (m *Message) Params() json.RawMessage {
+	if m.kind == Response {
+		return nil
+	}
+	return m.bytesOf(m.body)
+}
+
+// Result returns the result of a response, or nil.
+func (m *Message) Result() json.RawMessage {
+	if m.kind != Response || m.failed {
+		return nil
+	}
+	return m.bytesOf(m.body)
+}
+
+// IsError tells whether the message is an error response.
+func (m *Message) IsError() bool { return m.failed }
+
+// RPCError returns the error of an error response, or nil.
+func (m *Message) RPCError() *Error {
+	if !m.failed {
+		return nil
+	}
+	e := new(Error)
+	if err := json.Unmarshal(m.at(m.body), e); err != nil {
+		e.Message = "malformed error object: " + string(m.at(m.body))
+	}
+	return e
+}
+
+// Name returns params.name, or "" if it is absent or no string.
+func (m *Message) Name() string { return m.text(knownName) }
+
+// URI returns params.uri, or "" if it is absent or no string.
+func (m *Message) URI() string { return m.text(knownURI) }
+
+func (m *Message) text(i int) string {
+	v := m.known[i]
+	s, _ := text(m.raw[v.start:v.end])
+	return s
+}
+
+// Get returns a member of the body, of params or result, as JSON text. It is
+// nil if absent.
+func (m *Message) Get(name string) json.RawMessage {
+	v := m.find(name)
+	if v.absent() {
+		return nil
+	}
+	return m.bytesOf(span{v.start, v.end})
+}
+
+// Meta returns a member of the body's _meta as JSON text. It is nil if absent.
+func (m *Message) Meta(key string) json.RawMessage {
+	meta := m.known[knownMeta]
+	if meta.absent() {
+		return nil
+	}
+	if key == "progressToken" {
+		return m.bytesOf(m.token)
+	}
+	v := lookup(m.raw, int(meta.start), key)
+	if v.absent() {
+		return nil
+	}
+	return m.bytesOf(span{v.start, v.end})
+}
+
+// MetaText returns a member of the body's _meta that is a string, or "".
+func (m *Message) MetaText(key string) string {
+	s, _ := text(m.Meta(key))
+	return s
+}
+
+// Decode decodes the body, params or result, into v. An absent body leaves v
+// as it is.
+func (m *Message) Decode(v any) error {
+	if m.failed || m.body.end == 0 {
+		return nil
+	}
+	return json.Unmarshal(m.at(m.body), v)
+}
+
+func (m *Message) bytesOf(s span) []byte {
+	if s.end == 0 {
+		return nil
+	}
+	return m.at(s)
+}
+
+// find returns where a member of the body lies; noted members at once, others
+// by a walk over the body.
+func (m *Message) find(name string) member {
+	if i := knownMember(name); i >= 0 {
+		return m.known[i]
+	}
+	if m.failed || m.body.end == 0 || m.raw[m.body.start] != '{' {
+		return member{}
+	}
+	return lookup(m.raw, int(m.body.start), name)
+}
+
+// lookup returns the first member of that name of the valid object at i.
+func lookup(data []byte, i int, name string) member {
+	for raw, v := range members(data, i) {
+		if is(raw, name) {
+			return v
+		}
+	}
+	return member{}
+}
+
+// members walks over the valid object at i, with raw names.
+func members(data []byte, i int) iter.Seq2[[]byte, member] {
+	return func(yield func([]byte, member) bool) {
+		s := scanner{data: data}
+		i, more := s.open(i)
+		for more {
+			raw, key, start := s.next(i)
+			end := s.value(start, 1)
+			if end < 0 || !yield(raw, member{uint32(key), uint32(start), uint32(end)}) {
+				return
+			}
+			i, more = s.more(end)
+		}
+	}
+}
+
+// is tells whether a raw member name says name.
+func is(raw []byte, name string) bool {
+	return string(raw) == name || bytes.IndexByte(raw, '\\') >= 0 && unescape(raw) == name
+}
+
+// Len returns the length of the message in bytes.
+func (m *Message) Len() int {
+	if m.pending == (ID{}) {
+		return len(m.raw)
+	}
+	return len(m.raw) - int(m.id.end-m.id.start) + len(m.pending.text)
+}
+
+// Bytes returns the message as JSON text.
+func (m *Message) Bytes() []byte {
+	if m.pending == (ID{}) {
+		return m.raw
+	}
+	return m.AppendTo(nil)
+}
+
+// AppendTo appends the message to dst.
+func (m *Message) AppendTo(dst []byte) []byte {
+	if m.pending == (ID{}) {
+		return append(dst, m.raw...)
+	}
+	return m.AppendWithID(dst, m.pending)
+}
+
+// AppendWithID appends the message to dst with another id. The message must
+// have one.
+func (m *Message) AppendWithID(dst []byte, id ID) []byte {
+	if n := len(m.raw) + len(id.text); cap(dst)-len(dst) < n {
+		dst = append(make([]byte, 0, len(dst)+n), dst...)
+	}
+	dst = append(dst, m.raw[:m.id.start]...)
+	dst = append(dst, id.text...)
+	return append(dst, m.raw[m.id.end:]...)
+}
+
+// OneLine replaces the line ends in the JSON text of a message by spaces, in
+// place. They stand only between tokens there: inside strings they are escaped.
+func OneLine(text []byte) {
+	for _, c := range [...]byte{'\n', '\r'} {
+		for rest := text; ; {
+			i := bytes.IndexByte(rest, c)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
+}
+
+// String returns the message as JSON text.
+func (m *Message) String() string { return string(m.Bytes()) }
+
+// MarshalJSON returns the message as JSON text.
+func (m *Message) MarshalJSON() ([]byte, error) { return m.Bytes(), nil }

@@ -1,0 +1,98 @@
+package dragoman
+
+import "context"
+
+// A Peer is the other side of an MCP conversation: somebody who can be asked
+// and told. Any number of goroutines may use it at once.
+type Peer interface {
+	// Call delivers one request and returns its response, which may be a
+	// JSON-RPC error response. A Go error means that there is no answer: the
+	// conversation is over (it is [ErrClosed]), the request was not sent (it is
+	// [ErrOverloaded] or [ErrTooLarge]), or ctx ended first, and then the peer
+	// has been told that the request is cancelled.
+	//
+	// from is the caller as seen from inside this request. Whatever the callee
+	// tells or asks from before Call returns belongs to this request and
+	// travels on its stream: progress, log messages and, in the legacy era,
+	// sampling, elicitation and roots. from may be nil: then the caller wants
+	// nothing on the way. It is valid until Call returns.
+	//
+	// The response carries the request's own id, byte for byte; whoever changed
+	// it on the way restores it.
+	Call(ctx context.Context, req *Message, from Peer) (*Message, error)
+
+	// Notify delivers one notification that belongs to no request. It does not
+	// wait for the other side: what happens when a peer reads too slowly is
+	// stated by each transport.
+	Notify(ctx context.Context, note *Message) error
+}
+
+// A Conn is an open conversation with a Peer.
+type Conn interface {
+	Peer
+
+	// Close ends the conversation in good order and waits for its goroutines.
+	// Calls under way return an error that is [ErrClosed].
+	Close() error
+
+	// Done is closed when the conversation is over, for whatever reason.
+	Done() <-chan struct{}
+
+	// Err says why the conversation is over. It is nil before Done is closed,
+	// and [ErrClosed] or an error that wraps it afterwards.
+	Err() error
+}
+
+// A Dialer opens conversations with one server. local is asked and told what
+// the server sends outside of any request of ours; it may be nil. ctx bounds
+// Dial alone, not the conversation.
+type Dialer interface {
+	Dial(ctx context.Context, local Peer) (Conn, error)
+}
+
+// An Acceptor is given every client that opens a conversation, and returns the
+// Peer that answers it. It may start to use client once it has returned.
+type Acceptor interface {
+	Accept(ctx context.Context, client Conn) (Peer, error)
+}
+
+// DialFunc is a function as a Dialer.
+type DialFunc func(ctx context.Context, local Peer) (Conn, error)
+
+// Dial calls f.
+func (f DialFunc) Dial(ctx context.Context, local Peer) (Conn, error) { return f(ctx, local) }
+
+// AcceptFunc is a function as an Acceptor.
+type AcceptFunc func(ctx context.Context, client Conn) (Peer, error)
+
+// Accept calls f.
+func (f AcceptFunc) Accept(ctx context.Context, client Conn) (Peer, error) { return f(ctx, client) }
+
+// Funcs is a Peer made of functions.
+type Funcs struct {
+	// OnCall answers requests. If nil, every request gets "method not found".
+	OnCall func(ctx context.Context, req *Message, from Peer) (*Message, error)
+
+	// OnNotify takes notifications. If nil, they are ignored.
+	OnNotify func(ctx context.Context, note *Message) error
+}
+
+// Nobody is the Peer of those who take no questions: it refuses every request
+// with "method not found" and ignores notifications.
+var Nobody Peer = Funcs{}
+
+// Call calls OnCall.
+func (f Funcs) Call(ctx context.Context, req *Message, from Peer) (*Message, error) {
+	if f.OnCall == nil {
+		return req.Fail(&Error{Code: codeMethodNotFound, Message: "method not found: " + req.Method()}), nil
+	}
+	return f.OnCall(ctx, req, from)
+}
+
+// Notify calls OnNotify.
+func (f Funcs) Notify(ctx context.Context, note *Message) error {
+	if f.OnNotify == nil {
+		return nil
+	}
+	return f.OnNotify(ctx, note)
+}

@@ -1,0 +1,112 @@
+package protocol
+
+// Methods of requests.
+const (
+	MethodInitialize        = "initialize"
+	MethodPing              = "ping"
+	MethodDiscover          = "server/discover"
+	MethodListTools         = "tools/list"
+	MethodCallTool          = "tools/call"
+	MethodListResources     = "resources/list"
+	MethodListTemplates     = "resources/templates/list"
+	MethodReadResource      = "resources/read"
+	MethodSubscribe         = "resources/subscribe"
+	MethodUnsubscribe       = "resources/unsubscribe"
+	MethodListPrompts       = "prompts/list"
+	MethodGetPrompt         = "prompts/get"
+	MethodComplete          = "completion/complete"
+	MethodSetLevel          = "logging/setLevel"
+	MethodListen            = "subscriptions/listen"
+	MethodGetTask           = "tasks/get"
+	MethodTaskResult        = "tasks/result"
+	MethodListTasks         = "tasks/list"
+	MethodUpdateTask        = "tasks/update"
+	MethodCancelTask        = "tasks/cancel"
+	MethodListRoots         = "roots/list"
+	MethodCreateMessage     = "sampling/createMessage"
+	MethodElicit            = "elicitation/create"
+	MethodBatch             = "batch" // a notification that wraps messages; not MCP's, understood on input
+	NoteInitialized         = "notifications/initialized"
+	NoteCancelled           = "notifications/cancelled"
+	NoteProgress            = "notifications/progress"
+	NoteMessage             = "notifications/message"
+	NoteToolsChanged        = "notifications/tools/list_changed"
+	NotePromptsChanged      = "notifications/prompts/list_changed"
+	NoteResourcesChanged    = "notifications/resources/list_changed"
+	NoteResourceUpdated     = "notifications/resources/updated"
+	NoteRootsChanged        = "notifications/roots/list_changed"
+	NoteAcknowledged        = "notifications/subscriptions/acknowledged"
+	NoteElicitationComplete = "notifications/elicitation/complete"
+	NoteTaskStatus          = "notifications/tasks/status"
+	NoteTasks               = "notifications/tasks"
+)
+
+// Members of _meta. Those of a modern request's envelope are the first three.
+const (
+	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
+	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
+	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
+	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	MetaRelatedTask        = "io.modelcontextprotocol/related-task"
+	MetaProgressToken      = "progressToken"
+	ExtensionTasks         = "io.modelcontextprotocol/tasks"
+)
+
+// HTTP headers.
+const (
+	HeaderVersion     = "MCP-Protocol-Version"
+	HeaderSession     = "Mcp-Session-Id"
+	HeaderMethod      = "Mcp-Method"
+	HeaderName        = "Mcp-Name"
+	HeaderParamPrefix = "Mcp-Param-"
+	HeaderLastEventID = "Last-Event-ID"
+	HeaderAuthServer  = "Mcp-Auth-Server"
+)
+
+// Error codes of JSON-RPC and MCP.
+const (
+	CodeParse             = -32700
+	CodeInvalidRequest    = -32600
+	CodeMethodNotFound    = -32601
+	CodeInvalidParams     = -32602
+	CodeInternal          = -32603
+	CodeServer            = -32000 // legacy servers' own
+	CodeResourceNotFound  = -32002 // legacy only
+	CodeHeaderMismatch    = -32020
+	CodeMissingCapability = -32021
+	CodeUnsupported       = -32022 // protocol version
+	CodeURLElicitation    = -32042 // 2025-11-25 only
+)
+
+// Error codes of our own, for faults on the way that neither side made. They
+// lie outside the range that JSON-RPC reserves.
+const (
+	CodeUnavailable = -31001 // the server is not there; not sent
+	CodeTimeout     = -31002 // no answer in time; outcome unknown
+	CodeLost        = -31003 // the conversation ended meanwhile; outcome unknown
+	CodeOverloaded  = -31004 // a limit was reached; not sent
+	CodeDraining    = -31005 // we are stopping; not sent
+	CodeTooLarge    = -31006 // the answer exceeds the limit; outcome unknown
+)
+
+// Values of resultType.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+	ResultTask          = "task"
+)
+
+// LogLevels are the levels of log messages, least severe first.
+var LogLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// LogLevel returns the severity of a level by name, or -1.
+func LogLevel(name string) int {
+	for i, l := range LogLevels {
+		if l == name {
+			return i
+		}
+	}
+	return -1
+}

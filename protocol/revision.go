@@ -1,0 +1,204 @@
+package protocol
+
+// A Revision is one published revision of the protocol. The zero value is
+// Unknown: nothing has been negotiated yet.
+type Revision uint8
+
+// The revisions, oldest first.
+const (
+	Unknown Revision = iota
+	V20241105
+	V20250326
+	V20250618
+	V20251125
+	V20260728
+)
+
+// Latest is the newest revision, LatestLegacy the newest with a handshake.
+const (
+	Latest       = V20260728
+	LatestLegacy = V20251125
+)
+
+// An Era tells revisions with a handshake and a session from those in which
+// every request stands for itself.
+type Era uint8
+
+// The eras.
+const (
+	Legacy Era = iota
+	Modern
+)
+
+// String returns the era's name.
+func (e Era) String() string { return [...]string{"legacy", "modern"}[e&1] }
+
+// facts is what a revision allows and demands.
+type facts struct {
+	name             string
+	era              Era
+	batch            bool // arrays of messages
+	streamableHTTP   bool // else HTTP+SSE
+	versionHeader    bool // MCP-Protocol-Version after the handshake
+	mirrorHeaders    bool // Mcp-Method, Mcp-Name, Mcp-Param-*
+	resumes          bool // Last-Event-ID
+	primes           bool // an empty event first, and retry
+	disconnectCancel bool // a dropped HTTP request is a cancel
+	elicits          bool
+	elicitsURL       bool
+	audio            bool
+	resourceLinks    bool
+	structured       bool // structuredContent and outputSchema
+	structuredAny    bool // of any JSON type
+	progressMessage  bool
+	coreTasks        bool
+	originForbidden  bool // a bad Origin gets 403 by the letter
+}
+
+var table = [...]facts{
+	V20241105: {name: "2024-11-05"},
+	V20250326: {
+		name: "2025-03-26", batch: true, streamableHTTP: true, resumes: true,
+		audio: true, progressMessage: true,
+	},
+	V20250618: {
+		name: "2025-06-18", streamableHTTP: true, versionHeader: true, resumes: true,
+		elicits: true, audio: true, resourceLinks: true, structured: true, progressMessage: true,
+	},
+	V20251125: {
+		name: "2025-11-25", streamableHTTP: true, versionHeader: true, resumes: true, primes: true,
+		elicits: true, elicitsURL: true, audio: true, resourceLinks: true, structured: true,
+		progressMessage: true, coreTasks: true, originForbidden: true,
+	},
+	V20260728: {
+		name: "2026-07-28", era: Modern, streamableHTTP: true, versionHeader: true, mirrorHeaders: true,
+		disconnectCancel: true, elicits: true, elicitsURL: true, audio: true, resourceLinks: true,
+		structured: true, structuredAny: true, progressMessage: true, originForbidden: true,
+	},
+}
+
+// ParseRevision returns the revision of that name, or Unknown.
+func ParseRevision(name string) Revision {
+	for r := V20241105; r <= Latest; r++ {
+		if table[r].name == name {
+			return r
+		}
+	}
+	return Unknown
+}
+
+// Revisions returns all revisions, newest first.
+func Revisions() []Revision {
+	return []Revision{V20260728, V20251125, V20250618, V20250326, V20241105}
+}
+
+// EraOf returns the era that a revision name claims, also one that we do not
+// know: names are dates, and whatever sorts behind the first modern one is
+// modern.
+func EraOf(name string) Era {
+	if name >= table[V20260728].name {
+		return Modern
+	}
+	return Legacy
+}
+
+// Answer returns the revision to answer to an initialize that asks for name:
+// that one if it is served, else the newest of them. Only legacy revisions
+// have an initialize; it is Unknown if none is served.
+func Answer(name string, served []Revision) Revision {
+	best := Unknown
+	for _, r := range served {
+		if r.Era() != Legacy {
+			continue
+		}
+		if table[r].name == name {
+			return r
+		}
+		best = max(best, r)
+	}
+	return best
+}
+
+// String returns the revision's name, a date.
+func (r Revision) String() string { return table[r].name }
+
+// Era returns the revision's era. Unknown is legacy.
+func (r Revision) Era() Era { return table[r].era }
+
+// Since tells whether the revision is other or newer.
+func (r Revision) Since(other Revision) bool { return r >= other }
+
+// HasSessions tells whether a conversation begins with initialize.
+func (r Revision) HasSessions() bool { return table[r].era == Legacy }
+
+// HasBatch tells whether a frame may hold an array of messages.
+func (r Revision) HasBatch() bool { return table[r].batch }
+
+// HasStreamableHTTP tells whether the revision's HTTP transport is Streamable
+// HTTP rather than HTTP+SSE.
+func (r Revision) HasStreamableHTTP() bool { return table[r].streamableHTTP }
+
+// NeedsVersionHeader tells whether HTTP requests after the handshake must
+// carry MCP-Protocol-Version.
+func (r Revision) NeedsVersionHeader() bool { return table[r].versionHeader }
+
+// MirrorsHeaders tells whether HTTP requests carry Mcp-Method, Mcp-Name and
+// Mcp-Param-*.
+func (r Revision) MirrorsHeaders() bool { return table[r].mirrorHeaders }
+
+// ResumesStreams tells whether event streams have ids and Last-Event-ID.
+func (r Revision) ResumesStreams() bool { return table[r].resumes }
+
+// PrimesStreams tells whether an event stream may begin with an empty event
+// and carry retry.
+func (r Revision) PrimesStreams() bool { return table[r].primes }
+
+// DisconnectCancels tells whether a dropped HTTP request is a cancelled one.
+func (r Revision) DisconnectCancels() bool { return table[r].disconnectCancel }
+
+// ServerMayAsk tells whether a server sends requests to its client.
+func (r Revision) ServerMayAsk() bool { return table[r].era == Legacy }
+
+// HasInputRounds tells whether a server asks by an input_required result.
+func (r Revision) HasInputRounds() bool { return table[r].era == Modern }
+
+// HasListen tells whether changes are subscribed to by subscriptions/listen.
+func (r Revision) HasListen() bool { return table[r].era == Modern }
+
+// HasElicitation tells whether a server may ask the user.
+func (r Revision) HasElicitation() bool { return table[r].elicits }
+
+// HasURLElicitation tells whether it may send the user to a URL.
+func (r Revision) HasURLElicitation() bool { return table[r].elicitsURL }
+
+// HasAudio tells whether content may be audio.
+func (r Revision) HasAudio() bool { return table[r].audio }
+
+// HasResourceLinks tells whether content may be a link to a resource.
+func (r Revision) HasResourceLinks() bool { return table[r].resourceLinks }
+
+// HasStructuredContent tells whether tools have structured output.
+func (r Revision) HasStructuredContent() bool { return table[r].structured }
+
+// HasAnyStructuredContent tells whether it may be other than an object.
+func (r Revision) HasAnyStructuredContent() bool { return table[r].structuredAny }
+
+// HasProgressMessage tells whether progress may carry a text.
+func (r Revision) HasProgressMessage() bool { return table[r].progressMessage }
+
+// HasCoreTasks tells whether tasks are part of the core protocol.
+func (r Revision) HasCoreTasks() bool { return table[r].coreTasks }
+
+// TagsResults tells whether every result carries resultType.
+func (r Revision) TagsResults() bool { return table[r].era == Modern }
+
+// ForbidsOrigin tells whether the revision names 403 for a bad Origin.
+func (r Revision) ForbidsOrigin() bool { return table[r].originForbidden }
+
+// CodeNoResource returns the code for a resource that does not exist.
+func (r Revision) CodeNoResource() int {
+	if r.Era() == Modern {
+		return CodeInvalidParams
+	}
+	return CodeResourceNotFound
+}

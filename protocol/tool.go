@@ -1,0 +1,187 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// A CheckError says what is wrong with a tool message, and where.
+type CheckError struct {
+	Path   string // such as "params.name"
+	Reason string
+}
+
+// Error implements error.
+func (e *CheckError) Error() string { return "protocol: " + e.Path + " " + e.Reason }
+
+func wrong(path, reason string, args ...any) error {
+	return &CheckError{Path: path, Reason: fmt.Sprintf(reason, args...)}
+}
+
+// CheckToolRequest tells whether m is a tool request: a JSON-RPC 2.0 request
+// with the method tools/call that names a tool and has arguments only as an
+// object.
+func CheckToolRequest(m *dragoman.Message) error {
+	if m.Kind() != dragoman.Request {
+		return wrong("message", "is a %s, not a request", m.Kind())
+	}
+	if m.Method() != MethodCallTool {
+		return wrong("method", "is %q, not %q", m.Method(), MethodCallTool)
+	}
+	if m.Params() == nil {
+		return wrong("params", "is missing; it must be an object with the tool's name")
+	}
+	switch name := m.Get("name"); {
+	case name == nil:
+		return wrong("params.name", "is missing; it must name the tool")
+	case name[0] != '"':
+		return wrong("params.name", "is %s, not a string", typeOf(name))
+	case m.Name() == "":
+		return wrong("params.name", "is empty; it must name the tool")
+	}
+	if args := m.Get("arguments"); args != nil && args[0] != '{' {
+		return wrong("params.arguments", "is %s, not an object", typeOf(args))
+	}
+	return nil
+}
+
+// CheckToolResponse tells whether m is a tool response: a result with a
+// content array that is not empty, whose items are objects with a type, and
+// whose other known members have the right types.
+func CheckToolResponse(m *dragoman.Message) error {
+	if m.Kind() != dragoman.Response || m.IsError() {
+		return wrong("message", "is not a response with a result")
+	}
+	if result := m.Result(); result[0] != '{' {
+		return wrong("result", "is %s, not an object", typeOf(result))
+	}
+	if err := checkContent(m.Get("content")); err != nil {
+		return err
+	}
+	if v := m.Get("isError"); v != nil && v[0] != 't' && v[0] != 'f' {
+		return wrong("result.isError", "is %s, not a boolean", typeOf(v))
+	}
+	return nil
+}
+
+func checkContent(content json.RawMessage) error {
+	const path = "result.content"
+	if content == nil {
+		return wrong(path, "is missing; it must be an array that is not empty")
+	}
+	if content[0] != '[' {
+		return wrong(path, "is %s, not an array", typeOf(content))
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(content, &items); err != nil {
+		return wrong(path, "cannot be read: %v", err)
+	}
+	if len(items) == 0 {
+		return wrong(path, "is empty; a tool response has at least one item")
+	}
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if item[0] != '{' {
+			return wrong(at, "is %s, not an object", typeOf(item))
+		}
+		var block map[string]json.RawMessage
+		if err := json.Unmarshal(item, &block); err != nil {
+			return wrong(at, "cannot be read: %v", err)
+		}
+		if err := checkBlock(at, block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blockMembers says which members a content block of each type must have, and
+// by which character their JSON text begins.
+var blockMembers = map[string][]struct {
+	name  string
+	first byte
+}{
+	"text":          {{"text", '"'}},
+	"image":         {{"data", '"'}, {"mimeType", '"'}},
+	"audio":         {{"data", '"'}, {"mimeType", '"'}},
+	"resource":      {{"resource", '{'}},
+	"resource_link": {{"uri", '"'}, {"name", '"'}},
+}
+
+func checkBlock(at string, block map[string]json.RawMessage) error {
+	var kind string
+	switch v := block["type"]; {
+	case v == nil:
+		return wrong(at+".type", "is missing")
+	case v[0] != '"':
+		return wrong(at+".type", "is %s, not a string", typeOf(v))
+	default:
+		if err := json.Unmarshal(v, &kind); err != nil {
+			return wrong(at+".type", "cannot be read: %v", err)
+		}
+	}
+	for _, need := range blockMembers[kind] {
+		switch v := block[need.name]; {
+		case v == nil:
+			return wrong(at+"."+need.name, "is missing in an item of type %q", kind)
+		case v[0] != need.first:
+			return wrong(at+"."+need.name, "is %s, not %s", typeOf(v), typeOf([]byte{need.first}))
+		}
+	}
+	return nil
+}
+
+// CheckToolError tells whether m is a tool error: an error response with an
+// integer code and a message that a person can read.
+func CheckToolError(m *dragoman.Message) error {
+	if !m.IsError() {
+		return wrong("message", "is not an error response")
+	}
+	var raw struct {
+		Error map[string]json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(m.Bytes(), &raw); err != nil {
+		return wrong("error", "cannot be read: %v", err)
+	}
+	switch code := raw.Error["code"]; {
+	case code == nil:
+		return wrong("error.code", "is missing")
+	case typeOf(code) != "a number":
+		return wrong("error.code", "is %s, not an integer", typeOf(code))
+	case bytes.ContainsAny(code, ".eE"):
+		return wrong("error.code", "is %s, not an integer", code)
+	}
+	message := raw.Error["message"]
+	if message == nil {
+		return wrong("error.message", "is missing; it must say what went wrong")
+	}
+	var text string
+	if json.Unmarshal(message, &text) != nil {
+		return wrong("error.message", "is %s, not a string", typeOf(message))
+	}
+	if strings.TrimSpace(text) == "" {
+		return wrong("error.message", "is empty; it must say what went wrong")
+	}
+	return nil
+}
+
+// typeOf names the type of a valid JSON value, with its article.
+func typeOf(v []byte) string {
+	switch v[0] {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
