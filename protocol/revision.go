@@ -51,6 +51,11 @@ type facts struct {
 	structured       bool // structuredContent and outputSchema
 	structuredAny    bool // of any JSON type
 	progressMessage  bool
+	toolAnnotations  bool // hints about what a tool does
+	completions      bool // completion is a capability of its own
+	titles           bool // names for people beside names for programs
+	icons            bool // and pictures, descriptions, web sites
+	richForms        bool // elicitation forms have defaults and titled or several choices
 	coreTasks        bool
 	originForbidden  bool // a bad Origin gets 403 by the letter
 }
@@ -59,21 +64,24 @@ var table = [...]facts{
 	V20241105: {name: "2024-11-05"},
 	V20250326: {
 		name: "2025-03-26", batch: true, streamableHTTP: true, resumes: true,
-		audio: true, progressMessage: true,
+		audio: true, progressMessage: true, toolAnnotations: true, completions: true,
 	},
 	V20250618: {
 		name: "2025-06-18", streamableHTTP: true, versionHeader: true, resumes: true,
 		elicits: true, audio: true, resourceLinks: true, structured: true, progressMessage: true,
+		toolAnnotations: true, completions: true, titles: true,
 	},
 	V20251125: {
 		name: "2025-11-25", streamableHTTP: true, versionHeader: true, resumes: true, primes: true,
 		elicits: true, elicitsURL: true, audio: true, resourceLinks: true, structured: true,
-		progressMessage: true, coreTasks: true, originForbidden: true,
+		progressMessage: true, toolAnnotations: true, completions: true, titles: true, icons: true,
+		richForms: true, coreTasks: true, originForbidden: true,
 	},
 	V20260728: {
 		name: "2026-07-28", era: Modern, streamableHTTP: true, versionHeader: true, mirrorHeaders: true,
 		disconnectCancel: true, elicits: true, elicitsURL: true, audio: true, resourceLinks: true,
-		structured: true, structuredAny: true, progressMessage: true, originForbidden: true,
+		structured: true, structuredAny: true, progressMessage: true, toolAnnotations: true,
+		completions: true, titles: true, icons: true, richForms: true, originForbidden: true,
 	},
 }
 
@@ -185,6 +193,24 @@ func (r Revision) HasAnyStructuredContent() bool { return table[r].structuredAny
 
 // HasProgressMessage tells whether progress may carry a text.
 func (r Revision) HasProgressMessage() bool { return table[r].progressMessage }
+
+// HasToolAnnotations tells whether a tool may carry hints about what it does.
+func (r Revision) HasToolAnnotations() bool { return table[r].toolAnnotations }
+
+// HasCompletions tells whether a server announces that it completes arguments.
+func (r Revision) HasCompletions() bool { return table[r].completions }
+
+// HasTitles tells whether tools, prompts, resources and implementations may
+// have a title.
+func (r Revision) HasTitles() bool { return table[r].titles }
+
+// HasIcons tells whether they may have icons, and implementations a
+// description and a web site.
+func (r Revision) HasIcons() bool { return table[r].icons }
+
+// HasRichForms tells whether forms of an elicitation may have defaults of any
+// type, choices with titles by oneOf and anyOf, and several choices at once.
+func (r Revision) HasRichForms() bool { return table[r].richForms }
 
 // HasCoreTasks tells whether tasks are part of the core protocol.
 func (r Revision) HasCoreTasks() bool { return table[r].coreTasks }

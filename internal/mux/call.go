@@ -1,0 +1,306 @@
+package mux
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// maxNotes is how many notifications may wait for the caller of one call.
+const maxNotes = 1024
+
+// calls is the table of what we asked and have no answer to.
+type calls struct {
+	mu     sync.Mutex
+	open   map[uint64]*call
+	last   uint64 // the last id that was minted
+	asking int    // how many of open are not listens
+	ended  error  // why no more may be added
+}
+
+// A call is one request of ours under way. The caller's goroutine waits for
+// ready and takes what has arrived.
+type call struct {
+	id     uint64
+	req    *dragoman.Message
+	from   dragoman.Peer
+	listen bool
+	ctx    context.Context // the caller's
+	ready  chan struct{}   // holds one token when there is something to take
+
+	mu    sync.Mutex
+	notes []*dragoman.Message
+	resp  *dragoman.Message
+	err   error
+	over  bool // resp or err is set; nothing more is taken
+
+	asks   sync.WaitGroup // questions that from is answering
+	cancel []context.CancelFunc
+}
+
+// Call implements dragoman.Peer.
+func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	k := &call{
+		req: req, from: from, ctx: ctx,
+		listen: req.Method() == protocol.MethodListen,
+		ready:  make(chan struct{}, 1),
+	}
+	if err := c.calls.add(k, c.opts.MaxCalls); err != nil {
+		return nil, err
+	}
+	out, err := k.upstream()
+	if err == nil {
+		err = c.out.put(ctx, out)
+	}
+	if err != nil {
+		c.calls.remove(k.id)
+		return nil, err
+	}
+	resp, err := k.wait(ctx)
+	if resp == nil && err == nil { // ctx ended first
+		c.calls.remove(k.id)
+		if protocol.Cancellable(req) {
+			c.cancelled(k.id, context.Cause(ctx))
+		}
+		err = context.Cause(ctx)
+	}
+	k.finish()
+	if err != nil {
+		return nil, err
+	}
+	c.learn(req, resp)
+	return k.downstream(resp), nil
+}
+
+// wait hands what arrives to from until the answer comes. Both results are nil
+// when ctx ended first.
+func (k *call) wait(ctx context.Context) (*dragoman.Message, error) {
+	for {
+		ended := false
+		select {
+		case <-k.ready:
+		case <-ctx.Done():
+			ended = true
+		}
+		k.mu.Lock()
+		notes, over := k.notes, k.over
+		k.notes = nil
+		k.mu.Unlock()
+		if over || !ended {
+			for _, note := range notes {
+				// Who cannot be told still gets the answer.
+				_ = k.from.Notify(ctx, note)
+			}
+		}
+		if over {
+			return k.resp, k.err
+		}
+		if ended {
+			return nil, nil
+		}
+	}
+}
+
+// upstream returns the request as it goes out: with our id, and our token in
+// place of the caller's.
+func (k *call) upstream() (*dragoman.Message, error) {
+	id := strconv.FormatUint(k.id, 10)
+	out := k.req
+	if out.Meta(protocol.MetaProgressToken) != nil {
+		var err error
+		if out, err = out.Edit().SetMeta(protocol.MetaProgressToken, []byte(id)).Message(); err != nil {
+			return nil, err
+		}
+	}
+	return out.WithID(dragoman.IntID(int64(k.id))), nil
+}
+
+// downstream returns the answer as the caller knows it.
+func (k *call) downstream(resp *dragoman.Message) *dragoman.Message {
+	if k.listen {
+		resp = k.subscription(resp)
+	}
+	return resp.WithID(k.req.ID())
+}
+
+// subscription puts the caller's id where a listen names its subscription.
+func (k *call) subscription(m *dragoman.Message) *dragoman.Message {
+	if m.Meta(protocol.MetaSubscriptionID) == nil {
+		return m
+	}
+	own, err := m.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(k.req.ID().String())).Message()
+	if err != nil {
+		return m
+	}
+	return own
+}
+
+// tell queues a notification for the caller. It tells whether there was room.
+func (k *call) tell(note *dragoman.Message) bool {
+	if k.from == nil {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch n := len(k.notes); {
+	case k.over:
+		return true
+	case n < maxNotes:
+		k.notes = append(k.notes, note)
+	case k.notes[n-1].Method() == protocol.NoteProgress && note.Method() == protocol.NoteProgress:
+		k.notes[n-1] = note
+	case bytes.Equal(k.notes[n-1].Bytes(), note.Bytes()): // the same change twice
+	default:
+		return false
+	}
+	k.wake()
+	return true
+}
+
+// answer ends the call. The first answer counts.
+func (k *call) answer(resp *dragoman.Message, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.over {
+		k.resp, k.err, k.over = resp, err, true
+		k.wake()
+	}
+}
+
+func (k *call) wake() {
+	select {
+	case k.ready <- struct{}{}:
+	default:
+	}
+}
+
+// ask reserves from for one question of the other side. The context ends with
+// the call. It returns false when the call is over.
+func (k *call) ask(parent context.Context) (context.Context, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over || k.from == nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(parent)
+	k.cancel = append(k.cancel, cancel)
+	k.asks.Add(1)
+	return ctx, true
+}
+
+// finish makes sure that from is not used any more.
+func (k *call) finish() {
+	k.mu.Lock()
+	k.over = true
+	cancel := k.cancel
+	k.mu.Unlock()
+	for _, f := range cancel {
+		f()
+	}
+	k.asks.Wait()
+}
+
+func (t *calls) add(k *call, limit int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return t.ended
+	}
+	if len(t.open) >= limit {
+		return dragoman.ErrOverloaded
+	}
+	t.last++
+	k.id = t.last
+	t.open[k.id] = k
+	if !k.listen {
+		t.asking++
+	}
+	return nil
+}
+
+// remove takes a call out of the table. It returns nil if it is not there, and
+// then tells whether it ever was.
+func (t *calls) remove(id uint64) (k *call, minted bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k = t.open[id]
+	if k != nil {
+		delete(t.open, id)
+		if !k.listen {
+			t.asking--
+		}
+	}
+	return k, 0 < id && id <= t.last
+}
+
+// get returns the call with that id, or nil.
+func (t *calls) get(id uint64) *call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[id]
+}
+
+// only returns the one call under way, not counting listens, or nil.
+func (t *calls) only() *call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asking != 1 {
+		return nil
+	}
+	for _, k := range t.open {
+		if !k.listen {
+			return k
+		}
+	}
+	return nil
+}
+
+// endAll answers every call with err, and refuses new ones.
+func (t *calls) endAll(err error) {
+	t.mu.Lock()
+	open := t.open
+	t.open = make(map[uint64]*call)
+	t.asking = 0
+	if t.ended == nil {
+		t.ended = err
+	}
+	t.mu.Unlock()
+	for _, k := range open {
+		k.answer(nil, err)
+	}
+}
+
+// Notify implements dragoman.Peer. It does not wait: see the package's limits.
+func (c *Conn) Notify(_ context.Context, note *dragoman.Message) error {
+	full, err := c.out.offer(note)
+	if full {
+		c.end(dragoman.ErrSlow)
+		return c.Err()
+	}
+	return err
+}
+
+// cancelled tells the other side that nobody waits for a call any more.
+func (c *Conn) cancelled(id uint64, reason error) {
+	note, err := dragoman.NewNotification(protocol.NoteCancelled, struct {
+		RequestID uint64 `json:"requestId"`
+		Reason    string `json:"reason,omitempty"`
+	}{id, reason.Error()})
+	if err == nil {
+		_ = c.Notify(c.ctx, note)
+	}
+}
+
+// number reads an id or token that we minted.
+func number(text json.RawMessage) (uint64, bool) {
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	return n, err == nil
+}

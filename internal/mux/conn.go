@@ -1,0 +1,188 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A Conn is a conversation over a Stream.
+type Conn struct {
+	stream Stream
+	opts   Options
+	local  dragoman.Peer // set once, by Start
+	out    *queue
+	in     *inbox
+
+	ctx    context.Context // of the requests that are served; ends with the conversation
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the conversation is over
+	ended  atomic.Bool
+	err    error         // set before done is closed
+	reader chan struct{} // closed when the reading goroutine has ended
+	writer chan struct{} // likewise
+
+	calls calls
+	serve served
+
+	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
+	counters counters
+}
+
+var _ dragoman.Conn = (*Conn)(nil)
+
+// New returns the conversation over stream. Nothing is read before Start.
+func New(stream Stream, opts *Options) *Conn {
+	c := &Conn{
+		stream: stream,
+		opts:   opts.withDefaults(),
+		done:   make(chan struct{}),
+		reader: make(chan struct{}),
+		writer: make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.out = newQueue(c.opts.MaxQueue)
+	c.in = newInbox()
+	c.calls.open = make(map[uint64]*call)
+	c.serve.open = make(map[dragoman.ID]*request)
+	// Ends when the queue is closed and empty, or the stream is.
+	go c.write()
+	return c
+}
+
+// Start makes local answer and begins to read. It is called once.
+func (c *Conn) Start(local dragoman.Peer) {
+	if local == nil {
+		local = dragoman.Nobody
+	}
+	c.local = local
+	// Both end with the stream.
+	go c.read()
+	go c.in.deliver(c.ctx, local)
+}
+
+// read takes frames until the stream ends.
+func (c *Conn) read() {
+	defer close(c.reader)
+	for {
+		frame, err := c.stream.Read()
+		if err == nil {
+			c.frame(frame)
+			continue
+		}
+		var bad *BadFrame
+		if errors.As(err, &bad) {
+			c.badFrame(bad)
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			c.linger()
+		}
+		c.end(err)
+		return
+	}
+}
+
+// linger lets the requests that are being served finish after the other side
+// has said its last word. What we asked cannot be answered any more.
+func (c *Conn) linger() {
+	if c.opts.Linger <= 0 {
+		return
+	}
+	c.calls.endAll(dragoman.Closed(io.EOF))
+	c.serve.endListens()
+	c.serve.wait(c.opts.Linger, c.done)
+	c.out.drain(closeWait)
+}
+
+// end makes the conversation over, once. It does not wait.
+func (c *Conn) end(reason error) {
+	if !c.ended.CompareAndSwap(false, true) {
+		return
+	}
+	c.err = dragoman.Closed(reason)
+	c.calls.endAll(c.err)
+	c.cancel(c.err)
+	c.out.close(c.err)
+	c.in.close()
+	close(c.done)
+	// What is queued may still be written; then the stream is closed for good
+	// by whoever is first: Close, or this.
+	go c.shut()
+}
+
+// shut closes the stream once the writer is finished or takes too long.
+func (c *Conn) shut() {
+	t := time.NewTimer(closeWait)
+	defer t.Stop()
+	select {
+	case <-c.writer:
+	case <-t.C:
+	}
+	_ = c.stream.Close()
+}
+
+// Close implements dragoman.Conn.
+func (c *Conn) Close() error {
+	c.end(nil)
+	c.shut()
+	if c.local != nil {
+		<-c.reader
+		c.in.wait(closeWait)
+	}
+	<-c.writer
+	c.serve.wait(closeWait, nil)
+	return nil
+}
+
+// Done implements dragoman.Conn.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err implements dragoman.Conn.
+func (c *Conn) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Revision returns what the handshake that passed through has negotiated, or
+// protocol.Unknown.
+func (c *Conn) Revision() protocol.Revision { return protocol.Revision(c.revision.Load()) }
+
+// learn notes the revision that an answer to initialize names.
+func (c *Conn) learn(req, resp *dragoman.Message) {
+	if req.Method() != protocol.MethodInitialize || resp.IsError() {
+		return
+	}
+	var result struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if resp.Decode(&result) == nil {
+		c.revision.Store(uint32(protocol.ParseRevision(result.ProtocolVersion)))
+	}
+}
+
+// Stats counts what was skipped and dropped.
+type Stats struct {
+	Late    uint64 // answers to calls that had ended, and second answers
+	Unknown uint64 // answers and progress for calls that never were
+	Junk    uint64 // frames that were no message
+	Dropped uint64 // notifications for which there was no room
+	Refused uint64 // requests over the limit
+}
+
+type counters struct{ late, unknown, junk, dropped, refused atomic.Uint64 }
+
+// Stats returns the counters of this conversation.
+func (c *Conn) Stats() Stats {
+	n := &c.counters
+	return Stats{n.late.Load(), n.unknown.Load(), n.junk.Load(), n.dropped.Load() + c.out.dropped() + c.in.dropped(), n.refused.Load()}
+}

@@ -1,0 +1,28 @@
+// Package mux makes a [dragoman.Conn] of a stream of messages: it keeps the
+// table of calls under way, in both directions.
+//
+// Upwards it mints ids and progress tokens of its own and puts the caller's
+// back, byte for byte, on what returns. Downwards it serves each request on a
+// goroutine of its own. What arrives is told apart by method first, then by id:
+//
+//   - an answer ends the call that its id belongs to; late, double and unknown
+//     ones are counted and dropped;
+//   - progress belongs to the call whose token it names, a change to the listen
+//     whose subscription it names, a log message to the only call under way;
+//     the caller's own goroutine hands them to its from, in order and before
+//     the answer;
+//   - a request belongs to the only call under way too, because a pipe does not
+//     say to which; if there are none or several, the local peer is asked;
+//   - all other notifications go to the local peer, in order.
+//
+// Three goroutines belong to a Conn: one reads, one writes and one tells the
+// local peer; a peer that is slow to take notifications holds up neither
+// reading nor calls. All end with the Conn.
+//
+// Limits: calls and requests under way by number, bytes waiting to be written,
+// notifications waiting to be taken. A call over the limit fails with
+// [dragoman.ErrOverloaded], a request over it is answered so, writers wait for
+// room, and of notifications that find no room progress keeps the newest, log
+// messages are dropped, and changes end the conversation with
+// [dragoman.ErrSlow] at twice the limit.
+package mux

@@ -1,0 +1,185 @@
+package mux
+
+import (
+	"bytes"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// frame takes one frame: a message, or a batch where the revision has them.
+func (c *Conn) frame(data []byte) {
+	m, err := c.opts.Limits.Parse(data)
+	if err != nil && !c.opts.AnswerBad && !utf8.Valid(data) {
+		c.counters.junk.Add(1)
+		m, err = c.opts.Limits.Parse(bytes.ToValidUTF8(data, []byte("\uFFFD")))
+	}
+	switch {
+	case err == nil:
+		c.dispatch(m, nil)
+	case isArray(data) && c.Revision().HasBatch():
+		c.batch(data)
+	default:
+		c.bad(data, err)
+	}
+}
+
+func isArray(data []byte) bool {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	return len(data) > 0 && data[0] == '['
+}
+
+// dispatch takes one message, which may have come in a batch: by method first,
+// then by id.
+func (c *Conn) dispatch(m *dragoman.Message, in *answers) {
+	switch m.Kind() {
+	case dragoman.Request:
+		c.handle(m, in)
+	case dragoman.Notification:
+		c.notification(m)
+	default:
+		c.answer(m)
+	}
+}
+
+// answer gives a response to the call that it belongs to.
+func (c *Conn) answer(resp *dragoman.Message) {
+	if resp.IsError() && (resp.ID().IsZero() || resp.ID().IsNull()) {
+		// The other side could not read what we sent, and so not its id. If
+		// there is but one call, it was that.
+		if k := c.calls.only(); k != nil {
+			c.calls.remove(k.id)
+			k.answer(resp, nil)
+			return
+		}
+		c.counters.unknown.Add(1)
+		c.opts.Logger.Warn("error without an id", "error", resp.RPCError().Message)
+		return
+	}
+	id, ok := number([]byte(resp.ID().String()))
+	k, minted := c.calls.remove(id)
+	switch {
+	case ok && k != nil:
+		k.answer(resp, nil)
+	case ok && minted:
+		c.counters.late.Add(1)
+	default:
+		c.counters.unknown.Add(1)
+		c.opts.Logger.Debug("answer to an unknown call", "id", resp.ID().String())
+	}
+}
+
+// notification gives a notification to whom it belongs to.
+func (c *Conn) notification(m *dragoman.Message) {
+	switch m.Method() {
+	case protocol.NoteProgress:
+		c.progress(m)
+		return
+	case protocol.NoteCancelled:
+		c.stop(m)
+		return
+	case protocol.MethodBatch:
+		c.wrapped(m)
+		return
+	case protocol.NoteMessage:
+		if k := c.calls.only(); k != nil && k.from != nil {
+			c.tell(k, m)
+			return
+		}
+	}
+	if id, ok := number(m.Meta(protocol.MetaSubscriptionID)); ok {
+		if k := c.calls.get(id); k != nil && k.listen {
+			c.tell(k, k.subscription(m))
+			return
+		}
+	}
+	c.in.put(m)
+}
+
+func (c *Conn) tell(k *call, note *dragoman.Message) {
+	if !k.tell(note) {
+		c.counters.dropped.Add(1)
+	}
+}
+
+// progress gives the call its progress, with the caller's token.
+func (c *Conn) progress(m *dragoman.Message) {
+	id, ok := number(m.Get("progressToken"))
+	k := c.calls.get(id)
+	if !ok || k == nil {
+		c.counters.unknown.Add(1)
+		return
+	}
+	token := k.req.Meta(protocol.MetaProgressToken)
+	if token == nil {
+		c.counters.unknown.Add(1)
+		return
+	}
+	own, err := m.Edit().Set("progressToken", token).Message()
+	if err != nil {
+		c.counters.junk.Add(1)
+		return
+	}
+	c.tell(k, own)
+}
+
+// stop cancels what the other side asked of us; or it ends a listen of ours,
+// the one request that a server may end by cancelling.
+func (c *Conn) stop(m *dragoman.Message) {
+	id, ok := dragoman.ParseID(m.Get("requestId"))
+	if !ok || c.serve.stop(id) {
+		return
+	}
+	n, ok := number([]byte(id.String()))
+	if k := c.calls.get(n); ok && k != nil && k.listen {
+		c.calls.remove(n)
+		k.answer(nil, dragoman.ErrCancelled)
+	}
+}
+
+// bad answers or skips bytes that are no message.
+func (c *Conn) bad(data []byte, err error) {
+	c.counters.junk.Add(1)
+	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", head(data))
+	if !c.opts.AnswerBad {
+		return
+	}
+	var p *dragoman.ParseError
+	if errors.As(err, &p) {
+		c.mustSend(p.Response())
+		return
+	}
+	c.mustSend(dragoman.NewFailure(dragoman.ID{}, &dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
+}
+
+// badFrame is bad for a frame that was not kept. If it was the answer to a
+// call, that call gets to know.
+func (c *Conn) badFrame(bad *BadFrame) {
+	if id, ok := answerID(bad.Head, bad.Tail); ok && !c.opts.AnswerBad {
+		if k, _ := c.calls.remove(id); k != nil {
+			c.counters.junk.Add(1)
+			k.answer(nil, bad.Err)
+			return
+		}
+	}
+	c.bad(bad.Head, bad.Err)
+}
+
+// mustSend queues what may not be dropped, without waiting: the goroutine that
+// reads must go on. Who asks without reading the answers is cut.
+func (c *Conn) mustSend(m *dragoman.Message) {
+	if full, _ := c.out.offer(m); full {
+		c.end(dragoman.ErrSlow)
+	}
+}
+
+// head returns the beginning of text for a log.
+func head(text []byte) string {
+	const limit = 256
+	if len(text) > limit {
+		return string(text[:limit]) + "…"
+	}
+	return string(text)
+}

@@ -1,0 +1,176 @@
+package mux
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// served is the table of what we were asked and have not answered.
+type served struct {
+	mu   sync.Mutex
+	open map[dragoman.ID]*request // by ID.Key
+	idle chan struct{}            // closed when open gets empty; nil while nobody waits
+}
+
+// A request is one request of the other side that we serve. It is the from of
+// the peer that answers it.
+type request struct {
+	conn   *Conn
+	req    *dragoman.Message
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// handle serves a request on a goroutine of its own. The answer goes to the
+// batch that the request came in, if it is not nil.
+func (c *Conn) handle(req *dragoman.Message, in *answers) {
+	peer, parent, done := c.local, c.ctx, func() {}
+	if k := c.calls.only(); k != nil {
+		if ctx, ok := k.ask(c.ctx); ok {
+			peer, parent, done = k.from, ctx, k.asks.Done
+		}
+	}
+	r := &request{conn: c, req: req}
+	r.ctx, r.cancel = context.WithCancelCause(parent)
+	if refusal := c.serve.add(r, c.opts.MaxCalls); refusal != nil {
+		c.counters.refused.Add(1)
+		r.cancel(nil)
+		done()
+		if in != nil {
+			in.add(req.Fail(refusal))
+		} else {
+			c.mustSend(req.Fail(refusal))
+		}
+		return
+	}
+	if in != nil {
+		in.expect()
+	}
+	// Ends when the peer answers, which it is told to do when the request is
+	// cancelled or the conversation ends.
+	go func() {
+		resp := r.serve(peer)
+		done()
+		switch {
+		case in != nil:
+			in.done(resp)
+		case resp != nil:
+			// Waits for room: this goroutine holds up nobody.
+			_ = c.out.put(context.Background(), resp)
+		}
+		c.serve.remove(r)
+		r.cancel(nil)
+	}()
+}
+
+// serve returns the answer of peer, or nil if the request was cancelled.
+func (r *request) serve(peer dragoman.Peer) (resp *dragoman.Message) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.conn.opts.Logger.Error("panic while serving a request",
+				"method", r.req.Method(), "panic", p, "stack", string(debug.Stack()))
+			resp = r.req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: the server failed on this request"})
+		}
+	}()
+	resp, err := peer.Call(r.ctx, r.req, r)
+	switch {
+	case r.ctx.Err() != nil && context.Cause(r.ctx) == dragoman.ErrCancelled:
+		return nil
+	case err != nil:
+		return protocol.Failure(r.req, err)
+	case resp == nil:
+		return protocol.Failure(r.req, fmt.Errorf("no answer to %q", r.req.Method()))
+	}
+	r.conn.learn(r.req, resp)
+	return resp
+}
+
+// Call asks the other side, from inside the request that it made.
+func (r *request) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return r.conn.Call(ctx, req, from)
+}
+
+// Notify tells the other side, unless it has cancelled the request: then it
+// wants to hear no more of it.
+func (r *request) Notify(ctx context.Context, note *dragoman.Message) error {
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	return r.conn.Notify(ctx, note)
+}
+
+func (t *served) add(r *request, limit int) *dragoman.Error {
+	key := r.req.ID().Key()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[key] != nil {
+		return &dragoman.Error{
+			Code:    protocol.CodeInvalidRequest,
+			Message: fmt.Sprintf("Invalid request: id %s is in use by a request that has no answer yet", r.req.ID()),
+		}
+	}
+	if len(t.open) >= limit {
+		return protocol.Overloaded(fmt.Sprintf("%d requests are under way already; wait for answers before you send more", limit))
+	}
+	t.open[key] = r
+	return nil
+}
+
+func (t *served) remove(r *request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, r.req.ID().Key())
+	if len(t.open) == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+}
+
+// stop cancels the request with that id, and tells whether there is one.
+func (t *served) stop(id dragoman.ID) bool {
+	t.mu.Lock()
+	r := t.open[id.Key()]
+	t.mu.Unlock()
+	if r != nil {
+		r.cancel(dragoman.ErrCancelled)
+	}
+	return r != nil
+}
+
+// endListens ends what would go on for ever.
+func (t *served) endListens() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.open {
+		if r.req.Method() == protocol.MethodListen {
+			r.cancel(dragoman.ErrClosed)
+		}
+	}
+}
+
+// wait returns when nothing is served, when stop is closed or after limit.
+func (t *served) wait(limit time.Duration, stop <-chan struct{}) {
+	t.mu.Lock()
+	if len(t.open) == 0 {
+		t.mu.Unlock()
+		return
+	}
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+	}
+	idle := t.idle
+	t.mu.Unlock()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-stop:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,102 @@
+package mux
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// A Stream carries frames of one message each. Read is called by one goroutine
+// and Write by another.
+type Stream interface {
+	// Read returns the next frame, whose memory is the caller's. After a
+	// *BadFrame the stream goes on; any other error ends it, io.EOF in good
+	// order.
+	Read() ([]byte, error)
+
+	// Write writes frames, each whole. It may be given several at once and
+	// should write them together.
+	Write(frames []Frame) error
+
+	// Close ends the stream. It makes Read and Write return.
+	Close() error
+}
+
+// A Frame is what is written: a message, or a batch of them.
+type Frame interface {
+	AppendTo(dst []byte) []byte
+	Len() int
+}
+
+// A BadFrame is an error after which the stream goes on.
+type BadFrame struct {
+	Err error
+
+	// Head and Tail are the beginning and the end of a frame that was too long
+	// to be kept.
+	Head, Tail []byte
+}
+
+// Error implements error.
+func (e *BadFrame) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *BadFrame) Unwrap() error { return e.Err }
+
+// Options configures a Conn. The zero value holds the defaults.
+type Options struct {
+	// Limits bounds the messages that are read.
+	Limits dragoman.Limits
+
+	// MaxCalls is how many calls may be under way, and how many requests may
+	// be served. Zero means DefaultMaxCalls.
+	MaxCalls int
+
+	// MaxQueue is how many bytes may wait to be written, not counting a single
+	// message that is larger. Zero means DefaultMaxQueue.
+	MaxQueue int
+
+	// Stall is how long one write may take before the other side counts as not
+	// reading and the conversation is ended. Zero means for ever.
+	Stall time.Duration
+
+	// AnswerBad makes frames that are no message be answered with an error, as
+	// a server does. Without it they are skipped and counted, and bytes that
+	// are not UTF-8 are mended.
+	AnswerBad bool
+
+	// Linger is how long requests may still be served after the other side has
+	// ended the stream in good order. Zero means not at all.
+	Linger time.Duration
+
+	// Logger receives what is skipped and dropped. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxCalls = 1024
+	DefaultMaxQueue = 4 << 20
+)
+
+// closeWait is how long Close waits for requests that are still served though
+// they have been told to stop, and for the last bytes to be written.
+const closeWait = 2 * time.Second
+
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.MaxCalls <= 0 {
+		c.MaxCalls = DefaultMaxCalls
+	}
+	if c.MaxQueue <= 0 {
+		c.MaxQueue = DefaultMaxQueue
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
