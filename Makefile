@@ -48,7 +48,10 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 
 test: ## run all tests that need Go alone
 	@race='$(RACE)'; status=0; \
-	[ -n "$$race" ] || echo 'make test: no working C compiler or unsupported platform, so the race detector is off'; \
+	if [ -z "$$race" ]; then \
+		export CGO_ENABLED=0; \
+		echo 'make test: the race detector is off, because it does not build here (no C compiler?)'; \
+	fi; \
 	for m in $(MODULES); do \
 		(cd $$m && go test $$race -vet=off -timeout $(TIMEOUT) ./...) || status=1; \
 	done; exit $$status
@@ -81,6 +84,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
 	@list=$$(go test -vet=off -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
 	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
 	for target in $$(echo "$$list" | awk '/^Fuzz/ {name[++n] = $$1} $$1 == "ok" {for (i = 1; i <= n; i++) print $$2 ":" name[i]; n = 0}'); do \
+		echo "== $${target##*:} in $${target%:*}"; \
 		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) "$${target%:*}" 2>&1 | tee "$$log"; \
 		if grep -q '^ok' "$$log"; then continue; fi; \
 		if grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -q 'Failing input' "$$log"; then continue; fi; \

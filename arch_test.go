@@ -16,44 +16,44 @@ import (
 	"testing/fstest"
 )
 
-// A rule says what one package may import besides the standard library.
-type rule struct {
+// An importRule says what one package may import besides the standard library.
+type importRule struct {
 	ours  []string // packages of this module; "." is the root
 	third []string // other modules, by the start of their path
 }
 
 // Groups of packages that rows below share.
 var (
-	nouns      = []string{".", "protocol"}
-	transports = []string{"transport/stdio", "transport/streamable", "transport/sse", "transport/ws", "transport/toolhttp"}
+	archNouns      = []string{".", "protocol"}
+	archTransports = []string{"transport/stdio", "transport/streamable", "transport/sse", "transport/ws", "transport/toolhttp"}
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = join(nouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact")
+	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/everything", "internal/leak", "internal/memnet"}
 
-	// library is everything a program may be made of.
-	library = join(transports, ".", "protocol", "era", "client", "manager", "gateway", "config", "eventlog", "policy",
+	// archLibrary is everything a program may be made of.
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "client", "manager", "gateway", "config", "eventlog", "policy",
 		"console", "internal/everything", "internal/httpx", "internal/redact")
 )
 
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
-var architecture = map[string]rule{
+var architecture = map[string]importRule{
 	".":        {},
 	"protocol": {ours: []string{"."}},
 
 	"internal/redact": {},
 	"internal/leak":   {},
 	"internal/memnet": {},
-	"internal/sse":    {ours: nouns},
-	"internal/httpx":  {ours: join(nouns, "internal/redact")},
-	"internal/mux":    {ours: nouns},
+	"internal/sse":    {ours: archNouns},
+	"internal/httpx":  {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/mux":    {ours: archNouns},
 
-	"internal/everything": {ours: nouns},
-	"internal/peertest":   {ours: join(nouns, "internal/everything", "internal/leak", "internal/memnet")},
+	"internal/everything": {ours: archNouns},
+	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},
 
 	"transport/stdio":      {ours: forTransports},
 	"transport/streamable": {ours: forTransports},
@@ -61,27 +61,27 @@ var architecture = map[string]rule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era":     {ours: nouns},
-	"client":  {ours: join(transports, ".", "protocol", "era", "internal/redact")},
-	"manager": {ours: join(transports, ".", "protocol", "era", "client", "internal/redact")},
+	"era":     {ours: archNouns},
+	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
+	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "client", "internal/redact")},
 
-	"config":   {ours: join(nouns, "internal/redact"), third: []string{"go.yaml.in/yaml"}},
-	"eventlog": {ours: nouns, third: []string{"github.com/nats-io"}},
-	"policy":   {ours: join(nouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
+	"config":   {ours: joinPackages(archNouns, "internal/redact"), third: []string{"go.yaml.in/yaml"}},
+	"eventlog": {ours: archNouns, third: []string{"github.com/nats-io"}},
+	"policy":   {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
-		ours:  join(transports, ".", "protocol", "era", "client", "manager", "config", "eventlog", "policy", "internal/httpx", "internal/redact"),
+		ours:  joinPackages(archTransports, ".", "protocol", "era", "client", "manager", "config", "eventlog", "policy", "internal/httpx", "internal/redact"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
-	"console": {ours: join(nouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},
+	"console": {ours: joinPackages(archNouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},
 
-	"cmd/dragoman": {ours: library, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
-	"bench/...":    {ours: join(library, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet")},
-	"examples/...": {ours: library},
+	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
+	"bench/...":    {ours: joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet")},
+	"examples/...": {ours: archLibrary},
 }
 
-// revisions are written in package protocol and nowhere else: all other code
+// revisionDates are written in package protocol and nowhere else: all other code
 // asks its table a question with a name.
-var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+var revisionDates = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
 func TestArchitecture(t *testing.T) {
 	gomod, err := os.ReadFile("go.mod")
@@ -208,9 +208,9 @@ func checkImports(file *ast.File, name, module string, complain func(ast.Node, s
 		complain(file, "is in a package without a row: add one for %s to the table in arch_test.go", pkg)
 		return
 	}
-	who := display(pkg)
+	who := displayPackage(pkg)
 	if strings.HasSuffix(name, "_test.go") {
-		r.ours = join(r.ours, forTests...)
+		r.ours = joinPackages(r.ours, forTests...)
 		who = "tests of " + who
 	}
 	for _, spec := range file.Imports {
@@ -221,9 +221,9 @@ func checkImports(file *ast.File, name, module string, complain func(ast.Node, s
 		case imp == "C":
 			complain(spec, "imports C: the binary is static, so no package may use cgo")
 		case isOurs && own != pkg && !slices.Contains(r.ours, own):
-			complain(spec, "imports %s: %s may import %s", imp, who, only("nothing of this module", "of this module only", r.ours))
-		case !isOurs && isThird(imp) && !slices.ContainsFunc(r.third, func(m string) bool { return strings.HasPrefix(imp+"/", m+"/") }):
-			complain(spec, "imports %s: %s may import %s", imp, who, only("no other module", "of other modules only", r.third))
+			complain(spec, "imports %s: %s may import %s", imp, who, onlyPackages("nothing of this module", "of this module only", r.ours))
+		case !isOurs && isThirdParty(imp) && !slices.ContainsFunc(r.third, func(m string) bool { return strings.HasPrefix(imp+"/", m+"/") }):
+			complain(spec, "imports %s: %s may import %s", imp, who, onlyPackages("no other module", "of other modules only", r.third))
 		}
 	}
 }
@@ -231,7 +231,7 @@ func checkImports(file *ast.File, name, module string, complain func(ast.Node, s
 func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			if s, err := strconv.Unquote(lit.Value); err == nil && slices.Contains(revisions, s) {
+			if s, err := strconv.Unquote(lit.Value); err == nil && slices.Contains(revisionDates, s) {
 				complain(lit, "spells the revision %s: only package protocol may; ask its table a question instead", s)
 			}
 		}
@@ -240,7 +240,7 @@ func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
 }
 
 // ruleFor finds the row of pkg, or the nearest "..." row above it.
-func ruleFor(pkg string) (rule, bool) {
+func ruleFor(pkg string) (importRule, bool) {
 	if r, ok := architecture[pkg]; ok {
 		return r, true
 	}
@@ -249,34 +249,34 @@ func ruleFor(pkg string) (rule, bool) {
 			return r, true
 		}
 	}
-	return rule{}, false
+	return importRule{}, false
 }
 
-// isThird reports whether imp is outside the standard library, whose paths
+// isThirdParty reports whether imp is outside the standard archLibrary, whose paths
 // have no dot in their first element.
-func isThird(imp string) bool {
+func isThirdParty(imp string) bool {
 	first, _, _ := strings.Cut(imp, "/")
 	return strings.Contains(first, ".")
 }
 
-func only(none, some string, list []string) string {
+func onlyPackages(none, some string, list []string) string {
 	if len(list) == 0 {
 		return none
 	}
 	names := make([]string, len(list))
 	for i, p := range list {
-		names[i] = display(p)
+		names[i] = displayPackage(p)
 	}
 	return some + " " + strings.Join(names, ", ")
 }
 
-func display(pkg string) string {
+func displayPackage(pkg string) string {
 	if pkg == "." {
 		return "the root"
 	}
 	return pkg
 }
 
-func join(list []string, more ...string) []string {
+func joinPackages(list []string, more ...string) []string {
 	return slices.Concat(list, more)
 }

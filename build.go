@@ -73,7 +73,11 @@ func build(id ID, method, bodyName string, body any) (*Message, error) {
 		b = append(b, `":`...)
 		b = append(b, text...)
 	}
-	return Limits{MaxMessage: -1}.Parse(append(b, '}'))
+	m, err := Limits{MaxMessage: -1}.Parse(append(b, '}'))
+	if err == nil && int(m.body.end-m.body.start) != len(text) {
+		return nil, fmt.Errorf("dragoman: %s is more than one JSON value", bodyName)
+	}
+	return m, err
 }
 
 // encode returns v as JSON text: as it is if it is text already, nil if v is
@@ -83,9 +87,9 @@ func encode(v any) ([]byte, error) {
 	case nil:
 		return nil, nil
 	case []byte:
-		return v, nil
+		return bytes.Trim(v, " \t\r\n"), nil
 	case json.RawMessage:
-		return v, nil
+		return bytes.Trim(v, " \t\r\n"), nil
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// WithID returns the message with another id. Nothing is copied: the new id
-// takes its place when the message is written. The message must have an id.
+// WithID returns the message with another id, which must not be zero. Nothing
+// is copied: the new id takes its place when the message is written. A message
+// without an id gets one in front: an error response that had none, or a
+// notification, which is a request then.
 func (m *Message) WithID(id ID) *Message {
 	c := *m
-	if m.id.end == 0 {
-		// An error response without an id: the one case in which there is no
-		// place to put it.
-		return NewFailure(id, m.RPCError())
-	}
 	c.pending = id
+	if c.kind == Notification {
+		c.kind = Request
+	}
 	return &c
 }
 
@@ -41,7 +41,7 @@ type change struct {
 	value []byte
 }
 
-// Set gives a member of the body a new value, which is JSON text.
+// Set gives a member of the body a new value, which is JSON text; nil drops it.
 func (e *Edit) Set(name string, value []byte) *Edit {
 	e.body = put(e.body, name, value)
 	return e
@@ -55,7 +55,8 @@ func (e *Edit) Drop(names ...string) *Edit {
 	return e
 }
 
-// SetMeta gives a member of the body's _meta a new value, which is JSON text.
+// SetMeta gives a member of the body's _meta a new value, which is JSON text;
+// nil drops it.
 func (e *Edit) SetMeta(key string, value []byte) *Edit {
 	e.meta = put(e.meta, key, value)
 	return e
@@ -87,45 +88,50 @@ func (e *Edit) Message() (*Message, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	var s splice
-	s.src = m.raw
-	if !m.pending.IsZero() {
-		s.replace(m.id, m.pending.text)
-	}
-	meta := m.known[knownMeta]
-	if meta.absent() {
-		if inner := newMembers(e.meta); len(inner) > 0 {
-			inner = slices.Concat([]byte("{"), inner, []byte("}"))
-			e = &Edit{m: m, body: put(slices.Clone(e.body), "_meta", inner)}
-		}
-	} else {
-		s.object(span{meta.start, meta.end}, e.meta, func(name string) []member {
-			return m.all(span{meta.start, meta.end}, name)
-		})
-	}
+	s := splice{src: m.raw}
 	switch {
-	case m.body.end != 0:
-		s.object(m.body, e.body, func(name string) []member {
-			if i := knownMember(name); i >= 0 {
-				if m.known[i].absent() {
-					return nil
-				}
-				return m.known[i : i+1]
-			}
-			return m.all(m.body, name)
-		})
+	case m.pending.IsZero():
+	case m.id.end == 0:
+		s.insert(1, []byte(newID+m.pending.text+","))
 	default:
-		if inner := newMembers(e.body); len(inner) > 0 {
-			s.insert(len(m.raw)-1, slices.Concat([]byte(`,"params":{`), inner, []byte("}")))
-		}
+		s.replace(m.id, []byte(m.pending.text))
+	}
+	body := e.body
+	if meta := m.known[knownMeta]; m.hasMeta() {
+		s.object(int(meta.start), e.meta, m.inMeta)
+	} else if inner := newMembers(e.meta); inner != nil {
+		body = put(slices.Clone(body), "_meta", slices.Concat([]byte("{"), inner, []byte("}")))
+	}
+	if m.body.end != 0 {
+		s.object(int(m.body.start), body, m.inBody)
+	} else if inner := newMembers(body); inner != nil {
+		s.insert(len(m.raw)-1, slices.Concat([]byte(`,"params":{`), inner, []byte("}")))
+	}
+	if len(s.patches) == 0 {
+		return m, nil
 	}
 	return s.message()
 }
 
-// all returns where a member of the object at o lies. In a result it may stand
-// more than once.
-func (m *Message) all(o span, name string) (found []member) {
-	for raw, v := range members(m.raw, int(o.start)) {
+// inBody returns where a member of the body lies. In a result it may stand more
+// than once.
+func (m *Message) inBody(name string) []member {
+	if i := knownMember(name); i < 0 {
+		return all(m.raw, int(m.body.start), name)
+	} else if !m.known[i].absent() {
+		return m.known[i : i+1]
+	}
+	return nil
+}
+
+// inMeta returns where a member of _meta lies.
+func (m *Message) inMeta(name string) []member {
+	return all(m.raw, int(m.known[knownMeta].start), name)
+}
+
+// all returns the members of that name of the valid object at i.
+func all(data []byte, i int, name string) (found []member) {
+	for raw, v := range members(data, i) {
 		if is(raw, name) {
 			found = append(found, v)
 		}
@@ -143,20 +149,10 @@ func (e *Edit) check() error {
 			return errors.New("dragoman: the result to edit is not an object")
 		}
 	}
-	for _, list := range [...][]change{e.body, e.meta} {
+	for depth, list := range [...][]change{2: e.body, 3: e.meta} {
 		for _, c := range list {
-			if c.value == nil {
-				continue
-			}
-			s := scanner{data: c.value}
-			end := s.value(0, 3)
-			if end >= 0 {
-				if end = s.space(end); end < len(c.value) {
-					end = s.fail(end, "more text behind the value")
-				}
-			}
-			if end < 0 {
-				return fmt.Errorf("dragoman: new value of %q is not JSON: %s at byte %d", c.name, s.reason, s.at)
+			if err := c.check(depth); err != nil {
+				return err
 			}
 		}
 	}
@@ -167,6 +163,25 @@ func (e *Edit) check() error {
 		if c.name == "_meta" && c.value != nil && bytes.TrimLeft(c.value, " \t\r\n")[0] != '{' {
 			return errors.New("dragoman: _meta must be an object")
 		}
+	}
+	return nil
+}
+
+// check tells whether the new value is one of JSON, and no more than that: the
+// message would take what follows it for members.
+func (c *change) check(depth int) error {
+	if c.value == nil {
+		return nil
+	}
+	s := scanner{data: c.value}
+	end := s.value(0, depth)
+	if end >= 0 {
+		if end = s.space(end); end < len(c.value) {
+			end = s.fail(end, "more text behind the value")
+		}
+	}
+	if end < 0 {
+		return fmt.Errorf("dragoman: new value of %q is not JSON: %s at byte %d", c.name, s.reason, s.at)
 	}
 	return nil
 }
@@ -200,17 +215,17 @@ type patch struct {
 	text       []byte
 }
 
-func (s *splice) replace(at span, text string) {
-	s.patches = append(s.patches, patch{int(at.start), int(at.end), []byte(text)})
+func (s *splice) replace(at span, text []byte) {
+	s.patches = append(s.patches, patch{int(at.start), int(at.end), text})
 }
 
 func (s *splice) insert(at int, text []byte) {
 	s.patches = append(s.patches, patch{at, at, text})
 }
 
-// object applies changes to the object at o. find returns where a member lies;
-// new members come first, so that nothing has to be searched for their place.
-func (s *splice) object(o span, changes []change, find func(name string) []member) {
+// object applies changes to the object there. find returns where a member lies.
+// New members come first, so that no place has to be found for them.
+func (s *splice) object(at int, changes []change, find func(name string) []member) {
 	var drop []member
 	var fresh []change
 	for _, c := range changes {
@@ -221,26 +236,26 @@ func (s *splice) object(o span, changes []change, find func(name string) []membe
 		case len(places) == 0:
 			fresh = append(fresh, c)
 		default:
-			s.replace(span{places[0].start, places[0].end}, view(c.value))
+			s.replace(span{places[0].start, places[0].end}, c.value)
 			drop = append(drop, places[1:]...)
 		}
 	}
-	emptied := s.drop(o, drop)
+	empty := s.drop(at, drop)
 	if text := newMembers(fresh); text != nil {
-		if !emptied {
+		if !empty {
 			text = append(text, ',')
 		}
-		s.insert(int(o.start)+1, text)
+		s.insert(at+1, text)
 	}
 }
 
-// drop removes members of the object at o together with the commas that they
-// leave over, and tells whether the object has no members then.
-func (s *splice) drop(o span, members []member) (emptied bool) {
+// drop removes members of the object there together with the commas that they
+// leave over, and tells whether it has no members then.
+func (s *splice) drop(at int, members []member) (empty bool) {
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
 	sc := scanner{data: s.src}
-	inside := sc.space(int(o.start) + 1)
-	emptied = s.src[inside] == '}'
+	first := sc.space(at + 1)
+	empty = s.src[first] == '}'
 	for i := 0; i < len(members); i++ {
 		start, end := int(members[i].key), int(members[i].end)
 		next, more := sc.more(end)
@@ -253,8 +268,8 @@ func (s *splice) drop(o span, members []member) (emptied bool) {
 		switch {
 		case more:
 			end = sc.space(next)
-		case start == inside:
-			emptied = true
+		case start == first:
+			empty = true
 		default:
 			for s.src[start] != ',' {
 				start--
@@ -262,7 +277,7 @@ func (s *splice) drop(o span, members []member) (emptied bool) {
 		}
 		s.patches = append(s.patches, patch{start, end, nil})
 	}
-	return emptied
+	return empty
 }
 
 // message applies the patches.

@@ -86,7 +86,12 @@ type ParseError struct {
 	// Reason says what is wrong, and what was expected where that helps.
 	Reason string
 
-	// ID is the id of the request that was refused, if there was one to be read.
+	// Kind is what the bytes set out to be, as far as they could be read:
+	// Response if they have a result or an error, else Request if they have an
+	// id, else Notification if they have a method.
+	Kind Kind
+
+	// ID is the id of the message, if it is JSON and there is one to be read.
 	ID ID
 }
 
@@ -95,13 +100,19 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("dragoman: bad message at byte %d: %s", e.Offset, e.Reason)
 }
 
-// Response returns the error response that tells the sender.
+// Response returns the error response that tells the sender. It has the id of
+// the request that was refused. If that is not known, or the refused message is
+// a response itself, whose id is one of ours, it is null.
 func (e *ParseError) Response() *Message {
 	title := "Invalid request"
 	if e.Code == codeParse {
 		title = "Parse error"
 	}
-	return NewFailure(e.ID, &Error{
+	id := e.ID
+	if e.Kind == Response {
+		id = NullID
+	}
+	return NewFailure(id, &Error{
 		Code:    e.Code,
 		Message: fmt.Sprintf("%s: %s at byte %d", title, e.Reason, e.Offset),
 	})

@@ -1,7 +1,7 @@
 package dragoman
 
 import (
-	"encoding/json"
+	"bytes"
 	"strconv"
 	"strings"
 )
@@ -44,11 +44,7 @@ func (id ID) Key() ID {
 	if strings.IndexByte(id.text, '\\') < 0 {
 		return id
 	}
-	var s string
-	if json.Unmarshal([]byte(id.text), &s) != nil {
-		return id
-	}
-	return StringID(s)
+	return StringID(unescape([]byte(id.text[1 : len(id.text)-1])))
 }
 
 // Clone returns id in memory of its own.
@@ -62,33 +58,34 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return []byte(id.text), nil
 }
 
-// ParseID reads an id from JSON text, as found in params.requestId.
+// ParseID reads an id from JSON text, as found in params.requestId: a string or
+// an integer and nothing else, not even white space. The ID has memory of its
+// own.
 func ParseID(text []byte) (ID, bool) {
-	if i, reason := checkID(text); i >= 0 || reason != "" {
+	s := scanner{data: text}
+	if len(text) == 0 || s.space(0) != 0 || s.value(0, 0) != len(text) {
+		return ID{}, false
+	}
+	if _, reason := checkID(text); reason != "" {
 		return ID{}, false
 	}
 	return ID{string(text)}, true
 }
 
-// checkID tells what is wrong with one valid JSON value as an id, and where;
-// -1 if nothing.
-func checkID(text []byte) (int, string) {
-	if len(text) == 0 {
-		return 0, "id is missing"
-	}
+// checkID tells what is wrong with one valid JSON value as an id, and where.
+// The reason is "" if nothing is.
+func checkID(text []byte) (at int, reason string) {
 	switch c := text[0]; {
 	case c == '"':
-		if i := loneSurrogate(text); i >= 0 {
-			return i, "id holds half a surrogate pair"
+		if at = loneSurrogate(text); at >= 0 {
+			return at, "id holds half a surrogate pair"
 		}
-	case c == '-' || '0' <= c && c <= '9':
-		for i, c := range text {
-			if c == '.' || c == 'e' || c == 'E' {
-				return i, "id must be a string or an integer, not a fraction"
-			}
+	case c == '-' || isDigit(c):
+		if at = bytes.IndexAny(text, ".eE"); at >= 0 {
+			return at, "id must be a string or an integer, not a fraction"
 		}
 	default:
 		return 0, "id must be a string or an integer"
 	}
-	return -1, ""
+	return 0, ""
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"slices"
 )
 
 // Kind is what a message is.
@@ -98,7 +99,7 @@ func (m *Message) Kind() Kind { return m.kind }
 // ID returns the id, which is zero for notifications. An error response may
 // have [NullID] or none.
 func (m *Message) ID() ID {
-	if m.pending != (ID{}) {
+	if !m.pending.IsZero() {
 		return m.pending
 	}
 	return ID{view(m.at(m.id))}
@@ -131,16 +132,27 @@ func (m *Message) Result() json.RawMessage {
 // IsError tells whether the message is an error response.
 func (m *Message) IsError() bool { return m.failed }
 
-// RPCError returns the error of an error response, or nil.
+// RPCError returns the error of an error response, or nil. A code that is no
+// integer becomes 0; an error without a message gets one that shows it.
 func (m *Message) RPCError() *Error {
 	if !m.failed {
 		return nil
 	}
-	e := new(Error)
-	if err := json.Unmarshal(m.at(m.body), e); err != nil {
-		e.Message = "malformed error object: " + string(m.at(m.body))
+	var e Error
+	for raw, v := range members(m.raw, int(m.body.start)) {
+		switch value := m.at(span{v.start, v.end}); unescape(raw) {
+		case "code":
+			e.Code = integer(value)
+		case "message":
+			e.Message, _ = text(value)
+		case "data":
+			e.Data = value
+		}
 	}
-	return e
+	if e.Message == "" {
+		e.Message = "error without a message: " + string(m.at(m.body))
+	}
+	return &e
 }
 
 // Name returns params.name, or "" if it is absent or no string.
@@ -167,18 +179,23 @@ func (m *Message) Get(name string) json.RawMessage {
 
 // Meta returns a member of the body's _meta as JSON text. It is nil if absent.
 func (m *Message) Meta(key string) json.RawMessage {
-	meta := m.known[knownMeta]
-	if meta.absent() {
-		return nil
-	}
 	if key == "progressToken" {
 		return m.bytesOf(m.token)
 	}
-	v := lookup(m.raw, int(meta.start), key)
+	if !m.hasMeta() {
+		return nil
+	}
+	v := lookup(m.raw, int(m.known[knownMeta].start), key)
 	if v.absent() {
 		return nil
 	}
 	return m.bytesOf(span{v.start, v.end})
+}
+
+// hasMeta tells whether there is a _meta that is an object.
+func (m *Message) hasMeta() bool {
+	meta := m.known[knownMeta]
+	return !meta.absent() && m.raw[meta.start] == '{'
 }
 
 // MetaText returns a member of the body's _meta that is a string, or "".
@@ -187,8 +204,9 @@ func (m *Message) MetaText(key string) string {
 	return s
 }
 
-// Decode decodes the body, params or result, into v. An absent body leaves v
-// as it is.
+// Decode decodes the body, params or result, into v, by the rules of
+// encoding/json, which takes names of any case. An absent body leaves v as it
+// is.
 func (m *Message) Decode(v any) error {
 	if m.failed || m.body.end == 0 {
 		return nil
@@ -248,15 +266,21 @@ func is(raw []byte, name string) bool {
 
 // Len returns the length of the message in bytes.
 func (m *Message) Len() int {
-	if m.pending == (ID{}) {
+	switch {
+	case m.pending.IsZero():
 		return len(m.raw)
+	case m.id.end == 0:
+		return len(m.raw) + len(newID) + len(m.pending.text) + len(",")
 	}
 	return len(m.raw) - int(m.id.end-m.id.start) + len(m.pending.text)
 }
 
+// newID stands before an id that a message gets which had none.
+const newID = `"id":`
+
 // Bytes returns the message as JSON text.
 func (m *Message) Bytes() []byte {
-	if m.pending == (ID{}) {
+	if m.pending.IsZero() {
 		return m.raw
 	}
 	return m.AppendTo(nil)
@@ -264,17 +288,22 @@ func (m *Message) Bytes() []byte {
 
 // AppendTo appends the message to dst.
 func (m *Message) AppendTo(dst []byte) []byte {
-	if m.pending == (ID{}) {
+	if m.pending.IsZero() {
 		return append(dst, m.raw...)
 	}
 	return m.AppendWithID(dst, m.pending)
 }
 
-// AppendWithID appends the message to dst with another id. The message must
-// have one.
+// AppendWithID appends the message to dst with another id, as [Message.WithID]
+// would make it.
 func (m *Message) AppendWithID(dst []byte, id ID) []byte {
-	if n := len(m.raw) + len(id.text); cap(dst)-len(dst) < n {
-		dst = append(make([]byte, 0, len(dst)+n), dst...)
+	dst = slices.Grow(dst, len(m.raw)+len(newID)+len(id.text)+len(","))
+	if m.id.end == 0 {
+		dst = append(dst, '{')
+		dst = append(dst, newID...)
+		dst = append(dst, id.text...)
+		dst = append(dst, ',')
+		return append(dst, m.raw[1:]...)
 	}
 	dst = append(dst, m.raw[:m.id.start]...)
 	dst = append(dst, id.text...)

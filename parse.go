@@ -6,49 +6,60 @@ import (
 )
 
 // Parse reads one message within the default limits, see [Limits.Parse].
-func Parse(data []byte) (*Message, error) { return Limits{}.Parse(data) }
+func Parse(data []byte) (*Message, error) { return Limits{}.parse(new(Message), data) }
 
 // Parse reads one message. It keeps data, which must not be changed
 // afterwards.
 //
 // The text must be JSON by RFC 8259 in UTF-8, nested at most [MaxDepth] deep,
 // and one message by JSON-RPC 2.0 as MCP uses it: ids are strings or integers,
-// params is an object. Member names of the envelope, of params and of _meta
-// may stand once, and names that only differ from a reserved one by case or
-// NULs are refused, because two readers could disagree on them. All else that
-// is unknown passes.
+// the method is not empty, params, error and _meta are objects (a _meta that is
+// null counts as absent).
+//
+// Where two readers could disagree on what a message says, it is refused:
+//   - if a member name stands twice in the envelope, in params or in _meta, or
+//     in a result if it is _meta or another one that Message knows the place of;
+//   - if a member name of the envelope or of params differs only by case or
+//     NULs from a reserved one: jsonrpc, id, method, params, result, error, and
+//     in params name, uri, arguments, _meta;
+//   - if the method, the id, params.name or params.uri holds an escape that is
+//     half a surrogate pair.
+//
+// All else that is unknown passes as it is.
 //
 // The error is a [ParseError], or [ErrTooLarge].
-func (l Limits) Parse(data []byte) (*Message, error) {
-	m := new(Message)
-	if err := l.ParseInto(m, data); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
+func (l Limits) Parse(data []byte) (*Message, error) { return l.parse(new(Message), data) }
 
 // ParseInto is Parse into a message of the caller's, which nobody else may be
 // using. It does not allocate unless the message is refused or its names are
 // many or spelt with escapes.
 func (l Limits) ParseInto(m *Message, data []byte) error {
-	if max := l.Message(); len(data) > max {
-		return fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrTooLarge, len(data), max)
-	}
+	_, err := l.parse(m, data)
+	return err
+}
+
+// parse fills m and returns it. What calls it is small enough to be inlined, so
+// that a message need not be allocated that its user does not keep.
+func (l Limits) parse(m *Message, data []byte) (*Message, error) {
 	*m = Message{}
-	p := parser{m: m}
+	if most := l.Message(); len(data) > most {
+		return nil, tooLarge(len(data), most)
+	}
+	var p parser
 	p.data = data
 	lead := p.space(0)
 	p.data = data[lead:]
-	if end := p.envelope(0); end >= 0 {
-		m.raw = p.data[:end:end]
-		return nil
+	end := p.message()
+	if end < 0 {
+		return nil, p.err(lead)
 	}
-	err := &ParseError{Code: p.code, Offset: lead + p.at, Reason: p.reason}
-	if p.idOK {
-		err.ID = ID{string(p.data[m.id.start:m.id.end])}
-	}
-	*m = Message{}
-	return err
+	*m = p.m
+	m.raw = p.data[:end:end]
+	return m, nil
+}
+
+func tooLarge(size, most int) error {
+	return fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrTooLarge, size, most)
 }
 
 // A parser fills a message while it scans. Faults of grammar end the scan.
@@ -56,16 +67,29 @@ func (l Limits) ParseInto(m *Message, data []byte) error {
 // request is found and bytes that are not JSON are told apart.
 type parser struct {
 	scanner
-	m *Message
+	m Message
 
-	shape   string
+	shape   string // the first fault of shape
 	shapeAt int
-	idOK    bool
-	version bool
-	params  span
-	result  span
-	failure span
+	seen    uint8 // members of the envelope
+	version bool  // jsonrpc is "2.0"
+	badID   bool  // the id is none, or there are two
 }
+
+// Members of the envelope, as bits.
+const (
+	sawVersion = 1 << iota
+	sawID
+	sawMethod
+	sawParams
+	sawResult
+	sawError
+)
+
+var (
+	reservedInEnvelope = [...]string{"jsonrpc", "id", "method", "params", "result", "error"}
+	reservedInParams   = [...]string{"name", "uri", "arguments", "_meta"}
+)
 
 func (p *parser) misshapen(at int, reason string) {
 	if p.shape == "" {
@@ -73,50 +97,47 @@ func (p *parser) misshapen(at int, reason string) {
 	}
 }
 
-// envelope reads the message at i and what is behind it.
-func (p *parser) envelope(i int) int {
-	if i >= len(p.data) {
-		return p.fail(i, "empty message")
+// err returns the fault that was noted, in a message that began at lead. An id
+// is trusted only if the text was JSON as far as it was read.
+func (p *parser) err(lead int) *ParseError {
+	err := &ParseError{Code: p.code, Offset: lead + p.at, Reason: p.reason}
+	if p.code != codeInvalidRequest {
+		return err
 	}
-	if p.data[i] != '{' {
-		end := p.value(i, 0)
-		if end >= 0 {
-			end = p.tail(end)
-		}
-		if end < 0 {
-			return -1
-		}
-		reason := "a message must be an object"
-		if p.data[i] == '[' {
-			reason = "a batch is not one message"
-		}
-		return p.refuse(i, reason)
+	if p.seen&sawID != 0 && !p.badID && !p.null(p.m.id) {
+		err.ID = ID{string(p.data[p.m.id.start:p.m.id.end])}
 	}
-	var seen uint8
-	at, more := p.open(i)
-	for more {
-		name, key, start := p.next(at)
-		if start < 0 {
-			return -1
-		}
-		bit, end := p.member(p.decoded(name), key, start)
-		if end < 0 {
-			return -1
-		}
-		if seen&bit != 0 {
-			p.misshapen(key, "duplicate member of the envelope")
-		}
-		seen |= bit
-		at, more = p.more(end)
+	switch {
+	case p.seen&(sawResult|sawError) != 0:
+		err.Kind = Response
+	case p.seen&sawID != 0:
+		err.Kind = Request
+	case p.seen&sawMethod != 0:
+		err.Kind = Notification
 	}
-	if at < 0 || p.tail(at) < 0 {
+	return err
+}
+
+func (p *parser) null(v span) bool { return string(p.data[v.start:v.end]) == "null" }
+
+// message reads the message at the start of the text and what is behind it.
+func (p *parser) message() int {
+	switch {
+	case len(p.data) == 0:
+		return p.fail(0, "empty message")
+	case p.data[0] == '{':
+		return p.envelope()
+	case bytes.HasPrefix(p.data, []byte("\ufeff")):
+		return p.fail(0, "byte order mark")
+	}
+	end := p.value(0, 0)
+	if end < 0 || p.tail(end) < 0 {
 		return -1
 	}
-	p.classify(i)
-	if p.shape != "" {
-		return p.refuse(p.shapeAt, p.shape)
+	if p.data[0] == '[' {
+		return p.refuse(0, "a batch is not one message")
 	}
-	return at
+	return p.refuse(0, "a message must be an object")
 }
 
 // refuse notes a fault that is not one of grammar.
@@ -134,71 +155,115 @@ func (p *parser) tail(i int) int {
 	return i
 }
 
-// decoded returns a member name without its escapes.
-func (p *parser) decoded(name []byte) string {
-	if bytes.IndexByte(name, '\\') >= 0 {
-		return unescape(name)
+func (p *parser) envelope() int {
+	var unknown nameSet
+	i, more := p.open(0)
+	for more {
+		raw, key, start := p.next(i)
+		if start < 0 {
+			return -1
+		}
+		name := unescape(raw)
+		bit, end := p.member(name, start)
+		if end < 0 {
+			return -1
+		}
+		switch {
+		case bit == 0:
+			p.mistakable(key, name, reservedInEnvelope[:])
+			if !unknown.add(name) {
+				p.misshapen(key, "duplicate member of the envelope")
+			}
+		case p.seen&bit != 0:
+			p.misshapen(key, "duplicate member of the envelope")
+			p.badID = p.badID || bit == sawID
+		}
+		p.seen |= bit
+		i, more = p.more(end)
 	}
-	return view(name)
+	if i < 0 || p.tail(i) < 0 {
+		return -1
+	}
+	p.classify()
+	if p.shape != "" {
+		return p.refuse(p.shapeAt, p.shape)
+	}
+	return i
 }
 
-// member reads one member of the envelope, whose value is at start. The bit
-// stands for its name.
-func (p *parser) member(name string, key, start int) (bit uint8, end int) {
-	m := p.m
+// mistakable checks a name that is not reserved against those that are.
+func (p *parser) mistakable(key int, name string, reserved []string) {
+	for _, r := range reserved {
+		if masks(name, r) {
+			p.misshapen(key, `member name can be mistaken for "`+r+`"`)
+		}
+	}
+}
+
+// member reads the value at start of one member of the envelope. The bit stands
+// for its name; it is 0 for unknown ones.
+func (p *parser) member(name string, start int) (bit uint8, end int) {
+	switch name {
+	case "params":
+		bit, end = sawParams, p.body(start, true)
+	case "result":
+		bit, end = sawResult, p.body(start, false)
+	default:
+		end = p.value(start, 1)
+	}
+	if end < 0 {
+		return bit, -1
+	}
+	at := span{uint32(start), uint32(end)}
 	switch name {
 	case "jsonrpc":
-		bit, end = 1, p.value(start, 1)
-		if end >= 0 {
-			if p.version = string(p.data[start:end]) == `"2.0"`; !p.version {
-				p.misshapen(start, `jsonrpc must be "2.0"`)
-			}
+		bit = sawVersion
+		if s, ok := text(p.data[start:end]); ok && s == "2.0" {
+			p.version = true
+		} else {
+			p.misshapen(start, `jsonrpc must be "2.0"`)
 		}
 	case "id":
-		bit, end = 2, p.value(start, 1)
-		if end >= 0 {
-			m.id = span{uint32(start), uint32(end)}
-		}
+		bit = sawID
+		p.id(at)
 	case "method":
-		bit, end = 4, p.value(start, 1)
-		if end >= 0 {
-			p.method(start, end)
-		}
-	case "params":
-		bit, end = 8, p.body(start, true)
-		p.params = span{uint32(start), uint32(end)}
-	case "result":
-		bit, end = 16, p.body(start, false)
-		p.result = span{uint32(start), uint32(end)}
+		bit = sawMethod
+		p.method(at)
+	case "params", "result":
+		p.m.body = at
 	case "error":
-		bit, end = 32, p.value(start, 1)
-		p.failure = span{uint32(start), uint32(end)}
-		if p.data[min(start, len(p.data)-1)] != '{' {
+		bit = sawError
+		p.m.body = at
+		if p.data[start] != '{' {
 			p.misshapen(start, "error must be an object")
 		}
-	default:
-		for _, reserved := range [...]string{"jsonrpc", "id", "method", "params", "result", "error"} {
-			if masks(name, reserved) {
-				p.misshapen(key, "member name is not spelt \""+reserved+"\"")
-			}
-		}
-		end = p.value(start, 1)
 	}
 	return bit, end
 }
 
-func (p *parser) method(start, end int) {
-	v := p.data[start:end]
+func (p *parser) id(at span) {
+	p.m.id = at
+	if p.null(at) {
+		return // right in an error response, which classify knows
+	}
+	if i, reason := checkID(p.data[at.start:at.end]); reason != "" {
+		p.badID = true
+		p.misshapen(int(at.start)+i, reason)
+	}
+}
+
+func (p *parser) method(at span) {
+	v := p.data[at.start:at.end]
 	if len(v) < 3 || v[0] != '"' {
-		p.misshapen(start, "method must be a string that is not empty")
+		p.misshapen(int(at.start), "method must be a string that is not empty")
 		return
 	}
 	if p.m.escaped = bytes.IndexByte(v, '\\') >= 0; p.m.escaped {
 		if i := loneSurrogate(v); i >= 0 {
-			p.misshapen(start+i, "method holds half a surrogate pair")
+			p.misshapen(int(at.start)+i, "method holds half a surrogate pair")
 		}
 	}
-	p.m.method = span{uint32(start + 1), uint32(end - 1)}
+	p.m.method = span{at.start + 1, at.end - 1}
 }
 
 // body reads params or result at start and notes its known members. What must
@@ -211,14 +276,14 @@ func (p *parser) body(start int, params bool) int {
 		}
 		return p.value(start, 1)
 	}
-	var names nameSet
+	var unknown nameSet
 	i, more := p.open(start)
 	for more {
 		raw, key, at := p.next(i)
 		if at < 0 {
 			return -1
 		}
-		name := p.decoded(raw)
+		name := unescape(raw)
 		known := knownMember(name)
 		var end int
 		if known == knownMeta {
@@ -230,45 +295,43 @@ func (p *parser) body(start int, params bool) int {
 			return -1
 		}
 		switch {
-		case params && !names.add(name):
-			p.misshapen(key, "duplicate member of params")
-		case known >= 0 && !params && !p.m.known[known].absent():
-			p.misshapen(key, "duplicate member of result")
-		}
-		if known >= 0 {
+		case known >= 0:
+			if !p.m.known[known].absent() {
+				p.misshapen(key, "duplicate member "+name)
+			}
 			p.m.known[known] = member{uint32(key), uint32(at), uint32(end)}
-		}
-		if params {
-			p.param(name, known, key, at, end)
+			if params && (known == knownName || known == knownURI) {
+				p.routed(name, at, end)
+			}
+		case params:
+			p.mistakable(key, name, reservedInParams[:])
+			if !unknown.add(name) {
+				p.misshapen(key, "duplicate member of params")
+			}
 		}
 		i, more = p.more(end)
 	}
 	return i
 }
 
-// param checks what the relay decides on.
-func (p *parser) param(name string, known, key, start, end int) {
-	switch known {
-	case knownName, knownURI:
-		if p.data[start] == '"' {
-			if i := loneSurrogate(p.data[start:end]); i >= 0 {
-				p.misshapen(start+i, name+" holds half a surrogate pair")
-			}
-		}
-	case -1:
-		for _, reserved := range [...]string{"name", "uri", "arguments", "_meta"} {
-			if masks(name, reserved) {
-				p.misshapen(key, "member name is not spelt \""+reserved+"\"")
-			}
+// routed checks the value of a member of params that decides where a request
+// goes.
+func (p *parser) routed(name string, start, end int) {
+	if v := p.data[start:end]; v[0] == '"' {
+		if i := loneSurrogate(v); i >= 0 {
+			p.misshapen(start+i, name+" holds half a surrogate pair")
 		}
 	}
 }
 
 // meta reads the _meta at start.
 func (p *parser) meta(start int) int {
-	if p.data[min(start, len(p.data)-1)] != '{' {
-		p.misshapen(start, "_meta must be an object")
-		return p.value(start, 2)
+	if start >= len(p.data) || p.data[start] != '{' {
+		end := p.value(start, 2)
+		if end >= 0 && p.data[start] != 'n' {
+			p.misshapen(start, "_meta must be an object")
+		}
+		return end
 	}
 	var names nameSet
 	i, more := p.open(start)
@@ -281,7 +344,7 @@ func (p *parser) meta(start int) int {
 		if end < 0 {
 			return -1
 		}
-		name := p.decoded(raw)
+		name := unescape(raw)
 		if !names.add(name) {
 			p.misshapen(key, "duplicate member of _meta")
 		}
@@ -294,41 +357,34 @@ func (p *parser) meta(start int) int {
 }
 
 // classify decides what the message is, once all members are known.
-func (p *parser) classify(start int) {
-	m := p.m
-	hasID := m.id.end != 0
-	null := hasID && string(p.data[m.id.start:m.id.end]) == "null"
-	if hasID && !null {
-		if i, reason := checkID(p.data[m.id.start:m.id.end]); i >= 0 {
-			p.misshapen(int(m.id.start)+i, reason)
-		} else {
-			p.idOK = true
-		}
-	}
-	hasResult, hasFailure := p.result.end != 0, p.failure.end != 0
+func (p *parser) classify() {
+	m := &p.m
+	method := p.seen&sawMethod != 0
+	id := p.seen&sawID != 0
+	null := id && p.null(m.id)
 	switch {
 	case !p.version:
-		p.misshapen(start, `jsonrpc must be "2.0"`)
-	case m.method.end != 0 && (hasResult || hasFailure):
-		p.misshapen(start, "a message has a method or an answer, not both")
-	case m.method.end != 0 && null:
+		p.misshapen(0, `jsonrpc must be "2.0"`)
+	case method && p.seen&(sawResult|sawError) != 0:
+		p.misshapen(0, "a message has a method or an answer, not both")
+	case method && null:
 		p.misshapen(int(m.id.start), "the id of a request must not be null")
-	case m.method.end != 0 && hasID:
-		m.kind, m.body = Request, p.params
-	case m.method.end != 0:
-		m.kind, m.body = Notification, p.params
-	case hasResult && hasFailure:
-		p.misshapen(start, "a response has a result or an error, not both")
-	case p.params.end != 0:
-		p.misshapen(start, "params without a method")
-	case hasResult && (!hasID || null):
-		p.misshapen(start, "a result must have the id of its request")
-	case hasResult:
-		m.kind, m.body = Response, p.result
-	case hasFailure:
-		m.kind, m.body, m.failed = Response, p.failure, true
+	case method && id:
+		m.kind = Request
+	case method:
+		m.kind = Notification
+	case p.seen&sawParams != 0:
+		p.misshapen(0, "params without a method")
+	case p.seen&sawResult != 0 && p.seen&sawError != 0:
+		p.misshapen(0, "a response has a result or an error, not both")
+	case p.seen&sawResult != 0 && (!id || null):
+		p.misshapen(0, "a result must have the id of its request")
+	case p.seen&sawResult != 0:
+		m.kind = Response
+	case p.seen&sawError != 0:
+		m.kind, m.failed = Response, true
 	default:
-		p.misshapen(start, "neither a method nor a result nor an error")
+		p.misshapen(0, "neither a method nor a result nor an error")
 	}
 }
 

@@ -47,6 +47,9 @@ func (e *pipeEnd) Call(ctx context.Context, req *Message, from Peer) (*Message, 
 	defer cancel(nil)
 	defer context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })()
 	resp, err := e.peer.Call(ctx, req, from)
+	if closed := e.Err(); closed != nil {
+		return nil, closed
+	}
 	if ended := context.Cause(ctx); ended != nil {
 		return nil, ended
 	}

@@ -3,6 +3,7 @@ package dragoman
 import (
 	"encoding/binary"
 	"math/bits"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -25,9 +26,18 @@ func (s *scanner) fail(at int, reason string) int {
 // eof notes that the text ends too early.
 func (s *scanner) eof() int { return s.fail(len(s.data), "unexpected end") }
 
-// space skips white space.
+// space skips white space. Most often there is none, so only that case is worth
+// inlining.
 func (s *scanner) space(i int) int {
-	for i < len(s.data) && s.data[i] <= ' ' {
+	if i < len(s.data) && s.data[i] > ' ' {
+		return i
+	}
+	return s.spaces(i)
+}
+
+//go:noinline
+func (s *scanner) spaces(i int) int {
+	for i < len(s.data) {
 		switch s.data[i] {
 		case ' ', '\t', '\n', '\r':
 			i++
@@ -38,193 +48,47 @@ func (s *scanner) space(i int) int {
 	return i
 }
 
-const (
-	lowBits  = 0x0101010101010101
-	highBits = 0x8080808080808080
-)
-
-// str reads the string whose opening quote is at i.
-func (s *scanner) str(i int) int {
-	data := s.data
-	i++
-	for {
-		// Eight bytes at a time, up to the first that is a quote, a backslash,
-		// a control character or not ASCII.
-		for i+8 <= len(data) {
-			w := binary.LittleEndian.Uint64(data[i:])
-			q := w ^ lowBits*'"'
-			b := w ^ lowBits*'\\'
-			m := ((w - lowBits*0x20) &^ w) | ((q - lowBits) &^ q) | ((b - lowBits) &^ b) | w
-			if m &= highBits; m != 0 {
-				i += bits.TrailingZeros64(m) >> 3
-				break
-			}
-			i += 8
-		}
-		if i >= len(data) {
-			return s.eof()
-		}
-		switch c := data[i]; {
-		case c == '"':
-			return i + 1
-		case c == '\\':
-			if i = s.escape(i); i < 0 {
-				return -1
-			}
-		case c < 0x20:
-			return s.fail(i, "control character in a string")
-		case c < utf8.RuneSelf:
-			i++
-		default:
-			r, n := utf8.DecodeRune(data[i:])
-			if r == utf8.RuneError && n <= 1 {
-				return s.fail(i, "invalid UTF-8")
-			}
-			i += n
-		}
-	}
-}
-
-// escape reads the escape sequence at i.
-func (s *scanner) escape(i int) int {
-	data := s.data
-	if i+1 >= len(data) {
-		return s.eof()
-	}
-	switch data[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
-	case 'u':
-		for j := i + 2; j < i+6; j++ {
-			if j >= len(data) {
-				return s.eof()
-			}
-			if !isHex(data[j]) {
-				return s.fail(j, "bad \\u escape")
-			}
-		}
-		return i + 6
-	}
-	return s.fail(i+1, "bad escape in a string")
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
-}
-
-func isDigit(c byte) bool { return c-'0' <= 9 }
-
-// number reads the number at i.
-func (s *scanner) number(i int) int {
-	data := s.data
-	if data[i] == '-' {
-		i++
-	}
-	switch {
-	case i >= len(data):
-		return s.eof()
-	case data[i] == '0':
-		i++
-	case isDigit(data[i]):
-		for i < len(data) && isDigit(data[i]) {
-			i++
-		}
-	default:
-		return s.fail(i, "bad number")
-	}
-	if i < len(data) && data[i] == '.' {
-		if i = s.digits(i + 1); i < 0 {
-			return -1
-		}
-	}
-	if i < len(data) && data[i]|0x20 == 'e' {
-		i++
-		if i < len(data) && (data[i] == '+' || data[i] == '-') {
-			i++
-		}
-		if i = s.digits(i); i < 0 {
-			return -1
-		}
-	}
-	return i
-}
-
-// digits reads one digit or more.
-func (s *scanner) digits(i int) int {
-	if i >= len(s.data) {
-		return s.eof()
-	}
-	if !isDigit(s.data[i]) {
-		return s.fail(i, "bad number")
-	}
-	for i < len(s.data) && isDigit(s.data[i]) {
-		i++
-	}
-	return i
-}
-
-// literal reads true, false or null.
-func (s *scanner) literal(i int) int {
-	word := "null"
-	switch s.data[i] {
-	case 't':
-		word = "true"
-	case 'f':
-		word = "false"
-	}
-	for j := range len(word) {
-		if i+j >= len(s.data) {
-			return s.eof()
-		}
-		if s.data[i+j] != word[j] {
-			return s.fail(i+j, "unexpected character")
-		}
-	}
-	return i + len(word)
-}
-
 // value reads the value at i, white space before it included. depth is the
 // number of arrays and objects that it lies in.
 func (s *scanner) value(i, depth int) int {
-	// Bit n of kinds says whether the container at level n is an object.
-	var kinds [MaxDepth / 64]uint64
+	var outer [MaxDepth / 64]uint64 // bit n: whether the container at level n lies in an object
 	data := s.data
-	level := depth
+	level, object := depth, false
 	for {
 		if i = s.space(i); i >= len(data) {
 			return s.eof()
 		}
-		switch c := data[i]; {
-		case c == '"':
-			i = s.str(i)
-		case c == '{' || c == '[':
+		switch c := data[i]; c {
+		case '"':
+			if i = endOfString(data, i+1); i < 0 {
+				return s.badString(^i)
+			}
+		case '{', '[':
 			if level >= MaxDepth {
 				return s.deep(i)
 			}
-			open := s.space(i + 1)
-			if open >= len(data) {
+			if i = s.space(i + 1); i >= len(data) {
 				return s.eof()
 			}
-			if data[open] == c+2 { // '}' and ']' are two behind '{' and '['
-				i = open + 1
+			if data[i] == c+2 { // '}' and ']' are two behind '{' and '['
+				i++
 				break
 			}
-			bit := uint64(1) << (level & 63)
-			if c == '[' {
-				kinds[level>>6] &^= bit
-				level++
-				i = open
-				continue
+			if bit := uint64(1) << (level & 63); object {
+				outer[level>>6] |= bit
+			} else {
+				outer[level>>6] &^= bit
 			}
-			kinds[level>>6] |= bit
 			level++
-			if i = s.key(open); i < 0 {
-				return -1
+			if object = c == '{'; object {
+				if i = s.key(i); i < 0 {
+					return -1
+				}
 			}
 			continue
-		case c == '-' || isDigit(c):
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 			i = s.number(i)
-		case c == 't' || c == 'f' || c == 'n':
+		case 't', 'f', 'n':
 			i = s.literal(i)
 		default:
 			return s.fail(i, "unexpected character")
@@ -240,28 +104,33 @@ func (s *scanner) value(i, depth int) int {
 			if i = s.space(i); i >= len(data) {
 				return s.eof()
 			}
-			top := level - 1
-			object := kinds[top>>6]>>(top&63)&1 == 1
-			if data[i] == ',' {
+			c := data[i]
+			if c == ',' {
 				i++
-				if object {
-					if i = s.key(s.space(i)); i < 0 {
-						return -1
-					}
-				}
 				break
 			}
-			if object && data[i] == '}' || !object && data[i] == ']' {
-				level--
-				i++
-				continue
-			}
-			if object {
+			if object && c != '}' {
 				return s.fail(i, "expected ',' or '}'")
+			} else if !object && c != ']' {
+				return s.fail(i, "expected ',' or ']'")
 			}
-			return s.fail(i, "expected ',' or ']'")
+			i++
+			level--
+			object = outer[level>>6]>>(level&63)&1 == 1
+		}
+		if object {
+			if i = s.key(s.space(i)); i < 0 {
+				return -1
+			}
 		}
 	}
+}
+
+// deep notes that containers nest too deep.
+func (s *scanner) deep(i int) int {
+	s.fail(i, "nested deeper than "+strconv.Itoa(MaxDepth)+" levels")
+	s.code = codeInvalidRequest
+	return -1
 }
 
 // key reads the member name at i, the colon behind it included.
@@ -272,8 +141,8 @@ func (s *scanner) key(i int) int {
 	if s.data[i] != '"' {
 		return s.fail(i, "expected a member name")
 	}
-	if i = s.str(i); i < 0 {
-		return -1
+	if i = endOfString(s.data, i+1); i < 0 {
+		return s.badString(^i)
 	}
 	if i = s.space(i); i >= len(s.data) {
 		return s.eof()
@@ -284,11 +153,176 @@ func (s *scanner) key(i int) int {
 	return i + 1
 }
 
-// deep notes that containers nest too deep.
-func (s *scanner) deep(i int) int {
-	s.fail(i, "nested deeper than 128 levels")
-	s.code = codeInvalidRequest
-	return -1
+const (
+	lowBits  = 0x0101010101010101
+	highBits = 0x8080808080808080
+)
+
+// endOfString returns the offset behind the quote that closes the string whose
+// inside begins at i. A negative result is the complement of the offset of what
+// must not stand in a string.
+func endOfString(data []byte, i int) int {
+	for {
+		// Eight bytes at a time, up to the first that is a quote, a control
+		// character, a backslash or not ASCII. XOR with 2 puts the quote next to
+		// the control characters. The subtractions borrow only from bytes above
+		// one that is found, so the lowest is right.
+		for i+8 <= len(data) {
+			w := binary.LittleEndian.Uint64(data[i:])
+			m := ((w ^ lowBits*2) - lowBits*0x21) | ((w ^ lowBits*'\\') - lowBits) | w
+			if m &= highBits; m != 0 {
+				n := bits.TrailingZeros64(m)
+				i += n >> 3
+				if byte(w>>(n&^7)) == '"' {
+					return i + 1
+				}
+				break
+			}
+			i += 8
+		}
+		if i >= len(data) {
+			return ^i
+		}
+		switch c := data[i]; {
+		case c == '"':
+			return i + 1
+		case c < 0x20:
+			return ^i
+		case c == '\\':
+			n := escapeLen(data[i:])
+			if n == 0 {
+				return ^i
+			}
+			i += n
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			n := runeLen(data[i:])
+			if n == 0 {
+				return ^i
+			}
+			i += n
+		}
+	}
+}
+
+// runeLen returns the length of the character that b begins with, which is not
+// ASCII, or 0 if it is not UTF-8.
+func runeLen(b []byte) int {
+	// Two bytes hold most of Europe's letters.
+	if len(b) > 1 && b[0]-0xC2 < 0xE0-0xC2 && b[1]&0xC0 == 0x80 {
+		return 2
+	}
+	if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {
+		return n
+	}
+	return 0
+}
+
+// escapeLen returns the length of the escape sequence that b begins with, or 0
+// if it is none.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) >= 6 && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5]) {
+			return 6
+		}
+	}
+	return 0
+}
+
+// badString notes what is wrong in a string at i.
+func (s *scanner) badString(i int) int {
+	rest := s.data[i:]
+	switch {
+	case len(rest) == 0:
+		return s.eof()
+	case rest[0] < 0x20:
+		return s.fail(i, "control character in a string")
+	case rest[0] != '\\':
+		return s.fail(i, "invalid UTF-8")
+	case len(rest) > 1 && rest[1] != 'u':
+		return s.fail(i, "bad escape in a string")
+	}
+	for j := 2; j < 6 && j < len(rest); j++ {
+		if !isHex(rest[j]) {
+			return s.fail(i, "bad \\u escape in a string")
+		}
+	}
+	return s.eof()
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+// number reads the number at i.
+func (s *scanner) number(i int) int {
+	data := s.data
+	if data[i] == '-' {
+		i++
+	}
+	if i < len(data) && data[i] == '0' {
+		i++
+	} else if i = s.digits(i); i < 0 {
+		return -1
+	}
+	if i < len(data) && data[i] == '.' {
+		if i = s.digits(i + 1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(data) && data[i]|0x20 == 'e' {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		return s.digits(i)
+	}
+	return i
+}
+
+// digits reads one digit or more.
+func (s *scanner) digits(i int) int {
+	start := i
+	for i < len(s.data) && isDigit(s.data[i]) {
+		i++
+	}
+	switch {
+	case i > start:
+		return i
+	case i >= len(s.data):
+		return s.eof()
+	}
+	return s.fail(i, "bad number")
+}
+
+// literal reads true, false or null.
+func (s *scanner) literal(i int) int {
+	word := "null"
+	switch s.data[i] {
+	case 't':
+		word = "true"
+	case 'f':
+		word = "false"
+	}
+	rest := s.data[i:]
+	if len(rest) >= len(word) && string(rest[:len(word)]) == word {
+		return i + len(word)
+	}
+	for j := range min(len(word), len(rest)) {
+		if rest[j] != word[j] {
+			return s.fail(i+j, "unexpected character")
+		}
+	}
+	return s.eof()
 }
 
 // A member is where one member of an object lies: its name from the opening
@@ -297,8 +331,21 @@ type member struct{ key, start, end uint32 }
 
 func (v member) absent() bool { return v.end == 0 }
 
-// next reads the member of an object at i, which is behind '{' or ','. It
-// returns the raw name without quotes, and the offset of the value.
+// open looks into the object at i: it returns the offset of its first member
+// with true, or behind '}' with false if there is none.
+func (s *scanner) open(i int) (int, bool) {
+	if i = s.space(i + 1); i >= len(s.data) {
+		return s.eof(), false
+	}
+	if s.data[i] == '}' {
+		return i + 1, false
+	}
+	return i, true
+}
+
+// next reads the name of the member at i, which open or more returned, up to
+// its value. It returns the raw name without quotes, where its opening quote
+// is, and where the value is, or -1.
 func (s *scanner) next(i int) (name []byte, key, value int) {
 	key = s.space(i)
 	if value = s.key(key); value < 0 {
@@ -324,16 +371,4 @@ func (s *scanner) more(i int) (int, bool) {
 		return i + 1, false
 	}
 	return s.fail(i, "expected ',' or '}'"), false
-}
-
-// open looks into the object at i: it returns the offset of its first member
-// with true, or behind '}' with false if there is none.
-func (s *scanner) open(i int) (int, bool) {
-	if i = s.space(i + 1); i >= len(s.data) {
-		return s.eof(), false
-	}
-	if s.data[i] == '}' {
-		return i + 1, false
-	}
-	return i, true
 }

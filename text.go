@@ -3,6 +3,8 @@ package dragoman
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -35,6 +37,19 @@ func text(value []byte) (string, bool) {
 		return "", false
 	}
 	return unescape(value[1 : len(value)-1]), true
+}
+
+// integer returns what a valid JSON value says if it is a number without a
+// fraction that fits, else 0.
+func integer(value []byte) int {
+	if n, err := strconv.Atoi(view(value)); err == nil {
+		return n
+	}
+	// Some write integers as 1.0 or 1e3.
+	if f, err := strconv.ParseFloat(view(value), 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= math.MaxInt32 {
+		return int(f)
+	}
+	return 0
 }
 
 // quote returns s as JSON text, without escapes that JSON does not need.
@@ -108,18 +123,12 @@ func hex4(b []byte) (r rune) {
 	return r
 }
 
-// masks tells whether name is a spelling of want that some readers take for
-// it: other case, by Unicode's folding, or with NULs.
+// masks tells whether name is a spelling of want, other than want itself, that
+// some readers take for it: other case, by Unicode's folding, or with NULs.
 func masks(name, want string) bool {
-	if name == want {
-		return false
-	}
-	// Folding maps at most three bytes (the Kelvin sign) to one.
-	if len(name) < len(want) || len(name) > 3*len(want)+8 {
-		return false
-	}
 	if strings.IndexByte(name, 0) >= 0 {
-		name = strings.ReplaceAll(name, "\x00", "")
+		return strings.EqualFold(strings.ReplaceAll(name, "\x00", ""), want)
 	}
-	return strings.EqualFold(name, want)
+	// Folding maps at most three bytes, the Kelvin sign, to one.
+	return len(name) >= len(want) && len(name) <= 3*len(want) && name != want && strings.EqualFold(name, want)
 }

@@ -25,7 +25,8 @@ type Conn struct {
 	ended  atomic.Bool
 	err    error         // set before done is closed
 	reader chan struct{} // closed when the reading goroutine has ended
-	writer chan struct{} // likewise
+	writer chan struct{} // likewise for the one that writes
+	closed chan struct{} // closed when the stream has been closed
 
 	calls calls
 	serve served
@@ -44,6 +45,7 @@ func New(stream Stream, opts *Options) *Conn {
 		done:   make(chan struct{}),
 		reader: make(chan struct{}),
 		writer: make(chan struct{}),
+		closed: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue)
@@ -111,13 +113,14 @@ func (c *Conn) end(reason error) {
 	c.out.close(c.err)
 	c.in.close()
 	close(c.done)
-	// What is queued may still be written; then the stream is closed for good
-	// by whoever is first: Close, or this.
+	// Ends when the stream is closed, which it does.
 	go c.shut()
 }
 
-// shut closes the stream once the writer is finished or takes too long.
+// shut closes the stream once what is queued has been written, or that takes
+// too long.
 func (c *Conn) shut() {
+	defer close(c.closed)
 	t := time.NewTimer(closeWait)
 	defer t.Stop()
 	select {
@@ -130,7 +133,7 @@ func (c *Conn) shut() {
 // Close implements dragoman.Conn.
 func (c *Conn) Close() error {
 	c.end(nil)
-	c.shut()
+	<-c.closed
 	if c.local != nil {
 		<-c.reader
 		c.in.wait(closeWait)

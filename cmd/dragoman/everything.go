@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
+)
+
+// serveFlags are the flags of commands that serve on standard input and output.
+type serveFlags struct {
+	framing    string
+	maxMessage int
+	debug      bool
+}
+
+func (f *serveFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.framing, "framing", stdio.Auto.String(),
+		"how answers are framed: auto (as the client does), lines or content-length")
+	c.Flags().IntVar(&f.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
+	c.Flags().BoolVar(&f.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+}
+
+// options turns the flags into options.
+func (f *serveFlags) options(c *cobra.Command) (*stdio.Options, error) {
+	framing, ok := stdio.ParseFraming(f.framing)
+	if !ok {
+		return nil, fmt.Errorf("unknown framing %q: use auto, lines or content-length", f.framing)
+	}
+	var flag *bool
+	if c.Flags().Changed("debug") {
+		flag = &f.debug
+	}
+	debug, err := decideDebug(flag, os.Getenv(debugVariable), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &stdio.Options{Framing: framing, MaxMessage: f.maxMessage, Logger: logger(debug)}, nil
+}
+
+func everythingCommand() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "everything",
+		Short: "Serve the built-in test server on standard input and output",
+		Long: `Serve the built-in server on standard input and output.
+
+It has every feature of MCP in every revision, under the names that the official
+conformance suite expects, and a tool "echo". It is meant for trying clients.`,
+		Example: `  dragoman everything
+  printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"ping"}' | dragoman everything`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serveEverything(c, &flags) },
+	}
+	flags.add(c)
+	return c
+}
+
+// serveEverything serves the built-in server until the client is gone.
+func serveEverything(c *cobra.Command, flags *serveFlags) error {
+	opts, err := flags.options(c)
+	if err != nil {
+		return err
+	}
+	if isTerminal(os.Stdin) {
+		fmt.Fprintln(os.Stderr, "dragoman: the built-in MCP server reads messages from standard input, one a line; Ctrl-D ends it.")
+	}
+	server := everything.New(&everything.Options{Name: "dragoman-everything", Version: versionText()})
+	return stdio.Serve(c.Context(), server, opts)
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// logger writes to standard error, which carries no messages.
+func logger(debug bool) *slog.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,115 @@
+package everything
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// callModern serves one request of the modern era, which stands for itself.
+func (s *Server) callModern(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	c := &call{server: s, req: req, from: from, level: len(protocol.LogLevels)}
+	if err := c.envelope(); err != nil {
+		return req.Fail(err), nil
+	}
+	h := methodOf(req.Method(), protocol.Modern)
+	if h == nil {
+		return noMethod(req), nil
+	}
+	if protocol.MayNeedInput(req.Method()) {
+		if err := c.readRounds(); err != nil {
+			return req.Fail(err), nil
+		}
+	}
+	resp, err := c.run(ctx, h)
+	if err != nil || resp.IsError() {
+		return resp, err
+	}
+	return c.decorate(resp)
+}
+
+// envelope reads what every request says about itself in _meta.
+func (c *call) envelope() *dragoman.Error {
+	version := c.req.Meta(protocol.MetaProtocolVersion)
+	if version == nil {
+		return invalid("params._meta lacks %s; every request names its revision", protocol.MetaProtocolVersion)
+	}
+	var name string
+	if json.Unmarshal(version, &name) != nil {
+		return invalid("params._meta %s must be a string", protocol.MetaProtocolVersion)
+	}
+	caps := c.req.Meta(protocol.MetaClientCapabilities)
+	if caps == nil {
+		return invalid("params._meta lacks %s; a client that can do nothing sends {}", protocol.MetaClientCapabilities)
+	}
+	if !isObject(caps) || json.Unmarshal(caps, &c.caps) != nil {
+		return invalid("params._meta %s must be an object of capability objects", protocol.MetaClientCapabilities)
+	}
+	if info := c.req.Meta(protocol.MetaClientInfo); info != nil {
+		var who implementation
+		if !isObject(info) || json.Unmarshal(info, &who) != nil || who.Name == nil || who.Version == nil {
+			return invalid("params._meta %s must be an object with name and version, or be left out", protocol.MetaClientInfo)
+		}
+	}
+	c.rev = protocol.ParseRevision(name)
+	if c.rev.Era() != protocol.Modern || !slices.Contains(c.server.opts.Revisions, c.rev) {
+		return c.server.unsupported(name)
+	}
+	if level := c.req.Meta(protocol.MetaLogLevel); level != nil {
+		l, err := levelOf(level)
+		if err != nil {
+			return invalid("params._meta %s: %v", protocol.MetaLogLevel, err)
+		}
+		c.level = l
+	}
+	return nil
+}
+
+// decorate adds to a result what every result of the modern era has.
+func (c *call) decorate(resp *dragoman.Message) (*dragoman.Message, error) {
+	info, err := json.Marshal(c.server.info(c.rev))
+	if err != nil {
+		return nil, err
+	}
+	e := resp.Edit().SetMeta(protocol.MetaServerInfo, info)
+	if resp.Get("resultType") == nil {
+		e.Set("resultType", []byte(`"`+protocol.ResultComplete+`"`))
+		if protocol.Cacheable(c.req.Method()) {
+			ttl, scope := c.caching()
+			e.Set("ttlMs", strconv.AppendInt(nil, ttl, 10)).Set("cacheScope", []byte(`"`+scope+`"`))
+		}
+	}
+	return e.Message()
+}
+
+// caching says for how long and for whom a result may be kept.
+func (c *call) caching() (ttl int64, scope string) {
+	const second = 1000
+	switch {
+	case c.rounds.used():
+		return 0, "private" // the answers of one user are in it
+	case c.req.Method() == protocol.MethodDiscover:
+		return 3600 * second, "public"
+	case c.req.Method() == protocol.MethodReadResource && c.req.URI() == watched:
+		return 0, "public"
+	}
+	return 30 * second, "public"
+}
+
+func discover(_ context.Context, c *call) (any, error) {
+	return object{
+		"supportedVersions": c.server.supported(),
+		"capabilities":      c.server.capabilities(c.rev),
+		"instructions":      instructions,
+	}, nil
+}
+
+// isObject tells whether valid JSON text is an object.
+func isObject(text json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
+}

@@ -1,0 +1,165 @@
+package everything
+
+import (
+	"context"
+	"crypto/cipher"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Options says what is served. The zero value serves all revisions.
+type Options struct {
+	// Name and Version are what the server calls itself.
+	// If empty, they are "dragoman-everything" and "1.0.0".
+	Name, Version string
+
+	// Revisions are the revisions that are served, in any order. If nil, it is
+	// all of them. With revisions of one era, the server knows nothing of the
+	// other: a legacy server takes a modern request for one that lacks its
+	// initialize.
+	Revisions []protocol.Revision
+
+	// PageSize is the number of entries on one page of a list. Zero means 100,
+	// which no list exceeds by itself; negative means that there is one page.
+	PageSize int
+
+	// Numbered is how many resources test://numbered/1, test://numbered/2 and
+	// so on there are, besides the others.
+	Numbered int
+}
+
+// withDefaults returns the options with all that was left out filled in.
+func (o *Options) withDefaults() Options {
+	var full Options
+	if o != nil {
+		full = *o
+	}
+	if full.Name == "" {
+		full.Name = "dragoman-everything"
+	}
+	if full.Version == "" {
+		full.Version = "1.0.0"
+	}
+	if full.Revisions == nil {
+		full.Revisions = protocol.Revisions()
+	}
+	full.Revisions = slices.Clone(full.Revisions)
+	slices.Sort(full.Revisions)
+	slices.Reverse(full.Revisions) // newest first, as clients are to prefer them
+	if full.PageSize == 0 {
+		full.PageSize = 100
+	}
+	return full
+}
+
+// A Server answers any number of conversations and requests at once.
+type Server struct {
+	opts   Options
+	sealer cipher.AEAD // of request states; its key is this server's alone
+
+	tools     []*tool
+	prompts   []*prompt
+	resources []*resource
+	templates []*template
+
+	mu       sync.Mutex
+	sessions map[*session]struct{} // that want to hear of changes
+	sweepAt  int                   // number of sessions at which dead ones are looked for
+	listens  map[*listen]struct{}
+	closed   bool
+	added    map[string]bool // tools, prompts, resources that were added, by method of their list
+	versions map[string]int  // of resources that were updated, by URI
+}
+
+// New returns a server. opts may be nil.
+func New(opts *Options) *Server {
+	s := &Server{
+		opts:     opts.withDefaults(),
+		sealer:   newSealer(),
+		sessions: make(map[*session]struct{}),
+		listens:  make(map[*listen]struct{}),
+		added:    make(map[string]bool),
+		versions: make(map[string]int),
+	}
+	s.tools = allTools()
+	s.prompts = allPrompts()
+	s.resources, s.templates = allResources(s.opts.Numbered)
+	return s
+}
+
+// Accept begins a conversation with a client. Its state ends when the client's
+// conversation does.
+func (s *Server) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+	// A client that never sets a level still expects to see something.
+	return &session{server: s, client: client, level: protocol.LogLevel("info")}, nil
+}
+
+// Requests returns the door for requests that stand for themselves. It speaks
+// the modern era only.
+func (s *Server) Requests() dragoman.Peer {
+	return dragoman.Funcs{OnCall: s.callModern}
+}
+
+// Close ends all subscriptions of the modern era in good order: each gets its
+// result. Everything else goes on as before.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for l := range s.listens {
+		l.end()
+	}
+	return nil
+}
+
+// serves tells whether a revision of an era is served.
+func (s *Server) serves(era protocol.Era) bool {
+	return slices.ContainsFunc(s.opts.Revisions, func(r protocol.Revision) bool { return r.Era() == era })
+}
+
+// supported returns the names of the served revisions, newest first.
+func (s *Server) supported() []string {
+	names := make([]string, len(s.opts.Revisions))
+	for i, r := range s.opts.Revisions {
+		names[i] = r.String()
+	}
+	return names
+}
+
+// unsupported is the answer to a revision that is not served.
+func (s *Server) unsupported(requested string) *dragoman.Error {
+	return failure(protocol.CodeUnsupported, object{"supported": s.supported(), "requested": requested},
+		"protocol version %q is not served here; use one of data.supported", requested)
+}
+
+const instructions = "A server for trying out clients and bridges: every feature of the protocol has a tool, " +
+	"prompt or resource that shows it. Begin with the tool echo."
+
+// info returns how the server introduces itself.
+func (s *Server) info(rev protocol.Revision) object {
+	info := object{"name": s.opts.Name, "version": s.opts.Version}
+	if rev.HasTitles() {
+		info["title"] = "Everything"
+	}
+	if rev.HasIcons() {
+		info["description"] = "Every feature of MCP, in every revision"
+	}
+	return info
+}
+
+// capabilities returns what the server can do.
+func (s *Server) capabilities(rev protocol.Revision) object {
+	caps := object{
+		"tools":     object{"listChanged": true},
+		"prompts":   object{"listChanged": true},
+		"resources": object{"listChanged": true, "subscribe": true},
+		"logging":   object{},
+	}
+	if rev.HasCompletions() {
+		caps["completions"] = object{}
+	}
+	return caps
+}

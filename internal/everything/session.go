@@ -1,0 +1,190 @@
+package everything
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A session is one conversation. What it remembers is of the legacy era only:
+// requests of the modern era are passed on to where they stand for themselves.
+type session struct {
+	server *Server
+	client dragoman.Conn
+	hello  atomic.Pointer[hello] // set once, by initialize
+	asked  atomic.Int64          // questions to the client, for their ids
+
+	mu         sync.Mutex
+	level      int             // guarded by mu
+	subscribed map[string]bool // URIs; guarded by mu
+}
+
+// A hello is what initialize settled.
+type hello struct {
+	rev  protocol.Revision
+	caps capabilities
+}
+
+// Call serves one request.
+func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	switch {
+	case !v.server.serves(protocol.Legacy):
+		if req.Method() == protocol.MethodInitialize && !protocol.IsModern(req) {
+			return v.refuse(req), nil
+		}
+		return v.server.callModern(ctx, req, from)
+	case protocol.IsModern(req) && v.server.serves(protocol.Modern):
+		return v.server.callModern(ctx, req, from)
+	}
+	h := methodOf(req.Method(), protocol.Legacy)
+	if h == nil {
+		return noMethod(req), nil
+	}
+	c := &call{server: v.server, session: v, req: req, from: from, level: v.logLevel()}
+	if settled := v.hello.Load(); settled != nil {
+		c.rev, c.caps = settled.rev, settled.caps
+	} else if m := req.Method(); m != protocol.MethodInitialize && m != protocol.MethodPing {
+		return req.Fail(failure(protocol.CodeInvalidRequest, nil,
+			"%s before initialize; send initialize first, then notifications/initialized", m)), nil
+	}
+	return c.run(ctx, h)
+}
+
+// refuse answers the initialize of a client that is too old for this server, by
+// naming the revisions that it could use.
+func (v *session) refuse(req *dragoman.Message) *dragoman.Message {
+	var params struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	// What cannot be read is as good as no version.
+	_ = req.Decode(&params)
+	return req.Fail(v.server.unsupported(params.ProtocolVersion))
+}
+
+// Notify takes one notification. Cancelling is not among them: that is the
+// business of whoever made the call.
+func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
+	if note.Method() == protocol.NoteInitialized && v.hello.Load() != nil {
+		v.server.join(v)
+	}
+	return nil
+}
+
+func initialize(_ context.Context, c *call) (any, error) {
+	var params struct {
+		ProtocolVersion *string        `json:"protocolVersion"`
+		Capabilities    capabilities   `json:"capabilities"`
+		ClientInfo      implementation `json:"clientInfo"`
+	}
+	if err := c.req.Decode(&params); err != nil {
+		return nil, invalid("params of initialize cannot be read: %v", err)
+	}
+	if params.ProtocolVersion == nil {
+		return nil, invalid("params.protocolVersion is missing; name the newest revision that you speak")
+	}
+	rev := protocol.Answer(*params.ProtocolVersion, c.server.opts.Revisions)
+	if !c.session.hello.CompareAndSwap(nil, &hello{rev, params.Capabilities}) {
+		return nil, failure(protocol.CodeInvalidRequest, nil,
+			"this conversation is initialized already; open another for other parameters")
+	}
+	return object{
+		"protocolVersion": rev.String(),
+		"capabilities":    c.server.capabilities(rev),
+		"serverInfo":      c.server.info(rev),
+		"instructions":    instructions,
+	}, nil
+}
+
+func ping(context.Context, *call) (any, error) { return object{}, nil }
+
+func setLevel(_ context.Context, c *call) (any, error) {
+	level, err := levelOf(c.req.Get("level"))
+	if err != nil {
+		return nil, err
+	}
+	c.session.setLevel(level)
+	return object{}, nil
+}
+
+func subscribeLegacy(_ context.Context, c *call) (any, error) {
+	uri, err := c.knownURI()
+	if err != nil {
+		return nil, err
+	}
+	c.session.subscribe(uri)
+	// Some clients never say that they are initialized; this one wants to hear.
+	c.server.join(c.session)
+	return object{}, nil
+}
+
+func unsubscribeLegacy(_ context.Context, c *call) (any, error) {
+	uri, err := c.uri()
+	if err != nil {
+		return nil, err
+	}
+	c.session.unsubscribe(uri)
+	return object{}, nil
+}
+
+func (v *session) logLevel() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.level
+}
+
+func (v *session) setLevel(level int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.level = level
+}
+
+func (v *session) subscribe(uri string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.subscribed == nil {
+		v.subscribed = make(map[string]bool)
+	}
+	v.subscribed[uri] = true
+}
+
+func (v *session) unsubscribe(uri string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.subscribed, uri)
+}
+
+func (v *session) isSubscribed(uri string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.subscribed[uri]
+}
+
+// over tells whether the conversation has ended.
+func (v *session) over() bool {
+	select {
+	case <-v.client.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// An implementation is how a program introduces itself.
+type implementation struct {
+	Name    *string `json:"name"`
+	Version *string `json:"version"`
+}
+
+// capabilities are what a client can do.
+type capabilities struct {
+	Sampling    json.RawMessage `json:"sampling"`
+	Roots       json.RawMessage `json:"roots"`
+	Elicitation *struct {
+		Form json.RawMessage `json:"form"`
+		URL  json.RawMessage `json:"url"`
+	} `json:"elicitation"`
+}

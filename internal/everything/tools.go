@@ -1,0 +1,137 @@
+package everything
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A tool is a row of the table of tools.
+type tool struct {
+	name        string
+	title       string
+	description string
+	input       string // schema; if empty, there are no arguments
+	output      string // schema; if empty, there is no structured content
+	readOnly    bool
+	sealed      bool // answers count only with a state, see rounds.sealed
+	run         func(ctx context.Context, c *call) (*toolResult, error)
+
+	in, out *schema // input and output; set once, by allTools
+}
+
+// A toolResult is what a tool returns. An error that a tool returns instead
+// becomes a result with isError, so that a model can see it.
+type toolResult struct {
+	Content    []block         `json:"content"`
+	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	IsError    bool            `json:"isError,omitempty"`
+}
+
+func say(s string) *toolResult { return &toolResult{Content: []block{text(s)}} }
+
+// allTools returns the table of tools, in the order in which they are listed.
+func allTools() []*tool {
+	tools := slices.Concat(plainTools(), contentTools(), timedTools(), askingTools(), roundTools(), changingTools())
+	for _, t := range tools {
+		if t.input == "" {
+			t.input = nothing
+		}
+		t.in = newSchema(t.input)
+		if t.output != "" {
+			t.out = newSchema(t.output)
+		}
+	}
+	return tools
+}
+
+// addedTool is in the list only after test_trigger_tool_change.
+const addedTool = "test_added_tool"
+
+func (s *Server) listedTools() []*tool {
+	if s.hasAdded(protocol.MethodListTools) {
+		return s.tools
+	}
+	return slices.DeleteFunc(slices.Clone(s.tools), func(t *tool) bool { return t.name == addedTool })
+}
+
+// definition returns how a tool is listed.
+func (t *tool) definition(rev protocol.Revision) object {
+	d := object{"name": t.name, "description": t.description, "inputSchema": t.in.text}
+	if out := wrapSchema(rev, t.out); out != nil {
+		d["outputSchema"] = out
+	}
+	if rev.HasToolAnnotations() {
+		d["annotations"] = object{"title": t.title, "readOnlyHint": t.readOnly, "openWorldHint": false}
+	}
+	if rev.HasTitles() {
+		d["title"] = t.title
+	}
+	if rev.HasIcons() && t.name == "echo" {
+		d["icons"] = []any{object{"src": "data:image/png;base64," + redPixel, "mimeType": "image/png", "sizes": []string{"1x1"}}}
+	}
+	return d
+}
+
+func listTools(_ context.Context, c *call) (any, error) {
+	var all []object
+	for _, t := range c.server.listedTools() {
+		all = append(all, t.definition(c.rev))
+	}
+	return page(c, "tools", all)
+}
+
+func callTool(ctx context.Context, c *call) (any, error) {
+	if err := protocol.CheckToolRequest(c.req); err != nil {
+		return nil, invalid("%v", err)
+	}
+	tools := c.server.listedTools()
+	i := slices.IndexFunc(tools, func(t *tool) bool { return t.name == c.req.Name() })
+	if i < 0 {
+		return nil, invalid("unknown tool: %s; tools/list names those there are", c.req.Name())
+	}
+	t := tools[i]
+	c.rounds.sealed = t.sealed
+	result, err := t.call(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	result.Content = adapt(c.rev, result.Content)
+	result.Structured = wrapValue(c.rev, result.Structured)
+	return result, nil
+}
+
+// call runs a tool. The error is not nil only if there is to be no tool result.
+func (t *tool) call(ctx context.Context, c *call) (*toolResult, error) {
+	err := t.in.check(c.req.Get("arguments"))
+	if err == nil {
+		var result *toolResult
+		if result, err = t.run(ctx, c); err == nil {
+			return result, nil
+		}
+	}
+	var (
+		rpc   *dragoman.Error
+		input *needInput
+		lack  *lack
+	)
+	switch {
+	case ctx.Err() != nil, errors.As(err, &rpc), errors.As(err, &input):
+		return nil, err
+	case errors.As(err, &lack) && c.rev.HasInputRounds():
+		return nil, err // the modern era has a code for it
+	}
+	return &toolResult{Content: []block{text(err.Error())}, IsError: true}, nil
+}
+
+// arguments decodes the arguments of a tool, which have been checked.
+func arguments[T any](c *call) (args T, err error) {
+	if text := c.req.Get("arguments"); text != nil {
+		err = json.Unmarshal(text, &args)
+	}
+	return args, err
+}

@@ -1,0 +1,128 @@
+package everything
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// beat is the pause between the messages of a tool that sends several.
+const beat = 50 * time.Millisecond
+
+// timedTools take their time, and tell what they do meanwhile.
+func timedTools() []*tool {
+	return []*tool{{
+		name: "slow", title: "Slow tool", readOnly: true,
+		description: "Takes the given time, in steps with progress.",
+		input: `{"type":"object","properties":{
+			"ms":{"type":"integer","minimum":0,"maximum":3600000,"description":"how long it takes"},
+			"steps":{"type":"integer","minimum":1,"maximum":10000,"description":"how often it tells its progress; once if left out"}},
+			"required":["ms"]}`,
+		run: slow,
+	}, {
+		name: "wait", title: "Wait", readOnly: true,
+		description: "Waits until it is cancelled.",
+		run: func(ctx context.Context, _ *call) (*toolResult, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		},
+	}, {
+		name: "test_tool_with_progress", title: "Progress", readOnly: true,
+		description: "Tells its progress three times.",
+		run:         withProgress,
+	}, {
+		name: "test_tool_with_logging", title: "Logging", readOnly: true,
+		description: "Sends three log messages of level info.",
+		run:         withLogging,
+	}, {
+		name: "test_logging_tool", title: "All log levels", readOnly: true,
+		description: "Sends one log message of each level; those below the wanted level do not arrive.",
+		run:         logAll,
+	}, {
+		name: "test_reconnection", title: "Reconnection", readOnly: true,
+		description: "Has the stream of the call cut, where the transport can do that, and answers a little later.",
+		run:         reconnect,
+	}}
+}
+
+// pause waits, unless the call is cancelled before.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+func slow(ctx context.Context, c *call) (*toolResult, error) {
+	args, err := arguments[struct {
+		MS    int `json:"ms"`
+		Steps int `json:"steps"`
+	}](c)
+	if err != nil {
+		return nil, err
+	}
+	steps := max(args.Steps, 1)
+	step := time.Duration(args.MS) * time.Millisecond / time.Duration(steps)
+	for i := range steps {
+		if err := pause(ctx, step); err != nil {
+			return nil, err
+		}
+		c.progress(ctx, float64(i+1), float64(steps), fmt.Sprintf("step %d of %d", i+1, steps))
+	}
+	return say(fmt.Sprintf("Took %d ms in %d steps.", args.MS, steps)), nil
+}
+
+func withProgress(ctx context.Context, c *call) (*toolResult, error) {
+	for i, done := range []float64{0, 50, 100} {
+		if i > 0 {
+			if err := pause(ctx, beat); err != nil {
+				return nil, err
+			}
+		}
+		c.progress(ctx, done, 100, fmt.Sprintf("%v of 100", done))
+	}
+	return say("Progress was told three times."), nil
+}
+
+func withLogging(ctx context.Context, c *call) (*toolResult, error) {
+	for i, line := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
+		if i > 0 {
+			if err := pause(ctx, beat); err != nil {
+				return nil, err
+			}
+		}
+		c.log(ctx, "info", line)
+	}
+	return say("Three messages were logged."), nil
+}
+
+// A StreamCutter is a caller whose stream the server can cut, so that the
+// client has to come back for the rest. The from of a call may be one.
+type StreamCutter interface {
+	// CutStream closes the stream of the call, not the call, and asks the client
+	// to come back after retry.
+	CutStream(retry time.Duration)
+}
+
+func reconnect(ctx context.Context, c *call) (*toolResult, error) {
+	if cutter, ok := c.from.(StreamCutter); ok {
+		cutter.CutStream(10 * time.Millisecond)
+	}
+	if err := pause(ctx, 2*beat); err != nil {
+		return nil, err
+	}
+	return say("If this arrived after a cut, the client came back for it."), nil
+}
+
+func logAll(ctx context.Context, c *call) (*toolResult, error) {
+	for _, level := range protocol.LogLevels {
+		c.log(ctx, level, "a message of level "+level)
+	}
+	return say("One message of each level was logged."), nil
+}

@@ -1,0 +1,183 @@
+package mux_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
+)
+
+// A wire is a stream in memory, and the other side's view of it: the test
+// reads what the Conn wrote from sent, and writes to got.
+type wire struct {
+	got  chan []byte
+	sent chan string
+	hold chan struct{} // Write waits for it, if not nil
+
+	peer *wire // reads what is written, if not nil
+
+	once   sync.Once
+	closed chan struct{}
+	writes [][]string // owned by Write until the wire is closed
+}
+
+func newWire() *wire {
+	return &wire{got: make(chan []byte), sent: make(chan string, 4096), closed: make(chan struct{})}
+}
+
+func (w *wire) Read() ([]byte, error) {
+	select {
+	case b, ok := <-w.got:
+		if !ok {
+			return nil, io.EOF
+		}
+		return b, nil
+	case <-w.closed:
+		return nil, io.ErrClosedPipe
+	case <-w.other():
+		return nil, io.EOF
+	}
+}
+
+// other is closed when the other side is.
+func (w *wire) other() <-chan struct{} {
+	if w.peer == nil {
+		return nil
+	}
+	return w.peer.closed
+}
+
+func (w *wire) Write(frames []mux.Frame) error {
+	if w.hold != nil {
+		select {
+		case <-w.hold:
+		case <-w.closed:
+			return io.ErrClosedPipe
+		}
+	}
+	var together []string
+	for _, f := range frames {
+		b := f.AppendTo(nil)
+		if len(b) != f.Len() {
+			panic(fmt.Sprintf("Len is %d, but there are %d bytes", f.Len(), len(b)))
+		}
+		if w.peer != nil {
+			select {
+			case w.peer.got <- b:
+			case <-w.peer.closed:
+				return io.ErrClosedPipe
+			case <-w.closed:
+				return io.ErrClosedPipe
+			}
+			continue
+		}
+		together = append(together, string(b))
+		w.sent <- string(b)
+	}
+	w.writes = append(w.writes, together)
+	return nil
+}
+
+func (w *wire) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return nil
+}
+
+// say makes the Conn read text.
+func (w *wire) say(text string) {
+	select {
+	case w.got <- []byte(text):
+	case <-w.closed:
+	}
+}
+
+// hear returns the next message that the Conn wrote.
+func (w *wire) hear(t *testing.T) *dragoman.Message {
+	t.Helper()
+	text := w.hearText(t)
+	m, err := dragoman.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("the wire carries %s: %v", text, err)
+	}
+	return m
+}
+
+func (w *wire) hearText(t *testing.T) string {
+	t.Helper()
+	select {
+	case text := <-w.sent:
+		return text
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was written")
+		return ""
+	}
+}
+
+// start returns a Conn over a new wire, which is closed with the test.
+func start(t *testing.T, local dragoman.Peer, opts *mux.Options) (*mux.Conn, *wire) {
+	t.Helper()
+	w := newWire()
+	c := mux.New(w, opts)
+	c.Start(local)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, w
+}
+
+func request(t *testing.T, text string) *dragoman.Message {
+	t.Helper()
+	m, err := dragoman.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A reply is what a Call returned.
+type reply struct {
+	resp *dragoman.Message
+	err  error
+}
+
+// call calls in the background.
+func call(ctx context.Context, c dragoman.Peer, req *dragoman.Message, from dragoman.Peer) <-chan reply {
+	ch := make(chan reply, 1)
+	go func() {
+		resp, err := c.Call(ctx, req, from)
+		ch <- reply{resp, err}
+	}()
+	return ch
+}
+
+func await[T any](t *testing.T, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("waited too long")
+		panic("unreachable")
+	}
+}
+
+// notes is a Peer that keeps what it is told.
+type notes chan *dragoman.Message
+
+func (n notes) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return req.Reply(json.RawMessage(`{"asked":"` + req.Method() + `"}`))
+}
+
+func (n notes) Notify(_ context.Context, note *dragoman.Message) error {
+	n <- note
+	return nil
+}
+
+// echo answers every request with its params.
+var echo = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return req.Reply(req.Params())
+}}

@@ -1,0 +1,284 @@
+package peertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+var closes = []behaviour{
+	{"A09 an idle conversation is closed", 0, true, closeIdle},
+	{"A09 a conversation is closed before its first message", 0, false, closeAtOnce},
+	{"A09 D08 the dialling side closes while calls are under way", 0, false, func(t *test) { closeBusy(t, true, false) }},
+	{"A09 D08 the accepting side closes while calls are under way", state, false, func(t *test) { closeBusy(t, false, true) }},
+	{"A09 D08 both sides close while calls are under way", state, false, func(t *test) { closeBusy(t, true, true) }},
+	{"the dialling side closes while a question is under way", asking, false, func(t *test) { closeAsked(t, false) }},
+	{"the accepting side closes while a question is under way", asking | state, false, func(t *test) { closeAsked(t, true) }},
+	{"closing twice and from many goroutines is closing", 0, true, closeOften},
+	{"a callee may close its conversation", state, true, closeByCallee},
+	{"a caller's from may close the conversation", asking, false, closeByFrom},
+	{"a call or notification may meet a close", 0, true, closeRaces},
+}
+
+// wantOver fails the test unless the conversation is over for a side.
+func (t *test) wantOver(who string, c dragoman.Conn) {
+	t.Helper()
+	t.within(c.Done(), "Done is closed: "+who)
+	t.wantClosed(c.Err(), who+", Err")
+	o := t.call(c, t.request(`"after"`, `{}`), nil)
+	t.wantClosed(o.err, who+", Call after the end")
+	if !t.opts.ToolsOnly {
+		t.wantClosed(c.Notify(t.ctx, t.note(`{}`)), who+", Notify after the end")
+	}
+}
+
+// wantOpen fails the test if the conversation is over for a side.
+func (t *test) wantOpen(who string, c dragoman.Conn) {
+	t.Helper()
+	select {
+	case <-c.Done():
+		t.Errorf("%s: Done is closed before the end, Err is %v", who, c.Err())
+	default:
+		if err := c.Err(); err != nil {
+			t.Errorf("%s: Err is %v before the end, want nil", who, err)
+		}
+	}
+}
+
+// sides names the two ends of the conversation that open returned.
+func (t *test) sides() (asker, answerer string) {
+	if t.reverse {
+		return "the accepting side", "the dialling side"
+	}
+	return "the dialling side", "the accepting side"
+}
+
+func closeIdle(t *test) {
+	to, back := t.open(dragoman.Nobody, t.echo())
+	asker, answerer := t.sides()
+	t.works(to, `1`)
+	t.wantOpen(asker, to)
+	if back != nil {
+		t.wantOpen(answerer, back)
+	}
+	t.close(asker, to)
+	t.wantOver(asker, to)
+	if back != nil {
+		t.other().wantOver(answerer, back)
+		t.close(answerer, back)
+	}
+}
+
+func closeAtOnce(t *test) {
+	t.silent, t.opts = true, &Options{Stateless: true, ToolsOnly: t.opts.ToolsOnly, Revision: t.opts.Revision}
+	to, _ := t.open(dragoman.Nobody, t.echo())
+	t.wantOpen("the dialling side", to)
+	t.close("the dialling side", to)
+	t.wantOver("the dialling side", to)
+}
+
+// closeBusy closes while both sides wait for answers.
+func closeBusy(t *test, byDialling, byAccepting bool) {
+	const n = 10
+	started, ended := make(chan string, 2*n), make(chan error, 2*n)
+	peer := t.waiter(started, ended)
+	to, back := t.open(peer, peer)
+	var done []<-chan outcome
+	begin := func(t *test, c dragoman.Conn) {
+		for i := range n {
+			done = append(done, start(t.ctx, c, t.request(fmt.Sprint(i), `{"do":"wait"}`), peer))
+			receive(t, started, "the request reaches the callee")
+		}
+	}
+	begin(t, to)
+	if t.opts.missing(unasked) == "" {
+		begin(t.other(), back)
+	}
+	var wg sync.WaitGroup
+	if byDialling {
+		wg.Go(func() { _ = to.Close() })
+	}
+	if byAccepting {
+		wg.Go(func() { _ = back.Close() })
+	}
+	for i := range done {
+		o := t.finish(done[i], "the conversation was closed")
+		t.wantClosed(o.err, fmt.Sprintf("call %d that was under way returned %v", i, o))
+	}
+	if !t.opts.NoCancel {
+		for range done {
+			receive(t, ended, "the contexts of all callees end")
+		}
+	}
+	closed := make(chan struct{})
+	go func() { wg.Wait(); close(closed) }()
+	t.within(closed, "Close returns")
+	t.wantOver("the dialling side", to)
+	if back != nil {
+		t.other().wantOver("the accepting side", back)
+	}
+}
+
+// closeAsked closes while a call waits for the answer to its question.
+func closeAsked(t *test, byAccepting bool) {
+	started, ended := make(chan string, 1), make(chan error, 1)
+	asked := make(chan error, 1)
+	to, back := t.open(dragoman.Nobody, dragoman.Funcs{
+		OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			_, err := ask(ctx, from, `1`, `{"arguments":{"do":"wait"}}`)
+			asked <- err
+			return nil, err
+		},
+	})
+	done := start(t.ctx, to, t.request(`1`, `{}`), t.waiter(started, ended))
+	receive(t, started, "the question reaches the caller")
+	if byAccepting {
+		t.close("the accepting side", back)
+	} else {
+		t.close("the dialling side", to)
+	}
+	o := t.finish(done, "the conversation was closed")
+	t.wantClosed(o.err, fmt.Sprintf("the call that was under way returned %v", o))
+	receive(t, ended, "the context of the question's callee ends")
+	if err := receive(t, asked, "the question returns"); err == nil {
+		t.Error("the question that was under way returned no error")
+	}
+	t.wantOver("the dialling side", to)
+	if back != nil {
+		t.other().wantOver("the accepting side", back)
+	}
+}
+
+func closeOften(t *test) {
+	to, back := t.open(dragoman.Nobody, t.echo())
+	asker, answerer := t.sides()
+	t.works(to, `1`)
+	closed := make(chan struct{}, 16)
+	for i := range cap(closed) {
+		c := to
+		if i%2 == 1 && back != nil {
+			c = back
+		}
+		go func() {
+			_ = c.Close()
+			_ = c.Close()
+			closed <- struct{}{}
+		}()
+	}
+	for range cap(closed) {
+		receive(t, closed, "Close returns")
+	}
+	t.wantOver(asker, to)
+	if back != nil {
+		t.other().wantOver(answerer, back)
+	}
+}
+
+// closeByCallee closes from inside a call, which must not wait for itself.
+func closeByCallee(t *test) {
+	ready := make(chan dragoman.Conn, 1)
+	closed := make(chan struct{}, 1)
+	to, back := t.open(dragoman.Nobody, dragoman.Funcs{
+		OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			_ = (<-ready).Close()
+			closed <- struct{}{}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		},
+	})
+	asker, answerer := t.sides()
+	ready <- back
+	o := t.call(to, t.request(`1`, `{}`), nil)
+	t.wantClosed(o.err, fmt.Sprintf("the call whose callee closed returned %v", o))
+	receive(t, closed, "Close returns inside the callee")
+	t.wantOver(asker, to)
+	t.other().wantOver(answerer, back)
+}
+
+func closeByFrom(t *test) {
+	ready := make(chan dragoman.Conn, 1)
+	closed := make(chan struct{}, 1)
+	to, back := t.open(dragoman.Nobody, dragoman.Funcs{
+		OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			_, err := ask(ctx, from, `1`, `{}`)
+			return nil, err
+		},
+	})
+	ready <- to
+	o := t.call(to, t.request(`1`, `{}`), dragoman.Funcs{
+		OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			_ = (<-ready).Close()
+			closed <- struct{}{}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		},
+	})
+	t.wantClosed(o.err, fmt.Sprintf("the call whose caller closed returned %v", o))
+	receive(t, closed, "Close returns inside the caller's from")
+	t.wantOver("the dialling side", to)
+	if back != nil {
+		t.other().wantOver("the accepting side", back)
+	}
+}
+
+// closeRaces closes while both sides begin calls: each is answered or closed.
+func closeRaces(t *test) {
+	to, back := t.open(t.echo(), t.echo())
+	asker, answerer := t.sides()
+	const n = 8
+	faults := make(chan error, 2*n)
+	warm := make(chan struct{}, 2*n)
+	hammer := func(t *test, c dragoman.Conn) {
+		req := t.request(`1`, `{"hammer":1}`)
+		note := t.note(`{}`)
+		for i := 0; ; i++ {
+			resp, err := c.Call(t.ctx, req, nil)
+			if err != nil {
+				if i == 0 {
+					warm <- struct{}{}
+				}
+				faults <- closedOr(err)
+				return
+			}
+			if err := check(outcome{resp, nil}, req, arguments(req)); err != nil {
+				faults <- err
+				return
+			}
+			if i == 0 {
+				warm <- struct{}{}
+			}
+			if t.opts.ToolsOnly {
+				continue
+			}
+			if err := c.Notify(t.ctx, note); err != nil {
+				faults <- closedOr(err)
+				return
+			}
+		}
+	}
+	count := n
+	for range n {
+		go hammer(t, to)
+	}
+	if t.opts.missing(unasked) == "" {
+		count *= 2
+		for range n {
+			go hammer(t.other(), back)
+		}
+	}
+	for range count {
+		receive(t, warm, "the first calls are answered")
+	}
+	t.close(asker, to)
+	for range count {
+		if err := receive(t, faults, "Call or Notify fails after the close"); err != nil {
+			t.Error(err)
+		}
+	}
+	t.wantOver(asker, to)
+	if back != nil {
+		t.other().wantOver(answerer, back)
+	}
+}

@@ -1,0 +1,78 @@
+package peertest
+
+import (
+	"bytes"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// noLeak fails t if goroutines are left when it and its cleanups are over. It
+// must be the first to register a cleanup.
+func noLeak(t *testing.T) {
+	before := goroutines()
+	t.Cleanup(func() {
+		if t.Failed() || t.Skipped() {
+			return // the goroutines of a test that gave up say nothing
+		}
+		left := leftover(before)
+		for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = leftover(before) {
+			time.Sleep(time.Millisecond) // they may be on their way out
+		}
+		if len(left) > 0 {
+			t.Errorf("%d goroutines are left after the conversation:\n\n%s", len(left), strings.Join(left, "\n\n"))
+		}
+	})
+}
+
+// leftover returns the stacks of the goroutines that were not there before.
+func leftover(before map[string]string) []string {
+	var left []string
+	for id, stack := range goroutines() {
+		if _, old := before[id]; !old && !foreign(stack) {
+			left = append(left, stack)
+		}
+	}
+	return left
+}
+
+// goroutines returns the stack of every goroutine by its number.
+func goroutines() map[string]string {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	all := make(map[string]string)
+	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
+		// "goroutine 7 [running]:"
+		if f := bytes.Fields(stack); len(f) > 1 {
+			all[string(f[1])] = string(bytes.TrimSpace(stack))
+		}
+	}
+	return all
+}
+
+// foreign tells whether a goroutine is the runtime's or the testing package's,
+// which come and go as they like.
+func foreign(stack string) bool {
+	for _, s := range [...]string{
+		"testing.(*M).startAlarm",
+		"testing.(*F).",
+		"os/signal.signal_recv",
+		"os/signal.loop",
+		"runtime.ensureSigM",
+		"runtime/pprof.profileWriter",
+		"runtime/trace.Start",
+	} {
+		if strings.Contains(stack, s) {
+			return true
+		}
+	}
+	return false
+}

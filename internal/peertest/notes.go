@@ -1,0 +1,150 @@
+package peertest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+var notes = []behaviour{
+	{"D07 notifications outside of calls arrive in order", anyMethod, true, notesInOrder},
+	{"notifications and calls do not hold each other up", anyMethod, true, notesAmongCalls},
+	{"log messages reach the only call under way", telling, true, logsReachCall},
+	{"what is told inside a call arrives in order and before the answer", telling, true, toldBeforeAnswer},
+	{"a caller without a from gets its answer", telling, true, nobodyListens},
+	{"a side without a local peer refuses questions", unasked, false, noLocalPeer},
+}
+
+func notesInOrder(t *test) {
+	h := t.hear("the answering side", nil)
+	asker := t.hear("the asking side", nil)
+	to, _ := t.open(asker, h)
+	const n = 100
+	sent := make([]*dragoman.Message, n)
+	for i := range n {
+		sent[i] = t.note(fmt.Sprintf(`{"uri":"test:%d","n":%d.0,"s":"\u00e9"}`, i, i))
+		if err := to.Notify(t.ctx, sent[i]); err != nil {
+			t.Fatalf("Notify(%s): %v", sent[i], err)
+		}
+	}
+	for i := range n {
+		got := h.next(fmt.Sprintf("notification %d of %d", i, n))
+		t.same(fmt.Sprintf("notification %d", i), got.String(), sent[i].String())
+	}
+	h.nothing()
+	asker.nothing()
+}
+
+func notesAmongCalls(t *test) {
+	told := make(chan string, 64)
+	answerer := t.echo()
+	answerer.OnNotify = func(_ context.Context, note *dragoman.Message) error {
+		told <- note.URI()
+		return nil
+	}
+	to, _ := t.open(dragoman.Nobody, answerer)
+	for i := range 20 {
+		uri := fmt.Sprintf("test:%d", i)
+		if err := to.Notify(t.ctx, t.note(fmt.Sprintf(`{"uri":%q}`, uri))); err != nil {
+			t.Fatalf("Notify: %v", err)
+		}
+		t.works(to, fmt.Sprint(i))
+		t.same("params.uri", receive(t, told, "notification "+uri), uri)
+	}
+}
+
+func logsReachCall(t *test) {
+	outside := t.hear("the asking side outside of its calls", nil)
+	to, _ := t.open(outside, dragoman.Funcs{
+		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			for i := range 20 {
+				note, err := logNote(fmt.Sprint(i))
+				if err := tell(ctx, from, note, err); err != nil {
+					return nil, err
+				}
+			}
+			return t.answer(req, "logged")
+		},
+	})
+	for round := range 3 {
+		h := t.hear(fmt.Sprintf("the caller in round %d", round), nil)
+		req := t.request(`1`, `{}`)
+		t.want(t.finish(t.callWith(to, req, h), "the call that logs"), req, "logged")
+		all := h.all()
+		if len(all) != 20 {
+			t.Errorf("%d of 20 log messages came to the caller before the answer in round %d", len(all), round)
+		}
+		for i, m := range all {
+			t.same("the method", m.Method(), protocol.NoteMessage)
+			t.same(fmt.Sprintf("log message %d", i), string(m.Get("data")), fmt.Sprintf("%q", fmt.Sprint(i)))
+		}
+	}
+	outside.nothing()
+}
+
+// toldBeforeAnswer mixes kinds: they share one order.
+func toldBeforeAnswer(t *test) {
+	const n = 50
+	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			for i := range n {
+				note, err := logNote(fmt.Sprint(i))
+				if i%2 == 1 {
+					note, err = progressNote(req.Meta(protocol.MetaProgressToken), i, fmt.Sprint(i))
+				}
+				if err := tell(ctx, from, note, err); err != nil {
+					return nil, err
+				}
+			}
+			return t.answer(req, "told")
+		},
+	})
+	h := t.hear("the caller", nil)
+	req := t.requestWith(`1`, `{}`, `,"_meta":{"progressToken":"p"}`)
+	t.want(t.finish(t.callWith(to, req, h), "the call that tells"), req, "told")
+	all := h.all()
+	if len(all) != n {
+		t.Errorf("%d of %d notifications came before the answer", len(all), n)
+	}
+	for i, m := range all {
+		got := m.Get("data")
+		if i%2 == 1 {
+			got = m.Get("message")
+		}
+		t.same(fmt.Sprintf("notification %d, %s,", i, m.Method()), string(got), fmt.Sprintf("%q", fmt.Sprint(i)))
+	}
+}
+
+func nobodyListens(t *test) {
+	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			for i := range 20 {
+				note, err := progressNote(req.Meta(protocol.MetaProgressToken), i, "on the way")
+				if err := tell(ctx, from, note, err); err != nil {
+					return nil, err
+				}
+				note, err = logNote("on the way")
+				if err := tell(ctx, from, note, err); err != nil {
+					return nil, err
+				}
+			}
+			return t.answer(req, "told nobody")
+		},
+	})
+	for range 3 {
+		req := t.requestWith(`1`, `{}`, `,"_meta":{"progressToken":1}`)
+		t.want(t.call(to, req, nil), req, "told nobody")
+	}
+}
+
+func noLocalPeer(t *test) {
+	to, back := t.open(nil, t.echo())
+	req := t.other().request(`"q"`, `{}`)
+	t.wantError(t.call(back, req, nil), req, protocol.CodeMethodNotFound)
+	if err := back.Notify(t.ctx, t.other().note(`{"uri":"test:1"}`)); err != nil {
+		t.Errorf("Notify: %v", err)
+	}
+	t.works(to, `1`)
+}

@@ -1,0 +1,303 @@
+package stdio
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// drainTime is how long what a dead server has written can still be read.
+	drainTime = 500 * time.Millisecond
+
+	// killTime is how long a killed process may take to disappear, and how long
+	// those that left its group are looked for.
+	killTime = 2 * time.Second
+)
+
+// A child is a running server and whatever it has started.
+//
+// Two goroutines belong to it beside those of its stderr: run starts the process
+// and reaps it, keep ends everything when it is to end. Both are gone when done
+// is closed, unless the kernel cannot end the process.
+type child struct {
+	command string
+	cmd     *exec.Cmd
+	family  *family
+	grace   time.Duration
+	log     *slog.Logger
+
+	stdin  *os.File
+	stdout *drainingPipe
+	stderr *stderrSink
+	errEnd *os.File // the read end of stderr, closed by the sink
+
+	stopOnce sync.Once
+	stopping chan struct{} // closed by stop
+	exited   chan struct{} // closed when the process has ended
+	mayReap  chan struct{} // closed when its number is needed no more
+	reaped   chan struct{} // closed when it has been reaped
+	over     chan struct{} // closed when nothing is left
+}
+
+// start starts the server. Whoever calls it reads out and calls stop; nothing is
+// left to close after that.
+func (c *Command) start() (*child, error) {
+	mark := newMark()
+	cmd, err := c.prepare(mark)
+	if err != nil {
+		return nil, err
+	}
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, c.fail(err, "")
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes.stdin.read, pipes.stdout.write, pipes.stderr.write
+	p := &child{
+		command:  c.Path,
+		cmd:      cmd,
+		family:   newFamily(mark, c.logger()),
+		grace:    c.grace(),
+		log:      c.logger().With("command", c.Path),
+		stdin:    pipes.stdin.write,
+		stdout:   &drainingPipe{pipes.stdout.read},
+		errEnd:   pipes.stderr.read,
+		stopping: make(chan struct{}),
+		exited:   make(chan struct{}),
+		mayReap:  make(chan struct{}),
+		reaped:   make(chan struct{}),
+		over:     make(chan struct{}),
+	}
+	started := make(chan error)
+	go p.run(c.Limits, started) // until the process has been reaped
+	err = <-started
+	pipes.closeTheirs()
+	if err != nil {
+		pipes.closeOurs()
+		p.family.release()
+		return nil, c.fail(err, adviceForStart(err))
+	}
+	p.log.Info("server started", "file", cmd.Path, "pid", cmd.Process.Pid)
+	onLine := c.OnStderr
+	if onLine == nil {
+		onLine = func(line string) { p.log.Debug("server wrote to stderr", "line", line) }
+	}
+	p.stderr = newStderrSink(p.errEnd, onLine)
+	go p.keep() // until stop or the end of the process, and then a bounded time
+	return p, nil
+}
+
+// run starts the process and reaps it. On Linux the kernel ends the process when
+// the thread that started it ends, so this goroutine keeps its thread.
+func (p *child) run(limits ResourceLimits, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := p.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	err := p.family.adopt(p.cmd.Process)
+	if err == nil {
+		err = limits.apply(p.cmd.Process.Pid)
+	}
+	if err != nil {
+		p.family.kill()
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		p.family.sweep(killTime)
+		started <- err
+		return
+	}
+	started <- nil
+	if awaitExit(p.cmd.Process.Pid) {
+		close(p.exited)
+		<-p.mayReap
+	}
+	_ = p.cmd.Wait() // how it ended is in ProcessState
+	close(p.reaped)
+}
+
+// keep waits until the child is to end or has ended, and then sees to it that
+// nothing is left.
+func (p *child) keep() {
+	select {
+	case <-p.exited:
+	case <-p.reaped:
+	case <-p.stopping:
+		p.persuade()
+	}
+	p.family.kill()
+	if !p.ended(killTime) {
+		p.log.Error("server does not end although it was killed", "pid", p.cmd.Process.Pid)
+	}
+	// As long as it has not been reaped, no other group can have its number.
+	if !p.family.sweep(killTime) {
+		p.log.Error("processes of the server are left although they were killed", "pid", p.cmd.Process.Pid)
+	}
+	close(p.mayReap)
+	wait(p.reaped, killTime)
+	p.family.release()
+
+	p.stdin.Close()
+	// Everybody who could hold the other ends is dead, so the pipes are at
+	// their ends once they are empty; this is for whoever could not be found.
+	time.AfterFunc(drainTime, func() { closeFiles(p.stdout.File, p.errEnd) })
+	wait(p.stderr.ended, 2*drainTime)
+	p.log.Info("server ended", "pid", p.cmd.Process.Pid, "status", p.exit().Status, "signal", p.exit().Signal)
+	close(p.over)
+}
+
+// persuade asks the child to end, first by closing its stdin.
+func (p *child) persuade() {
+	p.stdin.Close()
+	if p.left(p.grace) {
+		return
+	}
+	p.family.ask()
+	p.left(p.grace)
+}
+
+// left waits until the process and its group have ended, for at most d, and
+// reports whether they have.
+func (p *child) left(d time.Duration) bool {
+	end := time.Now().Add(d)
+	if !p.ended(d) {
+		return false
+	}
+	for pause := time.Millisecond; p.family.alive(); pause = min(2*pause, 50*time.Millisecond) {
+		if time.Until(end) < pause {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
+
+// ended waits until the process has ended, for at most d.
+func (p *child) ended(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+	case <-p.reaped:
+	case <-timer.C:
+		return false
+	}
+	return true
+}
+
+// in is the child's stdin. Closing it unblocks a write under way. To end the
+// child call stop, which closes it: a child that ends without stop takes its
+// group with it at once.
+func (p *child) in() io.WriteCloser { return p.stdin }
+
+// out is the child's stdout. Its end comes when the child has ended and it has
+// been read, and at most drainTime after done. Closing it unblocks a read.
+func (p *child) out() io.ReadCloser { return p.stdout }
+
+// done is closed when the child has been reaped and nothing of its group is left.
+func (p *child) done() <-chan struct{} { return p.over }
+
+// stop ends the child: it closes its stdin, waits, asks it to end, waits, kills
+// it and everything that it has started. It returns when nothing is left. Any
+// number of goroutines may call it, any number of times.
+func (p *child) stop() {
+	p.stopOnce.Do(func() { close(p.stopping) })
+	<-p.over
+}
+
+// exit says how the child ended. It may be called when done is closed.
+func (p *child) exit() *ExitError {
+	var state *os.ProcessState
+	select {
+	case <-p.reaped:
+		state = p.cmd.ProcessState
+	default:
+	}
+	return newExitError(p.command, state, p.stderr.last())
+}
+
+// stderrTail returns the last 64 KiB that the child wrote to stderr.
+func (p *child) stderrTail() []byte { return p.stderr.last() }
+
+// A drainingPipe is the read end of a pipe. It closes itself at the end of what
+// can be read, which also comes when it is closed from elsewhere.
+type drainingPipe struct{ *os.File }
+
+// Read implements io.Reader.
+func (d *drainingPipe) Read(p []byte) (int, error) {
+	n, err := d.File.Read(p)
+	if err != nil {
+		_ = d.Close() // closed already
+		if errors.Is(err, os.ErrClosed) {
+			err = io.EOF
+		}
+	}
+	return n, err
+}
+
+// A pipePair is both ends of a pipe.
+type pipePair struct{ read, write *os.File }
+
+// childPipes are the three standard streams. They are files and not readers and
+// writers of ours, so that waiting for the process does not mean waiting for
+// everybody who inherited them.
+type childPipes struct{ stdin, stdout, stderr pipePair }
+
+func openPipes() (*childPipes, error) {
+	ps := &childPipes{}
+	for _, p := range []*pipePair{&ps.stdin, &ps.stdout, &ps.stderr} {
+		var err error
+		if p.read, p.write, err = os.Pipe(); err != nil {
+			ps.closeTheirs()
+			ps.closeOurs()
+			return nil, err
+		}
+	}
+	return ps, nil
+}
+
+func (ps *childPipes) closeTheirs() { closeFiles(ps.stdin.read, ps.stdout.write, ps.stderr.write) }
+func (ps *childPipes) closeOurs()   { closeFiles(ps.stdin.write, ps.stdout.read, ps.stderr.read) }
+
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		_ = f.Close() // a nil file says so and does nothing
+	}
+}
+
+func adviceForStart(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return "it is not a program for this system, or a script without a first line that names its interpreter"
+	case errors.Is(err, os.ErrNotExist):
+		return "the interpreter that its first line names does not exist"
+	case errors.Is(err, os.ErrPermission):
+		return "check who may execute it, enter its directory, and change the user"
+	}
+	return ""
+}
+
+func newMark() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// wait waits for c, for at most d.
+func wait(c <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+	case <-timer.C:
+	}
+}

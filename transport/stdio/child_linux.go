@@ -1,0 +1,122 @@
+package stdio
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+)
+
+// newProcAttr returns how a server is started: in a group of its own, and with
+// an end when the thread that started it ends. account is what its environment
+// says of who it is.
+func newProcAttr(who string) (attr *syscall.SysProcAttr, account []string, err error) {
+	attr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if who != "" {
+		attr.Credential, account, err = credentialOf(who)
+	}
+	return attr, account, err
+}
+
+// awaitExit waits until a process of ours has ended, without reaping it, and
+// reports whether it could.
+func awaitExit(pid int) bool {
+	const byPID = 1 // P_PID of waitid(2)
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == 0
+		}
+	}
+}
+
+// A family is a server's process, its group, and everyone else who carries its
+// mark in the environment, which is inherited. Out of reach are only those who
+// left the group and dropped the mark, and those we may not signal.
+type family struct {
+	mark string
+	pgid int // 0 before the process has started
+	log  *slog.Logger
+}
+
+func newFamily(mark string, log *slog.Logger) *family {
+	f := &family{mark: mark, log: log}
+	f.announce()
+	return f
+}
+
+// adopt is told the process once it has started.
+func (f *family) adopt(p *os.Process) error {
+	f.pgid = p.Pid
+	f.announce()
+	return nil
+}
+
+// announce tells the guard about f. A server without a guard is better than
+// none, so a failure is only logged.
+func (f *family) announce() {
+	if err := guard.watch(f.mark, f.pgid); err != nil {
+		f.log.Warn("no guard will end the server should this process be killed", "err", err)
+	}
+}
+
+// release is told that nothing is left.
+func (f *family) release() { guard.forget(f.mark) }
+
+// ask asks the group to end.
+func (f *family) ask() { f.signal(syscall.SIGTERM) }
+
+// kill ends the group.
+func (f *family) kill() { f.signal(syscall.SIGKILL) }
+
+func (f *family) signal(sig syscall.Signal) {
+	if f.pgid > 0 {
+		_ = syscall.Kill(-f.pgid, sig) // nobody is left to take it
+	}
+}
+
+// alive reports whether anybody in the group lives. Asking the kernel with an
+// empty signal would count those who have ended but were not reaped.
+func (f *family) alive() bool {
+	return len(look([]*family{f}, false).found) > 0
+}
+
+// sweep kills everybody in the family until nobody is left, for at most d, and
+// reports whether nobody is.
+func (f *family) sweep(d time.Duration) bool { return sweep([]*family{f}, d) }
+
+// sweep kills all members of the families.
+func sweep(families []*family, d time.Duration) bool {
+	const enough = 3 // doubtful looks in a row, on a busy system
+	end := time.Now().Add(d)
+	var killed []int
+	pause := time.Millisecond
+	for doubts := 0; ; {
+		seen := look(families, true)
+		if len(seen.found) == 0 {
+			if doubts++; !seen.doubtful || doubts == enough {
+				reap(killed)
+				return true
+			}
+		} else {
+			doubts = 0
+		}
+		for _, pid := range seen.found {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		killed = append(killed, seen.found...)
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// reap takes note of the end of those who have become our own children, as
+// orphans do when we are the first process of a container.
+func reap(pids []int) {
+	for _, pid := range pids {
+		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // it is somebody else's
+	}
+}

@@ -1,0 +1,202 @@
+package stdio
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// usualVars are the variables that every server sees: those that programs do
+// not work without, and none that is likely to hold a secret.
+var usualVars = []string{
+	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+	"PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
+}
+
+// foldNames says that the case of variable names does not matter.
+const foldNames = true
+
+// executable returns file, with one of the extensions in PATHEXT if it has none
+// of them, if it can be executed.
+func executable(file string, env []string) (string, error) {
+	list := valueOf(env, "PATHEXT")
+	if list == "" {
+		list = ".com;.exe;.bat;.cmd"
+	}
+	exts := strings.Split(strings.ToLower(list), ";")
+	own := strings.ToLower(filepath.Ext(file))
+	for _, ext := range exts {
+		if own != "" && own == ext {
+			return file, checkFile(file)
+		}
+	}
+	for _, ext := range exts {
+		if strings.HasPrefix(ext, ".") && checkFile(file+ext) == nil {
+			return file + ext, nil
+		}
+	}
+	if err := checkFile(file); err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w", file, errNotExecutable)
+}
+
+func checkFile(file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s: %w", file, errDirectory)
+	case !info.Mode().IsRegular() && info.Mode()&fs.ModeIrregular == 0:
+		return fmt.Errorf("%s: %w", file, errNotExecutable)
+	}
+	return nil
+}
+
+// exposed is not known here: it is a matter of access control lists.
+func exposed(string) bool { return false }
+
+// checkArgs refuses what the command processor would interpret, because Windows
+// runs batch files by handing it their command line.
+func checkArgs(file string, args []string) error {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".bat", ".cmd":
+	default:
+		return nil
+	}
+	for _, arg := range args {
+		if i := strings.IndexAny(arg, "\"%&|<>^!\r\n"); i >= 0 {
+			return fmt.Errorf("%s is a batch file, and to the command processor %q in an argument has a meaning of its own", file, arg[i])
+		}
+	}
+	return nil
+}
+
+// newProcAttr returns how a server is started: in a group of its own, so that a
+// break meant for us does not reach it, and without a window.
+func newProcAttr(who string) (*syscall.SysProcAttr, []string, error) {
+	const noWindow = 0x08000000 // CREATE_NO_WINDOW
+	if who != "" {
+		return nil, nil, errors.New("the user cannot be changed on Windows")
+	}
+	return &syscall.SysProcAttr{HideWindow: true, CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP | noWindow}, nil, nil
+}
+
+func signalOf(*os.ProcessState) string { return "" }
+
+// awaitExit reports that there is no need to wait without reaping: a job knows
+// its members without their numbers.
+func awaitExit(int) bool { return false }
+
+// A family is a job object: a server's process and all that it starts. The
+// system ends them when the last handle of the job closes, so also when we are
+// killed. What the process starts before it is put into the job escapes.
+type family struct{ job syscall.Handle }
+
+func newFamily(string, *slog.Logger) *family { return &family{} }
+
+// adopt is told the process once it has started.
+func (f *family) adopt(p *os.Process) error {
+	var err error
+	if f.job, err = newJob(); err != nil {
+		return err
+	}
+	handleErr := p.WithHandle(func(process uintptr) {
+		if ok, _, callErr := kernel("AssignProcessToJobObject").Call(uintptr(f.job), process); ok == 0 {
+			err = fmt.Errorf("put the process into its job: %w", callErr)
+		}
+	})
+	return errors.Join(handleErr, err)
+}
+
+// release is told that nothing is left.
+func (f *family) release() {
+	if f.job != 0 {
+		_ = syscall.CloseHandle(f.job)
+		f.job = 0
+	}
+}
+
+// ask does nothing: a process without a console cannot be asked, other than by
+// closing its stdin.
+func (f *family) ask() {}
+
+// kill ends all processes of the job.
+func (f *family) kill() {
+	if f.job != 0 {
+		_, _, _ = kernel("TerminateJobObject").Call(uintptr(f.job), 1)
+	}
+}
+
+// alive reports whether anybody in the job lives.
+func (f *family) alive() bool {
+	// JOBOBJECT_BASIC_ACCOUNTING_INFORMATION
+	var info struct {
+		userTime, kernelTime, periodUserTime, periodKernelTime int64
+
+		pageFaults, processes, active, terminated uint32
+	}
+	const accounting = 1 // JobObjectBasicAccountingInformation
+	if f.job == 0 {
+		return false
+	}
+	ok, _, _ := kernel("QueryInformationJobObject").Call(uintptr(f.job), accounting, uintptr(unsafe.Pointer(&info)), unsafe.Sizeof(info), 0)
+	return ok != 0 && info.active > 0
+}
+
+// sweep kills the job until nobody is left, for at most d, and reports whether
+// nobody is.
+func (f *family) sweep(d time.Duration) bool {
+	end := time.Now().Add(d)
+	for pause := time.Millisecond; f.alive(); pause = min(2*pause, 20*time.Millisecond) {
+		f.kill()
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
+
+// newJob returns a job whose processes end when its handle closes.
+func newJob() (syscall.Handle, error) {
+	const (
+		extendedLimit  = 9      // JobObjectExtendedLimitInformation
+		killOnJobClose = 0x2000 // JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	)
+	// JOBOBJECT_EXTENDED_LIMIT_INFORMATION, with the basic one at its start.
+	var info struct {
+		processTime, jobTime       int64
+		flags                      uint32
+		minWorkingSet, maxWorkSet  uintptr
+		activeProcesses            uint32
+		affinity                   uintptr
+		priorityClass, scheduling  uint32
+		io                         [6]uint64
+		processMemory, jobMemory   uintptr
+		peakProcessMem, peakJobMem uintptr
+	}
+	info.flags = killOnJobClose
+	job, _, err := kernel("CreateJobObjectW").Call(0, 0)
+	if job == 0 {
+		return 0, fmt.Errorf("create a job: %w", err)
+	}
+	ok, _, err := kernel("SetInformationJobObject").Call(job, extendedLimit, uintptr(unsafe.Pointer(&info)), unsafe.Sizeof(info))
+	if ok == 0 {
+		_ = syscall.CloseHandle(syscall.Handle(job))
+		return 0, fmt.Errorf("set up a job: %w", err)
+	}
+	return syscall.Handle(job), nil
+}
+
+func kernel(function string) *syscall.LazyProc {
+	return syscall.NewLazyDLL("kernel32.dll").NewProc(function)
+}

@@ -1,0 +1,250 @@
+package stdio
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// defaultGrace is how long a server may take over each step of being stopped.
+const defaultGrace = 2 * time.Second
+
+// A Command says how to start a server. Only Path is needed. It is not changed
+// by being used, so one Command may start any number of servers at once.
+//
+// The server is started directly, never through a shell, in a process group of
+// its own and with a filtered environment. When it ends, whatever it started
+// ends with it.
+type Command struct {
+	// Path is the executable. A bare name is looked up on the PATH of the
+	// environment that the server will see; elements of PATH that are not
+	// absolute are passed over, and so are files and directories that everyone
+	// may write to. A relative path with a separator in it starts at Dir.
+	Path string
+
+	// Args are the arguments after the name of the program. They arrive byte
+	// for byte.
+	Args []string
+
+	// Env is added to the filtered environment, as "KEY=VALUE". An entry
+	// replaces a variable of the same name.
+	Env []string
+
+	// InheritEnv names variables of our own environment that are passed on
+	// beside the usual few (HOME, PATH, LANG and the like). "*" passes all.
+	InheritEnv []string
+
+	// Dir is the working directory; empty means our own.
+	Dir string
+
+	// User is who the server runs as: "name", "name:group", or numbers in
+	// their place. Empty means as we do. Changing it needs privileges and is
+	// not available on Windows.
+	User string
+
+	// Limits bounds what the server may use.
+	Limits ResourceLimits
+
+	// Grace is how long to wait after closing the server's stdin before it is
+	// asked to end (SIGTERM), and again before it is killed. Zero means two
+	// seconds, negative means not at all.
+	Grace time.Duration
+
+	// OnStderr is given the lines that the server writes to stderr, without
+	// their ends, one after the other. Lines are cut at 64 KiB. If it falls
+	// more than 1 MiB behind, lines are dropped and one line says how many.
+	// If nil, lines go to Logger at debug level.
+	OnStderr func(line string)
+
+	// Framing is how messages are told apart on the stream.
+	Framing Framing
+
+	// MaxMessage is the largest message accepted, in bytes. Zero means
+	// dragoman.DefaultMaxMessage; negative means no limit.
+	MaxMessage int
+
+	// Logger receives a record when the server starts and when it ends, and
+	// warnings. Arguments and variables are never logged. If nil, nothing is.
+	Logger *slog.Logger
+}
+
+// A StartError says why a server could not be started.
+type StartError struct {
+	Command string // as it was given
+	Err     error  // what is wrong; exec.ErrNotFound if there is no such command
+	Advice  string // what to do about it
+}
+
+// Error implements error.
+func (e *StartError) Error() string {
+	text := fmt.Sprintf("stdio: cannot start %q: %v", e.Command, e.Err)
+	if e.Advice != "" {
+		text += "; " + e.Advice
+	}
+	return text
+}
+
+// Unwrap returns what is wrong.
+func (e *StartError) Unwrap() error { return e.Err }
+
+func (c *Command) fail(err error, advice string) error {
+	return &StartError{Command: c.Path, Err: err, Advice: advice}
+}
+
+func (c *Command) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}
+
+func (c *Command) grace() time.Duration {
+	switch {
+	case c.Grace == 0:
+		return defaultGrace
+	case c.Grace < 0:
+		return 0
+	}
+	return c.Grace
+}
+
+// prepare checks c and returns it as the standard library wants it. mark tells
+// the server's processes from all others.
+func (c *Command) prepare(mark string) (*exec.Cmd, error) {
+	for _, arg := range c.Args {
+		if strings.ContainsRune(arg, 0) {
+			return nil, c.fail(fmt.Errorf("argument %q has a zero byte", arg), "no system can pass it on; remove it")
+		}
+	}
+	if err := c.Limits.check(); err != nil {
+		return nil, c.fail(err, "correct the limits or remove them")
+	}
+	dir, err := c.directory()
+	if err != nil {
+		return nil, err
+	}
+	attr, account, err := newProcAttr(c.User)
+	if err != nil {
+		return nil, c.fail(err, "correct the user, or leave it out to run the server as the one who started it")
+	}
+	env, err := c.environment(os.Environ(), account, mark)
+	if err != nil {
+		return nil, c.fail(err, "write each variable as KEY=VALUE")
+	}
+	file, err := c.locate(dir, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkArgs(file, c.Args); err != nil {
+		return nil, c.fail(err, "name the program that the script starts instead of the script")
+	}
+	return &exec.Cmd{
+		Path:        file,
+		Args:        append([]string{c.Path}, c.Args...),
+		Env:         env,
+		Dir:         dir,
+		SysProcAttr: attr,
+	}, nil
+}
+
+// directory returns the absolute working directory of the server, or "" for ours.
+func (c *Command) directory() (string, error) {
+	if c.Dir == "" {
+		return "", nil
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return "", c.fail(err, "give its directory as an absolute path")
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", c.fail(fmt.Errorf("directory %s: %w", dir, fs.ErrNotExist), "create the directory or name another")
+	case err != nil:
+		return "", c.fail(err, "name a directory that can be entered")
+	case !info.IsDir():
+		return "", c.fail(fmt.Errorf("%s is not a directory", dir), "name the directory to start it in")
+	}
+	return dir, nil
+}
+
+// locate returns the absolute path of the executable.
+func (c *Command) locate(dir string, env []string) (string, error) {
+	switch {
+	case c.Path == "":
+		return "", c.fail(errors.New("the command is empty"), "name the executable of the server")
+	case c.Path == "." || c.Path == "..":
+		return "", c.fail(errors.New("this is a directory"), "name the executable of the server")
+	case strings.ContainsRune(c.Path, 0):
+		return "", c.fail(errors.New("the command has a zero byte"), "remove it")
+	case filepath.Base(c.Path) == c.Path:
+		return c.lookup(env)
+	}
+	file := c.Path
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return "", c.fail(err, "give an absolute path")
+	}
+	if file, err = executable(file, env); err != nil {
+		return "", c.fail(err, adviceFor(err))
+	}
+	if exposed(file) {
+		c.logger().Warn("anyone on this machine may replace the server's executable", "command", c.Path, "file", file)
+	}
+	return file, nil
+}
+
+// lookup finds a bare name on the PATH in env.
+func (c *Command) lookup(env []string) (string, error) {
+	path := valueOf(env, "PATH")
+	var found error
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // it would mean wherever we happen to be
+		}
+		file, err := executable(filepath.Join(dir, c.Path), env)
+		if err == nil && exposed(file) {
+			err = fmt.Errorf("%s could be replaced by anyone on this machine", file)
+			c.logger().Warn("passed over an executable that anyone may replace", "command", c.Path, "file", file)
+		}
+		if err == nil {
+			return file, nil
+		}
+		if found == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDirectory) {
+			found = err
+		}
+	}
+	switch {
+	case found != nil:
+		return "", c.fail(found, adviceFor(found))
+	case path == "":
+		return "", c.fail(fmt.Errorf("%w: PATH is empty", exec.ErrNotFound), "set PATH or give the absolute path of the executable")
+	}
+	return "", c.fail(fmt.Errorf("%w (searched %s)", exec.ErrNotFound, path), "install it, extend PATH, or give the absolute path of the executable")
+}
+
+var (
+	errDirectory     = errors.New("it is a directory")
+	errNotExecutable = fmt.Errorf("it is not executable: %w", fs.ErrPermission)
+)
+
+func adviceFor(err error) string {
+	switch {
+	case errors.Is(err, errNotExecutable):
+		return "set its executable bit, or name its interpreter as the command and the file as an argument"
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the path"
+	case errors.Is(err, errDirectory):
+		return "name the executable of the server"
+	}
+	return "name an executable that only its owner may change, by its absolute path"
+}
