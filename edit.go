@@ -132,7 +132,7 @@ func (m *Message) inMeta(name string) []member {
 // all returns the members of that name of the valid object at i.
 func all(data []byte, i int, name string) (found []member) {
 	for raw, v := range members(data, i) {
-		if is(raw, name) {
+		if unescape(raw) == name {
 			found = append(found, v)
 		}
 	}

@@ -236,7 +236,7 @@ func (m *Message) find(name string) member {
 // lookup returns the first member of that name of the valid object at i.
 func lookup(data []byte, i int, name string) member {
 	for raw, v := range members(data, i) {
-		if is(raw, name) {
+		if unescape(raw) == name {
 			return v
 		}
 	}
@@ -257,11 +257,6 @@ func members(data []byte, i int) iter.Seq2[[]byte, member] {
 			i, more = s.more(end)
 		}
 	}
-}
-
-// is tells whether a raw member name says name.
-func is(raw []byte, name string) bool {
-	return string(raw) == name || bytes.IndexByte(raw, '\\') >= 0 && unescape(raw) == name
 }
 
 // Len returns the length of the message in bytes.

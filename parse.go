@@ -3,6 +3,7 @@ package dragoman
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // Parse reads one message within the default limits, see [Limits.Parse].
@@ -164,21 +165,19 @@ func (p *parser) envelope() int {
 			return -1
 		}
 		name := unescape(raw)
-		bit, end := p.member(name, start)
-		if end < 0 {
-			return -1
-		}
-		switch {
-		case bit == 0:
+		bit := envelopeMember(name)
+		if bit == 0 {
 			p.mistakable(key, name, reservedInEnvelope[:])
-			if !unknown.add(name) {
-				p.misshapen(key, "duplicate member of the envelope")
-			}
-		case p.seen&bit != 0:
+		}
+		if p.seen&bit != 0 || bit == 0 && !unknown.add(name) {
 			p.misshapen(key, "duplicate member of the envelope")
 			p.badID = p.badID || bit == sawID
 		}
 		p.seen |= bit
+		end := p.member(bit, start)
+		if end < 0 {
+			return -1
+		}
 		i, more = p.more(end)
 	}
 	if i < 0 || p.tail(i) < 0 {
@@ -200,45 +199,56 @@ func (p *parser) mistakable(key int, name string, reserved []string) {
 	}
 }
 
-// member reads the value at start of one member of the envelope. The bit stands
-// for its name; it is 0 for unknown ones.
-func (p *parser) member(name string, start int) (bit uint8, end int) {
+// envelopeMember returns the bit of a member of the envelope, or 0.
+func envelopeMember(name string) uint8 {
 	switch name {
+	case "jsonrpc":
+		return sawVersion
+	case "id":
+		return sawID
+	case "method":
+		return sawMethod
 	case "params":
-		bit, end = sawParams, p.body(start, true)
+		return sawParams
 	case "result":
-		bit, end = sawResult, p.body(start, false)
-	default:
+		return sawResult
+	case "error":
+		return sawError
+	}
+	return 0
+}
+
+// member reads the value at start of the member of the envelope that bit stands
+// for.
+func (p *parser) member(bit uint8, start int) (end int) {
+	if bit == sawParams || bit == sawResult {
+		end = p.body(start, bit == sawParams)
+	} else {
 		end = p.value(start, 1)
 	}
 	if end < 0 {
-		return bit, -1
+		return -1
 	}
 	at := span{uint32(start), uint32(end)}
-	switch name {
-	case "jsonrpc":
-		bit = sawVersion
-		if s, ok := text(p.data[start:end]); ok && s == "2.0" {
-			p.version = true
-		} else {
+	switch bit {
+	case sawVersion:
+		s, ok := text(p.data[start:end])
+		if p.version = ok && s == "2.0"; !p.version {
 			p.misshapen(start, `jsonrpc must be "2.0"`)
 		}
-	case "id":
-		bit = sawID
+	case sawID:
 		p.id(at)
-	case "method":
-		bit = sawMethod
+	case sawMethod:
 		p.method(at)
-	case "params", "result":
+	case sawParams, sawResult:
 		p.m.body = at
-	case "error":
-		bit = sawError
+	case sawError:
 		p.m.body = at
 		if p.data[start] != '{' {
 			p.misshapen(start, "error must be an object")
 		}
 	}
-	return bit, end
+	return end
 }
 
 func (p *parser) id(at span) {
@@ -388,32 +398,33 @@ func (p *parser) classify() {
 	}
 }
 
-// A nameSet tells names that come twice, without allocating for the first
-// few.
+// A nameSet tells names that come twice. The first few it holds itself, so that
+// it need not allocate; then a map holds all.
 type nameSet struct {
-	n     int
-	first [16]string
-	more  map[string]struct{}
+	n   int
+	few [16]string
+	all map[string]struct{}
 }
 
 // add tells whether name is new.
 func (s *nameSet) add(name string) bool {
-	for _, old := range s.first[:s.n] {
-		if old == name {
-			return false
-		}
+	if s.all != nil {
+		n := len(s.all)
+		s.all[name] = struct{}{}
+		return len(s.all) > n
 	}
-	if s.n < len(s.first) {
-		s.first[s.n] = name
+	if slices.Contains(s.few[:s.n], name) {
+		return false
+	}
+	if s.n < len(s.few) {
+		s.few[s.n] = name
 		s.n++
 		return true
 	}
-	if _, ok := s.more[name]; ok {
-		return false
+	s.all = make(map[string]struct{}, 4*len(s.few))
+	for _, old := range s.few {
+		s.all[old] = struct{}{}
 	}
-	if s.more == nil {
-		s.more = make(map[string]struct{})
-	}
-	s.more[name] = struct{}{}
+	s.all[name] = struct{}{}
 	return true
 }

@@ -40,7 +40,7 @@ func (c *call) envelope() *dragoman.Error {
 		return invalid("params._meta lacks %s; every request names its revision", protocol.MetaProtocolVersion)
 	}
 	var name string
-	if json.Unmarshal(version, &name) != nil {
+	if typeOf(version) != "string" || json.Unmarshal(version, &name) != nil {
 		return invalid("params._meta %s must be a string", protocol.MetaProtocolVersion)
 	}
 	caps := c.req.Meta(protocol.MetaClientCapabilities)

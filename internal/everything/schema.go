@@ -15,10 +15,10 @@ type schema struct {
 	text       json.RawMessage
 	Type       string `json:"type"`
 	Properties map[string]struct {
-		Type    string   `json:"type"`
-		Enum    []string `json:"enum"`
-		Minimum *float64 `json:"minimum"`
-		Maximum *float64 `json:"maximum"`
+		Type    string      `json:"type"`
+		Enum    []string    `json:"enum"`
+		Minimum json.Number `json:"minimum"`
+		Maximum json.Number `json:"maximum"`
 	} `json:"properties"`
 	Required   []string `json:"required"`
 	Additional *bool    `json:"additionalProperties"`
@@ -81,18 +81,13 @@ func (s *schema) checkValue(name string, value json.RawMessage) error {
 			return fmt.Errorf("argument %q must be one of %s", name, strings.Join(want.Enum, ", "))
 		}
 	}
-	if want.Minimum == nil && want.Maximum == nil {
-		return nil
-	}
-	var n float64
-	if err := json.Unmarshal(value, &n); err != nil {
-		return fmt.Errorf("argument %q: %w", name, err)
-	}
-	if want.Minimum != nil && n < *want.Minimum {
-		return fmt.Errorf("argument %q must be at least %v", name, *want.Minimum)
-	}
-	if want.Maximum != nil && n > *want.Maximum {
-		return fmt.Errorf("argument %q must be at most %v", name, *want.Maximum)
+	if n, err := json.Number(value).Float64(); err == nil {
+		if least, err := want.Minimum.Float64(); err == nil && n < least {
+			return fmt.Errorf("argument %q must be at least %s", name, want.Minimum)
+		}
+		if most, err := want.Maximum.Float64(); err == nil && n > most {
+			return fmt.Errorf("argument %q must be at most %s", name, want.Maximum)
+		}
 	}
 	return nil
 }

@@ -86,8 +86,9 @@ func listTools(_ context.Context, c *call) (any, error) {
 }
 
 func callTool(ctx context.Context, c *call) (any, error) {
-	if err := protocol.CheckToolRequest(c.req); err != nil {
-		return nil, invalid("%v", err)
+	var wrong *protocol.CheckError
+	if errors.As(protocol.CheckToolRequest(c.req), &wrong) {
+		return nil, invalid("%s %s", wrong.Path, wrong.Reason)
 	}
 	tools := c.server.listedTools()
 	i := slices.IndexFunc(tools, func(t *tool) bool { return t.name == c.req.Name() })

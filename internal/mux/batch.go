@@ -2,6 +2,7 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -88,7 +89,8 @@ func (b *answers) add(m *dragoman.Message) {
 
 func (b *answers) refuse(part []byte, err error) {
 	b.conn.counters.junk.Add(1)
-	if p, ok := err.(*dragoman.ParseError); ok && b.conn.opts.AnswerBad {
+	var p *dragoman.ParseError
+	if errors.As(err, &p) && b.conn.opts.AnswerBad {
 		b.add(p.Response())
 	}
 }

@@ -1,18 +1,15 @@
 package mux
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
-
-// maxNotes is how many notifications may wait for the caller of one call.
-const maxNotes = 1024
 
 // calls is the table of what we asked and have no answer to.
 type calls struct {
@@ -34,7 +31,7 @@ type call struct {
 	ready  chan struct{}   // holds one token when there is something to take
 
 	mu    sync.Mutex
-	notes []*dragoman.Message
+	notes noteQueue
 	resp  *dragoman.Message
 	err   error
 	over  bool // resp or err is set; nothing more is taken
@@ -64,7 +61,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		c.calls.remove(k.id)
 		return nil, err
 	}
-	resp, err := k.wait(ctx)
+	resp, err := k.wait(ctx, c.opts.Logger)
 	if resp == nil && err == nil { // ctx ended first
 		c.calls.remove(k.id)
 		if protocol.Cancellable(req) {
@@ -82,7 +79,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 
 // wait hands what arrives to from until the answer comes. Both results are nil
 // when ctx ended first.
-func (k *call) wait(ctx context.Context) (*dragoman.Message, error) {
+func (k *call) wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, error) {
 	for {
 		ended := false
 		select {
@@ -91,13 +88,11 @@ func (k *call) wait(ctx context.Context) (*dragoman.Message, error) {
 			ended = true
 		}
 		k.mu.Lock()
-		notes, over := k.notes, k.over
-		k.notes = nil
+		notes, over := k.notes.take(), k.over
 		k.mu.Unlock()
 		if over || !ended {
 			for _, note := range notes {
-				// Who cannot be told still gets the answer.
-				_ = k.from.Notify(ctx, note)
+				tell(ctx, k.from, note, log) // who cannot be told still gets the answer
 			}
 		}
 		if over {
@@ -150,19 +145,11 @@ func (k *call) tell(note *dragoman.Message) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch n := len(k.notes); {
-	case k.over:
+	if k.over {
 		return true
-	case n < maxNotes:
-		k.notes = append(k.notes, note)
-	case k.notes[n-1].Method() == protocol.NoteProgress && note.Method() == protocol.NoteProgress:
-		k.notes[n-1] = note
-	case bytes.Equal(k.notes[n-1].Bytes(), note.Bytes()): // the same change twice
-	default:
-		return false
 	}
 	k.wake()
-	return true
+	return k.notes.put(note)
 }
 
 // answer ends the call. The first answer counts.

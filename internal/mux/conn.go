@@ -65,7 +65,7 @@ func (c *Conn) Start(local dragoman.Peer) {
 	c.local = local
 	// Both end with the stream.
 	go c.read()
-	go c.in.deliver(c.ctx, local)
+	go c.in.deliver(c.ctx, local, c.opts.Logger)
 }
 
 // read takes frames until the stream ends.

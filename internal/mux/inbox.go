@@ -1,8 +1,9 @@
 package mux
 
 import (
-	"bytes"
 	"context"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 type inbox struct {
 	mu      sync.Mutex
 	work    sync.Cond
-	notes   []*dragoman.Message
+	notes   noteQueue
 	closed  bool
 	dropcnt uint64
 	ended   chan struct{} // closed when deliver has returned
@@ -29,35 +30,43 @@ func newInbox() *inbox {
 func (b *inbox) put(note *dragoman.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := len(b.notes)
-	switch {
-	case b.closed:
-	case n < maxNotes:
-		b.notes = append(b.notes, note)
-		b.work.Signal()
-	case bytes.Equal(b.notes[n-1].Bytes(), note.Bytes()): // the same change twice
-	default:
+	if b.closed {
+		return
+	}
+	if !b.notes.put(note) {
 		b.dropcnt++
 	}
+	b.work.Signal()
 }
 
 // deliver tells peer, in order, until the inbox is closed.
-func (b *inbox) deliver(ctx context.Context, peer dragoman.Peer) {
+func (b *inbox) deliver(ctx context.Context, peer dragoman.Peer, log *slog.Logger) {
 	defer close(b.ended)
 	for {
 		b.mu.Lock()
-		for len(b.notes) == 0 && !b.closed {
+		for len(b.notes.list) == 0 && !b.closed {
 			b.work.Wait()
 		}
-		notes := b.notes
-		b.notes = nil
+		notes := b.notes.take()
 		b.mu.Unlock()
 		if len(notes) == 0 {
 			return
 		}
 		for _, note := range notes {
-			_ = peer.Notify(ctx, note)
+			tell(ctx, peer, note, log)
 		}
+	}
+}
+
+// tell tells peer. One that panics has at least been told.
+func tell(ctx context.Context, peer dragoman.Peer, note *dragoman.Message, log *slog.Logger) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("panic while taking a notification", "method", note.Method(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	if err := peer.Notify(ctx, note); err != nil {
+		log.Debug("notification not taken", "method", note.Method(), "error", err)
 	}
 }
 

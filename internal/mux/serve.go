@@ -2,6 +2,7 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -80,7 +81,7 @@ func (r *request) serve(peer dragoman.Peer) (resp *dragoman.Message) {
 	}()
 	resp, err := peer.Call(r.ctx, r.req, r)
 	switch {
-	case r.ctx.Err() != nil && context.Cause(r.ctx) == dragoman.ErrCancelled:
+	case r.ctx.Err() != nil && errors.Is(context.Cause(r.ctx), dragoman.ErrCancelled):
 		return nil
 	case err != nil:
 		return protocol.Failure(r.req, err)

@@ -2,7 +2,6 @@ package stdio
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,14 +86,16 @@ func badHeader(format string, args ...any) error {
 func (f *frameReader) headerLine(read *int) ([]byte, error) {
 	for {
 		b := f.unread()
-		if i := bytes.IndexByte(b, '\n'); i >= 0 {
-			*read += i
-			line := bytes.TrimRight(f.take(i, 1), " \t\r")
-			return line, nil
+		i := bytes.IndexByte(b, '\n')
+		if i >= 0 {
+			b = b[:i]
 		}
 		if *read+len(b) > maxHeader {
-			f.drop(len(b))
-			return nil, badHeader("the header is longer than %d bytes", maxHeader)
+			return nil, fmt.Errorf("%w: a header of more than %d bytes", dragoman.ErrTooLarge, maxHeader)
+		}
+		if i >= 0 {
+			*read += i + 1
+			return bytes.TrimRight(f.take(i, 1), " \t\r"), nil
 		}
 		if err := f.fill(); err != nil {
 			if errors.Is(err, io.EOF) && len(b) > 0 {
@@ -140,49 +141,55 @@ func (f *frameReader) skipFrame(length int) error {
 
 // payload takes the message of a header that promises length bytes. A message
 // is an object, which says itself where it ends; so a wrong length is reported
-// and does no harm, and a length that promises too much is not waited for.
+// and does no harm, and one that promises too much is not waited for.
 func (f *frameReader) payload(length int) ([]byte, error) {
-	tried := 0
-	for f.end-f.start < length {
-		if b := f.unread(); len(b) > 2*tried && endsLikeMessage(b) {
-			tried = len(b)
-			if n := objectEnd(b); n > 0 {
-				return f.mismatch(length, n), nil
-			}
-		}
-		if err := f.fill(); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil, badHeader("Content-Length says %d bytes, but the stream ends after %d", length, f.end-f.start)
-			}
-			return nil, err
-		}
-	}
-	if b := f.unread()[:length]; endsLikeMessage(b) {
-		return f.take(length, 0), nil
-	}
-	// The length cuts the message, or reaches into the next.
+	retry := 0 // when to look again, so that all looks together take linear time
 	for {
-		n := objectEnd(f.unread())
-		switch {
-		case n > 0:
-			return f.mismatch(length, n), nil
-		case n < 0 || f.end-f.start > f.max:
-			err := badHeader("Content-Length says %d bytes, but no message ends there", length)
-			f.resync()
-			return nil, err
+		if n := f.end - f.start; n >= retry && (n >= length || endsLikeMessage(f.unread())) {
+			if frame, err := f.whole(length, false); frame != nil || err != nil {
+				return frame, err
+			}
+			if retry = n + n/8 + 1; n < length {
+				retry = min(retry, length)
+			}
 		}
 		if err := f.fill(); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil, badHeader("Content-Length says %d bytes, but the stream ends after %d", length, f.end-f.start)
+			if f.start == f.end || !errors.Is(err, io.EOF) {
+				return nil, err
 			}
-			return nil, err
+			return f.whole(length, true)
 		}
 	}
 }
 
-// mismatch takes a message of n bytes whose header said otherwise.
-func (f *frameReader) mismatch(length, n int) []byte {
-	f.log.Warn("Content-Length does not match the message; it counts bytes of UTF-8", "header", length, "message", n)
+// whole takes the message if it is complete, or else if last says that nothing
+// more will come. What is no JSON is taken by its length: whoever parses it
+// will say what is wrong.
+func (f *frameReader) whole(length int, last bool) ([]byte, error) {
+	b := f.unread()
+	n := dragoman.Span(b[:min(len(b), f.max)])
+	switch {
+	case n > 0:
+		return f.matched(length, n), nil
+	case n < 0 && len(b) >= length:
+		return f.take(length, 0), nil
+	case len(b) > f.max:
+		f.drop(f.max)
+		return nil, &mux.BadFrame{Err: f.tooLarge(f.max + 1)}
+	case last:
+		f.log.Warn("the stream ends inside a message", "header", length, "message", len(b))
+		return f.take(len(b), 0), nil
+	}
+	return nil, nil
+}
+
+// matched takes a message of n bytes, and says so if its header said otherwise.
+func (f *frameReader) matched(length, n int) []byte {
+	rest := f.unread()[n:]
+	rest = rest[:min(len(rest), max(0, length-n))]
+	if n > length || len(bytes.TrimSpace(rest)) > 0 || len(rest) < length-n {
+		f.log.Warn("Content-Length does not match the message; it counts bytes of UTF-8", "header", length, "message", n)
+	}
 	return f.take(n, 0)
 }
 
@@ -190,32 +197,4 @@ func (f *frameReader) mismatch(length, n int) []byte {
 func endsLikeMessage(b []byte) bool {
 	b = bytes.TrimSpace(b)
 	return len(b) > 1 && (b[0] == '{' && b[len(b)-1] == '}' || b[0] == '[' && b[len(b)-1] == ']')
-}
-
-// objectEnd returns how many bytes the JSON value at the start of b has: 0 if
-// it is not complete, -1 if it is no JSON.
-func objectEnd(b []byte) int {
-	d := json.NewDecoder(bytes.NewReader(b))
-	var v json.RawMessage
-	err := d.Decode(&v)
-	switch {
-	case err == nil:
-		return int(d.InputOffset())
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return 0
-	}
-	return -1
-}
-
-// resync drops what is unread up to the next header, or up to the end of the
-// line if there is none.
-func (f *frameReader) resync() {
-	b := f.unread()
-	if i := bytes.Index(bytes.ToLower(b), []byte("content-length:")); i > 0 {
-		f.drop(i)
-	} else if i := bytes.IndexByte(b, '\n'); i >= 0 {
-		f.drop(i + 1)
-	} else {
-		f.drop(len(b))
-	}
 }

@@ -174,7 +174,7 @@ func (f *frameReader) readLine() ([]byte, error) {
 			}
 			return f.take(n, 1), nil
 		}
-		if f.seen = len(b); f.seen > f.max+1 {
+		if f.seen = len(b); f.seen > f.max {
 			return nil, f.skipLine()
 		}
 		if err := f.fill(); err != nil {
@@ -200,15 +200,14 @@ func (f *frameReader) skipLine() error {
 		}
 		tail = append(tail, last[max(0, len(last)-keptEnds):]...)
 		tail = tail[max(0, len(tail)-keptEnds):]
-		n += len(last)
+		if n += len(last); n > endless*f.max {
+			return fmt.Errorf("%w: a line of more than %d bytes, at most %d are accepted", dragoman.ErrTooLarge, endless*f.max, f.max)
+		}
 		if i >= 0 {
 			f.drop(i + 1)
 			return &mux.BadFrame{Err: f.tooLarge(n), Head: head, Tail: tail}
 		}
 		f.drop(len(b))
-		if n > endless*f.max {
-			return fmt.Errorf("%w: a line without end", f.tooLarge(n))
-		}
 		if err := f.fill(); err != nil {
 			return err
 		}

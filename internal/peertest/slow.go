@@ -1,0 +1,206 @@
+package peertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+var slow = []behaviour{
+	{"callees that do not return hold up nobody", 0, true, stuckCallees},
+	// A peer on the caller's goroutine that is slow to hear holds up who tells
+	// it, by design.
+	{"D14 a peer that is slow to hear holds up no calls", anyMethod | ownGoroutine, true, slowToHear},
+	{"D14 a flood outside of calls takes bounded memory and ends nothing", anyMethod | ownGoroutine, true, floodOutside},
+	{"D14 a flood inside a call takes bounded memory and loses no answer", telling | ownGoroutine, true, floodInside},
+}
+
+func stuckCallees(t *test) {
+	g := newGate()
+	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
+	n := t.opts.MaxCalls / 2
+	stuck := t.request(`1`, `{"do":"wait"}`)
+	var done []<-chan outcome
+	for range n {
+		done = append(done, start(t.ctx, to, stuck, nil))
+	}
+	t.gather(g, n)
+	for i := range 50 {
+		t.works(to, fmt.Sprint(i))
+	}
+	g.let(arguments(stuck))
+	for i := range n {
+		t.want(t.finish(done[i], "a callee that returned at last"), stuck, arguments(stuck))
+	}
+}
+
+// sluggish is a peer that hears nothing before it is let go, then notes the
+// numbers that it is told.
+type sluggish struct {
+	dragoman.Peer
+	first chan struct{} // closed when the first notification has come
+	let   chan struct{}
+	heard chan int
+	once  sync.Once
+}
+
+func newSluggish(p dragoman.Peer) *sluggish {
+	return &sluggish{Peer: p, first: make(chan struct{}), let: make(chan struct{}), heard: make(chan int, 2*floodCount)}
+}
+
+func (s *sluggish) Notify(_ context.Context, note *dragoman.Message) error {
+	s.once.Do(func() { close(s.first) })
+	<-s.let
+	var params struct {
+		Progress int             // of progress
+		Data     struct{ N int } // of log messages
+	}
+	err := note.Decode(&params)
+	s.heard <- max(params.Progress, params.Data.N)
+	return err
+}
+
+// wantOrder fails the test unless what was heard so far is in order.
+func (t *test) wantOrder(s *sluggish) {
+	t.Helper()
+	last := -1
+	for {
+		select {
+		case n := <-s.heard:
+			if n <= last {
+				t.Fatalf("notification %d came after %d", n, last)
+			}
+			last = n
+		default:
+			return
+		}
+	}
+}
+
+func slowToHear(t *test) {
+	s := newSluggish(t.echo())
+	to, _ := t.open(dragoman.Nobody, s)
+	defer close(s.let)
+	for range 10 {
+		if err := to.Notify(t.ctx, t.note(`{}`)); err != nil {
+			t.Fatalf("Notify: %v", err)
+		}
+	}
+	t.within(s.first, "the first notification comes")
+	for i := range 50 {
+		t.works(to, fmt.Sprint(i))
+	}
+}
+
+// A flood is many large notifications.
+const (
+	floodCount  = 2048
+	floodSize   = 32 << 10
+	floodMemory = floodCount * floodSize / 2 // what may wait in the transport
+)
+
+var floodText = strings.Repeat("flood ", floodSize/6)
+
+func floodOutside(t *test) {
+	s := newSluggish(t.echo())
+	to, _ := t.open(dragoman.Nobody, s)
+	let := sync.OnceFunc(func() { close(s.let) })
+	defer let()
+	before := heap()
+	t.inTime("a flood of notifications is sent", func() error {
+		for i := range floodCount {
+			note, err := dragoman.NewNotification(protocol.NoteMessage,
+				fmt.Appendf(nil, `{"level":"debug","data":{"n":%d,"text":%q}}`, i, floodText))
+			if err == nil && !t.reverse {
+				note = t.dress(note)
+			}
+			if err = tell(t.ctx, to, note, err); err != nil && !errors.Is(err, dragoman.ErrOverloaded) {
+				return fmt.Errorf("Notify %d of a flood: %w", i, err)
+			}
+		}
+		return nil
+	})
+	t.within(s.first, "the first notification comes")
+	t.wantBounded(before)
+	for i := range 20 {
+		t.works(to, fmt.Sprint(i))
+	}
+	let()
+	t.works(to, `"after the flood"`)
+	t.wantOrder(s)
+}
+
+func floodInside(t *test) {
+	told := make(chan error, 1)
+	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+		`{"do":"flood"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			token := req.Meta(protocol.MetaProgressToken)
+			var fault error
+			for i := range floodCount {
+				note, err := progressNote(token, i, floodText)
+				if err = tell(ctx, from, note, err); err != nil && !errors.Is(err, dragoman.ErrOverloaded) {
+					fault = fmt.Errorf("Notify %d of a flood: %w", i, err)
+					break
+				}
+			}
+			told <- fault
+			return t.answer(req, "flooded")
+		},
+	}))
+	s := newSluggish(dragoman.Nobody)
+	let := sync.OnceFunc(func() { close(s.let) })
+	defer let()
+	before := heap()
+	req := t.requestWith(`1`, `{"do":"flood"}`, `,"_meta":{"progressToken":"flood"}`)
+	done := start(t.ctx, to, req, s)
+	if err := receive(t, told, "the callee has told a flood, although its caller is slow to hear"); err != nil {
+		t.Fatal(err)
+	}
+	t.within(s.first, "the first progress comes")
+	t.wantBounded(before)
+	for i := range 20 {
+		t.works(to, fmt.Sprint(i))
+	}
+	let()
+	t.want(t.finish(done, "the call with a flood of progress"), req, "flooded")
+	t.wantOrder(s)
+}
+
+// inTime runs f, which must not take long.
+func (t *test) inTime(what string, f func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	if err := receive(t, done, what); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// heap returns how much memory is in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// wantBounded fails the test if much more memory is in use than before, not
+// only for the moment.
+func (t *test) wantBounded(before int64) {
+	t.Helper()
+	grown := heap() - before
+	for end := time.Now().Add(patience / 5); grown > floodMemory && time.Now().Before(end); grown = heap() - before {
+		time.Sleep(10 * time.Millisecond) // the rest of the flood is still on its way
+	}
+	if grown > floodMemory {
+		t.Errorf("%d MiB were told to a peer that does not hear, and %d MiB of memory are in use for them; want no more than %d MiB",
+			floodCount*floodSize>>20, grown>>20, floodMemory>>20)
+	}
+}

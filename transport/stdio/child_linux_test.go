@@ -1,0 +1,300 @@
+package stdio
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/user"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running reports whether a process exists and has not ended.
+func running(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var st processStat
+	return err == nil && st.parse(text) && !st.dead
+}
+
+// readPID reads the number of a process from what p writes.
+func readPID(t testing.TB, p *child) int {
+	t.Helper()
+	pid, err := strconv.Atoi(readLine(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func openFiles(t testing.TB) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+func TestStopLeavesNobody(t *testing.T) {
+	for _, test := range []struct{ name, script string }{
+		{"in the group", `sleep 1000 & echo $!; read x`},
+		{"in the group and ignoring SIGTERM", `sh -c 'trap "" TERM; echo $$; while :; do sleep 1000; done' & read x`},
+		{"in a session of its own", `setsid sh -c 'echo $$; exec sleep 1000' & read x`},
+		{"in a group of its own", `set -m; sh -c 'echo $$; exec sleep 1000' & read x`},
+		{"orphaned in a session of its own", `(setsid sh -c 'echo $$; exec sleep 1000' &) ; read x`},
+		{"in the group without an environment", `env -i sh -c 'echo $$; exec sleep 1000' & read x`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := script(test.script)
+			c.Grace = 20 * time.Millisecond
+			p := launch(t, c)
+			pid := readPID(t, p)
+			if !running(pid) {
+				t.Fatal("it does not run")
+			}
+			p.stop()
+			if running(pid) {
+				t.Error("it still runs")
+			}
+		})
+		t.Run(test.name+", after the server died", func(t *testing.T) {
+			t.Parallel()
+			p := launch(t, script(test.script))
+			pid := readPID(t, p)
+			start := time.Now()
+			if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(p.out()); err != nil {
+				t.Error(err)
+			}
+			await(t, p)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("reading ended after %v", took)
+			}
+			if running(pid) {
+				t.Error("it still runs")
+			}
+		})
+	}
+}
+
+// Nobody can find a process that left the group and has no environment. It must
+// at least not hold anybody up.
+func TestC07_ReadersEndAlthoughAStrangerHoldsThePipes(t *testing.T) {
+	c := script(`env -i setsid sh -c 'echo $$; exec sleep 1000' & read x; exit 3`)
+	p := launch(t, c)
+	pid := readPID(t, p)
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	start := time.Now()
+	fmt.Fprintln(p.in(), "end")
+	if _, err := io.ReadAll(p.out()); err != nil {
+		t.Error(err)
+	}
+	await(t, p)
+	if took := time.Since(start); took > 1500*time.Millisecond {
+		t.Errorf("that took %v", took)
+	}
+	if e := p.exit(); e.Status != 3 {
+		t.Error(e)
+	}
+}
+
+// The kernel sends the parent-death signal when the thread that started the
+// child ends, and threads end with goroutines that are locked to them.
+func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
+	started := make(chan *child)
+	var thread int
+	go func() {
+		runtime.LockOSThread() // and no unlock: the thread ends
+		thread = syscall.Gettid()
+		p, err := script(`while read x; do echo $x; done`).start()
+		if err != nil {
+			t.Error(err)
+		}
+		started <- p
+	}()
+	p := <-started
+	if p == nil {
+		t.FailNow()
+	}
+	t.Cleanup(p.stop)
+	if thread != os.Getpid() { // the first thread never ends
+		eventually(t, 5*time.Second, "the thread ends", func() bool {
+			_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", thread))
+			return err != nil
+		})
+	}
+	fmt.Fprintln(p.in(), "hello")
+	if got := readLine(t, p); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+}
+
+func TestC12_ServerRunsInAGroupOfItsOwn(t *testing.T) {
+	p := launch(t, script(`echo ready; read x`))
+	readLine(t, p)
+	pgid, err := syscall.Getpgid(p.cmd.Process.Pid)
+	if err != nil || pgid != p.cmd.Process.Pid || pgid == syscall.Getpgrp() {
+		t.Errorf("its group is %d, %v", pgid, err)
+	}
+}
+
+func TestC12_ServerInheritsNothingButItsStreams(t *testing.T) {
+	f, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// A file as a parent may leave it to us.
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_SETFD, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	keepInheritedFiles()
+	// ls itself opens the directory as 3.
+	if got := strings.Fields(output(t, &Command{Path: "ls", Args: []string{"/proc/self/fd"}})); len(got) != 4 {
+		t.Errorf("the server has the files %v", got)
+	}
+}
+
+func TestC12_Limits(t *testing.T) {
+	c := script(`read x; ulimit -n; ulimit -v; ulimit -t; ulimit -H -t`)
+	c.Limits = ResourceLimits{Memory: 512 << 20, OpenFiles: 77, CPUTime: 1500 * time.Millisecond}
+	p := launch(t, c)
+	fmt.Fprintln(p.in(), "now")
+	text, err := io.ReadAll(p.out())
+	if got := strings.Join(strings.Fields(string(text)), " "); err != nil || got != "77 524288 2 3" {
+		t.Errorf("the limits are %s, %v; want 77 524288 2 3; stderr: %s", got, err, p.stderrTail())
+	}
+}
+
+func TestC12_ProcessorTimeIsLimited(t *testing.T) {
+	c := script(`trap '' XCPU; while :; do :; done`)
+	c.Limits.CPUTime = time.Second
+	p := launch(t, c)
+	await(t, p)
+	if e := p.exit(); e.Signal != "killed" {
+		t.Error(e)
+	}
+}
+
+func TestC12_UserAndGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		if _, err := (&Command{Path: "sh", User: "0"}).start(); err == nil {
+			t.Error("a server was started as root by somebody else")
+		}
+		return
+	}
+	t.Setenv("HOME", "/root")
+	for who, want := range map[string]string{"12345": "12345 12345 12345 /root", "12345:54321": "12345 54321 54321 /root"} {
+		c := script(`echo $(id -u) $(id -g) $(id -G) $HOME`)
+		c.User, c.Dir = who, "/"
+		if got := strings.TrimSpace(output(t, c)); got != want {
+			t.Errorf("as %s the server is %s, want %s", who, got, want)
+		}
+	}
+	if nobody, err := user.Lookup("nobody"); err == nil {
+		c := script(`echo $(id -u) $(id -g) $HOME $USER; setsid sleep 1000 & read x`)
+		c.User, c.Dir, c.Grace = "nobody", "/", time.Millisecond
+		p := launch(t, c)
+		want := strings.Join([]string{nobody.Uid, nobody.Gid, nobody.HomeDir, "nobody"}, " ")
+		if got := readLine(t, p); got != want {
+			t.Errorf("as nobody the server is %s, want %s", got, want)
+		}
+		p.stop()
+		if left := look([]*family{p.family}, true).found; len(left) > 0 {
+			t.Errorf("left are %v", left)
+		}
+	}
+}
+
+func TestProcessStat(t *testing.T) {
+	for text, want := range map[string]processStat{
+		"7 (sh) S 3 5 5 0 -1 4194560 1 2":              {parent: 3, pgrp: 5},
+		"7 (a) b) Z 1 9 9) Z 1 6 5 0 -1 4194560 1 2":   {parent: 1, pgrp: 6, dead: true},
+		"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0":  {kernel: true},
+		"9 (new\nline) R 8 9 9 34816 9 4194304 90 0 0": {parent: 8, pgrp: 9},
+	} {
+		var got processStat
+		if !got.parse([]byte(text)) || got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+	for _, text := range []string{"", "7 (sh", "7 (sh) S 3", "7 (sh) S x 5 5 0 -1 1", "7 (sh) S 3 x 5 0 -1 1", "7 (sh) S 3 5 5 0 -1 x"} {
+		if new(processStat).parse([]byte(text)) {
+			t.Errorf("%q was understood", text)
+		}
+	}
+}
+
+// A thousand servers of every kind come and go, and nothing is left of them.
+func TestThousandServersLeaveNothing(t *testing.T) {
+	kinds := []string{
+		`echo ready; while read x; do :; done`,
+		`echo ready; exec sleep 1000`,
+		`trap '' TERM; echo ready; while :; do sleep 1000; done`,
+		`sleep 1000 & echo ready; read x`,
+		`setsid sh -c 'echo ready; exec sleep 1000' & read x`,
+		`trap '' TERM; (trap '' HUP; setsid sh -c 'echo ready; exec sleep 1000' &); while :; do sleep 1000; done`,
+		`setsid sleep 1000 & sleep 1000 & echo ready; exit 3`,
+		`exec >&-; echo lost >&2; kill -9 $$`,
+	}
+	const count, workers = 1000, 6
+	output(t, script(`exit`)) // also starts the guard
+	files, goroutines := openFiles(t), runtime.NumGoroutine()
+
+	var next atomic.Int64
+	var mu sync.Mutex
+	var families []*family
+	var all sync.WaitGroup
+	start := time.Now()
+	for range workers {
+		all.Go(func() {
+			for n := next.Add(1); n <= count; n = next.Add(1) {
+				c := script(kinds[int(n)%len(kinds)])
+				c.Grace = time.Millisecond
+				p, err := c.start()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				families = append(families, p.family)
+				mu.Unlock()
+				if rand.IntN(4) > 0 { // the others are stopped while they start
+					_, _ = p.out().Read(make([]byte, 1))
+				}
+				p.stop()
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d servers in %v", count, time.Since(start).Round(time.Millisecond))
+
+	for _, pid := range look(families, true).found {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		t.Errorf("process %d is left: %q", pid, name)
+	}
+	eventually(t, 5*time.Second, "files and goroutines are as many as before", func() bool {
+		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
+	})
+}
+
+func BenchmarkStartAndStop(b *testing.B) {
+	c := script(`read x`)
+	for b.Loop() {
+		p, err := c.start()
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.stop()
+	}
+}

@@ -1,0 +1,26 @@
+package stdio
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// helperVar makes the test binary do something else than testing.
+const helperVar = "STDIO_TEST_HELPER"
+
+// helpers are what the test binary can do as a process of its own.
+var helpers = map[string]func(){
+	// args writes its arguments as JSON.
+	"args": func() { _ = json.NewEncoder(os.Stdout).Encode(os.Args[1:]) },
+	"host": host,
+}
+
+func TestMain(m *testing.M) {
+	Guard()
+	if helper, ok := helpers[os.Getenv(helperVar)]; ok {
+		helper()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
