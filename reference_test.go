@@ -3,6 +3,7 @@ package dragoman_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -289,9 +290,9 @@ func refID(value string) bool {
 func (m *refMessage) compare(t *testing.T, data []byte, got *dragoman.Message, err error) {
 	t.Helper()
 	if err != nil {
-		p, ok := err.(*dragoman.ParseError)
+		var p *dragoman.ParseError
 		switch {
-		case !ok:
+		case !errors.As(err, &p):
 			t.Fatalf("%q: error %v is no ParseError", data, err)
 		case m.code == 0:
 			t.Fatalf("%q: refused: %v", data, err)

@@ -15,9 +15,11 @@ const (
 )
 
 // Latest is the newest revision, LatestLegacy the newest with a handshake.
+// Assumed is the one of an HTTP request that names none.
 const (
 	Latest       = V20260728
 	LatestLegacy = V20251125
+	Assumed      = V20250326
 )
 
 // An Era tells revisions with a handshake and a session from those in which
@@ -138,6 +140,9 @@ func (r Revision) Since(other Revision) bool { return r >= other }
 
 // HasSessions tells whether a conversation begins with initialize.
 func (r Revision) HasSessions() bool { return table[r].era == Legacy }
+
+// HasPing tells whether either side may ask whether the other is there.
+func (r Revision) HasPing() bool { return table[r].era == Legacy }
 
 // HasBatch tells whether a frame may hold an array of messages.
 func (r Revision) HasBatch() bool { return table[r].batch }

@@ -160,7 +160,7 @@ func CheckToolError(m *dragoman.Message) error {
 		return wrong("error.message", "is missing; it must say what went wrong")
 	}
 	var text string
-	if json.Unmarshal(message, &text) != nil {
+	if message[0] != '"' || json.Unmarshal(message, &text) != nil {
 		return wrong("error.message", "is %s, not a string", typeOf(message))
 	}
 	if strings.TrimSpace(text) == "" {

@@ -73,10 +73,17 @@ func (caps capabilities) can(q question) bool {
 	}
 }
 
-// A lack says that the client did not declare what a handler needs.
-type lack struct{ need object }
+// A lack says that the client cannot be asked what a handler needs to know: it
+// did not declare that it can, or the revision has no such question.
+type lack struct {
+	need object            // capability
+	old  protocol.Revision // that has no such question, or Unknown
+}
 
 func (e *lack) Error() string {
+	if e.old != protocol.Unknown {
+		return fmt.Sprintf("revision %s cannot ask the user like that; initialize with a newer one", e.old)
+	}
 	need, _ := json.Marshal(e.need) // maps of strings
 	return fmt.Sprintf("this needs a client capability that was not declared; declare %s and call again", need)
 }
@@ -87,9 +94,9 @@ func (c *call) may(q question) error {
 	switch {
 	case q.method == protocol.MethodElicit && !c.rev.HasElicitation(),
 		q.byURL() && !c.rev.HasURLElicitation():
-		return fmt.Errorf("revision %s cannot ask the user like that; initialize with a newer one", c.rev)
+		return &lack{old: c.rev}
 	case !c.caps.can(q):
-		return &lack{q.needs()}
+		return &lack{need: q.needs()}
 	}
 	return nil
 }
@@ -105,7 +112,7 @@ func (c *call) ask(ctx context.Context, questions ...question) (answers, error) 
 		}
 	}
 	if c.rev.HasInputRounds() {
-		return c.rounds.take(c, questions)
+		return c.rounds.take(questions)
 	}
 	got := make(answers)
 	for _, q := range questions {

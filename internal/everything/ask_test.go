@@ -96,7 +96,7 @@ func TestQuestionsOfPromptsAndResources(t *testing.T) {
 		d.answer = obliging
 		prompt, resource := object{"name": "test_input_required_result_prompt"}, object{"uri": "test://asking-resource"}
 		if !rev.HasElicitation() {
-			d.wantError(protocol.CodeInternal, protocol.MethodGetPrompt, prompt)
+			d.wantError(protocol.CodeInvalidRequest, protocol.MethodGetPrompt, prompt)
 			return
 		}
 		got := d.want(protocol.MethodGetPrompt, prompt)
@@ -190,25 +190,48 @@ func TestOnlyPossibleQuestionsAreAsked(t *testing.T) {
 }
 
 func TestUnusableAnswersOfALegacyClient(t *testing.T) {
+	const user, model, files = "test_elicitation", "test_sampling", "test_input_required_result_list_roots"
 	tests := []struct {
-		name   string
-		answer any
-		want   string
+		name, tool string
+		answer     any
+		want       string
 	}{
-		{"an error", &dragoman.Error{Code: -1, Message: "User rejected sampling request"}, "error -1: User rejected sampling request"},
-		{"an empty result", object{}, "action must be accept, decline or cancel"},
-		{"a missing field", object{"action": "accept", "content": object{"username": "a"}}, "content.email is missing"},
-		{"a mistyped field", object{"action": "accept", "content": object{"username": "a", "email": 1}}, "content.email is of type integer"},
+		{"an error", user, &dragoman.Error{Code: -1, Message: "User rejected the request"}, "error -1: User rejected the request"},
+		{"no object", user, "yes", "it must be an object"},
+		{"no action", user, object{}, "action must be accept, decline or cancel"},
+		{"a mistyped action", user, object{"action": 1}, "action must be accept, decline or cancel"},
+		{"a missing field", user, accept(object{"username": "a"}), "content.email is missing"},
+		{"a mistyped field", user, accept(object{"username": "a", "email": 1}), "content.email is of type integer"},
+		{"not one of the choices", "test_elicitation_sep1034_defaults", accept(object{"status": "lost"}), `"lost" is none of the choices`},
+		{"not among several choices", "test_elicitation_sep1330_enums", accept(object{"titledMulti": []string{"value1", "value9"}}), `"value9" is none of the choices`},
+		{"a message without a role", model, object{"content": object{"type": "text", "text": "x"}}, "it must have role, content and model"},
+		{"a message without content", model, object{"role": "assistant", "model": "m"}, "it must have role, content and model"},
+		{"no roots", files, object{}, "it must have an array of roots"},
+		{"a root without a uri", files, object{"roots": []any{object{"name": "a"}}}, "it must have an array of roots"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			d := open(t, everything.New(nil), protocol.LatestLegacy, canAll)
 			d.answer = func(string, object) any { return test.answer }
-			got := d.tool("test_elicitation", object{"message": "x"})
+			got := d.tool(test.tool, object{"message": "x", "prompt": "x"})
 			if got["isError"] != true || !strings.Contains(textOf(t, got), test.want) {
 				t.Errorf("got %v, want an error that says %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestMessagesOfSeveralParts(t *testing.T) {
+	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
+		d := open(t, everything.New(nil), rev, canAll)
+		d.answer = func(string, object) any {
+			return object{"role": "assistant", "model": "m", "content": []any{
+				object{"type": "text", "text": "See:"}, object{"type": "image", "data": "", "mimeType": "image/png"},
+			}}
+		}
+		if got := d.says("test_sampling", object{"prompt": "x"}); got != "LLM response: See:\n(image)" {
+			t.Errorf("got %q", got)
+		}
 	}
 }
 

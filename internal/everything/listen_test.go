@@ -215,6 +215,11 @@ func TestListsReallyChange(t *testing.T) {
 				if find(t, list, test.member, test.value); len(list.([]any)) != before+1 {
 					t.Errorf("there are %d, before there were %d", len(list.([]any)), before)
 				}
+				if test.kind == "tools" {
+					if got := d.says(test.value, nil); got == "" {
+						t.Error("the added tool says nothing")
+					}
+				}
 				d.tool(test.tool, nil)
 				if n := len(d.want(test.list, nil)[test.kind].([]any)); n != before {
 					t.Errorf("there are %d, before there were %d", n, before)

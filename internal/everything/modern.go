@@ -72,11 +72,7 @@ func (c *call) envelope() *dragoman.Error {
 
 // decorate adds to a result what every result of the modern era has.
 func (c *call) decorate(resp *dragoman.Message) (*dragoman.Message, error) {
-	info, err := json.Marshal(c.server.info(c.rev))
-	if err != nil {
-		return nil, err
-	}
-	e := resp.Edit().SetMeta(protocol.MetaServerInfo, info)
+	e := resp.Edit().SetMeta(protocol.MetaServerInfo, c.server.infos[c.rev])
 	if resp.Get("resultType") == nil {
 		e.Set("resultType", []byte(`"`+protocol.ResultComplete+`"`))
 		if protocol.Cacheable(c.req.Method()) {

@@ -36,7 +36,7 @@ func (r *rounds) used() bool { return len(r.given)+len(r.kept) > 0 }
 
 // take returns the answers to questions. If some are missing, the error is a
 // *needInput that asks for them.
-func (r *rounds) take(c *call, questions []question) (answers, error) {
+func (r *rounds) take(questions []question) (answers, error) {
 	got := make(answers)
 	var missing []question
 	for _, q := range questions {

@@ -3,6 +3,7 @@ package everything
 import (
 	"context"
 	"crypto/cipher"
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -58,7 +59,8 @@ func (o *Options) withDefaults() Options {
 // A Server answers any number of conversations and requests at once.
 type Server struct {
 	opts   Options
-	sealer cipher.AEAD // of request states; its key is this server's alone
+	sealer cipher.AEAD                           // of request states; its key is this server's alone
+	infos  map[protocol.Revision]json.RawMessage // how the server introduces itself
 
 	tools     []*tool
 	prompts   []*prompt
@@ -79,10 +81,14 @@ func New(opts *Options) *Server {
 	s := &Server{
 		opts:     opts.withDefaults(),
 		sealer:   newSealer(),
+		infos:    make(map[protocol.Revision]json.RawMessage),
 		sessions: make(map[*session]struct{}),
 		listens:  make(map[*listen]struct{}),
 		added:    make(map[string]bool),
 		versions: make(map[string]int),
+	}
+	for _, rev := range s.opts.Revisions {
+		s.infos[rev] = s.opts.info(rev)
 	}
 	s.tools = allTools()
 	s.prompts = allPrompts()
@@ -138,16 +144,17 @@ func (s *Server) unsupported(requested string) *dragoman.Error {
 const instructions = "A server for trying out clients and bridges: every feature of the protocol has a tool, " +
 	"prompt or resource that shows it. Begin with the tool echo."
 
-// info returns how the server introduces itself.
-func (s *Server) info(rev protocol.Revision) object {
-	info := object{"name": s.opts.Name, "version": s.opts.Version}
+// info returns how the server introduces itself, as JSON text.
+func (o *Options) info(rev protocol.Revision) json.RawMessage {
+	info := object{"name": o.Name, "version": o.Version}
 	if rev.HasTitles() {
 		info["title"] = "Everything"
 	}
 	if rev.HasIcons() {
 		info["description"] = "Every feature of MCP, in every revision"
 	}
-	return info
+	text, _ := json.Marshal(info) // strings always encode
+	return text
 }
 
 // capabilities returns what the server can do.

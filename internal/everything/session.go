@@ -94,7 +94,7 @@ func initialize(_ context.Context, c *call) (any, error) {
 	return object{
 		"protocolVersion": rev.String(),
 		"capabilities":    c.server.capabilities(rev),
-		"serverInfo":      c.server.info(rev),
+		"serverInfo":      c.server.infos[rev],
 		"instructions":    instructions,
 	}, nil
 }

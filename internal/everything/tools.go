@@ -59,6 +59,14 @@ func (s *Server) listedTools() []*tool {
 	return slices.DeleteFunc(slices.Clone(s.tools), func(t *tool) bool { return t.name == addedTool })
 }
 
+func (s *Server) findTool(name string) *tool {
+	i := slices.IndexFunc(s.tools, func(t *tool) bool { return t.name == name })
+	if i < 0 || name == addedTool && !s.hasAdded(protocol.MethodListTools) {
+		return nil
+	}
+	return s.tools[i]
+}
+
 // definition returns how a tool is listed.
 func (t *tool) definition(rev protocol.Revision) object {
 	d := object{"name": t.name, "description": t.description, "inputSchema": t.in.text}
@@ -90,12 +98,10 @@ func callTool(ctx context.Context, c *call) (any, error) {
 	if errors.As(protocol.CheckToolRequest(c.req), &wrong) {
 		return nil, invalid("%s %s", wrong.Path, wrong.Reason)
 	}
-	tools := c.server.listedTools()
-	i := slices.IndexFunc(tools, func(t *tool) bool { return t.name == c.req.Name() })
-	if i < 0 {
+	t := c.server.findTool(c.req.Name())
+	if t == nil {
 		return nil, invalid("unknown tool: %s; tools/list names those there are", c.req.Name())
 	}
-	t := tools[i]
 	c.rounds.sealed = t.sealed
 	result, err := t.call(ctx, c)
 	if err != nil {

@@ -169,6 +169,11 @@ func TestToolResults(t *testing.T) {
 			}
 			wantJSON(t, "data", e.Data, `{"reason":"no <disk>"}`)
 		})
+		t.Run("a mirrored argument is an argument", func(t *testing.T) {
+			if got := d.in(t).says("test_x_mcp_header", object{"region": "eu", "level": 1}); got != "region=eu" {
+				t.Errorf("got %q", got)
+			}
+		})
 		t.Run("E06 a large result", func(t *testing.T) {
 			if got := d.in(t).says("large", object{"bytes": 1 << 20}); len(got) != 1<<20 {
 				t.Errorf("got %d bytes", len(got))

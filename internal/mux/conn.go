@@ -136,10 +136,10 @@ func (c *Conn) Close() error {
 	<-c.closed
 	if c.local != nil {
 		<-c.reader
-		c.in.wait(closeWait)
+		c.in.wait(peerWait)
 	}
 	<-c.writer
-	c.serve.wait(closeWait, nil)
+	c.serve.wait(peerWait, nil)
 	return nil
 }
 

@@ -80,9 +80,15 @@ const (
 	DefaultMaxQueue = 4 << 20
 )
 
-// closeWait is how long Close waits for requests that are still served though
-// they have been told to stop, and for the last bytes to be written.
-const closeWait = 2 * time.Second
+const (
+	// closeWait is how long the end of a conversation waits for the last bytes
+	// to be written.
+	closeWait = 2 * time.Second
+
+	// peerWait is how long Close waits for peers of ours that have been told
+	// to stop. One of them may be the caller of Close.
+	peerWait = 500 * time.Millisecond
+)
 
 func (o *Options) withDefaults() Options {
 	var c Options

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -31,6 +32,23 @@ func readPID(t testing.TB, p *child) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// zombies returns how many processes wait to be reaped by us.
+func zombies(t testing.TB) (n int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		var st processStat
+		if err == nil && st.parse(text) && st.dead && st.parent == os.Getpid() {
+			n++
+		}
+	}
+	return n
 }
 
 func openFiles(t testing.TB) int {
@@ -283,6 +301,7 @@ func TestThousandServersLeaveNothing(t *testing.T) {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("process %d is left: %q", pid, name)
 	}
+	eventually(t, 5*time.Second, "all have been reaped", func() bool { return zombies(t) == 0 })
 	eventually(t, 5*time.Second, "files and goroutines are as many as before", func() bool {
 		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
 	})

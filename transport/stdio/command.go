@@ -213,13 +213,13 @@ func (c *Command) lookup(env []string) (string, error) {
 		}
 		file, err := executable(filepath.Join(dir, c.Path), env)
 		if err == nil && exposed(file) {
-			err = fmt.Errorf("%s could be replaced by anyone on this machine", file)
+			err = fmt.Errorf("%s: %w", file, errExposed)
 			c.logger().Warn("passed over an executable that anyone may replace", "command", c.Path, "file", file)
 		}
 		if err == nil {
 			return file, nil
 		}
-		if found == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDirectory) {
+		if found == nil && (errors.Is(err, errNotExecutable) || errors.Is(err, errExposed)) {
 			found = err
 		}
 	}
@@ -234,6 +234,7 @@ func (c *Command) lookup(env []string) (string, error) {
 
 var (
 	errDirectory     = errors.New("it is a directory")
+	errExposed       = errors.New("anyone on this machine may replace it")
 	errNotExecutable = fmt.Errorf("it is not executable: %w", fs.ErrPermission)
 )
 
@@ -245,6 +246,8 @@ func adviceFor(err error) string {
 		return "check the path"
 	case errors.Is(err, errDirectory):
 		return "name the executable of the server"
+	case errors.Is(err, errExposed):
+		return "take write permission from others, or give its absolute path to use it all the same"
 	}
-	return "name an executable that only its owner may change, by its absolute path"
+	return "check who may enter its directory"
 }

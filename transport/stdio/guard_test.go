@@ -14,6 +14,12 @@ var helpers = map[string]func(){
 	// args writes its arguments as JSON.
 	"args": func() { _ = json.NewEncoder(os.Stdout).Encode(os.Args[1:]) },
 	"host": host,
+
+	// relay connects its standard streams with a socket.
+	"relay": relay,
+
+	// serve is the built-in server.
+	"serve": serveHere,
 }
 
 func TestMain(m *testing.M) {

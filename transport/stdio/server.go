@@ -14,7 +14,7 @@ import (
 )
 
 // DefaultLinger is how long requests may still be served after the client has
-// closed the stream.
+// closed our standard input.
 const DefaultLinger = 30 * time.Second
 
 // Options configures the server side and the sockets. The zero value is ready
@@ -28,8 +28,9 @@ type Options struct {
 	MaxMessage int
 
 	// Linger is how long requests under way may still be served after the
-	// client has closed the stream. Zero means DefaultLinger; negative means
-	// not at all.
+	// client has closed its end of the stream. Zero means DefaultLinger for
+	// Serve and ServeIO, and not at all for sockets, where a client that closes
+	// its end is gone. Negative means not at all.
 	Linger time.Duration
 
 	// Logger receives what is skipped, and at debug level every step. If nil,
@@ -48,11 +49,7 @@ func (o *Options) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: 
 
 // server returns how the server side of a conversation is to behave.
 func (o *Options) server() *mux.Options {
-	linger := o.Linger
-	if linger == 0 {
-		linger = DefaultLinger
-	}
-	return &mux.Options{Limits: o.limits(), AnswerBad: true, Linger: linger, Logger: o.Logger}
+	return &mux.Options{Limits: o.limits(), AnswerBad: true, Linger: o.Linger, Logger: o.Logger}
 }
 
 // Serve serves one client on our own standard input and output, until the
@@ -66,6 +63,9 @@ func Serve(ctx context.Context, a dragoman.Acceptor, opts *Options) error {
 // closed, except our own standard streams.
 func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer, opts *Options) error {
 	o := opts.orDefault()
+	if o.Linger == 0 {
+		o.Linger = DefaultLinger
+	}
 	in := newInput(r)
 	s := newStream(in, w, o.Framing, o.limits(), o.Logger, func() error {
 		in.Close()
