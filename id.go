@@ -1,7 +1,6 @@
 package dragoman
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 )
@@ -63,7 +62,7 @@ func (id ID) MarshalJSON() ([]byte, error) {
 // own.
 func ParseID(text []byte) (ID, bool) {
 	s := scanner{data: text}
-	if len(text) == 0 || s.space(0) != 0 || s.value(0, 0) != len(text) {
+	if s.value(0, 0) != len(text) {
 		return ID{}, false
 	}
 	if _, reason := checkID(text); reason != "" {
@@ -81,8 +80,10 @@ func checkID(text []byte) (at int, reason string) {
 			return at, "id holds half a surrogate pair"
 		}
 	case c == '-' || isDigit(c):
-		if at = bytes.IndexAny(text, ".eE"); at >= 0 {
-			return at, "id must be a string or an integer, not a fraction"
+		for at, c := range text {
+			if c == '.' || c|0x20 == 'e' {
+				return at, "id must be a string or an integer, not a fraction"
+			}
 		}
 	default:
 		return 0, "id must be a string or an integer"

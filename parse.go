@@ -164,8 +164,12 @@ func (p *parser) envelope() int {
 		if start < 0 {
 			return -1
 		}
-		name := unescape(raw)
+		name := view(raw)
 		bit := envelopeMember(name)
+		if bit == 0 {
+			name = unescape(raw)
+			bit = envelopeMember(name)
+		}
 		if bit == 0 {
 			p.mistakable(key, name, reservedInEnvelope[:])
 		}
@@ -293,8 +297,12 @@ func (p *parser) body(start int, params bool) int {
 		if at < 0 {
 			return -1
 		}
-		name := unescape(raw)
+		name := view(raw)
 		known := knownMember(name)
+		if known < 0 {
+			name = unescape(raw)
+			known = knownMember(name)
+		}
 		var end int
 		if known == knownMeta {
 			end = p.meta(at)

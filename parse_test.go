@@ -97,6 +97,7 @@ var grammar = []struct {
 	{"octal escape", `"\101"`, false},
 	{"capital U", `"\U0041"`, false},
 	{"three hex digits", `"\u12"`, false},
+	{"a last hex digit that is none", `"\u123g"`, false},
 	{"no hex digits", `"\uzzzz"`, false},
 	{"hex digit cut by the quote", `"\u123"`, false},
 	{"braces", `"\u{41}"`, false},
@@ -124,6 +125,7 @@ var grammar = []struct {
 	{"cut after two of three", "\"\xe2\x82\"", false},
 	{"cut after three of four", "\"\xf0\x9f\x98\"", false},
 	{"two bytes with an ASCII second", "\"\xc3(\"", false},
+	{"two bytes with a lead second", "\"\xc3\xc3\"", false},
 	{"Latin-1", "\"caf\xe9\"", false},
 	{"not UTF-8 behind long text", `"` + strings.Repeat("x", 100) + "\xff\"", false},
 
@@ -131,6 +133,7 @@ var grammar = []struct {
 	{"empty array", `[]`, true},
 	{"array with spaces", "[ \t\r\n]", true},
 	{"array of arrays", `[[],[[]],[1]]`, true},
+	{"arrays behind objects", `[{"a":[1]},[[1],2],{"b":{"c":[{}]},"d":1}]`, true},
 	{"mixed array", `[null,1,"1",{},[],true]`, true},
 	{"comma last", `[1,]`, false},
 	{"comma first", `[,1]`, false},
@@ -313,6 +316,7 @@ var refused = []struct {
 	{"half a pair in id", `{"jsonrpc":"2.0","id":"\udc00","method":"m"}`, "null", "id holds half a surrogate pair"},
 	{"half a pair in name", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"x\ud83dy"}}`, "1", "name holds half a surrogate pair"},
 	{"half a pair in uri", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"uri":"\ude00\ud83d"}}`, "1", "uri holds half a surrogate pair"},
+	{"half a pair and a letter", `{"jsonrpc":"2.0","id":1,"method":"\ud83d\u0041"}`, "1", "method holds half a surrogate pair"},
 	{"two high halves", `{"jsonrpc":"2.0","id":1,"method":"\ud83d\ud83d\ude00"}`, "1", "method holds half a surrogate pair"},
 
 	// The shape of the envelope.
@@ -597,5 +601,20 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { m = m.WithID(id) }); n > 1 {
 		t.Errorf("WithID allocates %v times", n)
+	}
+}
+
+// Every byte at every place of a word, because strings are read by words.
+func TestEveryByteInAString(t *testing.T) {
+	for c := range 256 {
+		for before := range 17 {
+			for _, behind := range []string{"", "abcdefgh", "\"\\\x01\xff"} {
+				value := `"` + strings.Repeat("x", before) + string([]byte{byte(c)}) + behind + `"`
+				data := []byte(`{"jsonrpc":"2.0","id":1,"result":` + value + `}`)
+				want := refParse(data)
+				got, err := dragoman.Parse(data)
+				want.compare(t, data, got, err)
+			}
+		}
 	}
 }

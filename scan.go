@@ -165,11 +165,12 @@ func endOfString(data []byte, i int) int {
 	for {
 		// Eight bytes at a time, up to the first that is a quote, a control
 		// character, a backslash or not ASCII. XOR with 2 puts the quote next to
-		// the control characters. The subtractions borrow only from bytes above
-		// one that is found, so the lowest is right.
+		// the control characters. What is not ASCII has its high bit in one of the
+		// differences at least. They borrow only from bytes above one that is
+		// found, so the lowest is right.
 		for i+8 <= len(data) {
 			w := binary.LittleEndian.Uint64(data[i:])
-			m := ((w ^ lowBits*2) - lowBits*0x21) | ((w ^ lowBits*'\\') - lowBits) | w
+			m := ((w ^ lowBits*2) - lowBits*0x21) | ((w ^ lowBits*'\\') - lowBits)
 			if m &= highBits; m != 0 {
 				n := bits.TrailingZeros64(m)
 				i += n >> 3

@@ -85,12 +85,14 @@ func appendQuote(dst []byte, s string) []byte {
 // that is half a surrogate pair, or -1. Different readers make different text
 // of it, so it must not stand where we decide something.
 func loneSurrogate(s []byte) int {
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			continue
+	for i := 0; ; {
+		next := bytes.IndexByte(s[i:], '\\')
+		if next < 0 {
+			return -1
 		}
+		i += next
 		if s[i+1] != 'u' {
-			i++
+			i += 2
 			continue
 		}
 		switch r := hex4(s[i+2:]); {
@@ -99,14 +101,13 @@ func loneSurrogate(s []byte) int {
 			if len(low) < 6 || low[0] != '\\' || low[1] != 'u' || hex4(low[2:])>>10 != 0xDC00>>10 {
 				return i
 			}
-			i += 11
+			i += 12
 		case r>>10 == 0xDC00>>10:
 			return i
 		default:
-			i += 5
+			i += 6
 		}
 	}
-	return -1
 }
 
 // hex4 returns the value of four hex digits.

@@ -30,6 +30,7 @@ type Conn struct {
 
 	calls calls
 	serve served
+	hold  hold
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
 	counters counters
@@ -52,6 +53,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.in = newInbox()
 	c.calls.open = make(map[uint64]*call)
 	c.serve.open = make(map[dragoman.ID]*request)
+	c.hold.served = &c.serve
 	// Ends when the queue is closed and empty, or the stream is.
 	go c.write()
 	return c
@@ -65,7 +67,7 @@ func (c *Conn) Start(local dragoman.Peer) {
 	c.local = local
 	// Both end with the stream.
 	go c.read()
-	go c.in.deliver(c.ctx, local, c.opts.Logger)
+	go c.deliver()
 }
 
 // read takes frames until the stream ends.

@@ -26,21 +26,24 @@ func newInbox() *inbox {
 	return b
 }
 
-// put queues a notification. When there is no room, it is dropped.
-func (b *inbox) put(note *dragoman.Message) {
+// put queues a notification, and tells whether there was room.
+func (b *inbox) put(note *dragoman.Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return
+		return false
 	}
 	if !b.notes.put(note) {
 		b.dropcnt++
+		return false
 	}
 	b.work.Signal()
+	return true
 }
 
-// deliver tells peer, in order, until the inbox is closed.
-func (b *inbox) deliver(ctx context.Context, peer dragoman.Peer, log *slog.Logger) {
+// deliver tells the local peer, in order, until the inbox is closed.
+func (c *Conn) deliver() {
+	b := c.in
 	defer close(b.ended)
 	for {
 		b.mu.Lock()
@@ -53,7 +56,8 @@ func (b *inbox) deliver(ctx context.Context, peer dragoman.Peer, log *slog.Logge
 			return
 		}
 		for _, note := range notes {
-			tell(ctx, peer, note, log)
+			tell(c.ctx, c.local, note, c.opts.Logger)
+			c.release(note)
 		}
 	}
 }

@@ -439,3 +439,39 @@ func (f *faulty) Read() ([]byte, error) {
 		return nil, errors.New("closed")
 	}
 }
+
+func TestD03_WhatFollowsTheHandshakeWaitsForIt(t *testing.T) {
+	initialized := false // guarded by the order that is tested; the race detector watches
+	server := dragoman.Funcs{
+		OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			if req.Method() == protocol.MethodInitialize {
+				time.Sleep(time.Second)
+				return req.Reply(nil)
+			}
+			return req.Reply(map[string]bool{"initialized": initialized})
+		},
+		OnNotify: func(context.Context, *dragoman.Message) error {
+			time.Sleep(time.Second)
+			initialized = true
+			return nil
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		c := mux.New(w, nil)
+		c.Start(server)
+		w.say(`{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+		w.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		w.say(`{"jsonrpc":"2.0","id":2,"method":"a"}`)
+		w.say(`{"jsonrpc":"2.0","id":3,"method":"a"}`)
+		if got := <-w.sent; !strings.Contains(got, `"id":1,`) {
+			t.Errorf("first answer: %s", got)
+		}
+		for range 2 {
+			if got := <-w.sent; !strings.Contains(got, `"initialized":true`) {
+				t.Errorf("overtook the handshake: %s", got)
+			}
+		}
+		_ = c.Close()
+	})
+}

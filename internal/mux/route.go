@@ -34,13 +34,22 @@ func isArray(data []byte) bool {
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id.
 func (c *Conn) dispatch(m *dragoman.Message, in *answers) {
-	switch m.Kind() {
-	case dragoman.Request:
-		c.handle(m, in)
-	case dragoman.Notification:
-		c.notification(m)
-	default:
+	switch {
+	case m.Kind() == dragoman.Response:
 		c.answer(m)
+	case c.hold.full():
+		c.end(dragoman.ErrOverloaded)
+	case !c.hold.keep(m, in):
+		c.goOn(m, in)
+	}
+}
+
+// goOn takes a request or notification whose turn it is.
+func (c *Conn) goOn(m *dragoman.Message, in *answers) {
+	if m.Kind() == dragoman.Request {
+		c.handle(m, in)
+	} else {
+		c.notification(m)
 	}
 }
 
@@ -95,7 +104,9 @@ func (c *Conn) notification(m *dragoman.Message) {
 			return
 		}
 	}
-	c.in.put(m)
+	if !c.in.put(m) {
+		c.release(m)
+	}
 }
 
 func (c *Conn) tell(k *call, note *dragoman.Message) {

@@ -16,7 +16,8 @@ import (
 type served struct {
 	mu   sync.Mutex
 	open map[dragoman.ID]*request // by ID.Key
-	idle chan struct{}            // closed when open gets empty; nil while nobody waits
+	busy int                      // goroutines that serve, and the hold
+	idle chan struct{}            // closed when nothing is busy; nil while nobody waits
 }
 
 // A request is one request of the other side that we serve. It is the from of
@@ -48,6 +49,7 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 		} else {
 			c.mustSend(req.Fail(refusal))
 		}
+		c.release(req)
 		return
 	}
 	if in != nil {
@@ -56,8 +58,11 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 	// Ends when the peer answers, which it is told to do when the request is
 	// cancelled or the conversation ends.
 	go func() {
+		defer c.serve.leave()
 		resp := r.serve(peer)
 		done()
+		r.cancel(nil)
+		c.serve.remove(r) // first: its id is free as soon as the answer is out
 		switch {
 		case in != nil:
 			in.done(resp)
@@ -65,8 +70,7 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 			// Waits for room: this goroutine holds up nobody.
 			_ = c.out.put(context.Background(), resp)
 		}
-		c.serve.remove(r)
-		r.cancel(nil)
+		c.release(req)
 	}()
 }
 
@@ -120,17 +124,31 @@ func (t *served) add(r *request, limit int) *dragoman.Error {
 		return protocol.Overloaded(fmt.Sprintf("%d requests are under way already; wait for answers before you send more", limit))
 	}
 	t.open[key] = r
+	t.busy++
 	return nil
+}
+
+// enter and leave count what keeps a conversation from being idle.
+func (t *served) enter() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy++
+}
+
+func (t *served) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy--
+	if t.busy == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
 }
 
 func (t *served) remove(r *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, r.req.ID().Key())
-	if len(t.open) == 0 && t.idle != nil {
-		close(t.idle)
-		t.idle = nil
-	}
 }
 
 // stop cancels the request with that id, and tells whether there is one.
@@ -158,7 +176,7 @@ func (t *served) endListens() {
 // wait returns when nothing is served, when stop is closed or after limit.
 func (t *served) wait(limit time.Duration, stop <-chan struct{}) {
 	t.mu.Lock()
-	if len(t.open) == 0 {
+	if t.busy == 0 {
 		t.mu.Unlock()
 		return
 	}
