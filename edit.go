@@ -88,7 +88,7 @@ func (e *Edit) Message() (*Message, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	s := splice{src: m.raw}
+	s := splice{src: m.raw, patches: make([]patch, 0, 4)}
 	switch {
 	case m.pending.IsZero():
 	case m.id.end == 0:
@@ -127,16 +127,6 @@ func (m *Message) inBody(name string) []member {
 // inMeta returns where a member of _meta lies.
 func (m *Message) inMeta(name string) []member {
 	return all(m.raw, int(m.known[knownMeta].start), name)
-}
-
-// all returns the members of that name of the valid object at i.
-func all(data []byte, i int, name string) (found []member) {
-	for raw, v := range members(data, i) {
-		if unescape(raw) == name {
-			found = append(found, v)
-		}
-	}
-	return found
 }
 
 func (e *Edit) check() error {

@@ -3,7 +3,6 @@ package dragoman
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 	"slices"
 )
 
@@ -47,51 +46,6 @@ type Message struct {
 type span struct{ start, end uint32 }
 
 func (m *Message) at(s span) []byte { return m.raw[s.start:s.end:s.end] }
-
-// known members are those of the body whose place is noted while parsing.
-const (
-	knownName = iota
-	knownURI
-	knownArguments
-	knownMeta
-	knownToken
-	knownRequestID
-	knownResultType
-	knownTTL
-	knownCacheScope
-	knownResponses
-	knownState
-	numKnown
-)
-
-// knownMember returns the index of a member whose place is noted, or -1.
-func knownMember(name string) int {
-	switch name {
-	case "name":
-		return knownName
-	case "uri":
-		return knownURI
-	case "arguments":
-		return knownArguments
-	case "_meta":
-		return knownMeta
-	case "progressToken":
-		return knownToken
-	case "requestId":
-		return knownRequestID
-	case "resultType":
-		return knownResultType
-	case "ttlMs":
-		return knownTTL
-	case "cacheScope":
-		return knownCacheScope
-	case "inputResponses":
-		return knownResponses
-	case "requestState":
-		return knownState
-	}
-	return -1
-}
 
 // Kind tells what the message is.
 func (m *Message) Kind() Kind { return m.kind }
@@ -231,32 +185,6 @@ func (m *Message) find(name string) member {
 		return member{}
 	}
 	return lookup(m.raw, int(m.body.start), name)
-}
-
-// lookup returns the first member of that name of the valid object at i.
-func lookup(data []byte, i int, name string) member {
-	for raw, v := range members(data, i) {
-		if unescape(raw) == name {
-			return v
-		}
-	}
-	return member{}
-}
-
-// members walks over the valid object at i, with raw names.
-func members(data []byte, i int) iter.Seq2[[]byte, member] {
-	return func(yield func([]byte, member) bool) {
-		s := scanner{data: data}
-		i, more := s.open(i)
-		for more {
-			raw, key, start := s.next(i)
-			end := s.value(start, 1)
-			if end < 0 || !yield(raw, member{uint32(key), uint32(start), uint32(end)}) {
-				return
-			}
-			i, more = s.more(end)
-		}
-	}
 }
 
 // Len returns the length of the message in bytes.

@@ -333,3 +333,53 @@ func TestErrors(t *testing.T) {
 		t.Errorf("the error says %q", got)
 	}
 }
+
+func TestElements(t *testing.T) {
+	for text, want := range map[string][]string{
+		`[]`:                            nil,
+		" [ \n] ":                       nil,
+		`[1]`:                           {"1"},
+		` [ {"a":[1,2]} ,"x,]" , [] ] `: {`{"a":[1,2]}`, `"x,]"`, `[]`},
+	} {
+		parts, err := dragoman.Elements([]byte(text))
+		if err != nil || len(parts) != len(want) {
+			t.Errorf("%s: %q, %v", text, parts, err)
+			continue
+		}
+		for i, part := range parts {
+			if string(part) != want[i] || cap(part) != len(part) {
+				t.Errorf("%s: element %d is %s", text, i, part)
+			}
+		}
+	}
+	for text, code := range map[string]int{
+		``: -32600, ` `: -32600, `{}`: -32600, `1`: -32600,
+		`[`: -32700, `[,]`: -32700, `[1`: -32700, `[1,`: -32700, `[1,]`: -32700, `[1 2]`: -32700, `[1}`: -32700, `[1]]`: -32700, `[] x`: -32700, "[\"\xff\"]": -32700,
+		nested("", 129, ""): -32600,
+	} {
+		parts, err := dragoman.Elements([]byte(text))
+		var p *dragoman.ParseError
+		if parts != nil || !errors.As(err, &p) || p.Code != code {
+			t.Errorf("%q: %q, %v; want code %d", text, parts, err, code)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	const message = " \n{\"a\":[1,-2.5e+3,true,\"é\\u00e9\\\\\"]}"
+	for i := range len(message) {
+		if got := dragoman.Span([]byte(message[:i])); got != 0 {
+			t.Errorf("%q: %d, want 0, because more may come", message[:i], got)
+		}
+	}
+	for _, behind := range []string{"", " ", "{", "\xff", "garbage"} {
+		if got := dragoman.Span([]byte(message + behind)); got != len(message) {
+			t.Errorf("%q: %d, want %d", message+behind, got, len(message))
+		}
+	}
+	for _, text := range []string{"1", `"a"`, "x", "{x", "[1}", "{\"a\":\"\xff\xff\"}", "[01]", nested("", 129, "")} {
+		if got := dragoman.Span([]byte(text)); got != -1 {
+			t.Errorf("%q: %d, want -1", text, got)
+		}
+	}
+}

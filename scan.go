@@ -51,9 +51,8 @@ func (s *scanner) spaces(i int) int {
 // value reads the value at i, white space before it included. depth is the
 // number of arrays and objects that it lies in.
 func (s *scanner) value(i, depth int) int {
-	var outer [MaxDepth / 64]uint64 // bit n: whether the container at level n lies in an object
 	data := s.data
-	level, object := depth, false
+	n := nest{level: depth}
 	for {
 		if i = s.space(i); i >= len(data) {
 			return s.eof()
@@ -64,7 +63,7 @@ func (s *scanner) value(i, depth int) int {
 				return s.badString(^i)
 			}
 		case '{', '[':
-			if level >= MaxDepth {
+			if n.level >= MaxDepth {
 				return s.deep(i)
 			}
 			if i = s.space(i + 1); i >= len(data) {
@@ -74,16 +73,11 @@ func (s *scanner) value(i, depth int) int {
 				i++
 				break
 			}
-			if bit := uint64(1) << (level & 63); object {
-				outer[level>>6] |= bit
-			} else {
-				outer[level>>6] &^= bit
+			if n.enter(c == '{'); n.object {
+				i = s.key(i)
 			}
-			level++
-			if object = c == '{'; object {
-				if i = s.key(i); i < 0 {
-					return -1
-				}
+			if i < 0 {
+				return -1
 			}
 			continue
 		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
@@ -93,37 +87,67 @@ func (s *scanner) value(i, depth int) int {
 		default:
 			return s.fail(i, "unexpected character")
 		}
-		if i < 0 {
-			return -1
-		}
 		// Behind a value: close containers until one goes on.
-		for {
-			if level == depth {
-				return i
-			}
+		for ; i >= 0 && n.level > depth; n.leave() {
 			if i = s.space(i); i >= len(data) {
 				return s.eof()
 			}
-			c := data[i]
-			if c == ',' {
-				i++
+			if data[i] == ',' {
 				break
 			}
-			if object && c != '}' {
-				return s.fail(i, "expected ',' or '}'")
-			} else if !object && c != ']' {
-				return s.fail(i, "expected ',' or ']'")
+			if data[i] != n.closer() {
+				return s.unclosed(i, n.object)
 			}
 			i++
-			level--
-			object = outer[level>>6]>>(level&63)&1 == 1
 		}
-		if object {
+		if i < 0 || n.level == depth {
+			return i
+		}
+		if i++; n.object {
 			if i = s.key(s.space(i)); i < 0 {
 				return -1
 			}
 		}
 	}
+}
+
+// A nest is where a scanner is among containers: how many it is in, whether the
+// innermost is an object, and in outer, bit by bit, whether the others are.
+type nest struct {
+	level  int
+	object bool
+	outer  [MaxDepth / 64]uint64
+}
+
+func (n *nest) enter(object bool) {
+	if bit := uint64(1) << (n.level & 63); n.object {
+		n.outer[n.level>>6] |= bit
+	} else {
+		n.outer[n.level>>6] &^= bit
+	}
+	n.level++
+	n.object = object
+}
+
+func (n *nest) leave() {
+	n.level--
+	n.object = n.outer[n.level>>6]>>(n.level&63)&1 == 1
+}
+
+// closer returns the character that ends the innermost container.
+func (n *nest) closer() byte {
+	if n.object {
+		return '}'
+	}
+	return ']'
+}
+
+// unclosed notes that a container neither goes on nor ends at i.
+func (s *scanner) unclosed(i int, object bool) int {
+	if object {
+		return s.fail(i, "expected ',' or '}'")
+	}
+	return s.fail(i, "expected ',' or ']'")
 }
 
 // deep notes that containers nest too deep.
@@ -324,52 +348,4 @@ func (s *scanner) literal(i int) int {
 		}
 	}
 	return s.eof()
-}
-
-// A member is where one member of an object lies: its name from the opening
-// quote, and its value.
-type member struct{ key, start, end uint32 }
-
-func (v member) absent() bool { return v.end == 0 }
-
-// open looks into the object at i: it returns the offset of its first member
-// with true, or behind '}' with false if there is none.
-func (s *scanner) open(i int) (int, bool) {
-	if i = s.space(i + 1); i >= len(s.data) {
-		return s.eof(), false
-	}
-	if s.data[i] == '}' {
-		return i + 1, false
-	}
-	return i, true
-}
-
-// next reads the name of the member at i, which open or more returned, up to
-// its value. It returns the raw name without quotes, where its opening quote
-// is, and where the value is, or -1.
-func (s *scanner) next(i int) (name []byte, key, value int) {
-	key = s.space(i)
-	if value = s.key(key); value < 0 {
-		return nil, key, -1
-	}
-	end := value - 1
-	for s.data[end] != '"' {
-		end--
-	}
-	return s.data[key+1 : end], key, s.space(value)
-}
-
-// more looks behind a member at i: it returns the offset behind ',' with true,
-// or behind '}' with false.
-func (s *scanner) more(i int) (int, bool) {
-	if i = s.space(i); i >= len(s.data) {
-		return s.eof(), false
-	}
-	switch s.data[i] {
-	case ',':
-		return i + 1, true
-	case '}':
-		return i + 1, false
-	}
-	return s.fail(i, "expected ',' or '}'"), false
 }

@@ -54,8 +54,9 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		return nil, err
 	}
 	out, err := k.upstream()
+	var mark uint64
 	if err == nil {
-		err = c.out.put(ctx, out)
+		mark, err = c.out.put(ctx, out, false)
 	}
 	if err != nil {
 		c.calls.remove(k.id)
@@ -73,6 +74,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if err != nil {
 		return nil, err
 	}
+	c.out.wasRead(mark)
 	c.learn(req, resp)
 	return k.downstream(resp), nil
 }

@@ -17,6 +17,7 @@ type Conn struct {
 	opts   Options
 	local  dragoman.Peer // set once, by Start
 	out    *queue
+	stall  *time.Timer // owned by whoever writes
 	in     *inbox
 
 	ctx    context.Context // of the requests that are served; ends with the conversation
@@ -28,9 +29,10 @@ type Conn struct {
 	writer chan struct{} // likewise for the one that writes
 	closed chan struct{} // closed when the stream has been closed
 
-	calls calls
-	serve served
-	hold  hold
+	calls   calls
+	serve   served
+	hold    hold
+	workers workers
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
 	counters counters
@@ -49,7 +51,7 @@ func New(stream Stream, opts *Options) *Conn {
 		closed: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.out = newQueue(c.opts.MaxQueue)
+	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.in = newInbox()
 	c.calls.open = make(map[uint64]*call)
 	c.serve.open = make(map[dragoman.ID]*request)
@@ -73,7 +75,7 @@ func (c *Conn) Start(local dragoman.Peer) {
 // read takes frames until the stream ends.
 func (c *Conn) read() {
 	defer close(c.reader)
-	for {
+	for !c.ended.Load() {
 		frame, err := c.stream.Read()
 		if err == nil {
 			c.frame(frame)
@@ -114,6 +116,7 @@ func (c *Conn) end(reason error) {
 	c.cancel(c.err)
 	c.out.close(c.err)
 	c.in.close()
+	c.workers.close()
 	close(c.done)
 	// Ends when the stream is closed, which it does.
 	go c.shut()
@@ -137,7 +140,9 @@ func (c *Conn) Close() error {
 	c.end(nil)
 	<-c.closed
 	if c.local != nil {
-		<-c.reader
+		if !c.opts.Abandon {
+			<-c.reader
+		}
 		c.in.wait(peerWait)
 	}
 	<-c.writer

@@ -10,39 +10,59 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A queue holds what waits to be written.
+// A queue holds what waits to be written. Whoever finds nothing waiting and
+// nothing being written writes at once, on its own goroutine; what comes
+// meanwhile is left to the goroutine that writes, which takes it together.
 type queue struct {
 	limit int // bytes
+	to    func([]Frame) error
 
 	mu      sync.Mutex
 	work    sync.Cond // the writer waits here
 	frames  []Frame
+	writing bool          // somebody writes
+	own     [1]Frame      // what a goroutine other than the writer writes
 	bytes   int           // of frames, and of what is being written
+	sent    uint64        // bytes taken since the beginning
+	read    uint64        // how many of them the other side has read for sure
 	room    chan struct{} // closed when there is room again; nil while nobody waits
 	empty   chan struct{} // closed when all is written; nil while nobody waits
 	err     error         // why nothing more is taken
 	dropcnt uint64
 }
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit}
+func newQueue(limit int, to func([]Frame) error) *queue {
+	q := &queue{limit: limit, to: to}
 	q.work.L = &q.mu
 	return q
 }
 
-// put queues a frame, and waits for room if there is none.
-func (q *queue) put(ctx context.Context, f Frame) error {
+// directly is how many bytes the other side may not have read yet for a caller
+// who is not patient to write itself. It is less than any pipe or socket holds,
+// so such a write does not block.
+const directly = 8 << 10
+
+// put queues a frame, and waits for room if there is none. If nobody else
+// writes, it writes the frame itself; that may take as long as the other side
+// takes to read, whatever becomes of ctx, so who is not patient does so only if
+// the other side is known to have read what came before. The mark says what has
+// been sent up to and with this frame.
+func (q *queue) put(ctx context.Context, f Frame, patient bool) (mark uint64, err error) {
 	n := f.Len()
 	for {
 		q.mu.Lock()
 		if q.err != nil {
 			q.mu.Unlock()
-			return q.err
+			return 0, q.err
+		}
+		if !q.writing && len(q.frames) == 0 && (patient || q.sent-q.read+uint64(n) <= directly) {
+			return q.writeNow(f, n)
 		}
 		if q.bytes == 0 || q.bytes+n <= q.limit {
 			q.push(f, n)
+			mark = q.sent
 			q.mu.Unlock()
-			return nil
+			return mark, nil
 		}
 		if q.room == nil {
 			q.room = make(chan struct{})
@@ -52,9 +72,30 @@ func (q *queue) put(ctx context.Context, f Frame) error {
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 	}
+}
+
+// wasRead notes that the other side has read all up to mark.
+func (q *queue) wasRead(mark uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.read = max(q.read, mark)
+}
+
+// writeNow writes a frame. q.mu is locked, and unlocked when it returns.
+func (q *queue) writeNow(f Frame, n int) (mark uint64, err error) {
+	q.writing = true
+	q.bytes += n
+	q.sent += uint64(n)
+	mark = q.sent
+	q.own[0] = f
+	q.mu.Unlock()
+	err = q.to(q.own[:])
+	q.own[0] = nil
+	q.written(n)
+	return mark, err
 }
 
 // offer queues a message without waiting. If there is no room, progress
@@ -102,7 +143,10 @@ func (q *queue) newest(m *dragoman.Message) {
 func (q *queue) push(f Frame, n int) {
 	q.frames = append(q.frames, f)
 	q.bytes += n
-	q.work.Signal()
+	q.sent += uint64(n)
+	if !q.writing {
+		q.work.Signal()
+	}
 }
 
 // take returns all that is queued, and waits for it. It returns false when the
@@ -110,12 +154,13 @@ func (q *queue) push(f Frame, n int) {
 func (q *queue) take(spare []Frame) ([]Frame, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.frames) == 0 {
-		if q.err != nil {
+	for len(q.frames) == 0 || q.writing {
+		if q.err != nil && !q.writing {
 			return nil, false
 		}
 		q.work.Wait()
 	}
+	q.writing = true
 	frames := q.frames
 	q.frames = spare[:0]
 	return frames, true
@@ -126,6 +171,10 @@ func (q *queue) written(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.bytes -= n
+	q.writing = false
+	if len(q.frames) > 0 || q.err != nil {
+		q.work.Signal()
+	}
 	if q.room != nil {
 		close(q.room)
 		q.room = nil
@@ -180,14 +229,6 @@ func (q *queue) dropped() uint64 {
 // gathered meanwhile go together.
 func (c *Conn) write() {
 	defer close(c.writer)
-	var stall *time.Timer
-	if c.opts.Stall > 0 {
-		stall = time.AfterFunc(c.opts.Stall, func() {
-			c.end(dragoman.ErrSlow)
-			_ = c.stream.Close()
-		})
-		stall.Stop()
-	}
 	var spare []Frame
 	for {
 		frames, ok := c.out.take(spare)
@@ -198,19 +239,31 @@ func (c *Conn) write() {
 		for _, f := range frames {
 			n += f.Len()
 		}
-		if stall != nil {
-			stall.Reset(c.opts.Stall)
-		}
-		err := c.stream.Write(frames)
-		if stall != nil {
-			stall.Stop()
-		}
+		_ = c.writeOut(frames)
 		clear(frames)
 		spare = frames
 		c.out.written(n)
-		if err != nil {
-			c.end(err)
-			return
-		}
 	}
+}
+
+// writeOut gives frames to the stream. A stream that fails, or does not take
+// them in time, ends the conversation. One goroutine at a time calls it.
+func (c *Conn) writeOut(frames []Frame) error {
+	if c.opts.Stall > 0 {
+		if c.stall == nil {
+			c.stall = time.AfterFunc(c.opts.Stall, func() {
+				c.end(dragoman.ErrSlow)
+				_ = c.stream.Close()
+			})
+		} else {
+			c.stall.Reset(c.opts.Stall)
+		}
+		defer c.stall.Stop()
+	}
+	if err := c.stream.Write(frames); err != nil {
+		c.end(err)
+		<-c.done
+		return c.err
+	}
+	return nil
 }

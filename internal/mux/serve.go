@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -55,9 +56,8 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 	if in != nil {
 		in.expect()
 	}
-	// Ends when the peer answers, which it is told to do when the request is
-	// cancelled or the conversation ends.
-	go func() {
+	// The peer is told when the request is cancelled or the conversation ends.
+	c.workers.do(func() {
 		defer c.serve.leave()
 		resp := r.serve(peer)
 		done()
@@ -68,10 +68,13 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 			in.done(resp)
 		case resp != nil:
 			// Waits for room: this goroutine holds up nobody.
-			_ = c.out.put(context.Background(), resp)
+			_, _ = c.out.put(context.Background(), resp, true)
 		}
 		c.release(req)
-	}()
+	})
+	// Let it begin on this thread, at once, rather than on another that has to
+	// be woken first; reading goes on elsewhere meanwhile.
+	runtime.Gosched()
 }
 
 // serve returns the answer of peer, or nil if the request was cancelled.

@@ -70,6 +70,11 @@ type Options struct {
 	// ended the stream in good order. Zero means not at all.
 	Linger time.Duration
 
+	// Abandon says that Close of the stream cannot make Read return, as is so
+	// with standard input. Then the goroutine that reads outlives the
+	// conversation until something comes, and Close does not wait for it.
+	Abandon bool
+
 	// Logger receives what is skipped and dropped. If nil, nothing is logged.
 	Logger *slog.Logger
 }

@@ -69,7 +69,7 @@ func largeAndSmall(t *test) {
 	var reqs [n]*dragoman.Message
 	var done [n]<-chan outcome
 	for i := range n {
-		reqs[i] = t.request(fmt.Sprint(i), filler(i, t.largest(10<<20/slowdown)))
+		reqs[i] = t.request(fmt.Sprint(i), filler(i, t.largest(10<<20/dear)))
 	}
 	for i := range n {
 		done[i] = start(t.ctx, to, reqs[i], nil)

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// leaving is how long goroutines may take to end after all is closed.
+const leaving = 5 * time.Second * slowdown
+
 // noLeak fails t if goroutines are left when it and its cleanups are over. It
 // must be the first to register a cleanup.
 func noLeak(t *testing.T) {
@@ -17,7 +20,7 @@ func noLeak(t *testing.T) {
 			return // the goroutines of a test that gave up say nothing
 		}
 		left := leftover(before)
-		for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = leftover(before) {
+		for end := time.Now().Add(leaving); len(left) > 0 && time.Now().Before(end); left = leftover(before) {
 			time.Sleep(time.Millisecond) // they may be on their way out
 		}
 		if len(left) > 0 {

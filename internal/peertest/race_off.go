@@ -2,5 +2,7 @@
 
 package peertest
 
-// slowdown is how much longer things may take.
-const slowdown = 1
+const (
+	slowdown = 1 // how much longer things may take
+	dear     = 1 // how much less of what is large is sent
+)

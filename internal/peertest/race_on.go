@@ -2,5 +2,7 @@
 
 package peertest
 
-// slowdown is how much longer things may take.
-const slowdown = 3
+const (
+	slowdown = 3 // how much longer things may take
+	dear     = 9 // how much less of what is large is sent
+)

@@ -101,7 +101,7 @@ func slowToHear(t *test) {
 
 // A flood is many large notifications.
 const (
-	floodCount  = 2048 / (slowdown/2 + 1)
+	floodCount  = 2048 / dear
 	floodSize   = 32 << 10
 	floodMemory = floodCount * floodSize / 2 // what may wait in the transport
 )
@@ -196,6 +196,9 @@ func heap() int64 {
 // only for the moment.
 func (t *test) wantBounded(before int64) {
 	t.Helper()
+	if dear > 1 {
+		return // the flood is not large enough to show
+	}
 	grown := heap() - before
 	for end := time.Now().Add(time.Second * slowdown); grown > floodMemory && time.Now().Before(end); grown = heap() - before {
 		time.Sleep(50 * time.Millisecond) // the rest of the flood is still on its way

@@ -15,16 +15,6 @@ import (
 	"testing"
 )
 
-// program returns the test binary as a server that is one of the helpers.
-func program(t *testing.T, helper string, args ...string) *Command {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Command{Path: self, Args: args, Env: []string{helperVar + "=" + helper}}
-}
-
 // writeFile writes an executable that says its name.
 func writeFile(t *testing.T, mode fs.FileMode, path ...string) string {
 	t.Helper()

@@ -137,7 +137,7 @@ func becomeGuard() {
 		if len(families) > 0 {
 			sweep(families, guardTime)
 		}
-		os.Exit(0)
+		syscall.Exit(0) // there is nothing to tidy up first
 	}
 	if !guard.wanted.Swap(true) {
 		keepInheritedFiles()

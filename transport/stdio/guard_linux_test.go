@@ -91,7 +91,7 @@ func TestNoServerOutlivesItsHost(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command("/proc/self/exe", test.how)
-			cmd.Env = append(os.Environ(), helperVar+"=host")
+			cmd.Env = append(os.Environ(), helperVar+"=host", "GORACE=atexit_sleep_ms=0")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +134,7 @@ func TestNoServerOutlivesItsHost(t *testing.T) {
 
 func TestServerDiesWithItsHostWithoutAGuard(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "no guard")
-	cmd.Env = append(os.Environ(), helperVar+"=host")
+	cmd.Env = append(os.Environ(), helperVar+"=host", "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -30,3 +30,16 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// program returns the test binary as a server that is one of the helpers.
+func program(t testing.TB, helper string, args ...string) *Command {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Command{Path: self, Args: args, Env: []string{
+		helperVar + "=" + helper,
+		"GORACE=atexit_sleep_ms=0", // the race detector would hold up each exit by a second
+	}}
+}

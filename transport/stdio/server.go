@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -59,23 +58,26 @@ func Serve(ctx context.Context, a dragoman.Acceptor, opts *Options) error {
 	return ServeIO(ctx, a, os.Stdin, os.Stdout, opts)
 }
 
-// ServeIO is Serve on other streams. It closes those of them that can be
-// closed, except our own standard streams.
+// ServeIO is Serve on other streams. It closes w if that can be closed, except
+// our own standard streams, and makes reads from r return.
 func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer, opts *Options) error {
 	o := opts.orDefault()
 	if o.Linger == 0 {
 		o.Linger = DefaultLinger
 	}
-	in := newInput(r)
-	s := newStream(in, w, o.Framing, o.limits(), o.Logger, func() error {
-		in.Close()
+	stop := interrupt(r)
+	s := newStream(r, w, o.Framing, o.limits(), o.Logger, func() error {
+		if stop != nil {
+			stop()
+		}
 		if c, ok := w.(io.Closer); ok && w != os.Stdout && w != os.Stderr {
 			return c.Close()
 		}
 		return nil
 	})
-	conn := mux.New(s, o.server())
-	return serve(ctx, a, conn)
+	m := o.server()
+	m.Abandon = stop == nil
+	return serve(ctx, a, mux.New(s, m))
 }
 
 // serve answers one client until it is gone or ctx ends.
@@ -97,50 +99,16 @@ func serve(ctx context.Context, a dragoman.Acceptor, conn *mux.Conn) error {
 	return nil
 }
 
-// An input is a reader whose Close makes Read return. Standard input cannot do
-// that by itself: a read from it blocks until something comes.
-type input struct {
-	r     io.Reader
-	close func()
-}
-
-func newInput(r io.Reader) *input {
-	if f, ok := r.(*os.File); ok && f.SetReadDeadline(time.Time{}) != nil {
-		return newPump(f)
+// interrupt returns what makes a read from r return, or nil if nothing does: a
+// read from standard input blocks until something comes.
+func interrupt(r io.Reader) func() {
+	if d, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Time{}) == nil {
+		return func() { _ = d.SetReadDeadline(time.Unix(1, 0)) }
 	}
-	in := &input{r: r, close: func() {}}
-	switch c := r.(type) {
-	case interface{ SetReadDeadline(time.Time) error }:
-		in.close = func() { _ = c.SetReadDeadline(time.Unix(1, 0)) }
-	case io.Closer:
-		in.close = func() { _ = c.Close() }
+	if c, ok := r.(io.Closer); ok {
+		if _, file := r.(*os.File); !file {
+			return func() { _ = c.Close() }
+		}
 	}
-	return in
+	return nil
 }
-
-func (in *input) Read(b []byte) (int, error) { return in.r.Read(b) }
-
-func (in *input) Close() { in.close() }
-
-// newPump reads r on a goroutine that nothing but r can end. It is the one
-// goroutine that may outlive its conversation: until the next byte or the end
-// of standard input, which at the latest is the end of the process.
-func newPump(r io.Reader) *input {
-	pr, pw := io.Pipe()
-	var once sync.Once
-	in := &input{close: func() { _ = pr.Close() }}
-	in.r = readerFunc(func(b []byte) (int, error) {
-		once.Do(func() {
-			go func() {
-				_, err := io.Copy(pw, struct{ io.Reader }{r})
-				_ = pw.CloseWithError(err)
-			}()
-		})
-		return pr.Read(b)
-	})
-	return in
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

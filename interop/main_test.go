@@ -1,0 +1,98 @@
+package interop_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what should come at once. The peers
+// share the machine with the race detector and a compiler.
+const patience = 20 * time.Second
+
+// binaries is the folder of the programs that the tests start.
+var binaries string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "dragoman-interop-")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binaries = dir
+	before := runtime.NumGoroutine()
+	code := m.Run()
+	if code == 0 {
+		code = nothingLeft(before)
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// nothingLeft fails the run if goroutines or processes are left.
+func nothingLeft(before int) int {
+	deadline := time.Now().Add(patience)
+	for runtime.NumGoroutine() > before || len(running()) > 0 {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			fmt.Fprintf(os.Stderr, "processes left: %q\ngoroutines:\n%s\n", running(), stacks[:runtime.Stack(stacks, true)])
+			return 1
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return 0
+}
+
+// running returns the processes whose program is one of ours, where the system
+// can tell.
+func running() []string {
+	var found []string
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, binaries) {
+			found = append(found, program)
+		}
+	}
+	return found
+}
+
+// A program is built when a test first needs it.
+type program struct {
+	dir, path string // the module's folder and the package in it
+	build     sync.Once
+	file      string
+	err       error
+}
+
+var (
+	dragomanProgram = program{dir: "..", path: "./cmd/dragoman"}
+	goSDKProgram    = program{dir: ".", path: "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"}
+	mcpGoProgram    = program{dir: ".", path: "./mcpgoserver"}
+)
+
+// in returns the file of the program.
+func (p *program) in(t *testing.T) string {
+	t.Helper()
+	p.build.Do(func() {
+		p.file = filepath.Join(binaries, filepath.Base(p.path))
+		if runtime.GOOS == "windows" {
+			p.file += ".exe"
+		}
+		if out, err := exec.Command("go", "build", "-C", p.dir, "-buildvcs=false", "-o", p.file, p.path).CombinedOutput(); err != nil {
+			p.err = fmt.Errorf("go build %s: %w\n%s", p.path, err, out)
+		}
+	})
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	return p.file
+}
