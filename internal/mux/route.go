@@ -3,6 +3,7 @@ package mux
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -34,6 +35,9 @@ func isArray(data []byte) bool {
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id.
 func (c *Conn) dispatch(m *dragoman.Message, in *answers) {
+	if c.opts.Logger.Enabled(c.ctx, slog.LevelDebug) {
+		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
+	}
 	switch {
 	case m.Kind() == dragoman.Response:
 		c.answer(m)

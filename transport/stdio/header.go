@@ -43,8 +43,8 @@ func (f *frameReader) atHeader() (bool, error) {
 // readFramed takes a header and the message behind it. It returns nil if no
 // message is there after all, and a line may follow.
 func (f *frameReader) readFramed() ([]byte, error) {
-	length := -1
-	for read := 0; ; {
+	length, read := -1, 0
+	for {
 		line, err := f.headerLine(&read)
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (f *frameReader) readFramed() ([]byte, error) {
 			return nil, nil
 		}
 	}
-	f.log.Debug("stdin", "headerEnd", length)
+	f.log.Debug("stdin", "headerEnd", read, "contentLength", length)
 	switch {
 	case length < 0:
 		return nil, badHeader("the header has no Content-Length")
