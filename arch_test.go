@@ -50,7 +50,7 @@ var architecture = map[string]importRule{
 	"internal/memnet": {},
 	"internal/sse":    {ours: archNouns},
 	"internal/httpx":  {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/mux":    {ours: archNouns},
+	"internal/mux":    {ours: joinPackages(archNouns, "internal/redact")},
 
 	"internal/everything": {ours: archNouns},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},

@@ -55,7 +55,7 @@ func dialMCPGo(t *testing.T, rev protocol.Revision) (*mcpGo, *ear) {
 	}
 	t.Cleanup(func() {
 		start := time.Now()
-		if err := c.Close(); err != nil || time.Since(start) > time.Second {
+		if err := c.Close(); err != nil || time.Since(start) > 2*time.Second {
 			t.Errorf("the server did not end by itself: %v after %v", err, time.Since(start))
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -157,7 +158,7 @@ func (c *Conn) stop(m *dragoman.Message) {
 // bad answers or skips bytes that are no message.
 func (c *Conn) bad(data []byte, err error) {
 	c.counters.junk.Add(1)
-	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", head(data))
+	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
 	if !c.opts.AnswerBad {
 		return
 	}
@@ -190,11 +191,5 @@ func (c *Conn) mustSend(m *dragoman.Message) {
 	}
 }
 
-// head returns the beginning of text for a log.
-func head(text []byte) string {
-	const limit = 256
-	if len(text) > limit {
-		return string(text[:limit]) + "…"
-	}
-	return string(text)
-}
+// head returns the beginning of text, for a log.
+func head(text []byte) []byte { return text[:min(len(text), 256)] }

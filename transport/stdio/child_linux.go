@@ -1,8 +1,10 @@
 package stdio
 
 import (
+	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -95,7 +97,7 @@ func sweep(families []*family, d time.Duration) bool {
 		seen := look(families, true)
 		if len(seen.found) == 0 {
 			if doubts++; !seen.doubtful || doubts == enough {
-				reap(killed)
+				reapOrphans(killed, end)
 				return true
 			}
 		} else {
@@ -113,10 +115,27 @@ func sweep(families []*family, d time.Duration) bool {
 	}
 }
 
-// reap takes note of the end of those who have become our own children, as
-// orphans do when we are the first process of a container.
-func reap(pids []int) {
-	for _, pid := range pids {
-		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // it is somebody else's
+// reap takes note of the end of a process, if it is a child of ours that has
+// ended, and reports whether it was one.
+func reap(pid int) bool {
+	got, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // an error says that it is not
+	return got == pid
+}
+
+// reapOrphans reaps those who have become our own children, as orphans do when
+// we are the first process of a container. That happens when their parents end,
+// so it may take a moment.
+func reapOrphans(pids []int, end time.Time) {
+	if os.Getpid() != 1 {
+		return
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		pids = slices.DeleteFunc(pids, func(pid int) bool {
+			return reap(pid) || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+		})
+		if len(pids) == 0 || time.Now().After(end) {
+			return
+		}
+		time.Sleep(pause)
 	}
 }

@@ -49,7 +49,7 @@ func look(families []*family, marked bool) sighting {
 		}
 		switch f := inGroup(families, stat.pgrp); {
 		case stat.dead && f != nil && stat.parent == self && pid != f.pgid:
-			reap([]int{pid})
+			reap(pid)
 		case stat.dead || stat.kernel:
 		case f != nil:
 			s.found = append(s.found, pid)

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mainVariable makes the test binary be dragoman.
+const mainVariable = "DRAGOMAN_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVariable) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// dragoman runs the command with that standard input.
+func dragoman(t *testing.T, stdin string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = append(os.Environ(), mainVariable+"=1", debugVariable+"=")
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run()
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
+	stdout, stderr, status := dragoman(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "run", "--debug")
+	if status != 0 || stdout != `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
+		t.Errorf("status %d, standard output %q", status, stdout)
+	}
+	for _, want := range []string{"chunk=41", "method=ping", "mode=line", "bytes=36"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("standard error lacks %s:\n%s", want, stderr)
+		}
+	}
+	if _, stderr, _ = dragoman(t, "", "run"); stderr != "" {
+		t.Errorf("without --debug: %s", stderr)
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "--framing", "lsp"}, `unknown framing "lsp": use auto, lines or content-length`},
+		{[]string{"run", "server.js"}, "without arguments"},
+		{[]string{"runn"}, `unknown command "runn"`},
+		{[]string{"everything", "--nope"}, "unknown flag: --nope"},
+	} {
+		stdout, stderr, status := dragoman(t, "", test.args...)
+		if status == 0 || !strings.Contains(stderr, test.want) || stdout != "" {
+			t.Errorf("%q: status %d, %q and %q, want %q on standard error", test.args, status, stdout, stderr, test.want)
+		}
+	}
+}
+
+// TestReadmeExamples runs the lines of the README that need nothing but the
+// binary, as they stand there.
+func TestReadmeExamples(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no sh to run them")
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		script := block[1]
+		if !strings.Contains(script, "| bin/dragoman") {
+			continue
+		}
+		ran++
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, "bin/dragoman", `"$DRAGOMAN"`))
+		cmd.Env = append(os.Environ(), mainVariable+"=1", "DRAGOMAN="+self)
+		out, err := cmd.Output()
+		if err != nil || !bytes.Contains(out, []byte(`"result":{`)) {
+			t.Errorf("%s\nprints %q (%v), want a result", script, out, err)
+		}
+		if strings.Contains(script, "Content-Length") != bytes.HasPrefix(out, []byte("Content-Length")) {
+			t.Errorf("%s\nis not answered in kind: %q", script, out)
+		}
+	}
+	if ran < 3 {
+		t.Errorf("%d examples were run, want 3 at least", ran)
+	}
+}

@@ -1,0 +1,215 @@
+package interop_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// goSDKTools is what each tool of the Go SDK's conformance server is to say.
+var goSDKTools = map[string]expected{
+	"test_simple_text":                  {text: "simple text"},
+	"test_image_content":                {kinds: "image"},
+	"test_audio_content":                {kinds: "audio"},
+	"test_embedded_resource":            {kinds: "resource"},
+	"test_multiple_content_types":       {kinds: "text image resource"},
+	"test_tool_with_logging":            {text: "logging", logs: 3},
+	"test_tool_with_progress":           {progress: 3},
+	"test_error_handling":               {isError: true, text: "intentionally"},
+	"test_sampling":                     {text: modelSays},
+	"test_elicitation":                  {text: "action=accept, content=map[username:some text]"},
+	"test_elicitation_sep1034_defaults": {text: "name:John Doe"},
+	"test_elicitation_sep1330_enums":    {text: "titledMulti:[value1]"},
+	"json_schema_2020_12_tool":          {args: object{"name": "n", "email": "e"}, text: `"email":"e"`},
+	"test_reconnection":                 {text: "completed"},
+	"test_x_mcp_header":                 {args: object{"region": "west"}, text: "region=west"},
+	"test_missing_capability":           {text: "declared the sampling capability"},
+	"test_streaming_elicitation":        {text: "result frames only"},
+	"test_logging_tool":                 {text: "Log attempted", logs: 1},
+	"test_trigger_tool_change":          {text: "published"},
+	"test_trigger_prompt_change":        {text: "published"},
+
+	"test_input_required_result_elicitation":     {text: "Hello, some text!"},
+	"test_input_required_result_sampling":        {text: modelSays},
+	"test_input_required_result_list_roots":      {text: rootURI},
+	"test_input_required_result_request_state":   {text: "state-ok"},
+	"test_input_required_result_multiple_inputs": {text: modelSays + " some text"},
+	"test_input_required_result_multi_round":     {text: "some text likes some text"},
+	"test_input_required_result_tampered_state":  {text: "state-ok"},
+	"test_input_required_result_capabilities":    {text: "fulfilled"},
+}
+
+func goSDKServer(t *testing.T) *stdio.Command { return &stdio.Command{Path: goSDKProgram.in(t)} }
+
+// callAll calls every tool of a server, with the arguments of its row or such
+// as its schema allows.
+func (c *ours) callAll(rows map[string]expected) {
+	c.t.Helper()
+	tools := c.list(protocol.MethodListTools, "tools")
+	for _, tool := range tools {
+		name := tool["name"].(string)
+		want, ok := rows[name]
+		if !ok {
+			c.t.Errorf("the tool %s is new: say what is expected of it", name)
+			continue
+		}
+		args := want.args
+		if args == nil {
+			args = fill(tool["inputSchema"].(object), false).(object)
+		}
+		logs, _ := c.heard.count(protocol.NoteMessage, "")
+		checkResult(c.t, name, c.tool(name, args), want)
+		c.heard.wait(c.t, want.progress, protocol.NoteProgress, `"`+name+`"`)
+		c.heard.wait(c.t, logs+want.logs, protocol.NoteMessage, "")
+	}
+	if len(tools) != len(rows) {
+		c.t.Errorf("%d tools are listed, want %d", len(tools), len(rows))
+	}
+}
+
+func TestD03_OurClientCallsEveryToolOfTheGoSDKServer(t *testing.T) {
+	t.Parallel()
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250618} {
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			c, hello := begin(t, goSDKServer(t), rev)
+			if hello["capabilities"] == nil {
+				t.Errorf("the server says %v", hello)
+			}
+			if rev.HasSessions() {
+				c.want(protocol.MethodSetLevel, object{"level": "debug"})
+				c.want(protocol.MethodPing, object{})
+			} else {
+				c.level = "debug"
+			}
+			c.callAll(goSDKTools)
+			for _, method := range []string{protocol.MethodCreateMessage, protocol.MethodElicit, protocol.MethodListRoots} {
+				if c.questions(method) == 0 {
+					t.Errorf("the server never asked %s", method)
+				}
+			}
+		})
+	}
+}
+
+func TestOurClientReadsEverythingElseOfTheGoSDKServer(t *testing.T) {
+	t.Parallel()
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			c, _ := begin(t, goSDKServer(t), rev)
+			if n := c.readAll(); n != 3 {
+				t.Errorf("%d resources, want 3", n)
+			}
+			if n := c.promptAll(nil); n != 5 {
+				t.Errorf("%d prompts, want 5", n)
+			}
+			if n := len(c.list(protocol.MethodListTemplates, "resourceTemplates")); n != 1 {
+				t.Errorf("%d templates, want 1", n)
+			}
+			c.want(protocol.MethodReadResource, object{"uri": "test://template/7/data"})
+			c.want(protocol.MethodComplete, object{
+				"ref":      object{"type": "ref/prompt", "name": "test_prompt_with_arguments"},
+				"argument": object{"name": "arg1", "value": "par"},
+			})
+			resp := c.call(protocol.MethodReadResource, object{"uri": "test://nowhere"})
+			if e := resp.RPCError(); e == nil || e.Code != rev.CodeNoResource() {
+				t.Errorf("a resource that is not there: %s", resp)
+			}
+		})
+	}
+}
+
+func TestOurClientHearsOfChangesOfTheGoSDKServer(t *testing.T) {
+	t.Parallel()
+	t.Run(protocol.V20251125.String(), func(t *testing.T) {
+		t.Parallel()
+		c, _ := begin(t, goSDKServer(t), protocol.V20251125)
+		c.want(protocol.MethodSubscribe, object{"uri": watched})
+		c.tool("test_trigger_tool_change", object{})
+		c.tool("test_trigger_prompt_change", object{})
+		c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+		c.heard.wait(t, 1, protocol.NotePromptsChanged, "")
+		c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched) // the server tells every 3 seconds
+		c.want(protocol.MethodUnsubscribe, object{"uri": watched})
+	})
+	t.Run(protocol.V20260728.String(), func(t *testing.T) {
+		t.Parallel()
+		c, _ := begin(t, goSDKServer(t), protocol.V20260728)
+		stop := c.listen(object{"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": []string{watched}})
+		c.tool("test_trigger_tool_change", object{})
+		c.tool("test_trigger_prompt_change", object{})
+		c.heard.wait(t, 1, protocol.NoteToolsChanged, protocol.MetaSubscriptionID)
+		c.heard.wait(t, 1, protocol.NotePromptsChanged, protocol.MetaSubscriptionID)
+		c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+		stop()
+		c.tool("test_simple_text", object{})
+	})
+}
+
+// listen opens a subscription of the modern era and waits until it is open. stop
+// ends it.
+func (c *ours) listen(filter object) (stop func()) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	ended := make(chan error, 1)
+	req := c.request(protocol.MethodListen, object{"notifications": filter})
+	go func() { // ends when ctx does
+		_, err := c.conn.Call(ctx, req, c)
+		ended <- err
+	}()
+	c.t.Cleanup(cancel)
+	c.heard.wait(c.t, 1, protocol.NoteAcknowledged, strings.Trim(req.ID().String(), `"`))
+	return func() {
+		c.t.Helper()
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			c.t.Fatal("the subscription does not end")
+		}
+	}
+}
+
+func TestD10_OurCancelReachesTheGoSDKServer(t *testing.T) {
+	t.Parallel()
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			c, _ := begin(t, goSDKServer(t), rev)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			// It would take 100 ms.
+			if resp, err := c.send(ctx, protocol.MethodCallTool, object{"name": "test_reconnection", "arguments": object{}}); err == nil {
+				t.Errorf("the cancelled call returned %s", resp)
+			}
+			c.tool("test_simple_text", object{})
+		})
+	}
+}
+
+func TestD02_GoSDKServerIsReachedAfterAProbeInEitherOrder(t *testing.T) {
+	t.Parallel()
+	// A modern probe, then the calls of that era, on one process.
+	c, hello := begin(t, goSDKServer(t), protocol.V20260728)
+	versions, _ := hello["supportedVersions"].([]any)
+	if len(versions) == 0 || versions[0] != protocol.V20260728.String() {
+		t.Errorf("discover says %v", hello)
+	}
+	c.callOne()
+	// A handshake on a fresh one.
+	c, hello = begin(t, goSDKServer(t), protocol.V20241105)
+	if hello["protocolVersion"] != protocol.V20241105.String() {
+		t.Errorf("initialize says %v", hello)
+	}
+	c.callOne()
+}
+
+func (c *ours) callOne() {
+	c.t.Helper()
+	checkResult(c.t, "test_simple_text", c.tool("test_simple_text", object{}), expected{text: "simple text"})
+}

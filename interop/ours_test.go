@@ -1,0 +1,284 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// canAll is what a client with every capability declares.
+var canAll = object{
+	"sampling":    object{},
+	"roots":       object{"listChanged": true},
+	"elicitation": object{"form": object{}, "url": object{}},
+}
+
+// ours is our side of a conversation with a server of others, in a child
+// process. As a Peer it takes what the server tells and asks, within calls and
+// apart from them.
+type ours struct {
+	t     *testing.T
+	conn  dragoman.Conn
+	rev   protocol.Revision
+	caps  object
+	level string // of log messages that requests of the modern era ask for
+	heard *ear
+	ids   atomic.Int64
+
+	mu    sync.Mutex
+	asked map[string]int // questions by method; guarded by mu
+}
+
+// dial starts a server and says nothing.
+func dial(t *testing.T, cmd *stdio.Command) *ours {
+	t.Helper()
+	c := &ours{t: t, caps: canAll, heard: newEar(), asked: make(map[string]int)}
+	conn, err := cmd.Dial(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.conn = conn
+	t.Cleanup(func() {
+		conn.Close()
+		if child, ok := conn.(*stdio.Conn); ok && t.Failed() {
+			t.Logf("the server wrote to stderr:\n%.4000s", child.Stderr())
+		}
+	})
+	return c
+}
+
+// begin starts a server and begins a conversation in a revision. It returns the
+// result with which the server introduces itself.
+func begin(t *testing.T, cmd *stdio.Command, rev protocol.Revision) (*ours, object) {
+	t.Helper()
+	c := dial(t, cmd)
+	c.rev = rev
+	if !rev.HasSessions() {
+		return c, c.want(protocol.MethodDiscover, object{})
+	}
+	return c, c.initialize()
+}
+
+// initialize makes the handshake of the legacy era.
+func (c *ours) initialize() object {
+	c.t.Helper()
+	result := c.want(protocol.MethodInitialize, object{
+		"protocolVersion": c.rev.String(), "capabilities": c.caps,
+		"clientInfo": object{"name": "dragoman", "version": "1"},
+	})
+	if result["protocolVersion"] != c.rev.String() {
+		c.t.Fatalf("asked for %s, the server speaks %v", c.rev, result["protocolVersion"])
+	}
+	c.tell(protocol.NoteInitialized, nil)
+	return result
+}
+
+// Call answers a question of the server.
+func (c *ours) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	c.mu.Lock()
+	c.asked[req.Method()]++
+	c.mu.Unlock()
+	var params object
+	if err := req.Decode(&params); err != nil {
+		return nil, err
+	}
+	result, err := answer(req.Method(), params)
+	if err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: err.Error()}), nil
+	}
+	return req.Reply(result)
+}
+
+// Notify takes what the server tells.
+func (c *ours) Notify(_ context.Context, note *dragoman.Message) error {
+	c.heard.hear(note.Method(), note.Params())
+	return nil
+}
+
+// questions returns how often the server asked a method.
+func (c *ours) questions(method string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked[method]
+}
+
+func (c *ours) tell(method string, params any) {
+	c.t.Helper()
+	note, err := dragoman.NewNotification(method, params)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.conn.Notify(c.t.Context(), note); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// request makes a request of the conversation's era.
+func (c *ours) request(method string, params object) *dragoman.Message {
+	c.t.Helper()
+	params = maps.Clone(params)
+	if !c.rev.HasSessions() {
+		meta := object{
+			protocol.MetaProtocolVersion:    c.rev.String(),
+			protocol.MetaClientCapabilities: c.caps,
+			protocol.MetaClientInfo:         object{"name": "dragoman", "version": "1"},
+		}
+		if c.level != "" {
+			meta[protocol.MetaLogLevel] = c.level
+		}
+		if given, ok := params["_meta"].(object); ok {
+			maps.Copy(meta, given)
+		}
+		params["_meta"] = meta
+	}
+	// Ids of both kinds, so that the servers see both.
+	n := c.ids.Add(1)
+	id := dragoman.IntID(n)
+	if n%2 == 0 {
+		id = dragoman.StringID(fmt.Sprintf("request %d", n))
+	}
+	req, err := dragoman.NewRequest(id, method, params)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return req
+}
+
+// send sends one request and returns its response.
+func (c *ours) send(ctx context.Context, method string, params object) (*dragoman.Message, error) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	req := c.request(method, params)
+	resp, err := c.conn.Call(ctx, req, c)
+	if err == nil && resp.ID() != req.ID() {
+		c.t.Errorf("%s: the response has id %s, want %s", method, resp.ID(), req.ID())
+	}
+	return resp, err
+}
+
+// call sends a request, and sends it again with answers as long as the server
+// wants input.
+func (c *ours) call(method string, params object) *dragoman.Message {
+	c.t.Helper()
+	for range 5 {
+		resp, err := c.send(c.t.Context(), method, params)
+		if err != nil {
+			c.t.Fatalf("%s %v: %v", method, params["name"], err)
+		}
+		if string(resp.Get("resultType")) != `"`+protocol.ResultInputRequired+`"` {
+			return resp
+		}
+		params = c.nextRound(resp, params)
+	}
+	c.t.Fatalf("%s %v asks again and again", method, params["name"])
+	return nil
+}
+
+// nextRound returns params with the input that a response asks for.
+func (c *ours) nextRound(resp *dragoman.Message, params object) object {
+	c.t.Helper()
+	asked := decode[struct {
+		InputRequests map[string]struct {
+			Method string `json:"method"`
+			Params object `json:"params"`
+		} `json:"inputRequests"`
+		RequestState *string `json:"requestState"`
+	}](c.t, resp.Result())
+	answers := object{}
+	for key, q := range asked.InputRequests {
+		c.mu.Lock()
+		c.asked[q.Method]++
+		c.mu.Unlock()
+		result, err := answer(q.Method, q.Params)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		answers[key] = result
+	}
+	next := maps.Clone(params)
+	next["inputResponses"] = answers
+	delete(next, "requestState")
+	if asked.RequestState != nil {
+		next["requestState"] = *asked.RequestState
+	}
+	return next
+}
+
+// want is call for requests that succeed. It returns the result.
+func (c *ours) want(method string, params object) object {
+	c.t.Helper()
+	resp := c.call(method, params)
+	if resp.IsError() {
+		c.t.Fatalf("%s %v: %v", method, params, resp.RPCError())
+	}
+	return decode[object](c.t, resp.Result())
+}
+
+// list returns the entries of all pages of a list.
+func (c *ours) list(method, member string) []object {
+	c.t.Helper()
+	var all []object
+	params := object{}
+	for range 100 {
+		result := c.want(method, params)
+		all = append(all, decode[[]object](c.t, result[member])...)
+		cursor, ok := result["nextCursor"]
+		if !ok || cursor == "" {
+			return all
+		}
+		params = object{"cursor": cursor}
+	}
+	c.t.Fatalf("%s has no end", method)
+	return nil
+}
+
+// tool calls a tool and returns its result.
+func (c *ours) tool(name string, args object) object {
+	c.t.Helper()
+	return c.want(protocol.MethodCallTool, object{
+		"name": name, "arguments": args, "_meta": object{protocol.MetaProgressToken: name},
+	})
+}
+
+// readAll reads all resources that are listed. It returns how many there are.
+func (c *ours) readAll() int {
+	c.t.Helper()
+	list := c.list(protocol.MethodListResources, "resources")
+	for _, r := range list {
+		got := c.want(protocol.MethodReadResource, object{"uri": r["uri"]})
+		if contents := decode[[]object](c.t, got["contents"]); len(contents) == 0 || contents[0]["uri"] != r["uri"] {
+			c.t.Errorf("%s: %v", r["uri"], got)
+		}
+	}
+	return len(list)
+}
+
+// promptAll gets all prompts that are listed; known has the arguments that may
+// not be just anything. It returns how many there are.
+func (c *ours) promptAll(known object) int {
+	c.t.Helper()
+	list := c.list(protocol.MethodListPrompts, "prompts")
+	for _, p := range list {
+		args := object{}
+		for _, a := range decode[[]object](c.t, p["arguments"]) {
+			name := a["name"].(string)
+			args[name] = "some text"
+			if v, ok := known[name]; ok {
+				args[name] = v
+			}
+		}
+		got := c.want(protocol.MethodGetPrompt, object{"name": p["name"], "arguments": args})
+		if messages := decode[[]object](c.t, got["messages"]); len(messages) == 0 || messages[0]["content"] == nil {
+			c.t.Errorf("%s: %v", p["name"], got)
+		}
+	}
+	return len(list)
+}
