@@ -7,9 +7,10 @@ import "context"
 type Peer interface {
 	// Call delivers one request and returns its response, which may be a
 	// JSON-RPC error response. A Go error means that there is no answer: the
-	// conversation is over (it is [ErrClosed]), the request was not sent (it is
-	// [ErrOverloaded] or [ErrTooLarge]), or ctx ended first, and then the peer
-	// has been told that the request is cancelled.
+	// conversation is over (it is [ErrClosed]), the request was not sent
+	// ([ErrOverloaded]), the answer cannot be read ([ErrTooLarge], or a
+	// [ParseError]), or ctx ended first, and then the peer has been told that
+	// the request is cancelled.
 	//
 	// from is the caller as seen from inside this request. Whatever the callee
 	// tells or asks from before Call returns belongs to this request and

@@ -28,6 +28,8 @@ func Failure(req *dragoman.Message, err error) *dragoman.Message {
 		return req.Fail(own(CodeTooLarge, err.Error(), OutcomeUnknown))
 	case errors.Is(err, dragoman.ErrClosed):
 		return req.Fail(own(CodeLost, err.Error(), OutcomeUnknown))
+	case errors.Is(err, dragoman.ErrCancelled), errors.Is(err, context.Canceled):
+		return req.Fail(own(CodeInternal, "the request was cancelled on the way", OutcomeCancelled))
 	case errors.Is(err, context.DeadlineExceeded):
 		return req.Fail(own(CodeTimeout, "no answer in time", OutcomeUnknown))
 	}

@@ -213,6 +213,17 @@ func TestD11_JunkIsSkippedAndCountedByAClient(t *testing.T) {
 	}
 }
 
+func TestMalformedAnswerEndsItsCall(t *testing.T) {
+	c, w := start(t, nil, nil)
+	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"q","method":"a"}`), nil)
+	w.hear(t)
+	w.say(`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"both"}}`)
+	var bad *dragoman.ParseError
+	if r := await(t, done); !errors.As(r.err, &bad) {
+		t.Errorf("Call: %v, %v, want a ParseError", r.resp, r.err)
+	}
+}
+
 func TestOversizeAnswerEndsItsCall(t *testing.T) {
 	for _, test := range []struct{ name, head, tail string }{
 		{"id first", `{"jsonrpc":"2.0","id":1,"result":{"x":"`, `…"}}`},

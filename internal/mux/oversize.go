@@ -3,6 +3,8 @@ package mux
 import (
 	"bytes"
 	"regexp"
+
+	"github.com/dragoman-mcp/dragoman"
 )
 
 // firstID and lastID find the id of an answer of which only the ends were
@@ -15,13 +17,14 @@ var (
 )
 
 // answerID returns the id of an answer from its head and tail.
-func answerID(head, tail []byte) (uint64, bool) {
+func answerID(head, tail []byte) dragoman.ID {
 	m := firstID.FindSubmatch(head)
 	if m == nil {
 		m = lastID.FindSubmatch(bytes.TrimRight(tail, "\r\n"))
 	}
 	if m == nil {
-		return 0, false
+		return dragoman.ID{}
 	}
-	return number(m[1])
+	id, _ := dragoman.ParseID(m[1])
+	return id
 }

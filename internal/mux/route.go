@@ -159,26 +159,38 @@ func (c *Conn) stop(m *dragoman.Message) {
 func (c *Conn) bad(data []byte, err error) {
 	c.counters.junk.Add(1)
 	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
-	if !c.opts.AnswerBad {
+	var p *dragoman.ParseError
+	parsed := errors.As(err, &p)
+	if parsed && p.Kind == dragoman.Response && c.fail(p.ID, err) || !c.opts.AnswerBad {
 		return
 	}
-	var p *dragoman.ParseError
-	if errors.As(err, &p) {
+	if parsed {
 		c.mustSend(p.Response())
 		return
 	}
 	c.mustSend(dragoman.NewFailure(dragoman.ID{}, &dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
 }
 
+// fail ends the call with that id, if there is one, because its answer cannot
+// be read.
+func (c *Conn) fail(id dragoman.ID, err error) bool {
+	n, ok := number([]byte(id.String()))
+	if !ok {
+		return false
+	}
+	k, _ := c.calls.remove(n)
+	if k != nil {
+		k.answer(nil, err)
+	}
+	return k != nil
+}
+
 // badFrame is bad for a frame that was not kept. If it was the answer to a
 // call, that call gets to know.
 func (c *Conn) badFrame(bad *BadFrame) {
-	if id, ok := answerID(bad.Head, bad.Tail); ok && !c.opts.AnswerBad {
-		if k, _ := c.calls.remove(id); k != nil {
-			c.counters.junk.Add(1)
-			k.answer(nil, bad.Err)
-			return
-		}
+	if c.fail(answerID(bad.Head, bad.Tail), bad.Err) {
+		c.counters.junk.Add(1)
+		return
 	}
 	c.bad(bad.Head, bad.Err)
 }

@@ -35,17 +35,12 @@ func readPID(t testing.TB, p *child) int {
 }
 
 // zombies returns how many processes wait to be reaped by us.
-func zombies(t testing.TB) (n int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+func zombies() (n int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		var st processStat
 		if err == nil && st.parse(text) && st.dead && st.parent == os.Getpid() {
-			println(string(text[:60]))
 			n++
 		}
 	}
@@ -306,7 +301,7 @@ func TestThousandServersLeaveNothing(t *testing.T) {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("process %d is left: %q", pid, name)
 	}
-	eventually(t, 5*time.Second, "all have been reaped", func() bool { return zombies(t) == 0 })
+	eventually(t, 5*time.Second, "all have been reaped", func() bool { return zombies() == 0 })
 	eventually(t, 5*time.Second, "files and goroutines are as many as before", func() bool {
 		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
 	})

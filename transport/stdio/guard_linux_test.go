@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,11 @@ func host() {
 		}
 	}
 	how := os.Args[1]
+	if how == "first process" {
+		// Without a /proc of its own it would look at somebody else's processes.
+		check(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+		check(syscall.Mount("proc", "/proc", "proc", 0, ""))
+	}
 	if how == "no guard" {
 		guard.wanted.Store(false)
 		p, err := script(`exec sleep 1000`).start()
@@ -65,10 +71,11 @@ func host() {
 	}
 	fmt.Println("ready")
 	switch how {
-	case "stop":
+	case "stop", "first process":
 		for _, p := range children {
 			p.stop()
 		}
+		fmt.Println("zombies", zombies())
 	case "exit":
 	default:
 		select {} // until it is killed
@@ -150,6 +157,20 @@ func TestServerDiesWithItsHostWithoutAGuard(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	eventually(t, 2*time.Second, "the server is gone", func() bool { return !running(pid) })
+}
+
+// As the first process of a container the host becomes the parent of all orphans.
+func TestFirstProcessOfAContainerReapsOrphans(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "first process")
+	cmd.Env = append(os.Environ(), helperVar+"=host", "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	text, err := cmd.Output()
+	if errors.Is(err, os.ErrPermission) || strings.Contains(string(text), syscall.EPERM.Error()) {
+		t.Skip("only the superuser can make something like a container")
+	}
+	if err != nil || !strings.HasSuffix(string(text), "\nzombies 0\n") {
+		t.Errorf("the host ended with %v and wrote:\n%s", err, text)
+	}
 }
 
 // readHost reads what a host writes until it is ready.
