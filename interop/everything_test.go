@@ -218,6 +218,9 @@ func checkResult(t *testing.T, name string, result any, want expected) {
 	if want.kinds == "" {
 		want.kinds = "text"
 	}
+	if kinds == nil {
+		kinds = []string{"none"}
+	}
 	if all := strings.Join(kinds, " "); all != want.kinds {
 		t.Errorf("%s: content of types %s, want %s", name, all, want.kinds)
 	}

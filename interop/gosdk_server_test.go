@@ -10,37 +10,52 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// goSDKTools is what each tool of the Go SDK's conformance server is to say.
-var goSDKTools = map[string]expected{
-	"test_simple_text":                  {text: "simple text"},
-	"test_image_content":                {kinds: "image"},
-	"test_audio_content":                {kinds: "audio"},
-	"test_embedded_resource":            {kinds: "resource"},
-	"test_multiple_content_types":       {kinds: "text image resource"},
-	"test_tool_with_logging":            {text: "logging", logs: 3},
-	"test_tool_with_progress":           {progress: 3},
-	"test_error_handling":               {isError: true, text: "intentionally"},
-	"test_sampling":                     {text: modelSays},
-	"test_elicitation":                  {text: "action=accept, content=map[username:some text]"},
-	"test_elicitation_sep1034_defaults": {text: "name:John Doe"},
-	"test_elicitation_sep1330_enums":    {text: "titledMulti:[value1]"},
-	"json_schema_2020_12_tool":          {args: object{"name": "n", "email": "e"}, text: `"email":"e"`},
-	"test_reconnection":                 {text: "completed"},
-	"test_x_mcp_header":                 {args: object{"region": "west"}, text: "region=west"},
-	"test_missing_capability":           {text: "declared the sampling capability"},
-	"test_streaming_elicitation":        {text: "result frames only"},
-	"test_logging_tool":                 {text: "Log attempted", logs: 1},
-	"test_trigger_tool_change":          {text: "published"},
-	"test_trigger_prompt_change":        {text: "published"},
+// goSDKTools says what each tool of the Go SDK's conformance server does.
+func goSDKTools(rev protocol.Revision) map[string]expected {
+	rows := map[string]expected{
+		"test_simple_text":                  {text: "simple text"},
+		"test_image_content":                {kinds: "image"},
+		"test_audio_content":                {kinds: "audio"},
+		"test_embedded_resource":            {kinds: "resource"},
+		"test_multiple_content_types":       {kinds: "text image resource"},
+		"test_tool_with_logging":            {text: "logging", logs: 3},
+		"test_tool_with_progress":           {progress: 3},
+		"test_error_handling":               {isError: true, text: "intentionally"},
+		"test_sampling":                     {text: modelSays},
+		"test_elicitation":                  {text: "action=accept, content=map[username:some text]"},
+		"test_elicitation_sep1034_defaults": {text: "name:John Doe"},
+		"test_elicitation_sep1330_enums":    {},
+		"json_schema_2020_12_tool":          {args: object{"name": "n", "email": "e"}, text: `"email":"e"`},
+		"test_reconnection":                 {text: "completed"},
+		"test_x_mcp_header":                 {args: object{"region": "west"}, text: "region=west"},
+		"test_missing_capability":           {text: "declared the sampling capability"},
+		"test_streaming_elicitation":        {text: "result frames only"},
+		"test_logging_tool":                 {text: "Log attempted", logs: 1},
+		"test_trigger_tool_change":          {text: "published"},
+		"test_trigger_prompt_change":        {text: "published"},
 
-	"test_input_required_result_elicitation":     {text: "Hello, some text!"},
-	"test_input_required_result_sampling":        {text: modelSays},
-	"test_input_required_result_list_roots":      {text: rootURI},
-	"test_input_required_result_request_state":   {text: "state-ok"},
-	"test_input_required_result_multiple_inputs": {text: modelSays + " some text"},
-	"test_input_required_result_multi_round":     {text: "some text likes some text"},
-	"test_input_required_result_tampered_state":  {text: "state-ok"},
-	"test_input_required_result_capabilities":    {text: "fulfilled"},
+		"test_input_required_result_elicitation":     {text: "Hello, some text!"},
+		"test_input_required_result_sampling":        {text: modelSays},
+		"test_input_required_result_list_roots":      {text: rootURI},
+		"test_input_required_result_request_state":   {text: "state-ok"},
+		"test_input_required_result_multiple_inputs": {text: modelSays + " some text"},
+		"test_input_required_result_multi_round":     {text: "some text likes some text"},
+		"test_input_required_result_tampered_state":  {text: "state-ok"},
+		"test_input_required_result_capabilities":    {text: "fulfilled"},
+	}
+	// The SDK refuses the form of its own fixture, once it is filled in.
+	rows["test_elicitation_sep1330_enums"] = expected{isError: true, text: "elicitation failed"}
+	if rev.HasSessions() {
+		// To old clients the SDK puts the questions of one round only, and then
+		// passes on those of the next as a result without content.
+		rows["test_input_required_result_multi_round"] = expected{kinds: "none"}
+	} else {
+		// The fixtures of these ask by requests, which are of the old era.
+		for _, name := range []string{"test_sampling", "test_elicitation", "test_elicitation_sep1034_defaults", "test_elicitation_sep1330_enums"} {
+			rows[name] = expected{isError: true, text: "cannot be sent"}
+		}
+	}
+	return rows
 }
 
 func goSDKServer(t *testing.T) *stdio.Command { return &stdio.Command{Path: goSDKProgram.in(t)} }
@@ -86,7 +101,7 @@ func TestD03_OurClientCallsEveryToolOfTheGoSDKServer(t *testing.T) {
 			} else {
 				c.level = "debug"
 			}
-			c.callAll(goSDKTools)
+			c.callAll(goSDKTools(rev))
 			for _, method := range []string{protocol.MethodCreateMessage, protocol.MethodElicit, protocol.MethodListRoots} {
 				if c.questions(method) == 0 {
 					t.Errorf("the server never asked %s", method)
@@ -117,7 +132,8 @@ func TestOurClientReadsEverythingElseOfTheGoSDKServer(t *testing.T) {
 				"argument": object{"name": "arg1", "value": "par"},
 			})
 			resp := c.call(protocol.MethodReadResource, object{"uri": "test://nowhere"})
-			if e := resp.RPCError(); e == nil || e.Code != rev.CodeNoResource() {
+			// The SDK has the modern code in the old era too.
+			if e := resp.RPCError(); e == nil || e.Code != protocol.CodeInvalidParams {
 				t.Errorf("a resource that is not there: %s", resp)
 			}
 		})

@@ -112,9 +112,9 @@ func (c *Conn) end(reason error) {
 		return
 	}
 	c.err = dragoman.Closed(reason)
+	c.out.close(c.err) // first: those who are told to stop have nothing more to say
 	c.calls.endAll(c.err)
 	c.cancel(c.err)
-	c.out.close(c.err)
 	c.in.close()
 	c.workers.close()
 	close(c.done)
