@@ -18,8 +18,8 @@ const addedTool = "test_added_tool"
 // watched is the resource that update_resource changes.
 const watched = "test://watched-resource"
 
-// An sdk is a client of another implementation in a conversation with our
-// built-in server. It answers questions as answer does, and wants log messages
+// An sdk is a client, mostly of another implementation, in a conversation with
+// a server. It answers questions as answer does, and wants log messages
 // of all levels.
 type sdk interface {
 	// tools returns the names of all tools.
@@ -30,7 +30,7 @@ type sdk interface {
 	call(ctx context.Context, name string, args object, token string) (any, error)
 }
 
-// expected is what a tool of the built-in server does.
+// expected is what a tool does.
 type expected struct {
 	args     object
 	kinds    string // types of its content; "text" if left out
@@ -42,7 +42,7 @@ type expected struct {
 	logs     int    // notifications
 }
 
-// expectations has a row for every tool.
+// expectations has a row for every tool of the built-in server.
 func expectations(rev protocol.Revision) map[string]expected {
 	all := map[string]expected{
 		"echo":                        {args: object{"text": "hello, wörld \n"}, text: "hello, wörld \n"},

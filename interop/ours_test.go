@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -164,22 +166,18 @@ func (c *ours) send(ctx context.Context, method string, params object) (*dragoma
 	return resp, err
 }
 
-// call sends a request, and sends it again with answers as long as the server
-// wants input.
-func (c *ours) call(method string, params object) *dragoman.Message {
+// exchange sends a request, and sends it again with answers as long as the
+// server wants input.
+func (c *ours) exchange(ctx context.Context, method string, params object) (*dragoman.Message, error) {
 	c.t.Helper()
 	for range 5 {
-		resp, err := c.send(c.t.Context(), method, params)
-		if err != nil {
-			c.t.Fatalf("%s %v: %v", method, params["name"], err)
-		}
-		if string(resp.Get("resultType")) != `"`+protocol.ResultInputRequired+`"` {
-			return resp
+		resp, err := c.send(ctx, method, params)
+		if err != nil || string(resp.Get("resultType")) != `"`+protocol.ResultInputRequired+`"` {
+			return resp, err
 		}
 		params = c.nextRound(resp, params)
 	}
-	c.t.Fatalf("%s %v asks again and again", method, params["name"])
-	return nil
+	return nil, fmt.Errorf("%s asks again and again", method)
 }
 
 // nextRound returns params with the input that a response asks for.
@@ -212,14 +210,29 @@ func (c *ours) nextRound(resp *dragoman.Message, params object) object {
 	return next
 }
 
-// want is call for requests that succeed. It returns the result.
+// want is exchange for requests that succeed. It returns the result.
 func (c *ours) want(method string, params object) object {
 	c.t.Helper()
-	resp := c.call(method, params)
-	if resp.IsError() {
-		c.t.Fatalf("%s %v: %v", method, params, resp.RPCError())
+	resp, err := c.exchange(c.t.Context(), method, params)
+	if err == nil && resp.IsError() {
+		err = resp.RPCError()
+	}
+	if err != nil {
+		c.t.Fatalf("%s %v: %v", method, params, err)
 	}
 	return decode[object](c.t, resp.Result())
+}
+
+// wantError is exchange for requests that fail.
+func (c *ours) wantError(code int, method string, params object) {
+	c.t.Helper()
+	resp, err := c.exchange(c.t.Context(), method, params)
+	if err != nil {
+		c.t.Fatalf("%s %v: %v", method, params, err)
+	}
+	if e := resp.RPCError(); e == nil || e.Code != code {
+		c.t.Errorf("%s %v: got %s, want error %d", method, params, resp, code)
+	}
 }
 
 // list returns the entries of all pages of a list.
@@ -240,12 +253,60 @@ func (c *ours) list(method, member string) []object {
 	return nil
 }
 
-// tool calls a tool and returns its result.
-func (c *ours) tool(name string, args object) object {
+func (c *ours) tools(context.Context) ([]string, error) {
 	c.t.Helper()
-	return c.want(protocol.MethodCallTool, object{
-		"name": name, "arguments": args, "_meta": object{protocol.MetaProgressToken: name},
-	})
+	var names []string
+	for _, tool := range c.list(protocol.MethodListTools, "tools") {
+		names = append(names, tool["name"].(string))
+	}
+	return names, nil
+}
+
+func (c *ours) call(ctx context.Context, name string, args object, token string) (any, error) {
+	c.t.Helper()
+	params := object{"name": name}
+	if args != nil {
+		params["arguments"] = args
+	}
+	if token != "" {
+		params["_meta"] = object{protocol.MetaProgressToken: token}
+	}
+	resp, err := c.exchange(ctx, protocol.MethodCallTool, params)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.IsError():
+		return nil, resp.RPCError()
+	}
+	return resp.Result(), nil
+}
+
+// tool calls a tool that succeeds and has no arguments.
+func (c *ours) tool(name string) {
+	c.t.Helper()
+	c.want(protocol.MethodCallTool, object{"name": name, "arguments": object{}})
+}
+
+// callAll calls every tool of a server, with the arguments of its row or such
+// as its schema allows.
+func (c *ours) callAll(rows map[string]expected) {
+	c.t.Helper()
+	tools := c.list(protocol.MethodListTools, "tools")
+	for _, tool := range tools {
+		name := tool["name"].(string)
+		want, ok := rows[name]
+		if !ok {
+			c.t.Errorf("the tool %s is new: say what is expected of it", name)
+			continue
+		}
+		if want.args == nil {
+			want.args = fill(tool["inputSchema"].(object), false).(object)
+		}
+		callTool(c.t, c, c.heard, name, want)
+	}
+	if len(tools) != len(rows) {
+		c.t.Errorf("%d tools are listed, want %d", len(tools), len(rows))
+	}
 }
 
 // readAll reads all resources that are listed. It returns how many there are.
@@ -281,4 +342,28 @@ func (c *ours) promptAll(known object) int {
 		}
 	}
 	return len(list)
+}
+
+// listen opens a subscription of the modern era and waits until it is open. stop
+// ends it.
+func (c *ours) listen(filter object) (stop func()) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	ended := make(chan error, 1)
+	req := c.request(protocol.MethodListen, object{"notifications": filter})
+	go func() { // ends when ctx does
+		_, err := c.conn.Call(ctx, req, c)
+		ended <- err
+	}()
+	c.t.Cleanup(cancel)
+	c.heard.wait(c.t, 1, protocol.NoteAcknowledged, strings.Trim(req.ID().String(), `"`))
+	return func() {
+		c.t.Helper()
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			c.t.Fatal("the subscription does not end")
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (c *Conn) batch(data []byte) {
 		case m.Method() == protocol.MethodInitialize:
 			b.add(m.Fail(&dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: initialize must not be part of a batch"}))
 		default:
-			c.dispatch(m, b)
+			c.workers.do(c.dispatch(m, b))
 		}
 	}
 	if b.last(nil) {
@@ -62,7 +62,7 @@ func (c *Conn) wrapped(note *dragoman.Message) {
 			c.bad(part, &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Reason: "a batch inside a batch"})
 			continue
 		}
-		c.dispatch(m, nil)
+		c.workers.do(c.dispatch(m, nil))
 	}
 }
 

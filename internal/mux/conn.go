@@ -20,14 +20,15 @@ type Conn struct {
 	stall  *time.Timer // owned by whoever writes
 	in     *inbox
 
-	ctx    context.Context // of the requests that are served; ends with the conversation
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the conversation is over
-	ended  atomic.Bool
-	err    error         // set before done is closed
-	reader chan struct{} // closed when the reading goroutine has ended
-	writer chan struct{} // likewise for the one that writes
-	closed chan struct{} // closed when the stream has been closed
+	ctx     context.Context // of the requests that are served; ends with the conversation
+	cancel  context.CancelCauseFunc
+	done    chan struct{} // closed when the conversation is over
+	ended   atomic.Bool
+	err     error         // set before done is closed
+	reading func()        // read; one goroutine at a time is in it
+	reader  chan struct{} // closed when nobody reads any more
+	writer  chan struct{} // likewise for the one that writes
+	closed  chan struct{} // closed when the stream has been closed
 
 	calls   calls
 	serve   served
@@ -56,6 +57,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.calls.open = make(map[uint64]*call)
 	c.serve.open = make(map[dragoman.ID]*request)
 	c.hold.served = &c.serve
+	c.reading = c.read
 	// Ends when the queue is closed and empty, or the stream is.
 	go c.write()
 	return c
@@ -68,17 +70,21 @@ func (c *Conn) Start(local dragoman.Peer) {
 	}
 	c.local = local
 	// Both end with the stream.
-	go c.read()
+	c.workers.do(c.reading)
 	go c.deliver()
 }
 
-// read takes frames until the stream ends.
+// read takes frames until the stream ends. The goroutine that has read a
+// request serves it, at once, and leaves it to another to read on.
 func (c *Conn) read() {
-	defer close(c.reader)
 	for !c.ended.Load() {
 		frame, err := c.stream.Read()
 		if err == nil {
-			c.frame(frame)
+			if serve := c.frame(frame); serve != nil {
+				c.workers.do(c.reading)
+				serve()
+				return
+			}
 			continue
 		}
 		var bad *BadFrame
@@ -90,8 +96,9 @@ func (c *Conn) read() {
 			c.linger()
 		}
 		c.end(err)
-		return
+		break
 	}
+	close(c.reader)
 }
 
 // linger lets the requests that are being served finish after the other side

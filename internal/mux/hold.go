@@ -78,7 +78,7 @@ func (c *Conn) release(m *dragoman.Message) {
 		if !ok {
 			return
 		}
-		c.goOn(k.m, k.in)
+		c.workers.do(c.goOn(k.m, k.in))
 		if k.in != nil && k.m.Kind() == dragoman.Request {
 			k.in.done(nil) // what keep made the batch expect
 		}

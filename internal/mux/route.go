@@ -11,8 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// frame takes one frame: a message, or a batch where the revision has them.
-func (c *Conn) frame(data []byte) {
+// frame takes one frame: a message, or a batch where the revision has them. If
+// it was a request, frame returns what serves it.
+func (c *Conn) frame(data []byte) func() {
 	m, err := c.opts.Limits.Parse(data)
 	if err != nil && !c.opts.AnswerBad && !utf8.Valid(data) {
 		c.counters.junk.Add(1)
@@ -20,12 +21,13 @@ func (c *Conn) frame(data []byte) {
 	}
 	switch {
 	case err == nil:
-		c.dispatch(m, nil)
+		return c.dispatch(m, nil)
 	case isArray(data) && c.Revision().HasBatch():
 		c.batch(data)
 	default:
 		c.bad(data, err)
 	}
+	return nil
 }
 
 func isArray(data []byte) bool {
@@ -34,8 +36,8 @@ func isArray(data []byte) bool {
 }
 
 // dispatch takes one message, which may have come in a batch: by method first,
-// then by id.
-func (c *Conn) dispatch(m *dragoman.Message, in *answers) {
+// then by id. If it was a request, dispatch returns what serves it.
+func (c *Conn) dispatch(m *dragoman.Message, in *answers) func() {
 	if c.opts.Logger.Enabled(c.ctx, slog.LevelDebug) {
 		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
@@ -45,17 +47,18 @@ func (c *Conn) dispatch(m *dragoman.Message, in *answers) {
 	case c.hold.full():
 		c.end(dragoman.ErrOverloaded)
 	case !c.hold.keep(m, in):
-		c.goOn(m, in)
+		return c.goOn(m, in)
 	}
+	return nil
 }
 
 // goOn takes a request or notification whose turn it is.
-func (c *Conn) goOn(m *dragoman.Message, in *answers) {
+func (c *Conn) goOn(m *dragoman.Message, in *answers) func() {
 	if m.Kind() == dragoman.Request {
-		c.handle(m, in)
-	} else {
-		c.notification(m)
+		return c.handle(m, in)
 	}
+	c.notification(m)
+	return nil
 }
 
 // answer gives a response to the call that it belongs to.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -30,9 +29,9 @@ type request struct {
 	cancel context.CancelCauseFunc
 }
 
-// handle serves a request on a goroutine of its own. The answer goes to the
-// batch that the request came in, if it is not nil.
-func (c *Conn) handle(req *dragoman.Message, in *answers) {
+// handle takes a request and returns what serves it, or nil if it is refused.
+// The answer goes to the batch that the request came in, if it is not nil.
+func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 	peer, parent, done := c.local, c.ctx, func() {}
 	if k := c.calls.only(); k != nil {
 		if ctx, ok := k.ask(c.ctx); ok {
@@ -51,13 +50,12 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 			c.mustSend(req.Fail(refusal))
 		}
 		c.release(req)
-		return
+		return nil
 	}
 	if in != nil {
 		in.expect()
 	}
-	// The peer is told when the request is cancelled or the conversation ends.
-	c.workers.do(func() {
+	return func() {
 		defer c.serve.leave()
 		resp := r.serve(peer)
 		done()
@@ -71,10 +69,7 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) {
 			_, _ = c.out.put(context.Background(), resp, true)
 		}
 		c.release(req)
-	})
-	// Let it begin on this thread, at once, rather than on another that has to
-	// be woken first; reading goes on elsewhere meanwhile.
-	runtime.Gosched()
+	}
 }
 
 // serve returns the answer of peer, or nil if the request was cancelled.

@@ -20,8 +20,11 @@ type workers struct {
 	closed bool
 }
 
-// do runs f on a goroutine of its own.
+// do runs f, if it is not nil, on a goroutine of its own.
 func (w *workers) do(f func()) {
+	if f == nil {
+		return
+	}
 	w.mu.Lock()
 	n := len(w.idle)
 	if n == 0 {

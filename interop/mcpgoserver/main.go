@@ -51,7 +51,10 @@ func addTools(s *server.MCPServer) {
 	})
 	s.AddTool(mcp.NewTool("progress"), progress)
 	s.AddTool(mcp.NewTool("log"), logging)
-	s.AddTool(mcp.NewTool("wait"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	s.AddTool(mcp.NewTool("wait"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if err := step(ctx, r, 1); err != nil {
+			return nil, err
+		}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
@@ -70,15 +73,19 @@ func addTools(s *server.MCPServer) {
 // goroutine than results, which may overtake them.
 func settle() { time.Sleep(50 * time.Millisecond) }
 
+// step tells how far a call is, if the client wants to know.
+func step(ctx context.Context, r mcp.CallToolRequest, done int) error {
+	if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
+		return nil
+	}
+	return server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{
+		"progressToken": r.Params.Meta.ProgressToken, "progress": done, "total": 3,
+	})
+}
+
 func progress(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	for i := range 3 {
-		if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
-			break
-		}
-		err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{
-			"progressToken": r.Params.Meta.ProgressToken, "progress": i + 1, "total": 3,
-		})
-		if err != nil {
+		if err := step(ctx, r, i+1); err != nil {
 			return nil, err
 		}
 	}
