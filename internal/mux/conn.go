@@ -34,6 +34,7 @@ type Conn struct {
 	serve   served
 	hold    hold
 	workers workers
+	quick   quick
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
 	counters counters
@@ -75,14 +76,12 @@ func (c *Conn) Start(local dragoman.Peer) {
 }
 
 // read takes frames until the stream ends. The goroutine that has read a
-// request serves it, at once, and leaves it to another to read on.
+// request serves it, at once; another one reads on meanwhile.
 func (c *Conn) read() {
 	for !c.ended.Load() {
 		frame, err := c.stream.Read()
 		if err == nil {
-			if serve := c.frame(frame); serve != nil {
-				c.workers.do(c.reading)
-				serve()
+			if serve := c.frame(frame); serve != nil && !c.serveNow(serve) {
 				return
 			}
 			continue

@@ -12,10 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestIdsAndTokensAreOursOnTheWireAndTheCallersBehindIt(t *testing.T) {
 	c, w := start(t, nil, nil)

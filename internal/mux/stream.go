@@ -8,7 +8,8 @@ import (
 )
 
 // A Stream carries frames of one message each. Read is called by one goroutine
-// and Write by another.
+// at a time and Write by another. A Stream that also has a method Buffered
+// tells by it how many bytes it has read beyond the last frame.
 type Stream interface {
 	// Read returns the next frame, whose memory is the caller's. After a
 	// *BadFrame the stream goes on; any other error ends it, io.EOF in good

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
 // A wire is a stream in memory, and the other side's view of it: the test
@@ -122,6 +123,7 @@ func (w *wire) hearText(t *testing.T) string {
 // start returns a Conn over a new wire, which is closed with the test.
 func start(t *testing.T, local dragoman.Peer, opts *mux.Options) (*mux.Conn, *wire) {
 	t.Helper()
+	peertest.NoLeak(t)
 	w := newWire()
 	c := mux.New(w, opts)
 	c.Start(local)

@@ -11,9 +11,9 @@ import (
 // leaving is how long goroutines may take to end after all is closed.
 const leaving = 5 * time.Second * slowdown
 
-// noLeak fails t if goroutines are left when it and its cleanups are over. It
+// NoLeak fails t if goroutines are left when it and its cleanups are over. It
 // must be the first to register a cleanup.
-func noLeak(t *testing.T) {
+func NoLeak(t *testing.T) {
 	before := goroutines()
 	t.Cleanup(func() {
 		if t.Failed() || t.Skipped() {

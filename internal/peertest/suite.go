@@ -157,6 +157,6 @@ func (s *suite) show(t *testing.T, b behaviour) {
 }
 
 func (s *suite) once(t *testing.T, b behaviour, reverse bool) {
-	noLeak(t) // first, so that it looks last
+	NoLeak(t) // first, so that it looks last
 	b.run(newTest(t, s, reverse))
 }

@@ -46,6 +46,9 @@ type frameReader struct {
 
 func (f *frameReader) unread() []byte { return f.buf[f.start:f.end] }
 
+// Buffered returns how many bytes were read beyond the last message.
+func (f *frameReader) Buffered() int { return f.end - f.start }
+
 // Read implements mux.Stream.
 func (f *frameReader) Read() ([]byte, error) {
 	for {

@@ -1,0 +1,254 @@
+//go:build npm
+
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// npmClient is a client of the TypeScript SDK, in a process that is driven by
+// lines of JSON; see ts/client.mjs.
+type npmClient struct {
+	t     *testing.T
+	stdin io.WriteCloser
+	heard *ear
+	gone  chan struct{} // closed when the process writes no more
+
+	mu      sync.Mutex
+	last    int                  // guarded by mu
+	waiting map[int]chan npmLine // calls under way; guarded by mu
+}
+
+// npmLine is a line that the process writes.
+type npmLine struct {
+	ID     *int            `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *dragoman.Error `json:"error"`
+	Ask    int             `json:"ask"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// dialNpm starts our built-in server under a client of the TypeScript SDK.
+func dialNpm(t *testing.T) *npmClient {
+	t.Helper()
+	cmd := exec.Command("node", filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), dragomanProgram.in(t), "everything")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hello := make(chan npmLine, 1)
+	c := &npmClient{t: t, stdin: stdin, heard: newEar(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
+	go func() { // ends with the process
+		defer close(c.gone)
+		c.read(stdout)
+	}()
+	t.Cleanup(func() {
+		start := time.Now()
+		stdin.Close()
+		<-c.gone
+		// The SDK would kill a server that does not end within two seconds.
+		if err := cmd.Wait(); err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("the server did not end by itself: %v after %v", err, time.Since(start))
+		}
+	})
+	select {
+	case line := <-hello:
+		server := decode[struct {
+			Server struct {
+				Name string `json:"name"`
+			} `json:"server"`
+		}](t, line.Result).Server
+		if server.Name != "dragoman-everything" {
+			t.Errorf("the server is %s", line.Result)
+		}
+	case <-c.gone:
+		t.Fatal("the client has gone")
+	case <-time.After(patience):
+		t.Fatal("the client does not connect")
+	}
+	return c
+}
+
+// read takes what the process writes.
+func (c *npmClient) read(stdout io.Reader) {
+	lines := bufio.NewReader(stdout)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var line npmLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			c.t.Errorf("the client wrote %q", text)
+			continue
+		}
+		switch {
+		case line.ID != nil:
+			c.mu.Lock()
+			done := c.waiting[*line.ID]
+			delete(c.waiting, *line.ID)
+			c.mu.Unlock()
+			if done != nil {
+				done <- line
+			}
+		case line.Ask != 0:
+			result, err := answerAs[object](line.Method, line.Params)
+			if err != nil {
+				c.t.Error(err)
+			}
+			c.write(object{"answer": line.Ask, "result": result})
+		default:
+			c.heard.hear(line.Method, line.Params)
+		}
+	}
+}
+
+func (c *npmClient) write(line object) {
+	text, err := json.Marshal(line)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, err = c.stdin.Write(append(text, '\n'))
+	}
+	if err != nil {
+		c.t.Error(err)
+	}
+}
+
+// do calls a method of the client.
+func (c *npmClient) do(ctx context.Context, method string, params object, token string) (json.RawMessage, error) {
+	done := make(chan npmLine, 1)
+	c.mu.Lock()
+	c.last++
+	id := c.last
+	c.waiting[id] = done
+	c.mu.Unlock()
+	c.write(object{"id": id, "method": method, "params": params, "token": token})
+	select {
+	case line := <-done:
+		if line.Error != nil {
+			return nil, line.Error
+		}
+		return line.Result, nil
+	case <-c.gone:
+		return nil, fmt.Errorf("%s: the client has gone", method)
+	case <-ctx.Done():
+		c.write(object{"cancel": id})
+		return nil, ctx.Err()
+	}
+}
+
+func (c *npmClient) tools(ctx context.Context) ([]string, error) {
+	result, err := c.do(ctx, "listTools", object{}, "")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, tool := range decode[struct {
+		Tools []struct {
+			Name string `json:"name"`
+		} `json:"tools"`
+	}](c.t, result).Tools {
+		names = append(names, tool.Name)
+	}
+	return names, nil
+}
+
+func (c *npmClient) call(ctx context.Context, name string, args object, token string) (any, error) {
+	params := object{"name": name}
+	if args != nil {
+		params["arguments"] = args
+	}
+	result, err := c.do(ctx, "callTool", params, token)
+	return result, err
+}
+
+// want calls a method of the client that succeeds.
+func (c *npmClient) want(method string, params object) object {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	result, err := c.do(ctx, method, params, "")
+	if err != nil {
+		c.t.Fatalf("%s: %v", method, err)
+	}
+	return decode[object](c.t, result)
+}
+
+func TestNpmE03_E09_ClientListsAndCallsEveryTool(t *testing.T) {
+	t.Parallel()
+	c := dialNpm(t)
+	c.want("setLoggingLevel", object{"level": "debug"})
+	c.want("ping", object{})
+	callEveryTool(t, protocol.LatestLegacy, c, c.heard)
+}
+
+func TestNpmClientReadsResourcesPromptsAndCompletions(t *testing.T) {
+	t.Parallel()
+	c := dialNpm(t)
+	resources := decode[[]object](t, c.want("listResources", object{})["resources"])
+	for _, r := range resources {
+		if got := c.want("readResource", object{"uri": r["uri"]}); len(decode[[]object](t, got["contents"])) != 1 {
+			t.Errorf("%v: %v", r["uri"], got)
+		}
+	}
+	prompts := decode[[]object](t, c.want("listPrompts", object{})["prompts"])
+	for _, p := range prompts {
+		args := object{}
+		for _, a := range decode[[]object](t, p["arguments"]) {
+			args[a["name"].(string)] = "test://argument"
+		}
+		if got := c.want("getPrompt", object{"name": p["name"], "arguments": args}); len(decode[[]object](t, got["messages"])) == 0 {
+			t.Errorf("%v: %v", p["name"], got)
+		}
+	}
+	templates := decode[[]object](t, c.want("listResourceTemplates", object{})["resourceTemplates"])
+	if len(resources) < 4 || len(prompts) < 5 || len(templates) != 2 {
+		t.Errorf("%d resources, %d prompts, %d templates", len(resources), len(prompts), len(templates))
+	}
+	got := decode[struct {
+		Completion struct {
+			Values []string `json:"values"`
+		} `json:"completion"`
+	}](t, c.want("complete", object{
+		"ref":      object{"type": "ref/prompt", "name": "test_prompt_with_arguments"},
+		"argument": object{"name": "arg1", "value": "par"},
+	})).Completion.Values
+	if !slices.Equal(got, []string{"paris", "park", "party"}) {
+		t.Errorf("completion: %q", got)
+	}
+}
+
+func TestNpmClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
+	t.Parallel()
+	c := dialNpm(t)
+	update := object{"name": "update_resource", "arguments": object{}}
+	c.want("subscribeResource", object{"uri": watched})
+	c.want("callTool", update)
+	c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+	c.want("unsubscribeResource", object{"uri": watched})
+	c.want("callTool", update)
+	c.heard.only(t, 1, protocol.NoteResourceUpdated, watched)
+}

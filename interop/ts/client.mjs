@@ -1,0 +1,82 @@
+// A client of the TypeScript SDK, driven by lines of JSON on standard input.
+//
+//   node client.mjs SDK COMMAND [ARGUMENT...]
+//
+// SDK is the folder of @modelcontextprotocol/sdk, COMMAND starts the server.
+//
+//   in   {"id":1,"method":"callTool","params":{...},"token":"t"}   call a method of the client
+//        {"cancel":1}                                               cancel that call
+//        {"answer":1,"result":{...}}                                answer a question
+//   out  {"id":1,"result":{...}} or {"id":1,"error":{...}}          how a call ended
+//        {"ask":1,"method":"...","params":{...}}                    the server asks
+//        {"method":"...","params":{...}}                            the server tells
+//
+// The end of standard input ends the conversation.
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+
+const [sdk, command, ...args] = process.argv.slice(2);
+const load = (file) => import(pathToFileURL(join(sdk, "dist", "esm", file)));
+const { Client } = await load("client/index.js");
+const { StdioClientTransport } = await load("client/stdio.js");
+const types = await load("types.js");
+
+const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");
+
+const client = new Client(
+  { name: "typescript-sdk", version: "1" },
+  { capabilities: { sampling: {}, roots: {}, elicitation: { form: {}, url: {} } } },
+);
+
+const questions = new Map();
+let asked = 0;
+const ask = ({ method, params }) =>
+  new Promise((resolve) => {
+    questions.set(++asked, resolve);
+    say({ ask: asked, method, params: params ?? {} });
+  });
+client.setRequestHandler(types.CreateMessageRequestSchema, ask);
+client.setRequestHandler(types.ElicitRequestSchema, ask);
+client.setRequestHandler(types.ListRootsRequestSchema, ask);
+client.fallbackNotificationHandler = async (note) => say(note);
+
+const calls = new Map();
+async function call({ id, method, params, token }) {
+  const abort = new AbortController();
+  calls.set(id, abort);
+  const options = { signal: abort.signal };
+  if (token) {
+    options.onprogress = (progress) =>
+      say({ method: "notifications/progress", params: { ...progress, progressToken: token } });
+  }
+  try {
+    const result =
+      method === "callTool"
+        ? await client.callTool(params, undefined, options)
+        : method === "setLoggingLevel"
+          ? await client.setLoggingLevel(params.level, options)
+          : method === "ping"
+            ? await client.ping(options)
+            : await client[method](params, options);
+    say({ id, result });
+  } catch (error) {
+    say({ id, error: { code: error.code ?? 0, message: String(error.message ?? error), data: error.data } });
+  }
+  calls.delete(id);
+}
+
+await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
+say({ id: 0, result: { server: client.getServerVersion(), capabilities: client.getServerCapabilities() } });
+for await (const text of createInterface({ input: process.stdin })) {
+  const line = JSON.parse(text);
+  if (line.cancel !== undefined) {
+    calls.get(line.cancel)?.abort("cancelled by the test");
+  } else if (line.answer !== undefined) {
+    questions.get(line.answer)(line.result);
+    questions.delete(line.answer);
+  } else {
+    call(line); // not awaited: calls run side by side
+  }
+}
+await client.close();
