@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +88,8 @@ func (p *program) in(t *testing.T) string {
 		if runtime.GOOS == "windows" {
 			p.file += ".exe"
 		}
-		if out, err := exec.Command("go", "build", "-C", p.dir, "-buildvcs=false", "-o", p.file, p.path).CombinedOutput(); err != nil {
+		args := slices.Concat([]string{"build", "-C", p.dir, "-buildvcs=false", "-o", p.file}, buildFlags, []string{p.path})
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 			p.err = fmt.Errorf("go build %s: %w\n%s", p.path, err, out)
 		}
 	})

@@ -67,6 +67,8 @@ func dialNpm(t *testing.T) *npmClient {
 	t.Cleanup(func() {
 		start := time.Now()
 		stdin.Close()
+		kill := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		defer kill.Stop()
 		<-c.gone
 		// The SDK would kill a server that does not end within two seconds.
 		if err := cmd.Wait(); err != nil || time.Since(start) > 2*time.Second {
@@ -138,14 +140,14 @@ func (c *npmClient) write(line object) {
 }
 
 // do calls a method of the client.
-func (c *npmClient) do(ctx context.Context, method string, params object, token string) (json.RawMessage, error) {
+func (c *npmClient) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
 	done := make(chan npmLine, 1)
 	c.mu.Lock()
 	c.last++
 	id := c.last
 	c.waiting[id] = done
 	c.mu.Unlock()
-	c.write(object{"id": id, "method": method, "params": params, "token": token})
+	c.write(object{"id": id, "method": method, "params": params})
 	select {
 	case line := <-done:
 		if line.Error != nil {
@@ -161,7 +163,7 @@ func (c *npmClient) do(ctx context.Context, method string, params object, token 
 }
 
 func (c *npmClient) tools(ctx context.Context) ([]string, error) {
-	result, err := c.do(ctx, "listTools", object{}, "")
+	result, err := c.do(ctx, "listTools", object{})
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +183,10 @@ func (c *npmClient) call(ctx context.Context, name string, args object, token st
 	if args != nil {
 		params["arguments"] = args
 	}
-	result, err := c.do(ctx, "callTool", params, token)
-	return result, err
+	if token != "" {
+		params["_meta"] = object{protocol.MetaProgressToken: token}
+	}
+	return c.do(ctx, "callTool", params)
 }
 
 // want calls a method of the client that succeeds.
@@ -190,7 +194,7 @@ func (c *npmClient) want(method string, params object) object {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
-	result, err := c.do(ctx, method, params, "")
+	result, err := c.do(ctx, method, params)
 	if err != nil {
 		c.t.Fatalf("%s: %v", method, err)
 	}

@@ -242,6 +242,25 @@ func TestOversizeAnswerEndsItsCall(t *testing.T) {
 	}
 }
 
+func TestOversizeRequestIsRefusedByItsId(t *testing.T) {
+	for _, test := range []struct{ name, head, tail, id string }{
+		{"id first", `{"jsonrpc":"2.0","id":"q\"1","method":"a","params":{"x":"`, `…"}}`, `"q\"1"`},
+		{"id last", `{"method":"a","params":{"x":"`, `"},"jsonrpc":"2.0","id":7}`, `7`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWire()
+			bad := make(chan error, 1)
+			c := mux.New(&faulty{wire: w, errs: bad}, nil)
+			c.Start(nil)
+			t.Cleanup(func() { _ = c.Close() })
+			bad <- &mux.BadFrame{Err: dragoman.ErrTooLarge, Head: []byte(test.head), Tail: []byte(test.tail)}
+			if m := w.hear(t); !m.IsError() || m.ID().String() != test.id {
+				t.Errorf("answered by %s, want an error with id %s", m, test.id)
+			}
+		})
+	}
+}
+
 func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 	server := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodInitialize {

@@ -1,30 +1,46 @@
 package mux
 
 import (
-	"bytes"
 	"regexp"
 
 	"github.com/dragoman-mcp/dragoman"
 )
 
-// firstID and lastID find the id of an answer of which only the ends were
-// kept. Servers write it before the result or behind it. A text that begins or
-// ends so has the id as a member of the envelope: inside a string the quotes
-// would be escaped, and inside the result more braces would follow.
-var (
-	firstID = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,`)
-	lastID  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+// How a message of which only the ends were kept may begin and end. Most
+// writers put the id first, and some last. It is a member of the envelope then:
+// inside a string the quotes would be escaped, and inside params or result more
+// braces would follow.
+const (
+	aVersion = `"jsonrpc"\s*:\s*"2\.0"`
+	anID     = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)`
 )
 
-// answerID returns the id of an answer from its head and tail.
-func answerID(head, tail []byte) dragoman.ID {
-	m := firstID.FindSubmatch(head)
-	if m == nil {
-		m = lastID.FindSubmatch(bytes.TrimRight(tail, "\r\n"))
+var (
+	beginning = regexp.MustCompile(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
+	ending    = regexp.MustCompile(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
+)
+
+// oversize tells what a message is from its head and tail. The kind is Invalid
+// if that cannot be told.
+func oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
+	first := beginning.FindSubmatch(head)
+	if first == nil {
+		return dragoman.Invalid, id
 	}
-	if m == nil {
-		return dragoman.ID{}
+	text := first[1]
+	if text == nil {
+		last := ending.FindSubmatch(tail)
+		if last == nil {
+			return dragoman.Invalid, id
+		}
+		text = last[1]
 	}
-	id, _ := dragoman.ParseID(m[1])
-	return id
+	id, ok := dragoman.ParseID(text)
+	switch {
+	case !ok:
+		return dragoman.Invalid, id
+	case string(first[2]) == "method":
+		return dragoman.Request, id
+	}
+	return dragoman.Response, id
 }

@@ -171,7 +171,7 @@ func (c *Conn) bad(data []byte, err error) {
 		c.mustSend(p.Response())
 		return
 	}
-	c.mustSend(dragoman.NewFailure(dragoman.ID{}, &dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
+	c.mustSend(dragoman.NewFailure(dragoman.ID{}, refusal(err)))
 }
 
 // fail ends the call with that id, if there is one, because its answer cannot
@@ -188,14 +188,23 @@ func (c *Conn) fail(id dragoman.ID, err error) bool {
 	return k != nil
 }
 
-// badFrame is bad for a frame that was not kept. If it was the answer to a
-// call, that call gets to know.
+// badFrame is bad for a frame that was not kept. If it was a request, it is
+// refused; if it was the answer to a call, that call gets to know.
 func (c *Conn) badFrame(bad *BadFrame) {
-	if c.fail(answerID(bad.Head, bad.Tail), bad.Err) {
+	switch kind, id := oversize(bad.Head, bad.Tail); {
+	case kind == dragoman.Request:
 		c.counters.junk.Add(1)
-		return
+		c.mustSend(dragoman.NewFailure(id, refusal(bad.Err)))
+	case kind == dragoman.Response && c.fail(id, bad.Err):
+		c.counters.junk.Add(1)
+	default:
+		c.bad(bad.Head, bad.Err)
 	}
-	c.bad(bad.Head, bad.Err)
+}
+
+// refusal is the error for a message that is refused because of err.
+func refusal(err error) *dragoman.Error {
+	return &dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}
 }
 
 // mustSend queues what may not be dropped, without waiting: the goroutine that

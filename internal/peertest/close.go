@@ -111,7 +111,7 @@ func closeBusy(t *test, byDialling, byAccepting bool) {
 	}
 	if !t.opts.NoCancel {
 		for range done {
-			receive(t, ended, "the contexts of all callees end")
+			_ = receive(t, ended, "the contexts of all callees end")
 		}
 	}
 	closed := make(chan struct{})
@@ -143,7 +143,7 @@ func closeAsked(t *test, byAccepting bool) {
 	}
 	o := t.finish(done, "the conversation was closed")
 	t.wantClosed(o.err, fmt.Sprintf("the call that was under way returned %v", o))
-	receive(t, ended, "the context of the question's callee ends")
+	_ = receive(t, ended, "the context of the question's callee ends")
 	if err := receive(t, asked, "the question returns"); err == nil {
 		t.Error("the question that was under way returned no error")
 	}

@@ -4,12 +4,13 @@
 //
 // SDK is the folder of @modelcontextprotocol/sdk, COMMAND starts the server.
 //
-//   in   {"id":1,"method":"callTool","params":{...},"token":"t"}   call a method of the client
-//        {"cancel":1}                                               cancel that call
-//        {"answer":1,"result":{...}}                                answer a question
-//   out  {"id":1,"result":{...}} or {"id":1,"error":{...}}          how a call ended
-//        {"ask":1,"method":"...","params":{...}}                    the server asks
-//        {"method":"...","params":{...}}                            the server tells
+//   in   {"id":1,"method":"callTool","params":{...}}  call a method of the client
+//        {"cancel":1}                                 cancel that call
+//        {"answer":1,"result":{...}}                  answer a question
+//   out  {"id":1,"result":{...}}                      a call has a result
+//        {"id":1,"error":{...}}                       or failed
+//        {"ask":1,"method":"...","params":{...}}      the server asks
+//        {"method":"...","params":{...}}              the server tells
 //
 // The end of standard input ends the conversation.
 import { join } from "node:path";
@@ -40,16 +41,15 @@ client.setRequestHandler(types.CreateMessageRequestSchema, ask);
 client.setRequestHandler(types.ElicitRequestSchema, ask);
 client.setRequestHandler(types.ListRootsRequestSchema, ask);
 client.fallbackNotificationHandler = async (note) => say(note);
+// In place of the SDK's own handler, which loses progress that comes right
+// before the result: it is looked at only after the result has been.
+client.setNotificationHandler(types.ProgressNotificationSchema, say);
 
 const calls = new Map();
-async function call({ id, method, params, token }) {
+async function call({ id, method, params }) {
   const abort = new AbortController();
   calls.set(id, abort);
   const options = { signal: abort.signal };
-  if (token) {
-    options.onprogress = (progress) =>
-      say({ method: "notifications/progress", params: { ...progress, progressToken: token } });
-  }
   try {
     const result =
       method === "callTool"

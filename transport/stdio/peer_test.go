@@ -16,6 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
+// maxMessage is the limit of the conversations over sockets.
+const maxMessage = 12 << 20
+
 // TestPeerOverSockets runs the suite for peers over TCP and Unix sockets.
 func TestPeerOverSockets(t *testing.T) {
 	for network, framing := range map[string]Framing{"tcp": Lines, "unix": ContentLength} {
@@ -29,10 +32,10 @@ func TestPeerOverSockets(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &Server{Acceptor: server}
+				s := &Server{Acceptor: server, Options: &Options{MaxMessage: maxMessage}}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
-				a := &Address{Network: network, Address: l.Addr().String(), Options: &Options{Framing: framing}}
+				a := &Address{Network: network, Address: l.Addr().String(), Options: &Options{Framing: framing, MaxMessage: maxMessage}}
 				conn, err := a.Dial(t.Context(), client)
 				if err != nil {
 					t.Fatal(err)
@@ -45,7 +48,7 @@ func TestPeerOverSockets(t *testing.T) {
 					}
 				})
 				return conn
-			}, nil)
+			}, &peertest.Options{MaxMessage: maxMessage})
 		})
 	}
 }
