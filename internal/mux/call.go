@@ -64,8 +64,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	}
 	resp, err := k.wait(ctx, c.opts.Logger)
 	if resp == nil && err == nil { // ctx ended first
-		c.calls.remove(k.id)
-		if protocol.Cancellable(req) {
+		if open, _ := c.calls.remove(k.id); open != nil && protocol.Cancellable(req) {
 			c.cancelled(k.id, context.Cause(ctx))
 		}
 		err = context.Cause(ctx)

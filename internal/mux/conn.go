@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -13,12 +14,13 @@ import (
 
 // A Conn is a conversation over a Stream.
 type Conn struct {
-	stream Stream
-	opts   Options
-	local  dragoman.Peer // set once, by Start
-	out    *queue
-	stall  *time.Timer // owned by whoever writes
-	in     *inbox
+	stream  Stream
+	opts    Options
+	verbose bool          // the logger is at debug level
+	local   dragoman.Peer // set once, by Start
+	out     *queue
+	stall   *time.Timer // owned by whoever writes
+	in      *inbox
 
 	ctx     context.Context // of the requests that are served; ends with the conversation
 	cancel  context.CancelCauseFunc
@@ -52,6 +54,7 @@ func New(stream Stream, opts *Options) *Conn {
 		writer: make(chan struct{}),
 		closed: make(chan struct{}),
 	}
+	c.verbose = c.opts.Logger.Enabled(context.Background(), slog.LevelDebug)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.in = newInbox()

@@ -3,7 +3,6 @@ package mux
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -38,7 +37,7 @@ func isArray(data []byte) bool {
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id. If it was a request, dispatch returns what serves it.
 func (c *Conn) dispatch(m *dragoman.Message, in *answers) func() {
-	if c.opts.Logger.Enabled(c.ctx, slog.LevelDebug) {
+	if c.verbose {
 		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
 	switch {

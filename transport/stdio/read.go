@@ -32,10 +32,11 @@ const (
 // A frameReader takes messages from a byte stream. Each byte is looked at once
 // for the end of its line, however the bytes arrive.
 type frameReader struct {
-	r      io.Reader
-	max    int
-	log    *slog.Logger
-	framed atomic.Bool // the last message had a header; the writer looks at it
+	r       io.Reader
+	max     int
+	log     *slog.Logger
+	verbose bool        // log is at debug level
+	framed  atomic.Bool // the last message had a header; the writer looks at it
 
 	buf        []byte
 	start, end int   // the unread bytes of buf
@@ -87,14 +88,21 @@ func (f *frameReader) fill() error {
 		return f.err
 	}
 	f.reserve()
-	n, err := f.r.Read(f.buf[f.end:])
-	f.end += n
-	f.err = err
-	if n > 0 {
-		f.log.Debug("stdin", "chunk", n)
-		return nil
+	for range 100 {
+		n, err := f.r.Read(f.buf[f.end:])
+		f.end += n
+		f.err = err
+		if n > 0 {
+			if f.verbose {
+				f.log.Debug("stdin", "chunk", n)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return io.ErrNoProgress
 }
 
 // reserve makes room behind the unread bytes.
