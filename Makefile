@@ -85,7 +85,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
 	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
 	for target in $$(echo "$$list" | awk '/^Fuzz/ {name[++n] = $$1} $$1 == "ok" {for (i = 1; i <= n; i++) print $$2 ":" name[i]; n = 0}'); do \
 		echo "== $${target##*:} in $${target%:*}"; \
-		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) "$${target%:*}" 2>&1 | tee "$$log"; \
+		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$${target%:*}" 2>&1 | tee "$$log"; \
 		if grep -q '^ok' "$$log"; then continue; fi; \
 		if grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -q 'Failing input' "$$log"; then continue; fi; \
 		status=1; \

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -232,4 +233,39 @@ func checkResult(t *testing.T, name string, result any, want expected) {
 	if got.IsError != want.isError {
 		t.Errorf("%s: isError is %v, want %v: %.200q", name, got.IsError, want.isError, texts)
 	}
+}
+
+// callAtOnce makes many calls at once, some of which ask the client, and checks
+// that each gets its own answer.
+func callAtOnce(t *testing.T, client sdk, tools map[string]expected) {
+	t.Helper()
+	var calls sync.WaitGroup
+	for range 10 {
+		for name, want := range tools {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				result, err := client.call(ctx, name, want.args, "")
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				checkResult(t, name, result, want)
+			})
+		}
+	}
+	calls.Wait()
+}
+
+// atOnce are tools of the built-in server that take more or less time.
+func atOnce(rev protocol.Revision) map[string]expected {
+	some := map[string]expected{"large": {args: object{"bytes": 32 << 10}, text: strings.Repeat("x", 32<<10)}}
+	for name, e := range expectations(rev) {
+		switch name {
+		case "echo", "add", "slow", "test_image_content", "test_sampling", "test_elicitation",
+			"test_input_required_result_list_roots", "test_input_required_result_multi_round":
+			some[name] = e
+		}
+	}
+	return some
 }

@@ -64,15 +64,14 @@ func dialGoSDK(t *testing.T, rev protocol.Revision, able bool) (*goSDK, *ear) {
 		client.AddRoots(&mcp.Root{URI: rootURI, Name: "interop"})
 	}
 	cmd := exec.Command(dragomanProgram.in(t), "everything")
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A server that still serves something lingers; then the client would
-		// have to kill it, and say so.
+		// A server that still served something would linger, and be killed.
 		start := time.Now()
-		if err := session.Close(); err != nil || time.Since(start) > 4*time.Second {
+		if err := session.Close(); err != nil || time.Since(start) >= patience {
 			t.Errorf("the server did not end by itself: %v after %v", err, time.Since(start))
 		}
 	})
@@ -149,6 +148,14 @@ func TestE03_E09_GoSDKClientListsAndCallsEveryTool(t *testing.T) {
 			}
 		}
 		callEveryTool(t, rev, client, heard)
+	})
+}
+
+func TestE06_GoSDKClientMakesManyCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
+		client, _ := dialGoSDK(t, rev, true)
+		callAtOnce(t, client, atOnce(rev))
 	})
 }
 
@@ -314,6 +321,14 @@ func TestGoSDKClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 			}
 		}
 		update()
+		if !rev.HasSessions() {
+			// The SDK begins its subscription without waiting until it is open.
+			for end := time.Now().Add(patience); time.Now().Before(end); update() {
+				if n, _ := heard.count(protocol.NoteResourceUpdated, watched); n > 0 {
+					break
+				}
+			}
+		}
 		heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
 		if err := client.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: watched}); err != nil {
 			t.Fatal(err)
@@ -323,8 +338,7 @@ func TestGoSDKClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 			heard.only(t, 1, protocol.NoteResourceUpdated, watched)
 			return
 		}
-		// The SDK ends its subscription without waiting, so a few updates may
-		// still come before it has ended.
+		// Nor does it wait for the end, so a few more updates may come.
 		for end := time.Now().Add(patience); ; {
 			before, _ := heard.count(protocol.NoteResourceUpdated, watched)
 			update()

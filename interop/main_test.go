@@ -11,11 +11,17 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // patience is how long a test waits for what should come at once. The peers
 // share the machine with the race detector and a compiler.
 const patience = 20 * time.Second
+
+// quickExit keeps programs with a race detector from sleeping a second at their
+// end. It is a setting in the variable GORACE.
+const quickExit = "atexit_sleep_ms=0"
 
 // binaries is the folder of the programs that the tests start.
 var binaries string
@@ -30,6 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binaries = dir
+	os.Setenv("GORACE", quickExit)
 	before := runtime.NumGoroutine()
 	code := m.Run()
 	if code == 0 {
@@ -97,4 +104,10 @@ func (p *program) in(t *testing.T) string {
 		t.Fatal(p.err)
 	}
 	return p.file
+}
+
+// command starts the program as a server for our client.
+func (p *program) command(t *testing.T) *stdio.Command {
+	t.Helper()
+	return &stdio.Command{Path: p.in(t), InheritEnv: []string{"GORACE"}}
 }

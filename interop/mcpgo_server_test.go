@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // mcpGoTools says what each tool of the mcp-go server does.
@@ -24,12 +23,10 @@ var mcpGoTools = map[string]expected{
 	"change":   {text: "changed"},
 }
 
-func mcpGoServer(t *testing.T) *stdio.Command { return &stdio.Command{Path: mcpGoProgram.in(t)} }
-
 func TestD03_OurClientCallsEveryToolOfTheMCPGoServer(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		c, _ := begin(t, mcpGoServer(t), rev)
+		c, _ := begin(t, mcpGoProgram.command(t), rev)
 		if rev.HasSessions() {
 			c.want(protocol.MethodSetLevel, object{"level": "debug"})
 			c.want(protocol.MethodPing, object{})
@@ -43,7 +40,7 @@ func TestD03_OurClientCallsEveryToolOfTheMCPGoServer(t *testing.T) {
 func TestOurClientReadsEverythingElseOfTheMCPGoServer(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		c, _ := begin(t, mcpGoServer(t), rev)
+		c, _ := begin(t, mcpGoProgram.command(t), rev)
 		if n := c.readAll(); n != 4 {
 			t.Errorf("%d resources on two pages, want 4", n)
 		}
@@ -65,7 +62,7 @@ func TestOurClientReadsEverythingElseOfTheMCPGoServer(t *testing.T) {
 func TestOurClientHearsOfChangesOfTheMCPGoServer(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		c, _ := begin(t, mcpGoServer(t), rev)
+		c, _ := begin(t, mcpGoProgram.command(t), rev)
 		stop := func() {}
 		if rev.HasListen() {
 			stop = c.listen(object{"promptsListChanged": true, "resourceSubscriptions": []string{watched}})
@@ -87,7 +84,7 @@ func TestOurClientHearsOfChangesOfTheMCPGoServer(t *testing.T) {
 func TestD10_OurCancelReachesTheMCPGoServer(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		c, _ := begin(t, mcpGoServer(t), rev)
+		c, _ := begin(t, mcpGoProgram.command(t), rev)
 		for i := range 6 {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)

@@ -62,10 +62,13 @@ func begin(t *testing.T, cmd *stdio.Command, rev protocol.Revision) (*ours, obje
 	t.Helper()
 	c := dial(t, cmd)
 	c.rev = rev
-	if !rev.HasSessions() {
-		return c, c.want(protocol.MethodDiscover, object{})
+	var hello object
+	if rev.HasSessions() {
+		hello = c.initialize()
+	} else {
+		hello = c.want(protocol.MethodDiscover, object{})
 	}
-	return c, c.initialize()
+	return c, hello
 }
 
 // initialize makes the handshake of the legacy era.
@@ -93,7 +96,7 @@ func (c *ours) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (
 	}
 	result, err := answer(req.Method(), params)
 	if err != nil {
-		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: err.Error()}), nil
+		return nil, &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: err.Error()}
 	}
 	return req.Reply(result)
 }
