@@ -56,7 +56,7 @@ var architecture = map[string]importRule{
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},
 
 	"transport/stdio":      {ours: forTransports},
-	"transport/streamable": {ours: forTransports},
+	"transport/streamable": {ours: joinPackages(forTransports, "eventlog")},
 	"transport/sse":        {ours: forTransports},
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},

@@ -43,7 +43,8 @@ func CheckToolRequest(m *dragoman.Message) error {
 	case m.Name() == "":
 		return wrong("params.name", "is empty; it must name the tool")
 	}
-	if args := m.Get("arguments"); args != nil && args[0] != '{' {
+	// Go programs write an empty map as null, so that counts as absent.
+	if args := m.Get("arguments"); args != nil && args[0] != '{' && args[0] != 'n' {
 		return wrong("params.arguments", "is %s, not an object", typeOf(args))
 	}
 	return nil
