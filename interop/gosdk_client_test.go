@@ -23,6 +23,24 @@ type goSDK struct {
 // If able, the client can be asked everything.
 func dialGoSDK(t *testing.T, rev protocol.Revision, able bool) (*goSDK, *ear) {
 	t.Helper()
+	client, heard := newGoSDK(able)
+	cmd := exec.Command(dragomanProgram.in(t), "everything")
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// A server that still served something would linger, and be killed.
+		start := time.Now()
+		if err := session.Close(); err != nil || time.Since(start) >= patience {
+			t.Errorf("the server did not end by itself: %v after %v", err, time.Since(start))
+		}
+	})
+	return &goSDK{session, rev}, heard
+}
+
+// newGoSDK returns a client that is not connected yet, and what it will hear.
+func newGoSDK(able bool) (*mcp.Client, *ear) {
 	heard := newEar()
 	opts := &mcp.ClientOptions{
 		ToolListChangedHandler: func(_ context.Context, r *mcp.ToolListChangedRequest) {
@@ -63,19 +81,7 @@ func dialGoSDK(t *testing.T, rev protocol.Revision, able bool) (*goSDK, *ear) {
 	if able {
 		client.AddRoots(&mcp.Root{URI: rootURI, Name: "interop"})
 	}
-	cmd := exec.Command(dragomanProgram.in(t), "everything")
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// A server that still served something would linger, and be killed.
-		start := time.Now()
-		if err := session.Close(); err != nil || time.Since(start) >= patience {
-			t.Errorf("the server did not end by itself: %v after %v", err, time.Since(start))
-		}
-	})
-	return &goSDK{session, rev}, heard
+	return client, heard
 }
 
 // answerAs is answer in the types of an SDK.

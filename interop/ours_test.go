@@ -22,8 +22,8 @@ var canAll = object{
 	"elicitation": object{"form": object{}, "url": object{}},
 }
 
-// ours is our side of a conversation with a server of others, in a child
-// process. As a Peer it takes what the server tells and asks, within calls and
+// ours is our side of a conversation with a server of others, most often in a
+// child process. As a Peer it takes what the server tells and asks, within calls and
 // apart from them.
 type ours struct {
 	t     *testing.T
@@ -38,11 +38,11 @@ type ours struct {
 	asked map[string]int // questions by method; guarded by mu
 }
 
-// dial starts a server and says nothing.
-func dial(t *testing.T, cmd *stdio.Command) *ours {
+// dial reaches a server, or starts it, and says nothing.
+func dial(t *testing.T, server dragoman.Dialer) *ours {
 	t.Helper()
 	c := &ours{t: t, caps: canAll, heard: newEar(), asked: make(map[string]int)}
-	conn, err := cmd.Dial(t.Context(), c)
+	conn, err := server.Dial(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +56,11 @@ func dial(t *testing.T, cmd *stdio.Command) *ours {
 	return c
 }
 
-// begin starts a server and begins a conversation in a revision. It returns the
+// begin reaches a server, or starts it, and begins a conversation in a revision. It returns the
 // result with which the server introduces itself.
-func begin(t *testing.T, cmd *stdio.Command, rev protocol.Revision) (*ours, object) {
+func begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) (*ours, object) {
 	t.Helper()
-	c := dial(t, cmd)
+	c := dial(t, server)
 	c.rev = rev
 	var hello object
 	if rev.HasSessions() {

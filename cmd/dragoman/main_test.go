@@ -42,7 +42,7 @@ func dragoman(t *testing.T, stdin string, args ...string) (stdout, stderr string
 }
 
 func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
-	stdout, stderr, status := dragoman(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "run", "--debug")
+	stdout, stderr, status := dragoman(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "everything", "--debug")
 	if status != 0 || stdout != `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
 		t.Errorf("status %d, standard output %q", status, stdout)
 	}
@@ -51,7 +51,7 @@ func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
 			t.Errorf("standard error lacks %s:\n%s", want, stderr)
 		}
 	}
-	if _, stderr, _ = dragoman(t, "", "run"); stderr != "" {
+	if _, stderr, _ = dragoman(t, "", "everything"); stderr != "" {
 		t.Errorf("without --debug: %s", stderr)
 	}
 }
@@ -61,10 +61,11 @@ func TestMistakesAreExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"run", "--framing", "lsp"}, `unknown framing "lsp": use auto, lines or content-length`},
+		{[]string{"everything", "--framing", "lsp"}, `unknown framing "lsp": use auto, lines or content-length`},
 		{[]string{"run", "server.js"}, "without arguments"},
 		{[]string{"runn"}, `unknown command "runn"`},
 		{[]string{"everything", "--nope"}, "unknown flag: --nope"},
+		{[]string{"run", "--listen", "nowhere"}, "choose another address with --listen"},
 	} {
 		stdout, stderr, status := dragoman(t, "", test.args...)
 		if status == 0 || !strings.Contains(stderr, test.want) || stdout != "" {

@@ -2,29 +2,67 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
 
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/spf13/cobra"
 )
 
 func runCommand() *cobra.Command {
-	var flags serveFlags
+	var listen string
+	var debug bool
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run a server; the built-in one if none is named",
-		Long: `Run a server and let clients talk to it.
+		Short: "Run a server on HTTP; the built-in one if none is named",
+		Long: `Run a server and let clients reach it over HTTP.
 
 Without arguments it is the built-in server, which has every feature of MCP in
-every revision. Clients speak to it on standard input and output.`,
+every revision. It listens on this machine alone unless --listen says otherwise,
+and serves /mcp (Streamable HTTP, every revision), /sse with /messages (HTTP+SSE
+of 2024-11-05) and /healthz. It stops on SIGINT and SIGTERM, after the requests
+under way.
+
+For the same server on standard input and output see "dragoman everything".`,
 		Example: `  dragoman run
-  echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | dragoman run`,
+  dragoman run --listen 127.0.0.1:0`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return errors.New("this version runs the built-in server only: call 'dragoman run' without arguments")
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return serveEverything(c, &flags) },
+		RunE: func(c *cobra.Command, _ []string) error { return runEverything(c, listen, debug) },
 	}
-	flags.add(c)
+	c.Flags().StringVar(&listen, "listen", defaultListen, "address to listen on; port 0 picks a free one")
+	c.Flags().BoolVar(&debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
 	return c
+}
+
+// runEverything serves the built-in server on every HTTP transport.
+func runEverything(c *cobra.Command, listen string, flag bool) error {
+	var changed *bool
+	if c.Flags().Changed("debug") {
+		changed = &flag
+	}
+	debug, err := decideDebug(changed, os.Getenv(debugVariable), nil)
+	if err != nil {
+		return err
+	}
+	log := logger(debug)
+	server := everything.New(&everything.Options{Version: versionText()})
+	mcp := &streamable.Server{Sessions: server, Requests: server.Requests(), Logger: log}
+	old := &sse.Server{Acceptor: server, Logger: log}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", mcp)
+	mux.Handle("/sse", old.Stream())
+	mux.Handle("/messages", old.Messages())
+	mux.HandleFunc("GET /healthz", healthz)
+	return serveHTTP(c.Context(), listen, mux, log, func(at net.Addr) {
+		fmt.Fprintf(os.Stderr, "dragoman: ready: http://%[1]s/mcp (Streamable HTTP), http://%[1]s/sse (HTTP+SSE)\n", at)
+	}, mcp, old)
 }

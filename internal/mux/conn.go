@@ -18,6 +18,7 @@ type Conn struct {
 	opts    Options
 	verbose bool          // the logger is at debug level
 	local   dragoman.Peer // set once, by Start
+	started atomic.Bool
 	out     *queue
 	stall   *time.Timer // owned by whoever writes
 	in      *inbox
@@ -57,6 +58,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.verbose = c.opts.Logger.Enabled(context.Background(), slog.LevelDebug)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
+	c.out.queued = c.opts.Queued
 	c.in = newInbox()
 	c.calls.open = make(map[uint64]*call)
 	c.serve.open = make(map[dragoman.ID]*request)
@@ -73,6 +75,7 @@ func (c *Conn) Start(local dragoman.Peer) {
 		local = dragoman.Nobody
 	}
 	c.local = local
+	c.started.Store(true)
 	// Both end with the stream.
 	c.workers.do(c.reading)
 	go c.deliver()
@@ -148,7 +151,7 @@ func (c *Conn) shut() {
 func (c *Conn) Close() error {
 	c.end(nil)
 	<-c.closed
-	if c.local != nil {
+	if c.started.Load() {
 		if !c.opts.Abandon {
 			<-c.reader
 		}

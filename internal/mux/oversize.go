@@ -20,9 +20,9 @@ var (
 	ending    = regexp.MustCompile(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
 )
 
-// oversize tells what a message is from its head and tail. The kind is Invalid
+// Oversize tells what a message is from its head and tail. The kind is Invalid
 // if that cannot be told.
-func oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
+func Oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
 	first := beginning.FindSubmatch(head)
 	if first == nil {
 		return dragoman.Invalid, id

@@ -14,8 +14,9 @@ import (
 // nothing being written writes at once, on its own goroutine; what comes
 // meanwhile is left to the goroutine that writes, which takes it together.
 type queue struct {
-	limit int // bytes
-	to    func([]Frame) error
+	limit  int  // bytes
+	queued bool // all is left to the goroutine that writes
+	to     func([]Frame) error
 
 	mu      sync.Mutex
 	work    sync.Cond // the writer waits here
@@ -55,7 +56,7 @@ func (q *queue) put(ctx context.Context, f Frame, patient bool) (mark uint64, er
 			q.mu.Unlock()
 			return 0, q.err
 		}
-		if !q.writing && len(q.frames) == 0 && (patient || q.sent-q.read+uint64(n) <= directly) {
+		if !q.queued && !q.writing && len(q.frames) == 0 && (patient || q.sent-q.read+uint64(n) <= directly) {
 			return q.writeNow(f, n)
 		}
 		if q.bytes == 0 || q.bytes+n <= q.limit {

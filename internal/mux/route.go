@@ -190,7 +190,11 @@ func (c *Conn) fail(id dragoman.ID, err error) bool {
 // badFrame is bad for a frame that was not kept. If it was a request, it is
 // refused; if it was the answer to a call, that call gets to know.
 func (c *Conn) badFrame(bad *BadFrame) {
-	switch kind, id := oversize(bad.Head, bad.Tail); {
+	if !bad.Call.IsZero() {
+		c.fail(bad.Call, bad.Err)
+		return
+	}
+	switch kind, id := Oversize(bad.Head, bad.Tail); {
 	case kind == dragoman.Request:
 		c.counters.junk.Add(1)
 		c.mustSend(dragoman.NewFailure(id, refusal(bad.Err)))

@@ -37,6 +37,10 @@ type BadFrame struct {
 	// Head and Tail are the beginning and the end of a frame that was too long
 	// to be kept.
 	Head, Tail []byte
+
+	// Call is the id of a request of ours that will not be answered because of
+	// Err, if the stream knows.
+	Call dragoman.ID
 }
 
 // Error implements error.
@@ -66,6 +70,11 @@ type Options struct {
 	// a server does. Without it they are skipped and counted, and bytes that
 	// are not UTF-8 are mended.
 	AnswerBad bool
+
+	// Queued says that a write may take long, as when each message is an HTTP
+	// request: callers leave it to the goroutine that writes, so that the end of
+	// their context counts meanwhile.
+	Queued bool
 
 	// Linger is how long requests may still be served after the other side has
 	// ended the stream in good order. Zero means not at all.

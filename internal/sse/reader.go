@@ -31,11 +31,13 @@ type Reader struct {
 	afterCR    bool // the last line ended in CR; a LF belongs to it
 	err        error
 
-	id string // the last that was named
+	id   string // the last that was named
+	head []byte // the beginning of an event that was too large
 }
 
 // NewReader reads from r. An event, or one line of it, may have up to limit
-// bytes; a larger one ends the stream with [dragoman.ErrTooLarge].
+// bytes; a larger one ends the stream with [dragoman.ErrTooLarge], unless Skip
+// passes over it.
 func NewReader(r io.Reader, limit int) *Reader { return &Reader{r: r, max: limit} }
 
 // Next returns the next event that has data, an id or a retry. Comments and
@@ -53,6 +55,7 @@ func (r *Reader) Next() (*Event, error) {
 				e.ID = r.id
 				return &e, nil
 			}
+			r.keepHead(e.Data, r.buf[r.start:r.end])
 			return nil, err
 		}
 		if len(line) == 0 {
@@ -64,6 +67,7 @@ func (r *Reader) Next() (*Event, error) {
 			continue
 		}
 		if size += len(line); size > r.max {
+			r.keepHead(e.Data, line)
 			return nil, r.tooLarge()
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))

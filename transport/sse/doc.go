@@ -1,0 +1,22 @@
+// Package sse carries MCP over HTTP with server-sent events, the HTTP transport
+// of the first revision, which Streamable HTTP has replaced. Old clients and
+// servers still speak it: [Server] is for the ones, [Client] for the others.
+//
+// A client opens an event stream by GET. Its first event, endpoint, names the
+// URL that takes the client's messages, one POST each; the server's messages,
+// answers included, come as message events. The session ends with the stream.
+//
+// Beside it stands a simpler variant, without endpoint and session: a message
+// that is posted without a session is answered in the body of the response, and
+// what the server tells besides comes on any event stream that the caller has
+// open. [Server] serves both at once, told apart by the session in the URL;
+// [Client] speaks it if Sync is set and the server names no endpoint.
+//
+// Modern revisions are not defined on this transport, so their requests are
+// refused. It has no batches.
+//
+// The limits: sessions, and the size of a message, by number; what waits to be
+// written to a client by bytes, as package internal/mux has it; a client that
+// does not read is cut by a deadline for each write. A POST that finds too many
+// others of its session waiting is refused after five seconds.
+package sse

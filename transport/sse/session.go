@@ -1,0 +1,308 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+)
+
+const (
+	eventEndpoint = "endpoint"
+	eventMessage  = "message"
+
+	// sessionParam is the parameter of the endpoint that names the session.
+	sessionParam = "sessionId"
+
+	// maxWaiting is how many messages may wait for their session to read them,
+	// queueWait how long one more waits for its turn.
+	maxWaiting = 16
+	queueWait  = 5 * time.Second
+
+	// drainMost bounds how long requests may take after Shutdown, whose context
+	// is what counts.
+	drainMost = 24 * time.Hour
+
+	// endWait is how long the end of a stream may take to be written.
+	endWait = time.Second
+
+	// keepBuffer is how much memory a session keeps for its next event.
+	keepBuffer = 64 << 10
+)
+
+// errClientGone is why a session ends that the client has ended.
+var errClientGone = errors.New("sse: the client has closed the event stream")
+
+// A session is one client's event stream and the messages that are posted to
+// it. It is the stream of its conversation.
+type session struct {
+	server *Server
+	id     string
+	caller string
+	conn   *mux.Conn
+
+	in      chan []byte   // posted messages
+	spoken  atomic.Bool   // one has been posted
+	first   chan struct{} // closed when it is
+	drained chan struct{} // closed when no more will be posted
+	drainer sync.Once
+	ready   chan struct{} // closed when the endpoint has been sent
+	gone    chan struct{} // closed when the stream has ended
+	ender   sync.Once
+	reason  error // set before gone is closed
+
+	mu    sync.Mutex  // held while something is written
+	out   *sse.Writer // set before ready is closed
+	buf   []byte
+	frame []byte
+	wrote bool // since the last look
+}
+
+// serveStream opens a session, which lasts as long as the request.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) *httpx.Refusal {
+	if len(r.Header.Values("Accept")) > 0 && !httpx.Accepts(r, sse.ContentType) {
+		return httpx.Refuse(http.StatusNotAcceptable, "the answer is %s, which Accept does not admit", sse.ContentType)
+	}
+	c, refusal := s.open(r)
+	if refusal != nil {
+		return refusal
+	}
+	defer s.serving.Done()
+	defer s.forget(c)
+	if out, err := sse.Start(w, s.WriteTimeout); err == nil {
+		c.run(r.Context(), out)
+	}
+	_ = c.conn.Close()
+	// For the end of the response: the deadline of the last event may be over.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(endWait))
+	s.logger().Debug("session ended", "reason", c.conn.Err())
+	return nil
+}
+
+// open makes a session.
+func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
+	c := &session{
+		server: s, id: httpx.NewID(), caller: s.caller(r),
+		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
+		ready: make(chan struct{}), gone: make(chan struct{}),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refusal := s.admit(); refusal != nil {
+		return nil, refusal
+	}
+	c.conn = mux.New(c, &mux.Options{Limits: s.limits(), AnswerBad: true, Linger: drainMost, Logger: s.Logger})
+	if s.sessions == nil {
+		s.sessions = make(map[string]*session)
+	}
+	s.sessions[c.id] = c
+	s.serving.Add(1)
+	return c, nil
+}
+
+func (s *Server) forget(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c.id)
+}
+
+// find returns the session of that id if it is the caller's, or nil.
+func (s *Server) find(id, caller string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.sessions[id]; c != nil && c.caller == caller {
+		return c
+	}
+	return nil
+}
+
+// endpoint is where the client posts its messages, relative to the stream's URL.
+func (c *session) endpoint() string {
+	path := c.server.MessagesPath
+	if path == "" {
+		path = DefaultMessagesPath
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return path + separator + sessionParam + "=" + url.QueryEscape(c.id)
+}
+
+// run keeps the stream open until the client leaves or the conversation ends.
+func (c *session) run(ctx context.Context, out *sse.Writer) {
+	var accepting sync.WaitGroup
+	defer accepting.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before the wait: it ends Accept
+	c.out = out
+	if err := out.Event(&sse.Event{Name: eventEndpoint, Data: []byte(c.endpoint())}); err != nil {
+		c.end(errClientGone)
+	}
+	close(c.ready)
+	tick := time.NewTicker(c.server.keepAlive())
+	defer tick.Stop()
+	for first := c.first; ; {
+		select {
+		case <-first:
+			first = nil
+			// Ends when the client is accepted, or ctx ends.
+			accepting.Go(func() { c.accept(ctx) })
+		case <-tick.C:
+			c.keepAlive()
+		case <-ctx.Done():
+			c.left()
+		case <-c.gone:
+			c.settle()
+			return
+		}
+	}
+}
+
+// left ends the stream because the request has ended. If that is because a write
+// failed, whoever writes knows better why.
+func (c *session) left() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(errClientGone)
+}
+
+// settle gives the conversation time to end for the reason that the stream has
+// ended for.
+func (c *session) settle() {
+	if !c.spoken.Load() {
+		return
+	}
+	t := time.NewTimer(100 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-c.conn.Done():
+	case <-t.C:
+	}
+}
+
+// accept finds who answers the client. If nobody does, each request is told why.
+func (c *session) accept(ctx context.Context) {
+	peer, err := c.server.Acceptor.Accept(ctx, c.conn)
+	if err != nil {
+		c.server.logger().Warn("client not accepted", "error", err)
+		peer = dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+			return nil, err
+		}}
+	}
+	c.conn.Start(peer)
+}
+
+// keepAlive writes a comment if nothing else has been written of late.
+func (c *session) keepAlive() {
+	if !c.mu.TryLock() {
+		return // somebody writes
+	}
+	defer c.mu.Unlock()
+	if c.wrote {
+		c.wrote = false
+		return
+	}
+	if err := c.out.Comment("keep-alive"); err != nil {
+		c.end(broken(err))
+	}
+}
+
+// drain makes the conversation end when what has been posted is answered.
+func (c *session) drain() {
+	c.drainer.Do(func() { close(c.drained) })
+	if !c.spoken.Load() {
+		c.end(errServerClosed)
+	}
+}
+
+// end makes the stream end, for the first reason given.
+func (c *session) end(reason error) {
+	c.ender.Do(func() {
+		c.reason = reason
+		close(c.gone)
+	})
+}
+
+// Read implements mux.Stream.
+func (c *session) Read() ([]byte, error) {
+	select {
+	case b := <-c.in:
+		return b, nil
+	default:
+	}
+	select {
+	case b := <-c.in:
+		return b, nil
+	case <-c.gone:
+		return nil, c.reason
+	case <-c.drained:
+		return nil, io.EOF
+	}
+}
+
+// Write implements mux.Stream.
+func (c *session) Write(frames []mux.Frame) error {
+	select {
+	case <-c.ready: // nothing may come before the endpoint
+	case <-c.gone:
+		return c.reason
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.gone:
+		return c.reason
+	default:
+	}
+	c.buf = c.buf[:0]
+	for _, f := range frames {
+		c.frame = f.AppendTo(c.frame[:0])
+		c.buf = sse.Append(c.buf, &sse.Event{Name: eventMessage, Data: c.frame})
+	}
+	c.wrote = true
+	err := c.out.Raw(c.buf)
+	if cap(c.buf) > keepBuffer {
+		c.buf, c.frame = nil, nil
+	}
+	if err != nil {
+		c.end(broken(err))
+		return c.reason
+	}
+	return nil
+}
+
+// Close implements mux.Stream.
+func (c *session) Close() error {
+	c.end(dragoman.ErrClosed)
+	select {
+	case <-c.ready:
+	default:
+		return nil // nothing was written, and nothing will be
+	}
+	if !c.mu.TryLock() {
+		c.out.Cut()
+		c.mu.Lock()
+	}
+	c.mu.Unlock()
+	return nil
+}
+
+// broken says what it means that a write failed.
+func broken(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return dragoman.ErrSlow
+	}
+	return errClientGone
+}

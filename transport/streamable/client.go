@@ -1,0 +1,201 @@
+package streamable
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// Defaults of a Client.
+const (
+	DefaultCallTimeout    = 30 * time.Second
+	DefaultMaxCallTimeout = 5 * time.Minute
+)
+
+// A Client reaches a server over Streamable HTTP. It is a Dialer. All fields but
+// URL may be left out, and none may be changed once it is in use.
+//
+// Its conversations carry both eras, message by message: what has an envelope
+// goes out by the rules of the modern era, all else belongs to the session that
+// initialize opens. They keep what a Conn promises; at the limit of 1,024 calls
+// under way a call fails with [dragoman.ErrOverloaded].
+//
+// Notifications go out in the background, one after the other. When 1,024 of
+// them or 4 MiB wait, progress keeps the newest, log messages are dropped, and
+// others fail with [dragoman.ErrOverloaded].
+type Client struct {
+	// URL is the server's endpoint: http://, https://, or unix:// followed by
+	// the path of a socket, a colon and the path of the endpoint, as in
+	// unix:///run/server.sock:/mcp. Without the latter it is /mcp.
+	URL string
+
+	// HTTP makes the requests. If nil, a client of its own does, which keeps
+	// connections alive, verifies certificates and uses the environment's proxy.
+	// Either way redirects to another origin, or which turn a POST into a GET,
+	// are not followed, unless HTTP has a CheckRedirect. It should have no
+	// Timeout, because that would cut streams.
+	HTTP *http.Client
+
+	// Header is sent with every request.
+	Header http.Header
+
+	// TLS configures connections if HTTP is nil.
+	TLS *tls.Config
+
+	// Timeout is how long a request may take, and MaxTimeout how long if there
+	// is progress, or a question of the server under way. A request that takes
+	// longer fails with a *[TimeoutError]. Zero means DefaultCallTimeout and
+	// DefaultMaxCallTimeout; negative means no limit. Listens have none.
+	Timeout, MaxTimeout time.Duration
+
+	// MaxMessage is the largest message in either direction, in bytes. Zero
+	// means dragoman.DefaultMaxMessage; negative means no limit.
+	MaxMessage int
+
+	// Fallback opens the conversation if the server turns out to speak HTTP+SSE.
+	// If nil, such a server cannot be reached.
+	Fallback dragoman.Dialer
+
+	// Retry is how streams that break are opened anew. It may be nil.
+	Retry *Retry
+
+	// OneSession ends a conversation when the server has ended its session.
+	// Otherwise a new session takes its place: the same initialize is sent, then
+	// what the server was told before, the log level and resource subscriptions;
+	// and requests that the server has refused because of the session are sent
+	// again.
+	OneSession bool
+
+	// NoToolList keeps the client from asking for the list of tools by itself.
+	// It does so before the first call of a tool that it has seen no schema of,
+	// in the modern era, because a schema may want headers.
+	NoToolList bool
+
+	// Logger receives what goes wrong. If nil, nothing is logged.
+	Logger *slog.Logger
+
+	once sync.Once
+	opts clientOptions
+	bad  error // why the fields make no client
+
+	tools clientTools
+
+	mu      sync.Mutex
+	open    int // conversations
+	verdict *Verdict
+}
+
+// A Retry is how streams that break are opened anew: after Min, then after twice
+// as long, and so on up to Max, each time less a random part of up to one half.
+// After Attempts failures in a row nobody tries any more. What the server says
+// about the time to wait goes before. Zero means 250 milliseconds, 10 seconds
+// and 5; negative Attempts mean none.
+type Retry struct {
+	Min, Max time.Duration
+	Attempts int
+}
+
+var _ dragoman.Dialer = (*Client)(nil)
+
+// clientOptions are the fields of a Client with their defaults filled in.
+type clientOptions struct {
+	url          string
+	http         *http.Client
+	own          bool // http is ours
+	timeout      time.Duration
+	maxTimeout   time.Duration
+	limits       dragoman.Limits
+	retry        Retry
+	log          *slog.Logger
+	bounded      time.Duration // for what nobody waits for: like timeout, but always there
+	extraHeaders http.Header
+}
+
+func (c *Client) prepare() error {
+	c.once.Do(func() {
+		o := &c.opts
+		o.timeout = clientDuration(c.Timeout, DefaultCallTimeout)
+		o.maxTimeout = max(clientDuration(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
+		o.bounded = min(o.timeout, DefaultCallTimeout)
+		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
+		o.log = c.Logger
+		if o.log == nil {
+			o.log = slog.New(slog.DiscardHandler)
+		}
+		o.retry = Retry{Min: 250 * time.Millisecond, Max: 10 * time.Second, Attempts: 5}
+		if r := c.Retry; r != nil {
+			o.retry.Min = clientDuration(r.Min, o.retry.Min)
+			o.retry.Max = max(clientDuration(r.Max, o.retry.Max), o.retry.Min)
+			if r.Attempts != 0 {
+				o.retry.Attempts = max(r.Attempts, 0)
+			}
+		}
+		o.extraHeaders = make(http.Header, len(c.Header))
+		for name, values := range c.Header {
+			for _, v := range values {
+				o.extraHeaders.Add(name, v)
+			}
+		}
+		c.bad = c.target()
+	})
+	return c.bad
+}
+
+// clientForever stands for no limit of time.
+const clientForever = time.Duration(1<<63 - 1)
+
+func clientDuration(d, byDefault time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return byDefault
+	case d < 0:
+		return clientForever
+	}
+	return d
+}
+
+// Dial opens a conversation. Nothing is sent before the first message, unless
+// the server is known to speak HTTP+SSE.
+func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	if v := c.remembered(); v != nil && v.SSE && c.Fallback != nil {
+		conn, err := c.Fallback.Dial(ctx, local)
+		if err != nil {
+			c.forget() // it may have learnt something new
+		}
+		return conn, err
+	}
+	return c.dial(local), nil
+}
+
+func (c *Client) dial(local dragoman.Peer) *clientConn {
+	c.mu.Lock()
+	c.open++
+	c.mu.Unlock()
+	return newClientConn(c, local)
+}
+
+// release is called when a conversation is over. Connections are kept as long as
+// there is one.
+func (c *Client) release() {
+	c.mu.Lock()
+	c.open--
+	last := c.open == 0
+	c.mu.Unlock()
+	if last && c.opts.own {
+		c.opts.http.CloseIdleConnections()
+	}
+}
+
+var errClientAnswered = errors.New("streamable: answered on another stream")

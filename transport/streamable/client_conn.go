@@ -1,0 +1,270 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const (
+	clientMaxCalls  = 1024
+	clientMaxServed = 1024
+
+	// clientCloseWait is how long notifications that wait, and then the DELETE
+	// of the session, may take at Close.
+	clientCloseWait = 2 * time.Second
+
+	// clientPeerWait is how long peers that were told to stop are waited for.
+	clientPeerWait = 500 * time.Millisecond
+)
+
+// A clientConn is a conversation over Streamable HTTP. There is no connection
+// behind it: each message is an HTTP request. A caller's goroutine makes its own
+// and reads the answer.
+type clientConn struct {
+	client *Client
+	opts   *clientOptions
+	log    *slog.Logger
+	local  dragoman.Peer
+
+	ctx     context.Context // ends with the conversation
+	cancel  context.CancelCauseFunc
+	done    chan struct{}   // closed when the conversation is over
+	sending context.Context // of notifications; ends a little later
+	silence context.CancelFunc
+	closed  chan struct{} // closed when its goroutines have ended
+
+	mu      sync.Mutex // guards the fields up to the blank line
+	ended   error      // why the conversation is over
+	calls   map[int64]*clientCall
+	lastID  int64
+	instead dragoman.Conn // takes all messages, if the server speaks HTTP+SSE
+	state   clientState
+
+	busy   sync.WaitGroup // our goroutines; none is added after the end
+	out    clientQueue
+	in     clientInbox
+	served clientServed
+	drains atomic.Int32
+	lost   atomic.Uint64 // messages that could not be read or belonged to nobody
+}
+
+var _ dragoman.Conn = (*clientConn)(nil)
+
+func newClientConn(client *Client, local dragoman.Peer) *clientConn {
+	if local == nil {
+		local = dragoman.Nobody
+	}
+	c := &clientConn{
+		client: client,
+		opts:   &client.opts,
+		log:    client.opts.log,
+		local:  local,
+		done:   make(chan struct{}),
+		closed: make(chan struct{}),
+		calls:  make(map[int64]*clientCall),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.sending, c.silence = context.WithCancel(context.Background())
+	c.served.open = make(map[dragoman.ID]*clientAsked)
+	return c
+}
+
+// start runs f on a goroutine that Close waits for. It does not when the
+// conversation is over.
+func (c *clientConn) start(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return false
+	}
+	// Each f ends with c.ctx, or soon after.
+	c.busy.Go(f)
+	return true
+}
+
+// Call implements dragoman.Peer.
+func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if other := c.other(); other != nil {
+		return other.Call(ctx, req, from)
+	}
+	k, resp, err := c.call(ctx, req, from, false)
+	if k == nil {
+		return nil, err
+	}
+	c.client.doubt(err)
+	switch {
+	case k.modern:
+	case req.Method() != protocol.MethodInitialize:
+		if err == nil && !resp.IsError() {
+			c.remember(req)
+			c.relisten(k.session)
+		}
+	case clientIsOld(k.status, resp, err):
+		if other := c.fallBack(ctx); other != nil {
+			return other.Call(ctx, req, from)
+		}
+	case k.opened != nil:
+		c.adopt(req, k.opened)
+	}
+	return resp, err
+}
+
+// call makes one call. With renewing it is part of the making of a new session.
+func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, renewing bool) (*clientCall, *dragoman.Message, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	k, err := c.begin(ctx, req, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	k.renewing = renewing
+	resp, err := k.run()
+	if err != nil && errors.Is(context.Cause(k.ctx), errClientAnswered) {
+		k.mu.Lock()
+		resp, err = k.resp, nil
+		k.mu.Unlock()
+	}
+	err = k.finish(err)
+	if err != nil {
+		return k, nil, err
+	}
+	resp = k.downstream(resp)
+	return k, resp, nil
+}
+
+// Notify implements dragoman.Peer. It does not wait for the server, except for
+// that notification which other messages must not overtake.
+func (c *clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
+	if other := c.other(); other != nil {
+		return other.Notify(ctx, note)
+	}
+	if note.Method() == protocol.NoteInitialized && !protocol.IsModern(note) {
+		return c.ready(ctx, note)
+	}
+	_, err := c.send(note, nil)
+	return err
+}
+
+// other is the conversation that takes the place of this one, or nil.
+func (c *clientConn) other() dragoman.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.instead
+}
+
+// fallBack opens a conversation over HTTP+SSE in place of this one. It returns
+// nil if there is none to be had.
+func (c *clientConn) fallBack(ctx context.Context) dragoman.Conn {
+	if c.client.Fallback == nil {
+		return nil
+	}
+	other, err := c.client.Fallback.Dial(ctx, c.local)
+	if err != nil {
+		c.log.Debug("the server does not speak HTTP+SSE either", "error", err)
+		return nil
+	}
+	c.mu.Lock()
+	c.instead = other
+	c.mu.Unlock()
+	if !c.start(func() {
+		select {
+		case <-other.Done():
+			c.end(other.Err())
+		case <-c.ctx.Done():
+		}
+	}) {
+		_ = other.Close()
+		return other
+	}
+	c.client.remember(&Verdict{SSE: true, Era: protocol.Legacy, Revisions: []protocol.Revision{protocol.V20241105}})
+	return other
+}
+
+// clientIsOld tells whether an answer to initialize is what a server that knows
+// only HTTP+SSE would say.
+func clientIsOld(status int, resp *dragoman.Message, err error) bool {
+	if status != 400 && status != 404 && status != 405 {
+		return false
+	}
+	if err != nil {
+		_, ok := errors.AsType[*HTTPError](err)
+		return ok
+	}
+	return resp.IsError() && !clientIsModernCode(resp.RPCError().Code)
+}
+
+func clientIsModernCode(code int) bool {
+	return code == protocol.CodeUnsupported || code == protocol.CodeMissingCapability || code == protocol.CodeHeaderMismatch
+}
+
+// end makes the conversation over, once. It does not wait.
+func (c *clientConn) end(reason error) {
+	c.mu.Lock()
+	if c.ended != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.ended = dragoman.Closed(reason)
+	ended, s := c.ended, c.state.session
+	c.mu.Unlock()
+	c.out.close(ended)
+	c.in.close()
+	close(c.done)
+	c.cancel(ended)
+	// Ends when everything has been said, or that takes too long.
+	go c.shut(s, reason)
+}
+
+// shut says what is left to say: the notifications that wait, then the DELETE.
+func (c *clientConn) shut(s *clientSession, reason error) {
+	defer close(c.closed)
+	c.out.drain(clientCloseWait)
+	c.silence()
+	if s != nil && s.id != "" && !errors.Is(reason, ErrSessionGone) {
+		ctx, cancel := context.WithTimeout(context.Background(), clientCloseWait)
+		c.deleteSession(ctx, s)
+		cancel()
+	}
+	if other := c.other(); other != nil {
+		_ = other.Close()
+	}
+	c.busy.Wait()
+	c.client.release()
+}
+
+// Close implements dragoman.Conn.
+func (c *clientConn) Close() error {
+	c.end(nil)
+	<-c.closed
+	c.in.wait(clientPeerWait)
+	c.served.wait(clientPeerWait)
+	return nil
+}
+
+// Done implements dragoman.Conn.
+func (c *clientConn) Done() <-chan struct{} { return c.done }
+
+// Err implements dragoman.Conn.
+func (c *clientConn) Err() error {
+	select {
+	case <-c.done:
+		return c.why()
+	default:
+		return nil
+	}
+}
+
+// why says why the conversation is over, or nil.
+func (c *clientConn) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}

@@ -1,0 +1,137 @@
+package streamable
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+)
+
+// clientSteady is how long a stream without events must last to count as one.
+const clientSteady = 10 * time.Second
+
+// hears returns what is closed when there is no background stream any more, or
+// nil if there is none now.
+func (c *clientConn) hears(s *clientSession) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s == nil || s.listening != clientListens {
+		return nil
+	}
+	return s.deaf
+}
+
+// listen opens the background stream of a session, unless it is open, or the
+// server is known to have none.
+func (c *clientConn) listen(s *clientSession) {
+	if s == nil || !s.revision.HasStreamableHTTP() && s.id == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil || s.listening == clientListens || s.listening == clientRefused {
+		return
+	}
+	s.listening = clientListens
+	deaf := make(chan struct{})
+	s.deaf = deaf
+	// Ends with the conversation, or when the server has no such stream.
+	c.busy.Go(func() {
+		became := c.listener(s)
+		c.mu.Lock()
+		s.listening = became
+		c.mu.Unlock()
+		close(deaf)
+	})
+}
+
+// relisten opens a background stream again that was given up: the server can be
+// reached now.
+func (c *clientConn) relisten(s *clientSession) {
+	c.mu.Lock()
+	failed := s != nil && s.listening == clientFailed && s == c.state.session
+	c.mu.Unlock()
+	if failed {
+		c.listen(s)
+	}
+}
+
+// listener reads the background stream, and opens it again when it breaks. It
+// returns what became of it.
+func (c *clientConn) listener(s *clientSession) int {
+	var u clientCursor
+	opened := false
+	for failures := 0; ; {
+		x, err := c.get(c.ctx, s, u.last)
+		switch {
+		case c.ctx.Err() != nil:
+			if err == nil {
+				x.close()
+			}
+			return clientFailed
+		case err != nil:
+			failures++
+			c.log.Debug("background stream failed", "error", err)
+		case x.resp.StatusCode == http.StatusOK && x.mediaType() == sse.ContentType:
+			opened = true
+			if c.background(x, s, &u) {
+				failures = 0
+			} else {
+				failures++
+			}
+		default:
+			status := x.resp.StatusCode
+			err := clientRefusal(x.resp)
+			x.close()
+			if status == http.StatusNotFound && opened && s.id != "" {
+				c.gone(s)
+				return clientRefused
+			}
+			if !clientPasses(status) {
+				c.log.Debug("the server has no background stream", "status", status)
+				return clientRefused
+			}
+			failures++
+			c.log.Debug("background stream refused", "error", err)
+		}
+		if failures > c.opts.retry.Attempts {
+			c.log.Warn("background stream given up", "failures", failures)
+			return clientFailed
+		}
+		if !u.wait(c.ctx, &c.opts.retry, max(failures-1, 0)) {
+			return clientFailed
+		}
+	}
+}
+
+// background takes what the background stream brings until it ends. It tells
+// whether that was a good stream.
+func (c *clientConn) background(x *clientExchange, s *clientSession, u *clientCursor) bool {
+	defer x.close()
+	u.count = 0
+	began := time.Now()
+	r := c.events(x.resp.Body)
+	for {
+		e, err := r.Next()
+		if err != nil {
+			if errors.Is(err, dragoman.ErrTooLarge) {
+				c.log.Warn("message on the background stream skipped", "error", err)
+				if kind, _ := c.skip(r, s); kind != dragoman.Invalid {
+					continue
+				}
+			} else if !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+				c.log.Debug("background stream broken", "error", err)
+			}
+			return u.count > 0 || time.Since(began) > clientSteady
+		}
+		u.note(e)
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+			continue
+		}
+		// What is returned would be the answer to a call; this stream has none.
+		_, _ = c.take(e.Data, clientSource{nil, s})
+	}
+}

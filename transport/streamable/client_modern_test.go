@@ -1,0 +1,242 @@
+package streamable_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// A modern message has the headers that repeat its parts, and no session.
+func TestClientModernHeaders(t *testing.T) {
+	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
+		if !shakes(w, k, "2025-11-25") {
+			if k.m.ID().IsZero() {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			replyTo(w, k, `{}`)
+		}
+	})
+	conn := dialScript(t, c, nil)
+	shake(t, conn, "2025-11-25")
+	cases := []struct{ method, params, name string }{
+		{"tools/list", "", ""},
+		{"tools/call", `"name":"disk_usage",`, "disk_usage"},
+		{"prompts/get", `"name":"na\u00efve_tool",`, "=?base64?bmHDr3ZlX3Rvb2w=?="},
+		{"resources/read", `"uri":"file:///a b",`, "file:///a b"},
+		{"tasks/get", `"taskId":"=?base64?x?=",`, "=?base64?PT9iYXNlNjQ/eD89?="},
+	}
+	for _, c := range cases {
+		req := read(t, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":{`+c.params+modernMeta+`}}`)
+		if _, err := conn.Call(t.Context(), req, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, list := s.taken(c.method)
+		h := list[0].Header
+		if h.Get("MCP-Protocol-Version") != "2026-07-28" || h.Get("Mcp-Method") != c.method || h.Get("Mcp-Name") != c.name ||
+			len(h.Values("Mcp-Session-Id")) > 0 || len(h.Values("Mcp-Name")) != min(len(c.name), 1) {
+			t.Errorf("%s has the headers %v", c.method, h)
+		}
+	}
+	if err := conn.Notify(t.Context(), read(t, `{"jsonrpc":"2.0","method":"notifications/x","params":{`+modernMeta+`}}`)); err != nil {
+		t.Error(err)
+	}
+	_ = conn.Close()
+	_, list := s.taken("notifications/x")
+	if len(list) != 1 || list[0].Header.Get("MCP-Protocol-Version") != "2026-07-28" || list[0].Header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("the notification has come %d times", len(list))
+	}
+}
+
+const schema = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"%s"},"n":{"type":"integer"}}}`
+
+// toolServer has a tool with a header of a name that may change, and one whose
+// header is not valid. It lists them on two pages.
+func toolServer(header *atomic.Value) func(w http.ResponseWriter, k *took) {
+	return func(w http.ResponseWriter, k *took) {
+		want, _ := header.Load().(string)
+		switch {
+		case k.what() == "tools/list" && k.m.Get("cursor") == nil:
+			replyTo(w, k, `{"tools":[{"name":"bad","inputSchema":`+fmt.Sprintf(schema, "a b")+`},{"name":"other"}],"nextCursor":"2"}`)
+		case k.what() == "tools/list":
+			replyTo(w, k, `{"tools":[{"name":"echo","inputSchema":`+fmt.Sprintf(schema, want)+`}]}`)
+		case k.Header.Get("Mcp-Param-"+want) != "eu":
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Mcp-Param-%s is missing"}}`, k.m.ID(), want)
+		default:
+			replyTo(w, k, `{}`)
+		}
+	}
+}
+
+// Arguments are headers where the tool's schema says so. The client fetches the
+// schemas if it has not seen them, and again if the server misses a header.
+func TestClientParamHeaders(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprintf("listed=%v", known), func(t *testing.T) {
+			var header atomic.Value
+			header.Store("Region")
+			s, c := serveScript(t, toolServer(&header))
+			c.NoToolList = known // who lists by himself needs no help
+			conn := dialScript(t, c, nil)
+			if known {
+				for _, cursor := range []string{"", `"cursor":"2",`} {
+					req := read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+cursor+modernMeta+`}}`)
+					if _, err := conn.Call(t.Context(), req, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for range 2 {
+				resp, err := conn.Call(t.Context(), read(t, modernTool), nil)
+				if err != nil || resp.IsError() {
+					t.Fatalf("got %v, %v", resp, err)
+				}
+			}
+			all, _ := s.taken("")
+			if got := strings.Join(all, " "); got != "tools/list tools/list tools/call tools/call" {
+				t.Errorf("requests: %s", got)
+			}
+			header.Store("Zone")
+			if resp, err := conn.Call(t.Context(), read(t, modernTool), nil); err != nil || resp.IsError() {
+				t.Fatalf("got %v, %v", resp, err)
+			}
+			all, _ = s.taken("")
+			if got := strings.Join(all[4:], " "); got != "tools/call tools/list tools/list tools/call" {
+				t.Errorf("requests after the change: %s", got)
+			}
+		})
+	}
+}
+
+// A tool whose header is not valid is left out of lists, with a warning.
+func TestClientInvalidTools(t *testing.T) {
+	var header atomic.Value
+	header.Store("Region")
+	_, c := serveScript(t, toolServer(&header))
+	var log bytes.Buffer
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	conn := dialScript(t, c, nil)
+	resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`), nil)
+	if err != nil || string(resp.Result()) != `{"tools":[{"name":"other"}],"nextCursor":"2"}` {
+		t.Errorf("got %v, %v", resp, err)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "tool=bad") {
+		t.Errorf("logged: %s", log.String())
+	}
+	// In the legacy era the annotation means nothing.
+	resp, err = conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), nil)
+	if err != nil || !strings.Contains(resp.String(), `"bad"`) {
+		t.Errorf("got %v, %v", resp, err)
+	}
+}
+
+// What a server does with one kind of request. It tells whether it did.
+type does = func(w http.ResponseWriter, k *took) bool
+
+func failsWith(status int, id, body string) does {
+	return func(w http.ResponseWriter, k *took) bool {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, strings.ReplaceAll(id, "$", k.m.ID().String()), body)
+		return true
+	}
+}
+
+func says(status int) does {
+	return func(w http.ResponseWriter, _ *took) bool { w.WriteHeader(status); return true }
+}
+
+func answersWith(result string) does {
+	return func(w http.ResponseWriter, k *took) bool { replyTo(w, k, result); return true }
+}
+
+// The verdict about a server, by its answers.
+func TestClientProbe(t *testing.T) {
+	opens := func(w http.ResponseWriter, k *took) bool { return shakes(w, k, "2025-06-18") }
+	endpoint := func(w http.ResponseWriter, _ *took) bool {
+		sendEvents(w, "event: endpoint\ndata: /messages?id=1")
+		return true
+	}
+	cases := []struct {
+		name                      string
+		discover, initialize, get does
+		want                      string
+		err                       string
+	}{
+		{"modern", answersWith(`{"supportedVersions":["2026-07-28","2025-11-25"]}`), nil, nil, "modern [2026-07-28] false", ""},
+		{"legacy by its own word", answersWith(`{"supportedVersions":["2025-11-25","2025-06-18"]}`), nil, nil, "legacy [2025-11-25 2025-06-18] false", ""},
+		{"refuses the revision", failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}`), nil, nil, "legacy [2025-11-25] false", ""},
+		{"speaks only what we do not", failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2030-01-01"]}}`), nil, nil, "", "no revision"},
+		{"modern, but does not like us", failsWith(400, "$", `{"code":-32020,"message":"x"}`), nil, nil, "modern [2026-07-28] false", ""},
+		{"wants a session", failsWith(400, "null", `{"code":-32000,"message":"Server not initialized"}`), opens, nil, "legacy [2025-06-18] false", ""},
+		{"does not know the method", failsWith(200, "$", `{"code":-32601,"message":"x"}`), opens, nil, "legacy [2025-06-18] false", ""},
+		{"404", says(404), opens, nil, "legacy [2025-06-18] false", ""},
+		{"a result that is none", answersWith(`{}`), opens, nil, "legacy [2025-06-18] false", ""},
+		{"modern after all", says(400), failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2026-07-28"]}}`), nil, "modern [2026-07-28] false", ""},
+		{"B15 HTTP+SSE", says(404), says(405), endpoint, "legacy [2024-11-05] true", ""},
+		{"nothing", says(404), says(404), says(404), "", "404 Not Found"},
+		{"401 is no verdict", says(401), nil, nil, "", "401"},
+		{"403 is no verdict", says(403), nil, nil, "", "403"},
+		{"503 is no verdict", says(503), nil, nil, "", "503"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s, client := serveScript(t, func(w http.ResponseWriter, k *took) {
+				do := map[string]does{"server/discover": c.discover, "initialize": c.initialize, "GET": c.get, "DELETE": opens}[k.what()]
+				if do == nil || !do(w, k) {
+					t.Errorf("unexpected %s", k.what())
+				}
+			})
+			for range 2 {
+				v, err := client.Probe(t.Context())
+				got := fmt.Sprint(v.Era, " ", v.Revisions, " ", v.SSE)
+				if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) || c.err == "" && (err != nil || got != c.want) {
+					t.Errorf("got %s, %v", got, err)
+				}
+			}
+			all, probes := s.taken("server/discover")
+			if c.err == "" && len(probes) != 1 {
+				t.Errorf("%d probes", len(probes))
+			}
+			if got := strings.Join(all, " "); strings.Contains(c.want, "2025-06-18] ") && c.initialize != nil && !strings.HasSuffix(got, "DELETE") {
+				t.Errorf("requests: %s", got)
+			}
+		})
+	}
+}
+
+// A verdict that turns out wrong is forgotten.
+func TestClientProbesAgain(t *testing.T) {
+	var old atomic.Bool
+	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
+		switch {
+		case old.Load() && shakes(w, k, "2025-11-25"):
+		case old.Load():
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			replyTo(w, k, `{"supportedVersions":["2026-07-28"]}`)
+		}
+	})
+	if v, err := c.Probe(t.Context()); err != nil || v.Era != protocol.Modern {
+		t.Fatalf("got %v, %v", v, err)
+	}
+	old.Store(true)
+	var e *streamable.HTTPError
+	if _, err := dialScript(t, c, nil).Call(t.Context(), read(t, modernTool), nil); !errors.As(err, &e) {
+		t.Errorf("got %v", err)
+	}
+	if v, err := c.Probe(t.Context()); err != nil || v.Era != protocol.Legacy {
+		t.Errorf("got %v, %v", v, err)
+	}
+	if _, list := s.taken("server/discover"); len(list) != 2 {
+		t.Errorf("%d probes", len(list))
+	}
+}

@@ -1,0 +1,184 @@
+package streamable
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A clientSource is where a message came from: the stream of a call, or that of
+// the session, if call is nil.
+type clientSource struct {
+	call    *clientCall
+	session *clientSession
+}
+
+// take takes what a stream of the call brings. It returns the answer, if that
+// was it, or why there will be none.
+func (k *clientCall) take(data []byte) (*dragoman.Message, error) {
+	return k.conn.take(data, clientSource{k, k.session})
+}
+
+// take takes one message, or a batch where the revision has them.
+func (c *clientConn) take(data []byte, from clientSource) (*dragoman.Message, error) {
+	m, err := c.opts.limits.Parse(data)
+	if err == nil {
+		return c.dispatch(m, from)
+	}
+	if errors.Is(err, dragoman.ErrTooLarge) {
+		const ends = 256
+		kind, id := c.oversize(data[:min(len(data), ends)], data[max(0, len(data)-ends):], from.session)
+		if from.call == nil || !from.call.losesBy(kind, id) {
+			err = nil
+		}
+		return nil, err
+	}
+	if clientIsArray(data) && from.session.batches() {
+		return c.batch(data, from)
+	}
+	c.lost.Add(1)
+	c.log.Warn("not a message", "error", err, "text", redact.JSON(data[:min(len(data), 256)]))
+	p, ok := errors.AsType[*dragoman.ParseError](err)
+	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == dragoman.IntID(from.call.id) {
+		return nil, err
+	}
+	return nil, nil
+}
+
+func clientIsArray(data []byte) bool {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	return len(data) > 0 && data[0] == '['
+}
+
+// batch takes the messages of an array. The answer, if it is among them, comes
+// after the others.
+func (c *clientConn) batch(data []byte, from clientSource) (resp *dragoman.Message, err error) {
+	parts, bad := dragoman.Elements(data)
+	if bad != nil {
+		c.lost.Add(1) // what cannot be read is skipped
+	}
+	for _, part := range parts {
+		m, err := c.opts.limits.Parse(part)
+		if err != nil {
+			c.lost.Add(1)
+			continue
+		}
+		answer, err := c.dispatch(m, from)
+		if err != nil {
+			return nil, err
+		}
+		if answer != nil && resp == nil {
+			resp = answer
+		}
+	}
+	return resp, nil
+}
+
+// dispatch takes one message, by its method first, then by its id.
+func (c *clientConn) dispatch(m *dragoman.Message, from clientSource) (*dragoman.Message, error) {
+	switch k := from.call; m.Kind() {
+	case dragoman.Response:
+		return c.response(m, k), nil
+	case dragoman.Request:
+		if k != nil && k.modern {
+			c.lost.Add(1)
+			c.log.Warn("the server asks, which its revision does not allow", "method", m.Method())
+			return nil, nil
+		}
+		c.serve(m, from)
+		return nil, nil
+	default:
+		return nil, c.notification(m, from)
+	}
+}
+
+// response returns the answer to k, and gives answers to others to them.
+func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Message {
+	id, ok := clientNumber([]byte(m.ID().String()))
+	if k != nil && (ok && id == k.id || m.IsError() && (m.ID().IsNull() || m.ID().IsZero())) {
+		return m
+	}
+	if other := c.callOf(id); ok && other != nil {
+		other.elsewhere(m)
+		return nil
+	}
+	c.lost.Add(1) // late, or nobody's
+	return nil
+}
+
+// callOf returns the call with that id, or nil.
+func (c *clientConn) callOf(id int64) *clientCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[id]
+}
+
+// notification gives a notification to whom it belongs. The error ends the call
+// on whose stream it came.
+func (c *clientConn) notification(m *dragoman.Message, from clientSource) error {
+	k := from.call
+	switch m.Method() {
+	case protocol.NoteProgress:
+		c.progress(m, k)
+		return nil
+	case protocol.NoteCancelled:
+		id, ok := dragoman.ParseID(m.Get("requestId"))
+		if ok && !c.served.stop(id) && k != nil && k.listen && id == dragoman.IntID(k.id) {
+			return dragoman.ErrCancelled
+		}
+		return nil
+	case protocol.NoteToolsChanged:
+		c.client.tools.stale()
+	}
+	switch {
+	case k == nil:
+		c.inform(nil, m)
+	case k.listen:
+		k.tell(k.subscription(m))
+	case k.from == nil && !k.modern:
+		c.inform(nil, m)
+	default:
+		k.tell(m)
+	}
+	return nil
+}
+
+// progress gives a call its progress, with the caller's token: at once if it
+// came on the call's own stream.
+func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
+	id, ok := clientNumber(m.Get("progressToken"))
+	k := on
+	if on == nil || on.id != id {
+		k = c.callOf(id)
+	}
+	if !ok || k == nil {
+		c.lost.Add(1)
+		return
+	}
+	token := k.req.Meta(protocol.MetaProgressToken)
+	if token == nil {
+		c.lost.Add(1)
+		return
+	}
+	k.extend()
+	own, err := m.Edit().Set("progressToken", token).Message()
+	switch {
+	case err != nil:
+		c.lost.Add(1)
+	case k == on:
+		k.tell(own)
+	default:
+		c.inform(k, own)
+	}
+}
+
+// clientNumber reads an id or token that we minted.
+func clientNumber(text json.RawMessage) (int64, bool) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
+}

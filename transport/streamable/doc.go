@@ -1,0 +1,8 @@
+// Package streamable carries MCP over Streamable HTTP, in every revision that
+// has it: with sessions and resumable streams from 2025-03-26 to 2025-11-25,
+// and without either in 2026-07-28.
+//
+// A [Server] is an http.Handler with two doors, one for each era, on one URL.
+// What a client sends says which one it means. A [Client] is a Dialer that finds
+// out what the server speaks.
+package streamable

@@ -1,0 +1,70 @@
+package streamable
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// pushName is the name of the stream that a client opens by GET: of what
+// belongs to none of its requests.
+const pushName = "0"
+
+// get takes a GET: a client that wants to hear, or one that lost a stream.
+func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
+	if !httpx.Accepts(r, sseContentType) {
+		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
+	}
+	v, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	defer v.leave()
+	id, present, err := httpx.Single(r, protocol.HeaderLastEventID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
+	defer context.AfterFunc(s.drain, cancel)()
+	if !present || id == "" {
+		if v.rev.PrimesStreams() {
+			v.push.prime()
+		}
+		return v.push.resume(ctx, w, -1)
+	}
+	name, n, err := parseEventID(id)
+	if err != nil {
+		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
+	}
+	f := v.push
+	if name != pushName {
+		if f = v.resumable(name); f == nil {
+			return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request anew if you need its answer")
+		}
+	}
+	return f.resume(ctx, w, n)
+}
+
+// delete takes a DELETE, which ends a session.
+func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
+	if err := s.checkVersion(r); err != nil {
+		return err
+	}
+	v, err := s.find(r)
+	if err != nil {
+		return err
+	}
+	if !v.end(nil) {
+		return sessionGone()
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func sessionGone() error {
+	return refuse(http.StatusNotFound, codeSessionGone, "Session not found; send initialize to begin another")
+}

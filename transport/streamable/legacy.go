@@ -1,0 +1,265 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// codeSessionGone is what servers of the legacy era say of a session that they
+// do not know.
+const codeSessionGone = -32001
+
+// checkVersion checks the version header of a request in a session.
+func (s *Server) checkVersion(r *http.Request) error {
+	name, present, err := httpx.Single(r, protocol.HeaderVersion)
+	switch {
+	case err != nil:
+		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
+	case !present || name == "":
+		return nil
+	case protocol.EraOf(name) == protocol.Modern && r.Method != http.MethodPost:
+		return &httpx.Refusal{Status: http.StatusMethodNotAllowed, Code: protocol.CodeServer, Allow: "POST", Message: "this revision has POST alone"}
+	case protocol.ParseRevision(name) == protocol.Unknown:
+		return refuse(http.StatusBadRequest, protocol.CodeServer, fmt.Sprintf("Bad Request: unsupported protocol version %q in %s", name, protocol.HeaderVersion))
+	}
+	return nil
+}
+
+// legacy takes a message of the legacy era.
+func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Message, _ string) error {
+	if m.Kind() == dragoman.Request && m.Method() == protocol.MethodInitialize {
+		return s.initialize(w, r, m)
+	}
+	v, err := s.session(r)
+	if err != nil {
+		var refusal *httpx.Refusal
+		if errors.As(err, &refusal) && m.Kind() == dragoman.Request {
+			refusal.ID = m.ID()
+		}
+		return err
+	}
+	defer v.leave()
+	switch m.Kind() {
+	case dragoman.Request:
+		return v.request(w, r, m)
+	case dragoman.Notification:
+		err = v.notify(v.ctx, m)
+	default:
+		v.reply(m)
+	}
+	if err != nil {
+		s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// session returns the session of a request, entered.
+func (s *Server) session(r *http.Request) (*session, error) {
+	if err := s.checkVersion(r); err != nil {
+		return nil, err
+	}
+	v, err := s.find(r)
+	if err != nil {
+		return nil, err
+	}
+	if !v.enter() {
+		v.leave()
+		return nil, sessionGone()
+	}
+	return v, nil
+}
+
+// initialize opens a session. A session id that the client may have sent is of
+// one that it has given up.
+func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+	if !s.opts.legacy {
+		return s.unsupported(m, "")
+	}
+	v := s.newSession(s.caller(r))
+	peer, err := s.Sessions.Accept(r.Context(), v)
+	if err != nil {
+		v.end(err)
+		resp := protocol.Failure(m, err)
+		return httpx.WriteJSON(w, r, http.StatusOK, resp.Bytes())
+	}
+	v.peer = peer
+	v.enter()
+	defer v.leave()
+	w.Header().Set(protocol.HeaderSession, v.id)
+	a := s.newAnswer(w, r)
+	resp := v.call(v.ctx, m, a)
+	if resp == nil || resp.IsError() || !s.settle(v, resp) {
+		v.end(dragoman.ErrClosed)
+		w.Header().Del(protocol.HeaderSession)
+		if resp == nil || !resp.IsError() {
+			resp = m.Fail(protocol.Overloaded("there are too many sessions; try again later"))
+		}
+	}
+	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
+	return nil
+}
+
+// settle takes what initialize has settled, and makes the session known.
+func (s *Server) settle(v *session, resp *dragoman.Message) bool {
+	var result struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if resp.Decode(&result) == nil {
+		v.rev = protocol.ParseRevision(result.ProtocolVersion)
+		v.push.ids = v.rev.ResumesStreams()
+	}
+	return s.admit(v)
+}
+
+// request serves one request.
+func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+	ctx, cancel := context.WithCancelCause(v.ctx)
+	defer cancel(nil)
+	if e := v.begin(m, func() { cancel(dragoman.ErrCancelled) }); e != nil {
+		return refused(m, http.StatusBadRequest, e.Code, e.Message)
+	}
+	a := v.answer(w, r)
+	resp := v.call(ctx, m, a)
+	v.done(m)
+	if resp == nil {
+		a.finish(nil, 0, nil)
+	} else {
+		a.finish([]*dragoman.Message{resp}, http.StatusOK, resp.Bytes())
+	}
+	v.forget(a)
+	return nil
+}
+
+// call asks the peer. It returns nil if the client has cancelled the request.
+func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (resp *dragoman.Message) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp = v.server.panicked(m, p)
+		}
+	}()
+	resp, err := v.peer.Call(ctx, m, &inside{v, a})
+	return conclude(ctx, m, resp, err)
+}
+
+// panicked reports a peer that panicked, and answers in its place.
+func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
+	s.opts.logger.Error("panic while serving a request", "method", m.Method(), "panic", p, "stack", string(debug.Stack()))
+	return m.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: the server failed on this request"})
+}
+
+// conclude turns what a peer returned into a response, or nil if the request
+// was cancelled.
+func conclude(ctx context.Context, m, resp *dragoman.Message, err error) *dragoman.Message {
+	switch {
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), dragoman.ErrCancelled):
+		return nil
+	case err != nil:
+		return protocol.Failure(m, err)
+	case resp == nil:
+		return protocol.Failure(m, fmt.Errorf("no answer to %q", m.Method()))
+	}
+	return resp
+}
+
+// inside is the client as seen from inside one of its requests.
+type inside struct {
+	session *session
+	answer  *answer
+}
+
+// Call asks the client on the stream of its request.
+func (i *inside) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return i.session.ask(ctx, req, from, i.answer)
+}
+
+// Notify tells the client on the stream of its request.
+func (i *inside) Notify(_ context.Context, note *dragoman.Message) error { return i.answer.tell(note) }
+
+// CutStream ends the connection but not the stream: the client is to come back
+// for the rest.
+func (i *inside) CutStream(retry time.Duration) { i.answer.cut(retry) }
+
+// batch takes an array of messages, which one revision has.
+func (s *Server) batch(w http.ResponseWriter, r *http.Request, parts [][]byte) error {
+	v, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	defer v.leave()
+	if !v.rev.HasBatch() || len(parts) == 0 {
+		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: a batch must not be empty, and the negotiated revision must have batches")
+	}
+	messages := make([]*dragoman.Message, len(parts))
+	for i, part := range parts {
+		if messages[i], err = s.opts.limits.Parse(part); err != nil {
+			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d of the batch: %v", i, err))
+		}
+		if messages[i].Method() == protocol.MethodInitialize || protocol.IsModern(messages[i]) {
+			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
+		}
+	}
+	return v.batch(w, r, messages)
+}
+
+// batch serves the messages of a batch, its requests at once.
+func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*dragoman.Message) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var responses []*dragoman.Message
+	var a *answer
+	add := func(resp *dragoman.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		if resp != nil {
+			responses = append(responses, resp)
+		}
+	}
+	for _, m := range messages {
+		switch m.Kind() {
+		case dragoman.Response:
+			v.reply(m)
+		case dragoman.Notification:
+			_ = v.notify(v.ctx, m)
+		default:
+			if a == nil {
+				a = v.answer(w, r)
+			}
+			ctx, cancel := context.WithCancelCause(v.ctx)
+			if e := v.begin(m, func() { cancel(dragoman.ErrCancelled) }); e != nil {
+				cancel(nil)
+				add(m.Fail(e))
+				continue
+			}
+			wg.Go(func() { // ends when the peer answers
+				defer cancel(nil)
+				resp := v.call(ctx, m, a)
+				v.done(m)
+				add(resp)
+			})
+		}
+	}
+	if a == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	wg.Wait()
+	texts := make([][]byte, len(responses))
+	for i, m := range responses {
+		texts[i] = m.Bytes()
+	}
+	body := append(append([]byte("["), bytes.Join(texts, []byte(","))...), ']')
+	a.finish(responses, http.StatusOK, body)
+	v.forget(a)
+	return nil
+}

@@ -1,0 +1,212 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// statusOf is the HTTP status that goes with a response of the modern era. Once
+// a stream has begun, it is 200 whatever comes.
+func statusOf(resp *dragoman.Message) int {
+	if resp.IsError() {
+		switch resp.RPCError().Code {
+		case protocol.CodeMethodNotFound:
+			return http.StatusNotFound
+		case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability, protocol.CodeUnsupported:
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusOK
+}
+
+// supported names the revisions that the doors of this server serve.
+func (s *Server) supported() []string {
+	var names []string
+	for _, rev := range protocol.Revisions() {
+		modern := rev.Era() == protocol.Modern
+		if modern && s.opts.modern || !modern && s.opts.legacy && rev.HasStreamableHTTP() {
+			names = append(names, rev.String())
+		}
+	}
+	return names
+}
+
+// unsupported refuses a revision that is not served.
+func (s *Server) unsupported(m *dragoman.Message, requested string) error {
+	if requested == "" {
+		var params struct {
+			ProtocolVersion string `json:"protocolVersion"`
+		}
+		_ = m.Decode(&params) // what cannot be read is as good as none
+		requested = params.ProtocolVersion
+	}
+	refusal := refused(m, http.StatusBadRequest, protocol.CodeUnsupported,
+		fmt.Sprintf("protocol version %q is not served here; use one of data.supported", requested))
+	refusal.Data, _ = json.Marshal(struct {
+		Supported []string `json:"supported"`
+		Requested string   `json:"requested"`
+	}{s.supported(), requested})
+	return refusal
+}
+
+// modern takes a request of the modern era: it checks that the request says who
+// it is, and that its headers say the same as its body.
+func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *dragoman.Message, header string) error {
+	claim, err := envelope(m)
+	if err != nil {
+		return refused(m, http.StatusBadRequest, protocol.CodeInvalidParams, err.Error())
+	}
+	switch {
+	case header == "":
+		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" is missing; it must be "+claim)
+	case header != claim:
+		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, fmt.Sprintf("%s says %q, the body says %q", protocol.HeaderVersion, header, claim))
+	case protocol.ParseRevision(claim).Era() != protocol.Modern || !s.opts.modern:
+		return s.unsupported(m, claim)
+	}
+	if err := mirrored(r, m); err != nil {
+		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
+	}
+	if m.Method() == protocol.MethodCallTool {
+		if err := s.tools.check(r, m, s); err != nil {
+			return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
+		}
+	}
+	return s.request(w, r, m)
+}
+
+// envelope checks the _meta of a request and returns the revision it claims.
+func envelope(m *dragoman.Message) (claim string, err error) {
+	if claim = m.MetaText(protocol.MetaProtocolVersion); claim == "" {
+		return "", errors.New("params._meta." + protocol.MetaProtocolVersion + " must be a string")
+	}
+	caps := m.Meta(protocol.MetaClientCapabilities)
+	if caps == nil || caps[0] != '{' {
+		return "", errors.New("params._meta lacks " + protocol.MetaClientCapabilities + "; it must be an object, {} if you have none")
+	}
+	if info := m.Meta(protocol.MetaClientInfo); info != nil {
+		var who struct{ Name, Version *string }
+		if json.Unmarshal(info, &who) != nil || who.Name == nil || who.Version == nil {
+			return "", errors.New("params._meta." + protocol.MetaClientInfo + " must have a name and a version, both strings")
+		}
+	}
+	return claim, nil
+}
+
+// mirrored checks the headers that repeat parts of the body.
+func mirrored(r *http.Request, m *dragoman.Message) error {
+	method, present, err := httpx.Single(r, protocol.HeaderMethod)
+	switch {
+	case err != nil:
+		return err
+	case !present:
+		return errors.New(protocol.HeaderMethod + " is missing; it must be " + m.Method())
+	case method != m.Method():
+		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderMethod, method, m.Method())
+	}
+	want, needed := httpx.MirrorName(m)
+	if !needed {
+		return nil
+	}
+	name, present, err := httpx.Single(r, protocol.HeaderName)
+	switch {
+	case err != nil:
+		return err
+	case !present:
+		return fmt.Errorf("%s is missing; it must be %q", protocol.HeaderName, want)
+	}
+	if name, err = httpx.DecodeHeaderValue(name); err != nil {
+		return fmt.Errorf("%s: %w", protocol.HeaderName, err)
+	}
+	if name != want {
+		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderName, name, want)
+	}
+	return nil
+}
+
+// note takes a notification of the modern era. The protocol has none that mean
+// anything here: requests are cancelled by closing them, and acting on an id
+// that anybody may name would let one caller cancel another's work.
+func (s *Server) note(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(m, p)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}()
+	if s.opts.modern && m.Method() != protocol.NoteCancelled {
+		if err := s.Requests.Notify(r.Context(), m); err != nil {
+			s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
+		}
+	}
+	return nil
+}
+
+// request serves a request of the modern era. A connection that is dropped
+// cancels it.
+func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
+	if m.Method() == protocol.MethodListen {
+		defer context.AfterFunc(s.drain, func() { cancel(dragoman.ErrClosed) })()
+	}
+	a := s.newAnswer(w, r)
+	resp := s.call(ctx, m, a)
+	if r.Context().Err() != nil {
+		a.finish(nil, 0, nil) // nobody reads it
+		return nil
+	}
+	if m.Method() == protocol.MethodListTools {
+		s.tools.learn(s.caller(r), resp)
+	}
+	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
+	return nil
+}
+
+func (s *Server) call(ctx context.Context, m *dragoman.Message, a *answer) (resp *dragoman.Message) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp = s.panicked(m, p)
+		}
+	}()
+	resp, err := s.Requests.Call(ctx, m, stream{a})
+	if err != nil && m.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
+		return endOfListen(m)
+	}
+	if resp = conclude(ctx, m, resp, err); resp == nil {
+		resp = protocol.Failure(m, dragoman.ErrCancelled)
+	}
+	return resp
+}
+
+// endOfListen ends a subscription in good order.
+func endOfListen(m *dragoman.Message) *dragoman.Message {
+	resp, err := m.Reply(map[string]any{
+		"resultType": protocol.ResultComplete,
+		"_meta":      map[string]any{protocol.MetaSubscriptionID: m.ID()},
+	})
+	if err != nil {
+		return protocol.Failure(m, err)
+	}
+	return resp
+}
+
+// stream is the client as seen from inside a request of the modern era: it can
+// be told and not asked.
+type stream struct{ answer *answer }
+
+// Call refuses: a server of the modern era asks by its result.
+func (s stream) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "a client of this era cannot be asked; answer with input_required"}), nil
+}
+
+// Notify tells the client on the stream of its request.
+func (s stream) Notify(_ context.Context, note *dragoman.Message) error { return s.answer.tell(note) }

@@ -1,0 +1,208 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A Verdict is what a server turned out to speak.
+type Verdict struct {
+	// Era is what it should be spoken to in.
+	Era protocol.Era
+
+	// Revisions are those of the era that it is known to speak and we do too,
+	// the newest first.
+	Revisions []protocol.Revision
+
+	// SSE says that it speaks HTTP+SSE instead of Streamable HTTP.
+	SSE bool
+}
+
+// ErrNoRevision says that a server speaks no revision that we do.
+var ErrNoRevision = errors.New("streamable: the server speaks no revision that we know")
+
+// Probe finds out what the server speaks: it asks for server/discover, then tries
+// initialize, then looks for HTTP+SSE. The verdict is remembered until something
+// contradicts it. A server that cannot be reached, that wants authorization or
+// that fails leaves no verdict.
+func (c *Client) Probe(ctx context.Context) (Verdict, error) {
+	if err := c.prepare(); err != nil {
+		return Verdict{}, err
+	}
+	if v := c.remembered(); v != nil {
+		return *v, nil
+	}
+	conn := c.dial(nil)
+	defer func() { _ = conn.Close() }() // ends the session that initialize has opened
+	v, err := conn.probe(ctx)
+	if err != nil {
+		return Verdict{}, err
+	}
+	c.remember(&v)
+	return v, nil
+}
+
+func (c *Client) remembered() *Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.verdict
+}
+
+func (c *Client) remember(v *Verdict) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.verdict = v
+}
+
+// forget is called when the server contradicts the verdict.
+func (c *Client) forget() { c.remember(nil) }
+
+// doubt forgets the verdict if the server refuses a call without a word of
+// JSON-RPC, as one of another era or transport would.
+func (c *Client) doubt(err error) {
+	if err != nil && clientSpeaks(err) && c.remembered() != nil {
+		c.forget()
+	}
+}
+
+func (c *clientConn) probe(ctx context.Context) (Verdict, error) {
+	k, resp, err := c.discover(ctx)
+	if err != nil && !clientSpeaks(err) {
+		return Verdict{}, err
+	}
+	if err == nil {
+		if v, ok, err := c.judge(k, resp); ok || err != nil {
+			return v, err
+		}
+	}
+	return c.probeLegacy(ctx)
+}
+
+// clientSpeaks tells whether an error of an HTTP request says something about
+// what the server speaks.
+func clientSpeaks(err error) bool {
+	e, ok := errors.AsType[*HTTPError](err)
+	return ok && e.Status >= 400 && e.Status < 500 && !clientPasses(e.Status) &&
+		e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden
+}
+
+func (c *clientConn) discover(ctx context.Context) (*clientCall, *dragoman.Message, error) {
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodDiscover, map[string]any{"_meta": map[string]any{
+		protocol.MetaProtocolVersion:    protocol.Latest.String(),
+		protocol.MetaClientCapabilities: struct{}{},
+		protocol.MetaClientInfo:         clientInfo,
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.call(ctx, req, nil, false)
+}
+
+var clientInfo = map[string]string{"name": "dragoman", "version": "0"}
+
+// judge draws the conclusion from an answer of a server that may be modern. It
+// returns false if there is none.
+func (c *clientConn) judge(k *clientCall, resp *dragoman.Message) (v Verdict, ok bool, err error) {
+	if k.status == http.StatusForbidden || k.status >= 500 {
+		return v, false, resp.RPCError()
+	}
+	if !resp.IsError() {
+		v, ok = clientVerdict(resp.Get("supportedVersions"))
+		return v, ok, nil
+	}
+	switch e := resp.RPCError(); e.Code {
+	case protocol.CodeUnsupported:
+		var data struct {
+			Supported json.RawMessage `json:"supported"`
+		}
+		_ = json.Unmarshal(e.Data, &data) // without it, nothing is supported
+		if v, ok = clientVerdict(data.Supported); !ok {
+			err = fmt.Errorf("%w: %w", ErrNoRevision, e)
+		}
+		return v, ok, err
+	case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability:
+		c.log.Warn("the server speaks the modern era but refuses the probe", "error", e)
+		return Verdict{Era: protocol.Modern, Revisions: []protocol.Revision{protocol.Latest}}, true, nil
+	}
+	return v, false, nil
+}
+
+// clientVerdict reads a list of revisions. Modern ones go before.
+func clientVerdict(list json.RawMessage) (v Verdict, ok bool) {
+	var names []string
+	if json.Unmarshal(list, &names) != nil {
+		return v, false
+	}
+	for _, r := range protocol.Revisions() {
+		if !slices.Contains(names, r.String()) || !r.HasStreamableHTTP() {
+			continue
+		}
+		if len(v.Revisions) == 0 {
+			v.Era = r.Era()
+		}
+		if r.Era() == v.Era {
+			v.Revisions = append(v.Revisions, r)
+		}
+	}
+	return v, len(v.Revisions) > 0
+}
+
+// probeLegacy tries initialize, then HTTP+SSE.
+func (c *clientConn) probeLegacy(ctx context.Context) (Verdict, error) {
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodInitialize, map[string]any{
+		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": clientInfo,
+	})
+	if err != nil {
+		return Verdict{}, err
+	}
+	k, resp, err := c.call(ctx, req, nil, false)
+	switch {
+	case k == nil || err != nil && !clientSpeaks(err):
+		return Verdict{}, err
+	case k.opened != nil:
+		c.adopt(req, k.opened)
+		if k.opened.revision == protocol.Unknown {
+			return Verdict{}, fmt.Errorf("%w: it answers %q", ErrNoRevision, k.opened.version)
+		}
+		return Verdict{Era: protocol.Legacy, Revisions: []protocol.Revision{k.opened.revision}}, nil
+	case err == nil && resp.IsError() && clientIsModernCode(resp.RPCError().Code):
+		v, _, err := c.judge(k, resp)
+		return v, err
+	case !clientIsOld(k.status, resp, err):
+		if err == nil {
+			err = resp.RPCError()
+		}
+		return Verdict{}, err
+	}
+	return c.probeSSE(ctx, resp, err)
+}
+
+// probeSSE looks for the event that opens a conversation over HTTP+SSE.
+func (c *clientConn) probeSSE(ctx context.Context, resp *dragoman.Message, refusal error) (Verdict, error) {
+	if refusal == nil {
+		refusal = resp.RPCError()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.bounded, &TimeoutError{After: c.opts.bounded})
+	defer cancel()
+	x, err := c.get(ctx, nil, "")
+	if err != nil {
+		return Verdict{}, err
+	}
+	defer x.close()
+	if x.resp.StatusCode != http.StatusOK || x.mediaType() != sse.ContentType {
+		return Verdict{}, refusal
+	}
+	e, err := sse.NewReader(x.resp.Body, clientMaxErrorBody).Next()
+	if err != nil || e.Name != "endpoint" {
+		return Verdict{}, refusal
+	}
+	return Verdict{SSE: true, Era: protocol.Legacy, Revisions: []protocol.Revision{protocol.V20241105}}, nil
+}

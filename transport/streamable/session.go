@@ -1,0 +1,403 @@
+package streamable
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A session is a conversation of the legacy era. It is the Conn that the
+// Acceptor is given: what is asked and told through it goes to the stream that
+// the client has opened by GET.
+type session struct {
+	server *Server
+	id     string
+	owner  string
+	peer   dragoman.Peer // set once, before anybody knows the session
+	rev    protocol.Revision
+	push   *feed // what belongs to no request
+
+	ctx    context.Context // of its requests; ends with it
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	used    time.Time              // when it was used last
+	busy    int                    // HTTP requests under way
+	idle    *time.Timer            // looks whether it is still used
+	open    map[dragoman.ID]func() // requests under way, by ID.Key, and what cancels them
+	asked   map[int64]*question    // what we asked the client
+	feeds   map[string]*feed       // streams that can be resumed, by name
+	order   []string               // of feeds, oldest first
+	streams int
+	gone    bool
+}
+
+// maxResumable is how many streams of a session can be resumed.
+const maxResumable = 64
+
+// A question is a request to the client that has no answer yet.
+type question struct {
+	req   *dragoman.Message
+	reply chan *dragoman.Message
+
+	mu   sync.Mutex
+	from dragoman.Peer // nil when the question is over; used with mu held
+}
+
+// tell gives whoever asked what the client says on the way.
+func (q *question) tell(ctx context.Context, note *dragoman.Message) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.from == nil {
+		return nil
+	}
+	return q.from.Notify(ctx, note)
+}
+
+func (q *question) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.from = nil
+}
+
+var _ dragoman.Conn = (*session)(nil)
+
+func (s *Server) newSession(owner string) *session {
+	v := &session{
+		server: s, id: httpx.NewID(), owner: owner, used: time.Now(),
+		open:  make(map[dragoman.ID]func()),
+		asked: make(map[int64]*question),
+		feeds: make(map[string]*feed),
+	}
+	v.ctx, v.cancel = context.WithCancelCause(context.Background())
+	v.push = s.newFeed()
+	v.push.name, v.push.key = pushName, v.key(pushName)
+	return v
+}
+
+// admit adds a session to the table, and tells whether there was room.
+func (s *Server) admit(v *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || len(s.sessions) >= s.opts.maxSessions {
+		return false
+	}
+	s.sessions[v.id] = v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.idle = time.AfterFunc(s.opts.idle, v.look)
+	return true
+}
+
+// find returns the session that a request names, if it is its caller's.
+func (s *Server) find(r *http.Request) (*session, error) {
+	id, present, err := httpx.Single(r, protocol.HeaderSession)
+	if err != nil || !present || id == "" {
+		return nil, refuse(http.StatusBadRequest, protocol.CodeServer,
+			"Bad Request: "+protocol.HeaderSession+" is missing; send initialize first, and then the session id that it is answered with")
+	}
+	s.mu.Lock()
+	v := s.sessions[id]
+	s.mu.Unlock()
+	if v == nil || v.owner != s.caller(r) {
+		return nil, sessionGone()
+	}
+	return v, nil
+}
+
+// look ends the session if nobody has used it for too long.
+func (v *session) look() {
+	v.mu.Lock()
+	left := v.server.opts.idle - time.Since(v.used)
+	if v.busy > 0 {
+		left = v.server.opts.idle
+	}
+	if left > 0 && !v.gone {
+		v.idle.Reset(left)
+	}
+	v.mu.Unlock()
+	if left <= 0 {
+		v.end(dragoman.ErrClosed)
+	}
+}
+
+// enter and leave keep a session from being idle.
+func (v *session) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.busy++
+	return !v.gone
+}
+
+func (v *session) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.busy--
+	v.used = time.Now()
+}
+
+// end makes the session over, once, and tells whether this did it.
+func (v *session) end(reason error) bool {
+	v.mu.Lock()
+	if v.gone {
+		v.mu.Unlock()
+		return false
+	}
+	v.gone = true
+	if v.idle != nil {
+		v.idle.Stop()
+	}
+	names := slices.Clone(v.order)
+	v.mu.Unlock()
+	v.server.mu.Lock()
+	delete(v.server.sessions, v.id)
+	v.server.mu.Unlock()
+	v.cancel(dragoman.Closed(reason))
+	for _, name := range append(names, pushName) {
+		_ = v.server.opts.log.Drop(context.Background(), v.key(name))
+	}
+	return true
+}
+
+// key is the name of a stream in the log.
+func (v *session) key(stream string) string { return v.id + "/" + stream }
+
+// answer returns the answer to a POST, as a stream that can be resumed.
+func (v *session) answer(w http.ResponseWriter, r *http.Request) *answer {
+	a := v.server.newAnswer(w, r)
+	if !v.rev.ResumesStreams() {
+		return a
+	}
+	a.primes = v.rev.PrimesStreams()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.streams++
+	f := a.feed
+	f.name, f.ids = strconv.Itoa(v.streams), true
+	f.key = v.key(f.name)
+	v.feeds[f.name] = f
+	if v.order = append(v.order, f.name); len(v.order) > maxResumable {
+		v.drop(v.order[0])
+	}
+	return a
+}
+
+// resumable returns a stream by its name, or nil.
+func (v *session) resumable(name string) *feed {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.feeds[name]
+}
+
+// forget drops a stream that never was one: nobody can ask for it.
+func (v *session) forget(a *answer) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if a.feed.name != "" && !a.began {
+		v.drop(a.feed.name)
+	}
+}
+
+// drop makes a stream be gone. mu is held.
+func (v *session) drop(name string) {
+	delete(v.feeds, name)
+	if i := slices.Index(v.order, name); i >= 0 {
+		v.order = slices.Delete(v.order, i, i+1)
+	}
+	_ = v.server.opts.log.Drop(context.Background(), v.key(name))
+}
+
+// Call asks the client, outside of any request of its own.
+func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return v.ask(ctx, req, from, v.push)
+}
+
+// Notify tells the client something that belongs to no request.
+func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
+	if err := v.Err(); err != nil {
+		return err
+	}
+	return v.push.tell(note)
+}
+
+// Close ends the session.
+func (v *session) Close() error {
+	v.end(nil)
+	return nil
+}
+
+// Done is closed when the session is over.
+func (v *session) Done() <-chan struct{} { return v.ctx.Done() }
+
+// Err says why it is over.
+func (v *session) Err() error { return context.Cause(v.ctx) }
+
+// A speaker is what a message to the client goes out by: a stream of its own,
+// or that of the request it belongs to.
+type speaker interface {
+	tell(note *dragoman.Message) error
+	ask(ctx context.Context, req *dragoman.Message) error
+}
+
+// ask sends a request to the client, under an id that no other client of this
+// server has, and waits for the answer, which comes by POST.
+func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by speaker) (*dragoman.Message, error) {
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	q := &question{req: req, from: from, reply: make(chan *dragoman.Message, 1)}
+	defer q.end()
+	id := v.server.lastID.Add(1)
+	out := req
+	if req.Meta(protocol.MetaProgressToken) != nil {
+		var err error
+		if out, err = req.Edit().SetMeta(protocol.MetaProgressToken, strconv.AppendInt(nil, id, 10)).Message(); err != nil {
+			return nil, err
+		}
+	}
+	v.mu.Lock()
+	if len(v.asked) >= v.server.opts.maxRequests {
+		v.mu.Unlock()
+		return nil, dragoman.ErrOverloaded
+	}
+	v.asked[id] = q
+	v.mu.Unlock()
+	defer v.unask(id)
+	sending, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.ctx, func() { cancel(v.Err()) })()
+	if err := by.ask(sending, out.WithID(dragoman.IntID(id))); err != nil {
+		return nil, err
+	}
+	select {
+	case resp := <-q.reply:
+		return resp.WithID(req.ID()), nil
+	case <-v.ctx.Done():
+		return nil, v.Err()
+	case <-ctx.Done():
+		note, err := dragoman.NewNotification(protocol.NoteCancelled, map[string]any{"requestId": id, "reason": context.Cause(ctx).Error()})
+		if err == nil {
+			_ = by.tell(note)
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (v *session) unask(id int64) *question {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	q := v.asked[id]
+	delete(v.asked, id)
+	return q
+}
+
+// reply takes a response of the client. Who never was asked is ignored.
+func (v *session) reply(resp *dragoman.Message) {
+	id, ok := resp.ID().Int()
+	if !ok {
+		return
+	}
+	if q := v.unask(id); q != nil {
+		q.reply <- resp
+	}
+}
+
+// notify takes a notification of the client.
+func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
+	switch note.Method() {
+	case protocol.NoteCancelled:
+		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
+			v.stop(id)
+		}
+		return nil
+	case protocol.NoteProgress:
+		return v.progress(ctx, note)
+	case protocol.NoteMessage:
+		if q := v.only(); q != nil {
+			return q.tell(ctx, note)
+		}
+	}
+	return v.tell(ctx, note)
+}
+
+// tell gives a notification to the peer. One that panics has been told.
+func (v *session) tell(ctx context.Context, note *dragoman.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			v.server.opts.logger.Error("panic while taking a notification", "method", note.Method(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	return v.peer.Notify(ctx, note)
+}
+
+// progress gives a question its progress, with the token of whoever asked.
+func (v *session) progress(ctx context.Context, note *dragoman.Message) error {
+	id, err := strconv.ParseInt(string(note.Get("progressToken")), 10, 64)
+	if err != nil {
+		return fmt.Errorf("progress of an unknown token: %w", err)
+	}
+	v.mu.Lock()
+	q := v.asked[id]
+	v.mu.Unlock()
+	if q == nil {
+		return nil
+	}
+	own, err := note.Edit().Set("progressToken", q.req.Meta(protocol.MetaProgressToken)).Message()
+	if err != nil {
+		return err
+	}
+	return q.tell(ctx, own)
+}
+
+// only returns the one question under way, or nil: a log message of the client
+// belongs to it.
+func (v *session) only() *question {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.asked) == 1 {
+		for _, q := range v.asked {
+			return q
+		}
+	}
+	return nil
+}
+
+// begin notes a request under way, and what cancels it. It fails if its id is
+// in use or there are too many.
+func (v *session) begin(req *dragoman.Message, cancel func()) *dragoman.Error {
+	key := req.ID().Key()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.open[key] != nil:
+		return &dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: id " + req.ID().String() + " is in use by a request that has no answer yet"}
+	case len(v.open) >= v.server.opts.maxRequests:
+		return protocol.Overloaded("too many requests of this session are under way; wait for answers before you send more")
+	}
+	v.open[key] = cancel
+	return nil
+}
+
+func (v *session) done(req *dragoman.Message) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, req.ID().Key())
+}
+
+func (v *session) stop(id dragoman.ID) {
+	v.mu.Lock()
+	cancel := v.open[id.Key()]
+	v.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
