@@ -40,9 +40,9 @@ func forgetful(t *testing.T) (*script, *streamable.Client, *atomic.Bool) {
 	return s, c, &gone
 }
 
-// B12: after a 404 the client starts over, once for all who call, restores what
+// After a 404 the client starts over, once for all who call, restores what
 // it had told the server, and repeats what was refused.
-func TestClientStartsOver(t *testing.T) {
+func TestB12_ClientStartsOverWhenTheSessionIsGone(t *testing.T) {
 	s, c, gone := forgetful(t)
 	conn := dialScript(t, c, nil)
 	shake(t, conn, "2025-11-25")
@@ -105,9 +105,9 @@ func TestClientOneSession(t *testing.T) {
 	}
 }
 
-// D18: the background stream brings notifications and questions to the local
+// The background stream brings notifications and questions to the local
 // peer, and progress to the call it belongs to; a server without one is fine.
-func TestClientBackground(t *testing.T) {
+func TestD18_ClientHearsTheBackgroundStream(t *testing.T) {
 	stop := make(chan struct{})
 	progress := make(chan string, 1)
 	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
@@ -150,9 +150,9 @@ func TestClientBackground(t *testing.T) {
 	}
 }
 
-// D14: a question that is too large is refused, as is an answer to one; the
+// A question that is too large is refused, as is an answer to one; the
 // stream goes on.
-func TestClientBackgroundLimits(t *testing.T) {
+func TestD14_ClientRefusesQuestionsThatAreTooLarge(t *testing.T) {
 	stop := make(chan struct{})
 	large := strings.Repeat("x", 5000)
 	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
@@ -213,8 +213,8 @@ func TestClientAnswerElsewhere(t *testing.T) {
 	}
 }
 
-// A17: calls one after the other use one connection, whatever the answers are.
-func TestClientKeepAlive(t *testing.T) {
+// Calls one after the other use one connection, whatever the answers are.
+func TestA17_ClientKeepsConnectionsAlive(t *testing.T) {
 	for _, how := range []string{"JSON", "events"} {
 		t.Run(how, func(t *testing.T) {
 			conns := make(map[string]bool)
@@ -269,9 +269,9 @@ func TestClientUnixSocket(t *testing.T) {
 	}
 }
 
-// B15: a server that refuses initialize with 400, 404 or 405 is spoken to as one
+// A server that refuses initialize with 400, 404 or 405 is spoken to as one
 // of HTTP+SSE.
-func TestClientFallback(t *testing.T) {
+func TestB15_ClientFallsBackToHTTPWithSSE(t *testing.T) {
 	for status, want := range map[int]bool{400: true, 404: true, 405: true, 401: false, 403: false, 422: false, 500: false} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			s, c := serveScript(t, func(w http.ResponseWriter, _ *took) { w.WriteHeader(status) })

@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// B12 D15: the session id comes with the answer to initialize and goes with all
+// The session id comes with the answer to initialize and goes with all
 // that follows, the version where the revision wants it, and DELETE ends it.
-func TestClientSessionHeaders(t *testing.T) {
+func TestB12_D15_ClientKeepsAndSendsTheSessionId(t *testing.T) {
 	for revision, version := range map[string]string{"2025-03-26": "", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25"} {
 		t.Run(revision, func(t *testing.T) {
 			s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
@@ -57,9 +57,9 @@ func TestClientSessionHeaders(t *testing.T) {
 	}
 }
 
-// B06 D05: the answer is JSON or the end of an event stream; what comes before
+// The answer is JSON or the end of an event stream; what comes before
 // it reaches the caller, with the caller's token and id.
-func TestClientAnswers(t *testing.T) {
+func TestB06_D05_ClientTakesJSONAndStreams(t *testing.T) {
 	note := func(k *took) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, k.m.Meta("progressToken"))
 	}
@@ -126,9 +126,9 @@ func rpc(status int, id, header string) func(w http.ResponseWriter, k *took) {
 	}
 }
 
-// A15 D06 D16 D17: what is no answer becomes an error that says why; what holds
+// What is no answer becomes an error that says why; what holds
 // a JSON-RPC error is the answer, whatever its status.
-func TestClientRefusals(t *testing.T) {
+func TestA15_D06_D16_D17_ClientTurnsRefusalsIntoErrors(t *testing.T) {
 	cases := []struct {
 		name   string
 		answer func(w http.ResponseWriter, k *took)
@@ -188,8 +188,8 @@ func TestClientRefusals(t *testing.T) {
 	}
 }
 
-// D16: a refusal carries status, text, hints and the time to wait.
-func TestClientHTTPError(t *testing.T) {
+// A refusal carries status, text, hints and the time to wait.
+func TestD16_ClientErrorCarriesStatusTextAndHints(t *testing.T) {
 	_, client := serveScript(t, func(w http.ResponseWriter, _ *took) {
 		w.Header().Add("WWW-Authenticate", `Bearer resource_metadata="https://x/"`)
 		w.Header().Add("WWW-Authenticate", "Basic")
@@ -209,8 +209,8 @@ func TestClientHTTPError(t *testing.T) {
 	}
 }
 
-// D14: what is too large is refused, and the conversation goes on.
-func TestClientLimits(t *testing.T) {
+// What is too large is refused, and the conversation goes on.
+func TestD14_ClientRefusesWhatIsTooLarge(t *testing.T) {
 	large := strings.Repeat("x", 2000)
 	var how string
 	_, client := serveScript(t, func(w http.ResponseWriter, k *took) {
@@ -244,8 +244,8 @@ func TestClientLimits(t *testing.T) {
 	}
 }
 
-// D10: a cancelled call of the modern era is an HTTP request that is dropped.
-func TestClientModernCancel(t *testing.T) {
+// A cancelled call of the modern era is an HTTP request that is dropped.
+func TestD10_ClientDropsACancelledModernRequest(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	s, client := serveScript(t, func(w http.ResponseWriter, k *took) {
 		sendEvents(w, ": ok")

@@ -38,10 +38,10 @@ func quiet(every time.Duration) func(w http.ResponseWriter, k *took) {
 	}
 }
 
-// B08 D09 D10 A16: a request times out, later if there is progress, and never after
+// A request times out, later if there is progress, and never after
 // the maximum; the server is told, and the caller can tell it from its own
 // deadline.
-func TestClientTimeout(t *testing.T) {
+func TestA16_B08_D09_D10_ClientTimesOutAndCancels(t *testing.T) {
 	cases := []struct {
 		name         string
 		timeout, max time.Duration
@@ -160,8 +160,8 @@ func TestClientResumes(t *testing.T) {
 	})
 }
 
-// D06: a stream that cannot be resumed is an error at once or after some tries.
-func TestClientResumesInVain(t *testing.T) {
+// A stream that cannot be resumed is an error at once or after some tries.
+func TestD06_ClientSaysWhenAStreamCannotBeResumed(t *testing.T) {
 	for status, tries := range map[int]int{400: 1, 405: 1, 503: 4} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,10 +196,10 @@ func TestClientResumesInVain(t *testing.T) {
 	}
 }
 
-// D13 D18: the background stream is opened again when it ends, at the pace that
+// The background stream is opened again when it ends, at the pace that
 // the server asks for; failures make the pace slower, and end it; a success
 // elsewhere begins anew.
-func TestClientBackgroundAgain(t *testing.T) {
+func TestD13_D18_ClientOpensTheBackgroundStreamAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var times []time.Time
