@@ -33,7 +33,8 @@ tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-run: build ## build, then start the built-in server on http://127.0.0.1:8808/mcp (ARGS=...)
+# stdout belongs to whoever speaks to stdin: nothing here may write to it.
+run: build ## build, then start the built-in server on every transport (ARGS=...)
 	@exec bin/dragoman run $(ARGS)
 
 build: ## build bin/dragoman, a static binary
@@ -94,6 +95,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
 
 bench: ## run the benchmarks (BENCH=regexp)
 	@go test -vet=off -run '^$$' -bench '$(BENCH)' -benchmem ./bench/...
+	@cd interop && go test -vet=off -run '^$$' -bench '$(BENCH)' ./bench/...
 
 interop: $(NODE_DIR)/.installed ## test against the npm peers; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \

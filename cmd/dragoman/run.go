@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/spf13/cobra"
 )
@@ -18,16 +20,16 @@ func runCommand() *cobra.Command {
 	var debug bool
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run a server on HTTP; the built-in one if none is named",
-		Long: `Run a server and let clients reach it over HTTP.
+		Short: "Run a server on every transport; the built-in one if none is named",
+		Long: `Run a server and let clients reach it.
 
 Without arguments it is the built-in server, which has every feature of MCP in
 every revision. It listens on this machine alone unless --listen says otherwise,
 and serves /mcp (Streamable HTTP, every revision), /sse with /messages (HTTP+SSE
-of 2024-11-05) and /healthz. It stops on SIGINT and SIGTERM, after the requests
-under way.
+of 2024-11-05) and /healthz, and besides whoever speaks to its standard input, one
+message a line. It stops on SIGINT and SIGTERM, after the requests under way.
 
-For the same server on standard input and output see "dragoman everything".`,
+For a server that ends with its standard input see "dragoman everything".`,
 		Example: `  dragoman run
   dragoman run --listen 127.0.0.1:0`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -62,7 +64,16 @@ func runEverything(c *cobra.Command, listen string, flag bool) error {
 	mux.Handle("/sse", old.Stream())
 	mux.Handle("/messages", old.Messages())
 	mux.HandleFunc("GET /healthz", healthz)
+	var here sync.WaitGroup
+	defer here.Wait()
 	return serveHTTP(c.Context(), listen, mux, log, func(at net.Addr) {
-		fmt.Fprintf(os.Stderr, "dragoman: ready: http://%[1]s/mcp (Streamable HTTP), http://%[1]s/sse (HTTP+SSE)\n", at)
+		fmt.Fprintf(os.Stderr, "dragoman: ready: http://%[1]s/mcp (Streamable HTTP), http://%[1]s/sse (HTTP+SSE), standard input and output\n", at)
+		// Ends at the end of standard input, which ends nothing else, or with ctx.
+		here.Go(func() {
+			ignoreTerminalStops()
+			if err := stdio.Serve(c.Context(), server, &stdio.Options{Logger: log}); err != nil && c.Context().Err() == nil {
+				log.Debug("standard input is not served any more", "error", err)
+			}
+		})
 	}, mcp, old)
 }

@@ -17,7 +17,7 @@ import (
 func TestRunServesEveryHTTPTransportAndStopsOnASignal(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
-			url, stop := startRun(t)
+			url, say, stop := startRun(t)
 			for path, part := range map[string]string{"/healthz": "ok", "/sse": "event: endpoint"} {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+path, nil)
@@ -51,6 +51,9 @@ func TestRunServesEveryHTTPTransportAndStopsOnASignal(t *testing.T) {
 					t.Errorf("POST %s: %d %s", path, resp.StatusCode, body)
 				}
 			}
+			if got := say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+				t.Errorf("on standard input and output: %s", got)
+			}
 			http.DefaultClient.CloseIdleConnections()
 			if status := stop(signal); status != 0 {
 				t.Errorf("it ends with status %d", status)
@@ -59,9 +62,9 @@ func TestRunServesEveryHTTPTransportAndStopsOnASignal(t *testing.T) {
 	}
 }
 
-// startRun starts `dragoman run` on a free port, and returns its URL and what
-// stops it.
-func startRun(t *testing.T) (url string, stop func(os.Signal) int) {
+// startRun starts `dragoman run` on a free port, and returns its URL, what says
+// a line to it and returns the answer, and what stops it.
+func startRun(t *testing.T) (url string, say func(string) string, stop func(os.Signal) int) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -73,14 +76,33 @@ func startRun(t *testing.T) (url string, stop func(os.Signal) int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	answers := bufio.NewReader(stdout)
+	say = func(line string) string {
+		if _, err := io.WriteString(stdin, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := answers.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(answer)
 	}
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	if url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(line); url == "" {
 		t.Fatalf("it says %q (%v)", line, err)
 	}
-	return url, func(signal os.Signal) int {
+	return url, say, func(signal os.Signal) int {
 		_ = cmd.Process.Signal(signal)
 		_ = cmd.Wait()
 		return cmd.ProcessState.ExitCode()
