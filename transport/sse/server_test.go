@@ -249,7 +249,7 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 	over := make(chan error, 2)
 	flood := strings.Repeat("x", 1<<20)
 	s := &Server{
-		WriteTimeout: 200 * time.Millisecond,
+		WriteTimeout: time.Second,
 		Acceptor: dragoman.AcceptFunc(func(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 			go func() {
 				<-client.Done()
@@ -284,7 +284,8 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 	_, id, _ := strings.Cut(string(head[:n]), "sessionId=")
 	id, _, _ = strings.Cut(id, "\n")
 	for i := range 20 {
-		w.post(at+"/messages?sessionId="+id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"flood"}`, i))
+		// On a busy machine it may have been cut before the last.
+		w.do(http.MethodPost, at+"/messages?sessionId="+id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"flood"}`, i))
 	}
 	for range 20 {
 		start := time.Now()

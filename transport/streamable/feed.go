@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -165,6 +163,11 @@ func (f *feed) next() (m fed, ok, ended bool) {
 func (f *feed) written() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.pop()
+}
+
+// pop takes the first off the queue. mu is held.
+func (f *feed) pop() {
 	f.sent = f.queue[0].at
 	f.bytes -= len(f.queue[0].data)
 	f.queue[0] = fed{}
@@ -187,19 +190,29 @@ func (f *feed) unblock() {
 func (f *feed) claim(ctx context.Context, position int64) (missed []fed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if position >= 0 && position != f.sent {
+	if position >= 0 {
+		if _, err := f.server.opts.log.After(ctx, f.key, position); err != nil {
+			return nil, lost(err) // before anybody is sent away for nothing
+		}
+	}
+	for f.open {
+		if position < 0 || !f.evict() {
+			return nil, refuse(http.StatusConflict, protocol.CodeServer, "Conflict: this stream is open already; close it first")
+		}
+	}
+	for len(f.queue) > 0 && f.queue[0].at <= position {
+		f.pop() // it was written, though the connection was not there to say so
+	}
+	if position >= 0 && position < f.sent {
 		events, err := f.server.opts.log.After(ctx, f.key, position)
-		if err != nil || position > f.sent {
-			return nil, lost(cmp.Or(err, eventlog.ErrUnknown))
+		if err != nil {
+			return nil, lost(err)
 		}
 		for i, data := range events {
 			if at := position + int64(i) + 1; at <= f.sent {
 				missed = append(missed, fed{at: at, data: data})
 			}
 		}
-	}
-	if f.open && (position < 0 || !f.evict()) {
-		return nil, refuse(http.StatusConflict, protocol.CodeServer, "Conflict: this stream is open already; close it first")
 	}
 	f.open = true
 	return missed, nil

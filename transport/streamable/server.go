@@ -262,6 +262,9 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 // notOne takes a body that is not one message: a batch, or nothing.
 func (s *Server) notOne(w http.ResponseWriter, r *http.Request, body []byte, err error) error {
 	if parts, e := dragoman.Elements(body); e == nil && s.opts.legacy {
+		if protocol.EraOf(r.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
+			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
+		}
 		return s.batch(w, r, parts)
 	}
 	var p *dragoman.ParseError
