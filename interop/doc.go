@@ -2,6 +2,7 @@
 // and as clients. It is a module of its own, so that what they depend on stays
 // out of the main one.
 //
-// The peers in Go are built and run by go test. Those from npm need node: they
-// sit behind the build tag npm, and `make interop` installs and runs them.
+// The peers in Go are built and run by go test. Those from npm and PyPI need
+// node and python3: they sit behind the build tag npm, and `make interop`
+// installs and runs them.
 package interop

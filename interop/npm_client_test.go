@@ -19,13 +19,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// npmClient is a client of the TypeScript SDK, in a process that is driven by
-// lines of JSON; see ts/client.mjs.
+// npmClient is a client of an SDK in another language, in a process that is
+// driven by lines of JSON; see ts/client.mjs.
 type npmClient struct {
 	t     *testing.T
 	stdin io.WriteCloser
 	heard *ear
 	gone  chan struct{} // closed when the process writes no more
+	rev   string        // of the conversation, over HTTP
 
 	mu      sync.Mutex
 	last    int                  // guarded by mu
@@ -45,7 +46,13 @@ type npmLine struct {
 // dialNpm starts our built-in server under a client of the TypeScript SDK.
 func dialNpm(t *testing.T) *npmClient {
 	t.Helper()
-	cmd := exec.Command("node", filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), dragomanProgram.in(t), "everything")
+	return drive(t, "node", filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), dragomanProgram.in(t), "everything")
+}
+
+// drive starts a client of our built-in server.
+func drive(t *testing.T, name string, args ...string) *npmClient {
+	t.Helper()
+	cmd := exec.Command(name, args...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,14 +82,16 @@ func dialNpm(t *testing.T) *npmClient {
 	})
 	select {
 	case line := <-hello:
-		server := decode[struct {
+		got := decode[struct {
 			Server struct {
 				Name string `json:"name"`
 			} `json:"server"`
-		}](t, line.Result).Server
-		if server.Name != "dragoman-everything" {
+			Revision string `json:"revision"`
+		}](t, line.Result)
+		if got.Server.Name != "dragoman-everything" {
 			t.Errorf("the server is %s", line.Result)
 		}
+		c.rev = got.Revision
 	case <-c.gone:
 		t.Fatal("the client has gone")
 	case <-time.After(patience):
@@ -181,8 +190,15 @@ func (c *npmClient) call(ctx context.Context, name string, args object, token st
 	if args != nil {
 		params["arguments"] = args
 	}
+	meta := object{}
 	if token != "" {
-		params["_meta"] = object{protocol.MetaProgressToken: token}
+		meta[protocol.MetaProgressToken] = token
+	}
+	if c.rev == protocol.V20260728.String() {
+		meta[protocol.MetaLogLevel] = "debug"
+	}
+	if len(meta) > 0 {
+		params["_meta"] = meta
 	}
 	return c.do(ctx, "callTool", params)
 }
@@ -214,7 +230,14 @@ func TestNpmE06_ClientMakesManyCallsAtOnce(t *testing.T) {
 
 func TestNpmClientReadsResourcesPromptsAndCompletions(t *testing.T) {
 	t.Parallel()
-	c := dialNpm(t)
+	dialNpm(t).readEverything()
+}
+
+// readEverything reads the resources, gets the prompts and asks for a
+// completion.
+func (c *npmClient) readEverything() {
+	t := c.t
+	t.Helper()
 	resources := decode[[]object](t, c.want("listResources", object{})["resources"])
 	for _, r := range resources {
 		if got := c.want("readResource", object{"uri": r["uri"]}); len(decode[[]object](t, got["contents"])) != 1 {
@@ -250,12 +273,19 @@ func TestNpmClientReadsResourcesPromptsAndCompletions(t *testing.T) {
 
 func TestNpmClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 	t.Parallel()
-	c := dialNpm(t)
+	dialNpm(t).hearOfUpdates()
+}
+
+// hearOfUpdates subscribes to a resource and lets it change.
+func (c *npmClient) hearOfUpdates() {
+	t := c.t
+	t.Helper()
+	before, _ := c.heard.count(protocol.NoteResourceUpdated, watched)
 	update := object{"name": "update_resource", "arguments": object{}}
 	c.want("subscribeResource", object{"uri": watched})
 	c.want("callTool", update)
-	c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+	c.heard.wait(t, before+1, protocol.NoteResourceUpdated, watched)
 	c.want("unsubscribeResource", object{"uri": watched})
 	c.want("callTool", update)
-	c.heard.only(t, 1, protocol.NoteResourceUpdated, watched)
+	c.heard.only(t, before+1, protocol.NoteResourceUpdated, watched)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -71,9 +72,9 @@ func npmTools() map[string]expected {
 
 // beginNpm begins a conversation with the npm server as a client that can do
 // everything, tasks included.
-func beginNpm(t *testing.T, rev protocol.Revision) *ours {
+func beginNpm(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours {
 	t.Helper()
-	c := dial(t, npmServer(t))
+	c := dial(t, server)
 	c.rev = rev
 	c.caps = maps.Clone(canAll)
 	c.caps["tasks"] = object{"requests": object{
@@ -90,7 +91,7 @@ func TestNpmServerToolsAreListedAndCalledByOurClient(t *testing.T) {
 	for _, rev := range npmRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
-			c := beginNpm(t, rev)
+			c := beginNpm(t, npmServer(t), rev)
 			c.callAll(npmTools())
 		})
 	}
@@ -100,7 +101,7 @@ func TestNpmServerResourcesPromptsAndCompletionsAreReadByOurClient(t *testing.T)
 	for _, rev := range npmRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
-			c := beginNpm(t, rev)
+			c := beginNpm(t, npmServer(t), rev)
 			if n := c.readAll(); n == 0 {
 				t.Error("no resources are listed")
 			}
@@ -127,7 +128,13 @@ func TestNpmServerResourcesPromptsAndCompletionsAreReadByOurClient(t *testing.T)
 
 func TestNpmServerChangesAndLogMessagesAreHeardByOurClient(t *testing.T) {
 	t.Parallel()
-	c := beginNpm(t, protocol.V20251125)
+	beginNpm(t, npmServer(t), protocol.V20251125).hearOfNpm()
+}
+
+// hearOfNpm lets the npm server tell of changes and ask for roots.
+func (c *ours) hearOfNpm() {
+	t := c.t
+	t.Helper()
 	const uri = "demo://resource/dynamic/text/1"
 	c.want(protocol.MethodSetLevel, object{"level": "debug"})
 	c.want(protocol.MethodSubscribe, object{"uri": uri})
@@ -148,7 +155,7 @@ func TestNpmServerChangesAndLogMessagesAreHeardByOurClient(t *testing.T) {
 
 func TestNpmServerRunsATaskForOurClient(t *testing.T) {
 	t.Parallel()
-	c := beginNpm(t, protocol.V20251125)
+	c := beginNpm(t, npmServer(t), protocol.V20251125)
 	created := c.want(protocol.MethodCallTool, object{
 		"name": "simulate-research-query", "arguments": object{"topic": "python", "ambiguous": true},
 		"task": object{"ttl": 60_000},
@@ -172,12 +179,12 @@ func TestNpmE03_ServerRefusesAProbeAndIsReachedByInitializeOnAFreshProcess(t *te
 	c := dial(t, npmServer(t))
 	c.rev = protocol.V20260728
 	c.wantError(protocol.CodeMethodNotFound, protocol.MethodDiscover, object{})
-	beginNpm(t, protocol.LatestLegacy).want(protocol.MethodListTools, object{})
+	beginNpm(t, npmServer(t), protocol.LatestLegacy).want(protocol.MethodListTools, object{})
 }
 
 func TestNpmServerIsLeftInOrderAfterACancelledCall(t *testing.T) {
 	t.Parallel()
-	c := beginNpm(t, protocol.V20251125)
+	c := beginNpm(t, npmServer(t), protocol.V20251125)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := c.call(ctx, "trigger-long-running-operation", object{"duration": 60, "steps": 2}, "token")

@@ -1,8 +1,11 @@
 // A client of the TypeScript SDK, driven by lines of JSON on standard input.
 //
 //   node client.mjs SDK COMMAND [ARGUMENT...]
+//   node client.mjs SDK URL [REVISION]
 //
-// SDK is the folder of @modelcontextprotocol/sdk, COMMAND starts the server.
+// SDK is the folder of @modelcontextprotocol/sdk, COMMAND starts the server. One
+// at a URL is reached over Streamable HTTP, at the SDK's newest revision if none
+// is given.
 //
 //   in   {"id":1,"method":"callTool","params":{...}}  call a method of the client
 //        {"cancel":1}                                 cancel that call
@@ -21,6 +24,7 @@ const [sdk, command, ...args] = process.argv.slice(2);
 const load = (file) => import(pathToFileURL(join(sdk, "dist", "esm", file)));
 const { Client } = await load("client/index.js");
 const { StdioClientTransport } = await load("client/stdio.js");
+const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
 const types = await load("types.js");
 
 const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");
@@ -66,8 +70,24 @@ async function call({ id, method, params }) {
   calls.delete(id);
 }
 
-await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
-say({ id: 0, result: { server: client.getServerVersion(), capabilities: client.getServerCapabilities() } });
+let transport;
+if (command.startsWith("http:")) {
+  transport = new StreamableHTTPClientTransport(new URL(command));
+  if (args.length > 0) {
+    // The SDK always asks for its newest revision.
+    const send = transport.send.bind(transport);
+    transport.send = (message, options) => {
+      if (message.method === "initialize") {
+        message = { ...message, params: { ...message.params, protocolVersion: args[0] } };
+      }
+      return send(message, options);
+    };
+  }
+} else {
+  transport = new StdioClientTransport({ command, args, stderr: "inherit" });
+}
+await client.connect(transport);
+say({ id: 0, result: { server: client.getServerVersion(), revision: transport.protocolVersion } });
 for await (const text of createInterface({ input: process.stdin })) {
   const line = JSON.parse(text);
   if (line.cancel !== undefined) {
@@ -79,4 +99,5 @@ for await (const text of createInterface({ input: process.stdin })) {
     call(line); // not awaited: calls run side by side
   }
 }
+await transport.terminateSession?.();
 await client.close();

