@@ -53,7 +53,11 @@ func (m *Message) Fail(e *Error) *Message { return NewFailure(m.ID(), e) }
 
 // build makes a message by writing it and reading it back.
 func build(id ID, method, bodyName string, body any) (*Message, error) {
-	b := make([]byte, 0, 256)
+	text, err := encode(body)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, 64+len(id.text)+len(method)+len(text))
 	b = append(b, `{"jsonrpc":"2.0"`...)
 	if !id.IsZero() {
 		b = append(b, `,"id":`...)
@@ -62,10 +66,6 @@ func build(id ID, method, bodyName string, body any) (*Message, error) {
 	if method != "" {
 		b = append(b, `,"method":`...)
 		b = appendQuote(b, method)
-	}
-	text, err := encode(body)
-	if err != nil {
-		return nil, err
 	}
 	if text != nil {
 		b = append(b, `,"`...)

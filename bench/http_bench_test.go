@@ -59,9 +59,18 @@ func bareHandler(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.ReadAll(r.Body); err != nil {
 		return
 	}
+	answer := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"the quick brown fox","type":"text"}]}}`
+	if r.URL.Path == modernPath {
+		answer = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"` + protocol.MetaServerInfo +
+			`":{"description":"Every feature of MCP, in every revision","name":"dragoman-everything","title":"Everything","version":"1.0.0"}},` +
+			`"content":[{"text":"the quick brown fox","type":"text"}]}}`
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"the quick brown fox","type":"text"}]}}`)
+	_, _ = io.WriteString(w, answer)
 }
+
+// modernPath is where bareHandler answers as echo does in the modern era.
+const modernPath = "/modern"
 
 // BenchmarkHTTP compares a call of the built-in echo over Streamable HTTP with a
 // handler that does nothing but read and write the same bytes, both behind
@@ -80,6 +89,9 @@ func BenchmarkHTTP(b *testing.B) {
 				c := echoCaller(b, ours.URL, era)
 				plain := *c
 				plain.url = bare.URL
+				if era == protocol.Modern {
+					plain.url += modernPath
+				}
 				c.rounds(b, client, 200, conns)
 				plain.rounds(b, client, 200, conns)
 				var oursTime, bareTime time.Duration

@@ -20,9 +20,10 @@ type call struct {
 	req     *dragoman.Message
 	from    dragoman.Peer // may be nil
 	rev     protocol.Revision
-	caps    capabilities // of the client
-	level   int          // severity from which on log messages are wanted
-	rounds  rounds       // what earlier rounds of this call brought; modern era
+	caps    capabilities               // of the client
+	level   int                        // severity from which on log messages are wanted
+	args    map[string]json.RawMessage // of a tool, checked
+	rounds  rounds                     // what earlier rounds of this call brought; modern era
 }
 
 // A handler serves a method. What it returns is encoded as the result. An error
@@ -83,9 +84,11 @@ func noMethod(req *dragoman.Message) *dragoman.Message {
 // response.
 func (c *call) run(ctx context.Context, h handler) (*dragoman.Message, error) {
 	result, err := h(ctx, c)
-	var input *needInput
-	if errors.As(err, &input) {
-		result, err = input.result(c)
+	if err != nil {
+		var input *needInput
+		if errors.As(err, &input) {
+			result, err = input.result(c)
+		}
 	}
 	if err == nil {
 		return c.req.Reply(result)

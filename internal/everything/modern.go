@@ -39,15 +39,15 @@ func (c *call) envelope() *dragoman.Error {
 	if version == nil {
 		return invalid("params._meta lacks %s; every request names its revision", protocol.MetaProtocolVersion)
 	}
-	var name string
-	if typeOf(version) != "string" || json.Unmarshal(version, &name) != nil {
+	if typeOf(version) != "string" {
 		return invalid("params._meta %s must be a string", protocol.MetaProtocolVersion)
 	}
+	name := c.req.MetaText(protocol.MetaProtocolVersion)
 	caps := c.req.Meta(protocol.MetaClientCapabilities)
 	if caps == nil {
 		return invalid("params._meta lacks %s; a client that can do nothing sends {}", protocol.MetaClientCapabilities)
 	}
-	if !isObject(caps) || json.Unmarshal(caps, &c.caps) != nil {
+	if string(caps) != "{}" && (!isObject(caps) || json.Unmarshal(caps, &c.caps) != nil) {
 		return invalid("params._meta %s must be an object of capability objects", protocol.MetaClientCapabilities)
 	}
 	if info := c.req.Meta(protocol.MetaClientInfo); info != nil {
@@ -70,8 +70,20 @@ func (c *call) envelope() *dragoman.Error {
 	return nil
 }
 
-// decorate adds to a result what every result of the modern era has.
+// headOf returns how every result that is complete begins in a revision.
+func headOf(rev protocol.Revision, info json.RawMessage) string {
+	if rev.Era() != protocol.Modern {
+		return "{"
+	}
+	return `{"resultType":"` + protocol.ResultComplete + `","_meta":{"` + protocol.MetaServerInfo + `":` + string(info) + `},`
+}
+
+// decorate adds to a result what every result of the modern era has, unless it
+// began with that.
 func (c *call) decorate(resp *dragoman.Message) (*dragoman.Message, error) {
+	if resp.Meta(protocol.MetaServerInfo) != nil {
+		return resp, nil
+	}
 	e := resp.Edit().SetMeta(protocol.MetaServerInfo, c.server.infos[c.rev])
 	if resp.Get("resultType") == nil {
 		e.Set("resultType", []byte(`"`+protocol.ResultComplete+`"`))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -42,20 +41,78 @@ func newSchema(text string) *schema {
 	return s
 }
 
-// check tells what is wrong with arguments, which are an object or nil.
-func (s *schema) check(arguments json.RawMessage) error {
-	var args map[string]json.RawMessage
+// read takes arguments apart, which are an object or nil, and tells what is wrong
+// with them.
+func (s *schema) read(arguments json.RawMessage) (args map[string]json.RawMessage, err error) {
 	if arguments != nil {
-		if err := json.Unmarshal(arguments, &args); err != nil {
-			return fmt.Errorf("arguments cannot be read: %w", err)
+		var flat bool
+		if args, flat = flatMembers(arguments); !flat {
+			if err := json.Unmarshal(arguments, &args); err != nil {
+				return nil, fmt.Errorf("arguments cannot be read: %w", err)
+			}
 		}
 	}
+	return args, s.check(args)
+}
+
+// flatMembers takes a valid object apart if its names and values are as simple as
+// those of arguments mostly are: nothing is nested and nothing is escaped.
+func flatMembers(object json.RawMessage) (map[string]json.RawMessage, bool) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil, false
+	}
+	members := make(map[string]json.RawMessage)
+	for rest := object; rest[0] != '}'; {
+		rest = bytes.TrimLeft(rest[1:], " ") // behind the brace or comma
+		n := simpleString(rest)
+		if n < 0 {
+			return nil, false
+		}
+		name := string(rest[1 : n-1])
+		if rest = rest[n:]; rest[0] != ':' {
+			return nil, false
+		}
+		rest = bytes.TrimLeft(rest[1:], " ")
+		if rest[0] != '"' {
+			n = bytes.IndexAny(rest, ",}[{ \t\r\n")
+		} else {
+			n = simpleString(rest)
+		}
+		if n <= 0 || rest[n] != ',' && rest[n] != '}' {
+			return nil, false
+		}
+		members[name] = rest[:n:n]
+		rest = rest[n:]
+	}
+	return members, true
+}
+
+// simpleString returns the length of the string that valid JSON text begins with,
+// or -1 if that is no string or is not simple.
+func simpleString(text json.RawMessage) int {
+	if text[0] == '"' {
+		if n := bytes.IndexByte(text[1:], '"') + 2; isSimple(text[1 : n-1]) {
+			return n
+		}
+	}
+	return -1
+}
+
+func (s *schema) check(args map[string]json.RawMessage) error {
 	for _, name := range s.Required {
 		if args[name] == nil {
 			return fmt.Errorf("argument %q is missing; it must be of type %s", name, s.Properties[name].Type)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	if len(args) == 0 {
+		return nil
+	}
+	names := make([]string, 0, 8)
+	for name := range args {
+		names = append(names, name)
+	}
+	slices.Sort(names) // of several faults it is always the same that is told
+	for _, name := range names {
 		if _, ok := s.Properties[name]; !ok {
 			if s.Additional != nil && !*s.Additional {
 				return fmt.Errorf("there is no argument %q; see the tool's inputSchema", name)
@@ -80,6 +137,9 @@ func (s *schema) checkValue(name string, value json.RawMessage) error {
 		if json.Unmarshal(value, &one) != nil || !slices.Contains(want.Enum, one) {
 			return fmt.Errorf("argument %q must be one of %s", name, strings.Join(want.Enum, ", "))
 		}
+	}
+	if want.Minimum == "" && want.Maximum == "" {
+		return nil
 	}
 	if n, err := json.Number(value).Float64(); err == nil {
 		if least, err := want.Minimum.Float64(); err == nil && n < least {

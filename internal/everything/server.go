@@ -61,6 +61,7 @@ type Server struct {
 	opts   Options
 	sealer cipher.AEAD                           // of request states; its key is this server's alone
 	infos  map[protocol.Revision]json.RawMessage // how the server introduces itself
+	heads  map[protocol.Revision]string          // how results begin
 
 	tools     []*tool
 	prompts   []*prompt
@@ -82,6 +83,7 @@ func New(opts *Options) *Server {
 		opts:     opts.withDefaults(),
 		sealer:   newSealer(),
 		infos:    make(map[protocol.Revision]json.RawMessage),
+		heads:    make(map[protocol.Revision]string),
 		sessions: make(map[*session]struct{}),
 		listens:  make(map[*listen]struct{}),
 		added:    make(map[string]bool),
@@ -89,6 +91,7 @@ func New(opts *Options) *Server {
 	}
 	for _, rev := range s.opts.Revisions {
 		s.infos[rev] = s.opts.info(rev)
+		s.heads[rev] = headOf(rev, s.infos[rev])
 	}
 	s.tools = allTools()
 	s.prompts = allPrompts()

@@ -27,12 +27,13 @@ type tool struct {
 // A toolResult is what a tool returns. An error that a tool returns instead
 // becomes a result with isError, so that a model can see it.
 type toolResult struct {
+	said       string          // the one text, in place of Content
 	Content    []block         `json:"content"`
 	Structured json.RawMessage `json:"structuredContent,omitempty"`
 	IsError    bool            `json:"isError,omitempty"`
 }
 
-func say(s string) *toolResult { return &toolResult{Content: []block{text(s)}} }
+func say(s string) *toolResult { return &toolResult{said: s} }
 
 // allTools returns the table of tools, in the order in which they are listed.
 func allTools() []*tool {
@@ -94,9 +95,11 @@ func listTools(_ context.Context, c *call) (any, error) {
 }
 
 func callTool(ctx context.Context, c *call) (any, error) {
-	var wrong *protocol.CheckError
-	if errors.As(protocol.CheckToolRequest(c.req), &wrong) {
-		return nil, invalid("%s %s", wrong.Path, wrong.Reason)
+	if err := protocol.CheckToolRequest(c.req); err != nil {
+		var wrong *protocol.CheckError
+		if errors.As(err, &wrong) {
+			return nil, invalid("%s %s", wrong.Path, wrong.Reason)
+		}
 	}
 	t := c.server.findTool(c.req.Name())
 	if t == nil {
@@ -107,15 +110,43 @@ func callTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if result.Content == nil {
+		if isSimple(result.said) {
+			return c.textResult(result.said), nil
+		}
+		result.Content = []block{text(result.said)}
+	}
 	result.Content = adapt(c.rev, result.Content)
 	result.Structured = wrapValue(c.rev, result.Structured)
 	return result, nil
 }
 
+// textResult returns the result with one simple text as JSON text, because most
+// results are such.
+func (c *call) textResult(s string) json.RawMessage {
+	const before, behind = `"content":[{"text":"`, `","type":"text"}]}`
+	head := c.server.heads[c.rev]
+	b := make([]byte, 0, len(head)+len(before)+len(s)+len(behind))
+	b = append(b, head...)
+	b = append(b, before...)
+	b = append(b, s...)
+	return append(b, behind...)
+}
+
+// isSimple tells whether a text is the same in JSON, and at a glance.
+func isSimple[T string | json.RawMessage](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // call runs a tool. The error is not nil only if there is to be no tool result.
 func (t *tool) call(ctx context.Context, c *call) (*toolResult, error) {
-	err := t.in.check(c.req.Get("arguments"))
-	if err == nil {
+	var err error
+	if c.args, err = t.in.read(c.req.Get("arguments")); err == nil {
 		var result *toolResult
 		if result, err = t.run(ctx, c); err == nil {
 			return result, nil
@@ -141,4 +172,13 @@ func arguments[T any](c *call) (args T, err error) {
 		err = json.Unmarshal(text, &args)
 	}
 	return args, err
+}
+
+// argument returns an argument that is a string, which has been checked.
+func (c *call) argument(name string) (s string, err error) {
+	if text := c.args[name]; len(text) >= 2 && isSimple(text[1:len(text)-1]) {
+		return string(text[1 : len(text)-1]), nil
+	}
+	err = json.Unmarshal(c.args[name], &s)
+	return s, err
 }

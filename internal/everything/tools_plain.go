@@ -84,10 +84,8 @@ const wideSchema = `{
 	"additionalProperties":false}`
 
 func echo(_ context.Context, c *call) (*toolResult, error) {
-	args, err := arguments[struct {
-		Text string `json:"text"`
-	}](c)
-	return say(args.Text), err
+	text, err := c.argument("text")
+	return say(text), err
 }
 
 func add(_ context.Context, c *call) (*toolResult, error) {

@@ -11,6 +11,9 @@ import (
 // Accept admits none: MCP wants the types named.
 func Accepts(r *http.Request, types ...string) bool {
 	values := r.Header.Values("Accept")
+	if len(values) == 1 && lists(values[0], types) {
+		return true
+	}
 	for _, t := range types {
 		major, _, _ := strings.Cut(t, "/")
 		if !admits(values, t, major+"/*", "*/*") {
@@ -18,6 +21,24 @@ func Accepts(r *http.Request, types ...string) bool {
 		}
 	}
 	return true
+}
+
+// lists tells whether line is these names and nothing else, as most clients write
+// it.
+func lists(line string, names []string) bool {
+	for i, name := range names {
+		if i > 0 {
+			if !strings.HasPrefix(line, ", ") {
+				return false
+			}
+			line = line[len(", "):]
+		}
+		if !strings.HasPrefix(line, name) {
+			return false
+		}
+		line = line[len(name):]
+	}
+	return line == ""
 }
 
 // admits tells what a list with weights, such as that of Accept, says of

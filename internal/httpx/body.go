@@ -34,13 +34,14 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Du
 		_ = control.SetReadDeadline(time.Now().Add(timeout)) // a writer without deadlines has no slow client
 	}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(limit)), r.ContentLength)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, tooLarge(limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", timeout)
-	case err != nil:
+	if err != nil {
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			return nil, tooLarge(limit)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", timeout)
+		}
 		return nil, Refuse(http.StatusBadRequest, "the body broke off after %d bytes", len(body))
 	}
 	if timeout > 0 {

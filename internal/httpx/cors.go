@@ -20,7 +20,11 @@ var (
 // true; there is nothing left to do then.
 func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
-	h.Add("Vary", "Origin")
+	if h["Vary"] == nil {
+		h["Vary"] = varyOrigin
+	} else {
+		h.Add("Vary", "Origin")
+	}
 	if len(r.Header.Values("Origin")) == 0 || g.Check(r) != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -21,6 +22,9 @@ func NewID() string { return rand.Text() }
 // code for headers: of a header that is there twice, others may read the other
 // value.
 func Single(r *http.Request, header string) (value string, present bool, err error) {
+	if header == protocol.HeaderVersion {
+		header = versionHeader // every request has it
+	}
 	switch values := r.Header.Values(header); len(values) {
 	case 0:
 		return "", false, nil
@@ -33,6 +37,9 @@ func Single(r *http.Request, header string) (value string, present bool, err err
 		Message: "the header " + header + " is there more than once",
 	}
 }
+
+// versionHeader is the spelling that net/http would otherwise make each time.
+var versionHeader = http.CanonicalHeaderKey(protocol.HeaderVersion)
 
 // MirrorName returns the part of a request that Mcp-Name repeats. It is false if
 // the method has none, or the request lacks it or has no string there.
@@ -48,6 +55,9 @@ func MirrorName(m *dragoman.Message) (string, bool) {
 	}
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
+	}
+	if plain := raw[1 : len(raw)-1]; bytes.IndexByte(plain, '\\') < 0 && utf8.Valid(plain) {
+		return string(plain), true
 	}
 	var name string
 	err := json.Unmarshal(raw, &name)

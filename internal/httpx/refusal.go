@@ -78,6 +78,14 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 
 // setJSON says that the body is JSON and nothing else, also to browsers.
 func setJSON(h http.Header) {
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Content-Type"] = jsonType
+	h["X-Content-Type-Options"] = noSniff
 }
+
+// Values of headers that every answer has. They are never changed: who adds to
+// one gets a copy.
+var (
+	jsonType   = []string{"application/json"}
+	noSniff    = []string{"nosniff"}
+	varyOrigin = []string{"Origin"}
+)

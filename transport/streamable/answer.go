@@ -16,19 +16,21 @@ import (
 // before them, or nothing comes for a while.
 type answer struct {
 	feed   *feed
-	primes bool // the client's revision wants an empty event first
+	keep   *session // keeps the stream, so that it can be resumed; may be nil
+	number int      // of the stream in keep
+	primes bool     // the client's revision wants an empty event first
 	w      http.ResponseWriter
 	r      *http.Request
 
 	mu     sync.Mutex
-	began  bool // it is an event stream
-	over   bool // finish has been called
-	served chan struct{}
+	began  bool          // it is an event stream
+	over   bool          // finish has been called
+	served chan struct{} // closed when the event stream has been served
 	timer  *time.Timer
 }
 
 func (s *Server) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
-	a := &answer{feed: s.newFeed(), w: w, r: r, served: make(chan struct{})}
+	a := &answer{feed: s.newFeed(), w: w, r: r}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.timer = time.AfterFunc(s.opts.keepAlive, a.begin)
@@ -43,7 +45,11 @@ func (a *answer) begin() {
 		return
 	}
 	a.began = true
+	a.served = make(chan struct{})
 	a.timer.Stop()
+	if a.keep != nil {
+		a.keep.add(a.feed, a.number)
+	}
 	if a.primes {
 		a.feed.prime()
 	}

@@ -52,6 +52,7 @@ type feed struct {
 	cut  func()        // ends the connection that is served; nil before it is
 	left chan struct{} // closed when that has ended
 
+	// Both are nil as long as there was no connection.
 	wake chan struct{}      // holds a token when there is something new
 	hang chan time.Duration // makes the connection end, though the stream does not
 }
@@ -64,7 +65,7 @@ type fed struct {
 }
 
 func (s *Server) newFeed() *feed {
-	return &feed{server: s, wake: make(chan struct{}, 1), hang: make(chan time.Duration, 1)}
+	return &feed{server: s}
 }
 
 // tell queues a notification, if there is room.
@@ -214,7 +215,9 @@ func (f *feed) claim(ctx context.Context, position int64) (missed []fed, err err
 			}
 		}
 	}
-	f.open = true
+	if f.open = true; f.wake == nil {
+		f.wake, f.hang = make(chan struct{}, 1), make(chan time.Duration, 1)
+	}
 	return missed, nil
 }
 

@@ -137,7 +137,6 @@ func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Me
 	} else {
 		a.finish([]*dragoman.Message{resp}, http.StatusOK, resp.Bytes())
 	}
-	v.forget(a)
 	return nil
 }
 
@@ -260,6 +259,5 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 	}
 	body := append(append([]byte("["), bytes.Join(texts, []byte(","))...), ']')
 	a.finish(responses, http.StatusOK, body)
-	v.forget(a)
 	return nil
 }

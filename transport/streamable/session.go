@@ -177,18 +177,23 @@ func (v *session) answer(w http.ResponseWriter, r *http.Request) *answer {
 	if !v.rev.ResumesStreams() {
 		return a
 	}
-	a.primes = v.rev.PrimesStreams()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.streams++
-	f := a.feed
-	f.name, f.ids = strconv.Itoa(v.streams), true
+	a.keep, a.number, a.primes = v, v.streams, v.rev.PrimesStreams()
+	return a
+}
+
+// add makes a stream that is about to begin one that can be resumed.
+func (v *session) add(f *feed, number int) {
+	f.name, f.ids = strconv.Itoa(number), true
 	f.key = v.key(f.name)
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.feeds[f.name] = f
 	if v.order = append(v.order, f.name); len(v.order) > maxResumable {
 		v.drop(v.order[0])
 	}
-	return a
 }
 
 // resumable returns a stream by its name, or nil.
@@ -196,15 +201,6 @@ func (v *session) resumable(name string) *feed {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.feeds[name]
-}
-
-// forget drops a stream that never was one: nobody can ask for it.
-func (v *session) forget(a *answer) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if a.feed.name != "" && !a.began {
-		v.drop(a.feed.name)
-	}
 }
 
 // drop makes a stream be gone. mu is held.

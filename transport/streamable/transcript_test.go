@@ -281,7 +281,7 @@ var volatile = []struct {
 func (p *player) mask(line string) string {
 	for _, v := range volatile {
 		m := v.value.FindStringSubmatch(line)
-		if m == nil || slices.Contains(p.masks, m[1]) {
+		if len(m) < 2 || slices.Contains(p.masks, m[1]) {
 			continue
 		}
 		p.count[v.kind]++
