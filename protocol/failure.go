@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -34,6 +35,34 @@ func Failure(req *dragoman.Message, err error) *dragoman.Message {
 		return req.Fail(own(CodeTimeout, "no answer in time", OutcomeUnknown))
 	}
 	return req.Fail(&dragoman.Error{Code: CodeInternal, Message: "Internal error: " + err.Error()})
+}
+
+// Conclude returns the answer to a request that a peer has been asked: what its
+// Call returned, in the terms of JSON-RPC. It is nil if the other side has
+// cancelled the request, which ctx says, and then wants none.
+func Conclude(ctx context.Context, req, resp *dragoman.Message, err error) *dragoman.Message {
+	switch {
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), dragoman.ErrCancelled):
+		return nil
+	case err != nil:
+		return Failure(req, err)
+	case resp == nil:
+		return Failure(req, fmt.Errorf("no answer to %q", req.Method()))
+	}
+	return resp
+}
+
+// IDInUse is the error for a request whose id another one of its sender has.
+func IDInUse(req *dragoman.Message) *dragoman.Error {
+	return &dragoman.Error{
+		Code:    CodeInvalidRequest,
+		Message: "Invalid request: id " + req.ID().String() + " is in use by a request that has no answer yet",
+	}
+}
+
+// Broken is the error for a request on which the peer that serves it panicked.
+func Broken() *dragoman.Error {
+	return &dragoman.Error{Code: CodeInternal, Message: "Internal error: whoever serves this request failed on it"}
 }
 
 // Overloaded is the error for what a limit keeps from being sent.

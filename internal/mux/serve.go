@@ -2,7 +2,6 @@ package mux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -78,19 +77,13 @@ func (r *request) serve(peer dragoman.Peer) (resp *dragoman.Message) {
 		if p := recover(); p != nil {
 			r.conn.opts.Logger.Error("panic while serving a request",
 				"method", r.req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = r.req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: the server failed on this request"})
+			resp = r.req.Fail(protocol.Broken())
 		}
 	}()
 	resp, err := peer.Call(r.ctx, r.req, r)
-	switch {
-	case r.ctx.Err() != nil && errors.Is(context.Cause(r.ctx), dragoman.ErrCancelled):
-		return nil
-	case err != nil:
-		return protocol.Failure(r.req, err)
-	case resp == nil:
-		return protocol.Failure(r.req, fmt.Errorf("no answer to %q", r.req.Method()))
+	if resp = protocol.Conclude(r.ctx, r.req, resp, err); resp != nil {
+		r.conn.learn(r.req, resp)
 	}
-	r.conn.learn(r.req, resp)
 	return resp
 }
 
@@ -113,10 +106,7 @@ func (t *served) add(r *request, limit int) *dragoman.Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[key] != nil {
-		return &dragoman.Error{
-			Code:    protocol.CodeInvalidRequest,
-			Message: fmt.Sprintf("Invalid request: id %s is in use by a request that has no answer yet", r.req.ID()),
-		}
+		return protocol.IDInUse(r.req)
 	}
 	if len(t.open) >= limit {
 		return protocol.Overloaded(fmt.Sprintf("%d requests are under way already; wait for answers before you send more", limit))

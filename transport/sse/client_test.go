@@ -165,13 +165,13 @@ func TestD16_RefusalsCarryStatusTextAndHints(t *testing.T) {
 
 func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 	peertest.NoLeak(t)
-	status := make(chan int, 1)
+	status, release := make(chan int, 1), make(chan struct{})
 	s := newScript(t, endpointEvent)
 	s.post = func(w http.ResponseWriter, body string) {
 		m, _ := dragoman.Parse([]byte(body))
 		switch code := <-status; code {
 		case 0:
-			time.Sleep(300 * time.Millisecond)
+			<-release
 		case http.StatusAccepted:
 			w.WriteHeader(code)
 			s.more <- "event: other\ndata: x\n\nevent: message\ndata: " + m.Fail(&dragoman.Error{Code: 7, Message: "answer"}).String() + "\n\n"
@@ -182,7 +182,7 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 			http.Error(w, "no", code)
 		}
 	}
-	conn := s.dial(t, &Client{PostTimeout: 100 * time.Millisecond})
+	conn := s.dial(t, &Client{PostTimeout: time.Second})
 	for _, row := range []struct {
 		status int
 		is     error
@@ -193,6 +193,9 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 	} {
 		status <- row.status
 		resp, err := callPing(t.Context(), conn)
+		if row.status == 0 {
+			close(release)
+		}
 		if row.code != 0 {
 			if err != nil || resp.RPCError().Code != row.code || resp.ID().String() != `"mine"` {
 				t.Errorf("status %d: %v, %v, want code %d", row.status, resp, err, row.code)

@@ -114,18 +114,11 @@ func (a *clientAsked) answer(peer dragoman.Peer) (resp *dragoman.Message) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.conn.log.Error("panic while serving a request", "method", a.req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = a.req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: the client failed on this request"})
+			resp = a.req.Fail(protocol.Broken())
 		}
 	}()
 	resp, err := peer.Call(a.ctx, a.req, a)
-	switch {
-	case a.ctx.Err() != nil && errors.Is(context.Cause(a.ctx), dragoman.ErrCancelled):
-		return nil
-	case err != nil:
-		return protocol.Failure(a.req, err)
-	case resp == nil:
-		return protocol.Failure(a.req, fmt.Errorf("no answer to %q", a.req.Method()))
-	case resp.Len() > a.conn.opts.limits.Message():
+	if resp = protocol.Conclude(a.ctx, a.req, resp, err); resp != nil && resp.Len() > a.conn.opts.limits.Message() {
 		return protocol.Failure(a.req, dragoman.ErrTooLarge)
 	}
 	return resp
@@ -182,10 +175,7 @@ func (t *clientServed) add(a *clientAsked) *dragoman.Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[key] != nil {
-		return &dragoman.Error{
-			Code:    protocol.CodeInvalidRequest,
-			Message: fmt.Sprintf("Invalid request: id %s is in use by a request that has no answer yet", a.req.ID()),
-		}
+		return protocol.IDInUse(a.req)
 	}
 	if len(t.open) >= clientMaxServed {
 		return protocol.Overloaded(fmt.Sprintf("%d requests are under way already; wait for answers before you send more", clientMaxServed))

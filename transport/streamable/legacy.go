@@ -148,27 +148,13 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (res
 		}
 	}()
 	resp, err := v.peer.Call(ctx, m, &inside{v, a})
-	return conclude(ctx, m, resp, err)
+	return protocol.Conclude(ctx, m, resp, err)
 }
 
 // panicked reports a peer that panicked, and answers in its place.
 func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
 	s.opts.logger.Error("panic while serving a request", "method", m.Method(), "panic", p, "stack", string(debug.Stack()))
-	return m.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: the server failed on this request"})
-}
-
-// conclude turns what a peer returned into a response, or nil if the request
-// was cancelled.
-func conclude(ctx context.Context, m, resp *dragoman.Message, err error) *dragoman.Message {
-	switch {
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), dragoman.ErrCancelled):
-		return nil
-	case err != nil:
-		return protocol.Failure(m, err)
-	case resp == nil:
-		return protocol.Failure(m, fmt.Errorf("no answer to %q", m.Method()))
-	}
-	return resp
+	return m.Fail(protocol.Broken())
 }
 
 // inside is the client as seen from inside one of its requests.

@@ -375,7 +375,7 @@ func (v *session) begin(req *dragoman.Message, cancel func()) *dragoman.Error {
 	defer v.mu.Unlock()
 	switch {
 	case v.open[key] != nil:
-		return &dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: id " + req.ID().String() + " is in use by a request that has no answer yet"}
+		return protocol.IDInUse(req)
 	case len(v.open) >= v.server.opts.maxRequests:
 		return protocol.Overloaded("too many requests of this session are under way; wait for answers before you send more")
 	}
