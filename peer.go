@@ -44,6 +44,13 @@ type Conn interface {
 	Err() error
 }
 
+// A Correlator is a Conn that may tell which call of ours a question or a log
+// message of the other side belongs to, and so give it to the from of that call.
+// Others do so only while there is one call.
+type Correlator interface {
+	Correlates() bool
+}
+
 // A Dialer opens conversations with one server. local is asked and told what
 // the server sends outside of any request of ours; it may be nil. ctx bounds
 // Dial alone, not the conversation.

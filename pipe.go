@@ -73,3 +73,6 @@ func (e *pipeEnd) Close() error {
 func (e *pipeEnd) Done() <-chan struct{} { return e.ctx.Done() }
 
 func (e *pipeEnd) Err() error { return context.Cause(e.ctx) }
+
+// Correlates implements Correlator: whoever is called is given from itself.
+func (e *pipeEnd) Correlates() bool { return true }

@@ -70,6 +70,16 @@ func Overloaded(message string) *dragoman.Error {
 	return own(CodeOverloaded, message, OutcomeNotSent)
 }
 
+// Unavailable is the error for a request that could not be sent because the
+// server is not there.
+func Unavailable(reason error) *dragoman.Error {
+	var rpc *dragoman.Error
+	if errors.As(reason, &rpc) {
+		return rpc
+	}
+	return own(CodeUnavailable, "the server is not available: "+reason.Error(), OutcomeNotSent)
+}
+
 // own makes an error of ours, which says so.
 func own(code int, message, outcome string) *dragoman.Error {
 	data, _ := json.Marshal(struct {

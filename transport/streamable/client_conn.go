@@ -55,7 +55,10 @@ type clientConn struct {
 	lost   atomic.Uint64 // messages that could not be read or belonged to nobody
 }
 
-var _ dragoman.Conn = (*clientConn)(nil)
+var (
+	_ dragoman.Conn       = (*clientConn)(nil)
+	_ dragoman.Correlator = (*clientConn)(nil)
+)
 
 func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 	if local == nil {
@@ -204,6 +207,10 @@ func clientIsOld(status int, resp *dragoman.Message, err error) bool {
 func clientIsModernCode(code int) bool {
 	return code == protocol.CodeUnsupported || code == protocol.CodeMissingCapability || code == protocol.CodeHeaderMismatch
 }
+
+// Correlates implements dragoman.Correlator: what belongs to a request comes on
+// its stream.
+func (c *clientConn) Correlates() bool { return c.other() == nil }
 
 // end makes the conversation over, once. It does not wait.
 func (c *clientConn) end(reason error) {

@@ -1,0 +1,74 @@
+package protocol
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// An Envelope is what a request of the modern era says about its sender, in
+// _meta. The members of type json.RawMessage are JSON text.
+type Envelope struct {
+	// Version names the revision. Which ones exist is not looked at.
+	Version string
+
+	// Capabilities is an object: what the client can be asked for.
+	Capabilities json.RawMessage
+
+	// Client is an object with name and version, or nil if the client does not
+	// say who it is.
+	Client json.RawMessage
+
+	// LogLevel is a string, the least severe log messages that the client wants
+	// on the way, or nil if it wants none. Which levels exist is not looked at.
+	LogLevel json.RawMessage
+}
+
+// ReadEnvelope returns the envelope of a request. The error says what is missing
+// or wrong.
+func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
+	e := Envelope{
+		Version:      req.MetaText(MetaProtocolVersion),
+		Capabilities: req.Meta(MetaClientCapabilities),
+		Client:       req.Meta(MetaClientInfo),
+		LogLevel:     req.Meta(MetaLogLevel),
+	}
+	switch {
+	case e.Version == "" && req.Meta(MetaProtocolVersion) == nil:
+		return e, errors.New("params._meta lacks " + MetaProtocolVersion + "; every request names its revision")
+	case e.Version == "":
+		return e, errors.New("params._meta." + MetaProtocolVersion + " must be a string that is not empty")
+	case e.Capabilities == nil:
+		return e, errors.New("params._meta lacks " + MetaClientCapabilities + "; it must be an object, {} if you have none")
+	case e.Capabilities[0] != '{':
+		return e, errors.New("params._meta." + MetaClientCapabilities + " must be an object, {} if you have none")
+	case e.Client != nil && !introduces(e.Client):
+		return e, errors.New("params._meta." + MetaClientInfo + " must be an object with a name and a version, both strings, or be left out")
+	case e.LogLevel != nil && e.LogLevel[0] != '"':
+		return e, errors.New("params._meta." + MetaLogLevel + " must be a string")
+	}
+	return e, nil
+}
+
+// introduces tells whether JSON text is an object with name and version.
+func introduces(info json.RawMessage) bool {
+	var who struct{ Name, Version *string }
+	return info[0] == '{' && json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
+}
+
+// Put returns the request with this envelope in its _meta, in place of any
+// other. What is nil is left out, except that capabilities are {}.
+func (e Envelope) Put(req *dragoman.Message) (*dragoman.Message, error) {
+	caps := e.Capabilities
+	if caps == nil {
+		caps = json.RawMessage("{}")
+	}
+	return req.Edit().
+		SetMeta(MetaProtocolVersion, []byte(strconv.Quote(e.Version))).
+		SetMeta(MetaClientCapabilities, caps).
+		SetMeta(MetaClientInfo, e.Client).
+		SetMeta(MetaLogLevel, e.LogLevel).
+		Message()
+}
