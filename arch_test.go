@@ -36,7 +36,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "client", "manager", "gateway", "config", "eventlog", "policy",
-		"console", "internal/everything", "internal/httpx", "internal/redact")
+		"console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -51,6 +51,7 @@ var architecture = map[string]importRule{
 	"internal/sse":    {ours: archNouns},
 	"internal/httpx":  {ours: joinPackages(archNouns, "internal/redact")},
 	"internal/mux":    {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/schema": {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 
 	"internal/everything": {ours: archNouns},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},
@@ -61,7 +62,11 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era":     {ours: archNouns},
+	"era/internal/adapt": {ours: archNouns},
+	"era/internal/up":    {ours: joinPackages(archNouns, "era/internal/adapt")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "era/internal/adapt")},
+
+	"era":     {ours: joinPackages(archNouns, "era/internal/adapt", "era/internal/up", "era/internal/down")},
 	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "client", "internal/redact")},
 
@@ -77,6 +82,7 @@ var architecture = map[string]importRule{
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
 	"bench/...":    {ours: joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet")},
 	"examples/...": {ours: archLibrary},
+	"tests/...":    {ours: archLibrary},
 }
 
 // revisionDates are written in package protocol and nowhere else: all other code

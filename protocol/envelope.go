@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -29,14 +30,10 @@ type Envelope struct {
 // ReadEnvelope returns the envelope of a request. The error says what is missing
 // or wrong.
 func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
-	e := Envelope{
-		Version:      req.MetaText(MetaProtocolVersion),
-		Capabilities: req.Meta(MetaClientCapabilities),
-		Client:       req.Meta(MetaClientInfo),
-		LogLevel:     req.Meta(MetaLogLevel),
-	}
+	var e Envelope
+	version := e.read(req)
 	switch {
-	case e.Version == "" && req.Meta(MetaProtocolVersion) == nil:
+	case version == nil:
 		return e, errors.New("params._meta lacks " + MetaProtocolVersion + "; every request names its revision")
 	case e.Version == "":
 		return e, errors.New("params._meta." + MetaProtocolVersion + " must be a string that is not empty")
@@ -52,10 +49,66 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 	return e, nil
 }
 
+// read takes the envelope from _meta, and returns the text of the version. Every
+// request of the modern era is read by this, so it is one walk where the names
+// are plain.
+func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
+	meta := req.Get("_meta")
+	if meta == nil || meta[0] != '{' {
+		return nil
+	}
+	plain := true
+	for name, value := range members(meta) {
+		switch string(name) {
+		case MetaProtocolVersion:
+			version = value
+		case MetaClientCapabilities:
+			e.Capabilities = value
+		case MetaClientInfo:
+			e.Client = value
+		case MetaLogLevel:
+			e.LogLevel = value
+		default:
+			plain = plain && bytes.IndexByte(name, '\\') < 0
+		}
+	}
+	if !plain {
+		version = req.Meta(MetaProtocolVersion)
+		e.Capabilities = req.Meta(MetaClientCapabilities)
+		e.Client = req.Meta(MetaClientInfo)
+		e.LogLevel = req.Meta(MetaLogLevel)
+	}
+	if n := len(version); n > 2 && string(version[1:n-1]) == table[Latest].name {
+		e.Version = table[Latest].name
+	} else {
+		e.Version = req.MetaText(MetaProtocolVersion)
+	}
+	return version
+}
+
 // introduces tells whether JSON text is an object with name and version.
 func introduces(info json.RawMessage) bool {
+	if info[0] != '{' {
+		return false
+	}
+	var name, version bool
+	for key, value := range members(info) {
+		switch {
+		case string(key) == "name" && !name && value[0] == '"':
+			name = true
+		case string(key) == "version" && !version && value[0] == '"':
+			version = true
+		case bytes.EqualFold(key, []byte("name")), bytes.EqualFold(key, []byte("version")), bytes.IndexByte(key, '\\') >= 0:
+			return decodes(info)
+		}
+	}
+	return name && version
+}
+
+// decodes is introduces for objects whose names need a closer look.
+func decodes(info json.RawMessage) bool {
 	var who struct{ Name, Version *string }
-	return info[0] == '{' && json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
+	return json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
 }
 
 // Put returns the request with this envelope in its _meta, in place of any

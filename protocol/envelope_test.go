@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -50,6 +51,70 @@ func TestEnvelopeThatIsIncompleteIsRefusedWithItsPlace(t *testing.T) {
 		}
 		if _, err := protocol.ReadEnvelope(req); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("{%s}: got %v, want %q", meta, err, want)
+		}
+	}
+}
+
+// However the text is written, the envelope is what a walk for each member finds.
+func TestEnvelopeIsTheSameInAnySpelling(t *testing.T) {
+	t.Parallel()
+	const prefix = "io.modelcontextprotocol/"
+	for name, meta := range map[string]string{
+		"plain":   `{"` + prefix + `protocolVersion":"2026-07-28","` + prefix + `clientCapabilities":{"a":{"b":[1,"]}"]}},"` + prefix + `clientInfo":{"name":"n","version":"1"},"` + prefix + `logLevel":"info"}`,
+		"spaced":  "\n{ \t\"" + prefix + `protocolVersion" : "2026-07-28" , "x":-1.5e3 ,"y" : null,"` + prefix + `clientCapabilities": { "a" : "\\\\" , "b":"\"}" } ,"` + prefix + "logLevel\" :\"info\"\r\n}",
+		"escaped": `{"io.modelcontextprotocol\/protocolVersion":"2026\u002d07-28","` + prefix + `clientCapabilities":{},"\u0069o.modelcontextprotocol/clientInfo":{"n\u0061me":"n","version":"1"}}`,
+		"another": `{"` + prefix + `protocolVersion":"2099-01-01","` + prefix + `clientCapabilities":{},"":{},"z":[[{}],"\""]}`,
+	} {
+		req, err := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + meta + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := protocol.ReadEnvelope(req)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		want := protocol.Envelope{
+			Version:      req.MetaText(protocol.MetaProtocolVersion),
+			Capabilities: req.Meta(protocol.MetaClientCapabilities),
+			Client:       req.Meta(protocol.MetaClientInfo),
+			LogLevel:     req.Meta(protocol.MetaLogLevel),
+		}
+		if got.Version != want.Version || string(got.Capabilities) != string(want.Capabilities) ||
+			string(got.Client) != string(want.Client) || string(got.LogLevel) != string(want.LogLevel) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// What counts as an introduction is what encoding/json takes for one.
+func TestClientInfoIsReadAsEncodingJSONReadsIt(t *testing.T) {
+	t.Parallel()
+	for info, want := range map[string]bool{
+		`{"name":"n","version":"1"}`:                                   true,
+		`{"title":{"name":1},"version":"1","icons":["}"],"name":"\""}`: true,
+		`{"Name":"n","VERSION":"1"}`:                                   true,
+		`{"n\u0061me":"n","version":"1"}`:                              true,
+		`{"name":"n","ver\u017fion":"1"}`:                              true,
+		`{}`:                                                           false,
+		`{"name":"n"}`:                                                 false,
+		`{"name":"n","version":1}`:                                     false,
+		`{"name":null,"version":"1"}`:                                  false,
+		`{"name":"n","version":"1","name":2}`:                          false,
+		`{"name":"n","version":"1","Version":null}`:                    false,
+		`{"info":{"name":"n","version":"1"},"version":"1"}`:            false,
+		`["name","version"]`:                                           false,
+	} {
+		req, err := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"x",` +
+			`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":` + info + `}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var who struct{ Name, Version *string }
+		if read := json.Unmarshal([]byte(info), &who) == nil && who.Name != nil && who.Version != nil; read != want {
+			t.Errorf("%s: encoding/json says %t", info, read)
+		}
+		if _, err := protocol.ReadEnvelope(req); (err == nil) != want {
+			t.Errorf("%s: %v", info, err)
 		}
 	}
 }

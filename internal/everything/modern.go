@@ -35,33 +35,19 @@ func (s *Server) callModern(ctx context.Context, req *dragoman.Message, from dra
 
 // envelope reads what every request says about itself in _meta.
 func (c *call) envelope() *dragoman.Error {
-	version := c.req.Meta(protocol.MetaProtocolVersion)
-	if version == nil {
-		return invalid("params._meta lacks %s; every request names its revision", protocol.MetaProtocolVersion)
+	e, err := protocol.ReadEnvelope(c.req)
+	if err != nil {
+		return invalid("%v", err)
 	}
-	if typeOf(version) != "string" {
-		return invalid("params._meta %s must be a string", protocol.MetaProtocolVersion)
-	}
-	name := c.req.MetaText(protocol.MetaProtocolVersion)
-	caps := c.req.Meta(protocol.MetaClientCapabilities)
-	if caps == nil {
-		return invalid("params._meta lacks %s; a client that can do nothing sends {}", protocol.MetaClientCapabilities)
-	}
-	if string(caps) != "{}" && (!isObject(caps) || json.Unmarshal(caps, &c.caps) != nil) {
+	if string(e.Capabilities) != "{}" && json.Unmarshal(e.Capabilities, &c.caps) != nil {
 		return invalid("params._meta %s must be an object of capability objects", protocol.MetaClientCapabilities)
 	}
-	if info := c.req.Meta(protocol.MetaClientInfo); info != nil {
-		var who implementation
-		if !isObject(info) || json.Unmarshal(info, &who) != nil || who.Name == nil || who.Version == nil {
-			return invalid("params._meta %s must be an object with name and version, or be left out", protocol.MetaClientInfo)
-		}
-	}
-	c.rev = protocol.ParseRevision(name)
+	c.rev = protocol.ParseRevision(e.Version)
 	if c.rev.Era() != protocol.Modern || !slices.Contains(c.server.opts.Revisions, c.rev) {
-		return c.server.unsupported(name)
+		return c.server.unsupported(e.Version)
 	}
-	if level := c.req.Meta(protocol.MetaLogLevel); level != nil {
-		l, err := levelOf(level)
+	if e.LogLevel != nil {
+		l, err := levelOf(e.LogLevel)
 		if err != nil {
 			return invalid("params._meta %s: %v", protocol.MetaLogLevel, err)
 		}

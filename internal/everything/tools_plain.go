@@ -31,6 +31,12 @@ func plainTools() []*tool {
 		output:      `{"type":"array","items":{"type":"string"}}`,
 		run:         levels,
 	}, {
+		name: "reflect", title: "Reflect", readOnly: true,
+		description: "Sends its arguments back as structured content, byte for byte.",
+		input:       `{"type":"object"}`,
+		output:      `{"type":"object"}`,
+		run:         sendBack,
+	}, {
 		name: "large", title: "Large result", readOnly: true,
 		description: "Returns a text of the given size, for trying out limits.",
 		input: `{"type":"object","properties":{
@@ -97,6 +103,14 @@ func add(_ context.Context, c *call) (*toolResult, error) {
 		return nil, err
 	}
 	return structured(object{"sum": args.A + args.B})
+}
+
+func sendBack(_ context.Context, c *call) (*toolResult, error) {
+	args := c.req.Get("arguments")
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	return &toolResult{Content: []block{text(string(args))}, Structured: args}, nil
 }
 
 func levels(context.Context, *call) (*toolResult, error) { return structured(protocol.LogLevels) }

@@ -10,7 +10,7 @@ import (
 // Of several ranges that fit a type the most specific decides. A request without
 // Accept admits none: MCP wants the types named.
 func Accepts(r *http.Request, types ...string) bool {
-	values := r.Header.Values("Accept")
+	values := r.Header["Accept"]
 	if len(values) == 1 && lists(values[0], types) {
 		return true
 	}

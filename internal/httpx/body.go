@@ -22,6 +22,17 @@ const firstRead = 16 << 10
 // declared as plain JSON in UTF-8, 413 if it is too large, 408 if it is too
 // slow, 400 if it breaks off.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Duration) ([]byte, error) {
+	if timeout <= 0 {
+		return ReadBodyOn(nil, w, r, limit)
+	}
+	watch := NewWatch(timeout)
+	defer watch.stop()
+	return ReadBodyOn(watch, w, r, limit)
+}
+
+// ReadBodyOn is ReadBody with a watch that many requests share, which says how
+// long the body may take. It may be nil.
+func ReadBodyOn(watch *Watch, w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if err := checkType(r); err != nil {
 		return nil, err
 	}
@@ -29,37 +40,38 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Du
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge(limit)
 	}
-	control := http.NewResponseController(w)
-	if timeout > 0 {
-		_ = control.SetReadDeadline(time.Now().Add(timeout)) // a writer without deadlines has no slow client
+	body := r.Body
+	if r.ContentLength < 0 {
+		body = http.MaxBytesReader(w, body, int64(limit)) // tells net/http that the rest is not wanted
 	}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(limit)), r.ContentLength)
-	if err != nil {
-		var large *http.MaxBytesError
-		switch {
-		case errors.As(err, &large):
-			return nil, tooLarge(limit)
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", timeout)
-		}
-		return nil, Refuse(http.StatusBadRequest, "the body broke off after %d bytes", len(body))
+	g := guardReads(watch, w)
+	text, err := readAll(body, r.ContentLength, limit)
+	g.end()
+	if err == nil {
+		return text, nil
 	}
-	if timeout > 0 {
-		// net/http goes on reading to notice that the client leaves. The
-		// deadline would look like that.
-		_ = control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case errors.Is(err, dragoman.ErrTooLarge), errors.As(err, &large):
+		err = tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded) && watch != nil:
+		err = Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", watch.after)
+	case errors.Is(err, os.ErrDeadlineExceeded): // of the http.Server
+		err = Refuse(http.StatusRequestTimeout, "the body did not arrive in time")
+	default:
+		err = Refuse(http.StatusBadRequest, "the body broke off after %d bytes", len(text))
 	}
-	return body, nil
+	return nil, err
 }
 
 func tooLarge(limit int) *Refusal {
 	return Refuse(http.StatusRequestEntityTooLarge, "the body is larger than the limit of %d bytes", limit)
 }
 
-// readAll reads to the end. size is the length that the sender claims, or -1:
-// it saves growing further than that, but memory is only given to bytes that
-// have come.
-func readAll(r io.Reader, size int64) ([]byte, error) {
+// readAll reads to the end, or to the byte behind the limit. size is the length
+// that the sender claims, or -1: it saves growing further than that, but memory
+// is only given to bytes that have come.
+func readAll(r io.Reader, size int64, limit int) ([]byte, error) {
 	room := int64(firstRead)
 	if size >= 0 {
 		room = min(room, size+1)
@@ -68,10 +80,12 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 	for {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		if err == io.EOF {
+		switch {
+		case len(b) > limit:
+			return b, dragoman.ErrTooLarge // whoever put its own body there claims less than it has
+		case err == io.EOF:
 			return b, nil
-		}
-		if err != nil {
+		case err != nil:
 			return b, err
 		}
 		if len(b) == cap(b) {
@@ -87,10 +101,10 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 // checkType tells whether the body is declared as JSON in UTF-8 as it is.
 func checkType(r *http.Request) error {
 	const want = "application/json"
-	if len(r.Header.Values("Content-Encoding")) > 0 {
+	if len(r.Header["Content-Encoding"]) > 0 {
 		return Refuse(http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is")
 	}
-	values := r.Header.Values("Content-Type")
+	values := r.Header["Content-Type"]
 	if len(values) != 1 {
 		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be there once and be %s", want)
 	}

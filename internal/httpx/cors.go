@@ -25,7 +25,7 @@ func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
 	} else {
 		h.Add("Vary", "Origin")
 	}
-	if len(r.Header.Values("Origin")) == 0 || g.Check(r) != nil {
+	if len(r.Header["Origin"]) == 0 || g.Check(r) != nil {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))

@@ -42,7 +42,7 @@ func (g *Gate) Check(r *http.Request) error {
 func (g *Gate) checkHost(r *http.Request) (authority, *Refusal) {
 	// net/http moves the header to r.Host. What is left is a second opinion,
 	// which HTTP/2 allows beside :authority.
-	if also := r.Header.Values("Host"); len(also) > 1 || len(also) == 1 && also[0] != r.Host {
+	if also := r.Header["Host"]; len(also) > 1 || len(also) == 1 && also[0] != r.Host {
 		return authority{}, forbid("the Host header is there more than once")
 	}
 	anyHost := slices.Contains(g.Hosts, "*")
@@ -61,7 +61,7 @@ func (g *Gate) checkHost(r *http.Request) (authority, *Refusal) {
 
 // checkOrigin looks at the Origin of a request whose host is allowed.
 func (g *Gate) checkOrigin(r *http.Request, host authority) *Refusal {
-	values := r.Header.Values("Origin")
+	values := r.Header["Origin"]
 	if len(values) == 0 {
 		return nil // not a browser, or one that asks its own site
 	}

@@ -29,7 +29,7 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) 
 			return writeGzip(w, body)
 		}
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	_, err := w.Write(body)
 	return err

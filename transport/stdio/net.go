@@ -85,7 +85,8 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// A Server serves clients that connect to sockets.
+// A Server serves clients that connect to sockets. It hangs up on those that
+// speak HTTP, as web pages do.
 type Server struct {
 	// Acceptor is given every client. Required.
 	Acceptor dragoman.Acceptor
@@ -135,7 +136,7 @@ func (s *Server) open(nc net.Conn) {
 	o := s.Options.orDefault()
 	opts := o.server()
 	opts.Stall = socketStall
-	conn := mux.New(newStream(nc, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts)
+	conn := mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts)
 	limit := s.MaxConns
 	if limit == 0 {
 		limit = DefaultMaxConns

@@ -15,55 +15,65 @@ import (
 // are all there is to say, and an event stream as soon as something comes
 // before them, or nothing comes for a while.
 type answer struct {
-	feed   *feed
+	server *Server
 	keep   *session // keeps the stream, so that it can be resumed; may be nil
 	number int      // of the stream in keep
 	primes bool     // the client's revision wants an empty event first
 	w      http.ResponseWriter
 	r      *http.Request
+	ctx    callContext // of the request, if it is one
+	client inside      // who is told and asked by it; of the legacy era
+
+	silence httpx.Watched // on server.silent, until the answer begins or is over
 
 	mu     sync.Mutex
-	began  bool          // it is an event stream
+	feed   *feed         // nil until it is an event stream
 	over   bool          // finish has been called
 	served chan struct{} // closed when the event stream has been served
-	timer  *time.Timer
 }
 
+// newAnswer returns an answer that is finished, or abandoned before it is
+// awaited.
 func (s *Server) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
-	a := &answer{feed: s.newFeed(), w: w, r: r}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.timer = time.AfterFunc(s.opts.keepAlive, a.begin)
-	return a
+	return &answer{server: s, w: w, r: r}
 }
 
-// begin turns the answer into an event stream, unless it is one or is over.
-func (a *answer) begin() {
+// await begins to count how long the answer is silent.
+func (a *answer) await() { a.server.silent.Add(&a.silence, a) }
+
+// Late makes an answer that has been silent for too long an event stream.
+func (a *answer) Late() { a.begin() }
+
+// begin turns the answer into an event stream, unless it is over, and returns
+// the stream if it is one.
+func (a *answer) begin() *feed {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.began || a.over {
-		return
+	if a.feed != nil || a.over {
+		return a.feed
 	}
-	a.began = true
+	f := a.server.newFeed()
+	a.feed = f
 	a.served = make(chan struct{})
-	a.timer.Stop()
+	a.server.silent.Remove(&a.silence)
 	if a.keep != nil {
-		a.keep.add(a.feed, a.number)
+		a.keep.add(f, a.number)
 	}
 	if a.primes {
-		a.feed.prime()
+		f.prime()
 	}
-	_, _ = a.feed.claim(context.Background(), -1) // nobody else can know it yet
+	_, _ = f.claim(context.Background(), -1) // nobody else can know it yet
 	// Ends with the stream or the connection; finish waits for it.
 	go func() {
 		defer close(a.served)
-		out, err := sse.Start(a.w, a.feed.server.opts.write)
+		out, err := sse.Start(a.w, a.server.opts.write)
 		if err != nil {
-			a.feed.leave()
+			f.leave()
 			return
 		}
-		a.feed.serve(out, nil, a.r.Context().Done())
+		f.serve(out, nil, a.r.Context().Done())
 	}()
+	return f
 }
 
 // prime queues an event that says where the stream begins, once.
@@ -78,14 +88,20 @@ func (f *feed) prime() {
 
 // tell sends a notification before the response.
 func (a *answer) tell(note *dragoman.Message) error {
-	a.begin()
-	return a.feed.tell(note)
+	f := a.begin()
+	if f == nil {
+		return dragoman.ErrClosed
+	}
+	return f.tell(note)
 }
 
 // ask sends a question before the response.
 func (a *answer) ask(ctx context.Context, req *dragoman.Message) error {
-	a.begin()
-	return a.feed.ask(ctx, req)
+	f := a.begin()
+	if f == nil {
+		return dragoman.ErrClosed
+	}
+	return f.ask(ctx, req)
 }
 
 // finish sends the responses, which may be none, and returns when they have
@@ -97,24 +113,35 @@ func (a *answer) finish(responses []*dragoman.Message, status int, body []byte) 
 	}
 	a.mu.Lock()
 	a.over = true
-	a.timer.Stop()
-	began := a.began
+	f := a.feed
 	a.mu.Unlock()
-	if !began {
-		_ = http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(a.feed.server.opts.write))
+	if f == nil {
+		a.server.silent.Remove(&a.silence)
+		a.server.limitWrite(a.w)
 		_ = httpx.WriteJSON(a.w, a.r, status, body) // the client is gone
-		return
+	} else {
+		f.end(responses)
+		<-a.served
 	}
-	a.feed.end(responses)
-	<-a.served
+	a.w, a.r = nil, nil // who keeps the context need not keep those
+}
+
+// limitWrite bounds how long the client may take to read an answer. It is a
+// deadline and no watch, because net/http writes short answers when the handler
+// has returned; then it lifts the deadline. A writer without deadlines has no
+// slow client.
+func (s *Server) limitWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.write))
 }
 
 // cut ends the connection but not the stream, if the client's revision has that.
 func (a *answer) cut(retry time.Duration) {
-	if a.primes {
-		a.begin()
+	if !a.primes {
+		return
+	}
+	if f := a.begin(); f != nil {
 		select {
-		case a.feed.hang <- retry:
+		case f.hang <- retry:
 		default:
 		}
 	}

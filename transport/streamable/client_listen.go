@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,8 +11,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 )
 
-// clientSteady is how long a stream without events must last to count as one.
-const clientSteady = 10 * time.Second
+const (
+	// clientSteady is how long a stream without events must last to count as one.
+	clientSteady = 10 * time.Second
+
+	// clientListenWait is how long the end of the handshake waits until the
+	// background stream is open: what a server says there before that is lost.
+	// Some send no header before they have something to say.
+	clientListenWait = time.Second
+)
 
 // hears returns what is closed when there is no background stream any more, or
 // nil if there is none now.
@@ -24,28 +32,47 @@ func (c *clientConn) hears(s *clientSession) <-chan struct{} {
 	return s.deaf
 }
 
-// listen opens the background stream of a session, unless it is open, or the
-// server is known to have none.
-func (c *clientConn) listen(s *clientSession) {
-	if s == nil || !s.revision.HasStreamableHTTP() && s.id == "" {
+// awaitStream waits until the background stream of a session is open, or the server has
+// said otherwise, but not for long.
+func (c *clientConn) awaitStream(ctx context.Context, s *clientSession) {
+	opened := c.listen(s)
+	if opened == nil {
 		return
+	}
+	t := time.NewTimer(clientListenWait)
+	defer t.Stop()
+	select {
+	case <-opened:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
+}
+
+// listen opens the background stream of a session, unless it is open, or the
+// server is known to have none: then it returns nil. What it returns is closed
+// when the server has answered.
+func (c *clientConn) listen(s *clientSession) <-chan struct{} {
+	if s == nil || !s.revision.HasStreamableHTTP() && s.id == "" {
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended != nil || s.listening == clientListens || s.listening == clientRefused {
-		return
+		return nil
 	}
 	s.listening = clientListens
-	deaf := make(chan struct{})
+	opened, deaf := make(chan struct{}), make(chan struct{})
 	s.deaf = deaf
 	// Ends with the conversation, or when the server has no such stream.
 	c.busy.Go(func() {
-		became := c.listener(s)
+		became := c.listener(s, opened)
 		c.mu.Lock()
 		s.listening = became
 		c.mu.Unlock()
 		close(deaf)
 	})
+	return opened
 }
 
 // relisten opens a background stream again that was given up: the server can be
@@ -60,12 +87,17 @@ func (c *clientConn) relisten(s *clientSession) {
 }
 
 // listener reads the background stream, and opens it again when it breaks. It
-// returns what became of it.
-func (c *clientConn) listener(s *clientSession) int {
+// closes answered when the server has answered for the first time, and returns
+// what became of the stream.
+func (c *clientConn) listener(s *clientSession, answered chan<- struct{}) int {
 	var u clientCursor
-	opened := false
+	opened, first := false, true
 	for failures := 0; ; {
 		x, err := c.get(c.ctx, s, u.last)
+		if first {
+			first = false
+			close(answered)
+		}
 		switch {
 		case c.ctx.Err() != nil:
 			if err == nil {

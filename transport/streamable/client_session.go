@@ -82,7 +82,7 @@ func (c *clientConn) adopt(hello *dragoman.Message, s *clientSession) {
 }
 
 // ready sends the notification that ends the handshake, waits until the server
-// has it, and opens the background stream.
+// has it, and opens the background stream, so that no request overtakes it.
 func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
 	s := c.session()
 	mark, err := c.send(note, s)
@@ -95,7 +95,7 @@ func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
 	c.mu.Lock()
 	c.state.ready = note
 	c.mu.Unlock()
-	c.listen(s)
+	c.awaitStream(ctx, s)
 	return nil
 }
 
@@ -195,6 +195,9 @@ func (c *clientConn) startRenewal(old *clientSession) *clientRenewal {
 // startOver makes a new session like the one that was.
 func (c *clientConn) startOver(r *clientRenewal, was clientState) {
 	s, err := c.again(was)
+	if err == nil && was.ready != nil {
+		c.awaitStream(c.ctx, s)
+	}
 	c.mu.Lock()
 	r.session, r.err = s, err
 	c.state.renewal = nil
@@ -208,9 +211,6 @@ func (c *clientConn) startOver(r *clientRenewal, was clientState) {
 		return
 	}
 	c.log.Info("a new session takes the place of one that the server has ended")
-	if was.ready != nil {
-		c.listen(s)
-	}
 }
 
 func (c *clientConn) again(was clientState) (*clientSession, error) {

@@ -60,8 +60,14 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	if err != nil {
 		s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
 	}
-	w.WriteHeader(http.StatusAccepted)
+	s.accepted(w)
 	return nil
+}
+
+// accepted answers what has no response.
+func (s *Server) accepted(w http.ResponseWriter) {
+	s.limitWrite(w)
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // session returns the session of a request, entered.
@@ -91,6 +97,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if err != nil {
 		v.end(err)
 		resp := protocol.Failure(m, err)
+		s.limitWrite(w)
 		return httpx.WriteJSON(w, r, http.StatusOK, resp.Bytes())
 	}
 	v.peer = peer
@@ -98,6 +105,8 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	defer v.leave()
 	w.Header().Set(protocol.HeaderSession, v.id)
 	a := s.newAnswer(w, r)
+	a.client = inside{v, a}
+	a.await()
 	resp := v.call(v.ctx, m, a)
 	if resp == nil || resp.IsError() || !s.settle(v, resp) {
 		v.end(dragoman.ErrClosed)
@@ -124,13 +133,14 @@ func (s *Server) settle(v *session, resp *dragoman.Message) bool {
 
 // request serves one request.
 func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
-	ctx, cancel := context.WithCancelCause(v.ctx)
-	defer cancel(nil)
-	if e := v.begin(m, func() { cancel(dragoman.ErrCancelled) }); e != nil {
+	a := v.answer(w, r)
+	a.ctx.parent = v.ctx
+	defer a.ctx.close()
+	if e := v.begin(m, &a.ctx); e != nil {
 		return refused(m, http.StatusBadRequest, e.Code, e.Message)
 	}
-	a := v.answer(w, r)
-	resp := v.call(ctx, m, a)
+	a.await()
+	resp := v.call(&a.ctx, m, a)
 	v.done(m)
 	if resp == nil {
 		a.finish(nil, 0, nil)
@@ -147,7 +157,7 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (res
 			resp = v.server.panicked(m, p)
 		}
 	}()
-	resp, err := v.peer.Call(ctx, m, &inside{v, a})
+	resp, err := v.peer.Call(ctx, m, &a.client)
 	return protocol.Conclude(ctx, m, resp, err)
 }
 
@@ -219,15 +229,15 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 		default:
 			if a == nil {
 				a = v.answer(w, r)
+				a.await()
 			}
-			ctx, cancel := context.WithCancelCause(v.ctx)
-			if e := v.begin(m, func() { cancel(dragoman.ErrCancelled) }); e != nil {
-				cancel(nil)
+			ctx := &callContext{parent: v.ctx}
+			if e := v.begin(m, ctx); e != nil {
 				add(m.Fail(e))
 				continue
 			}
 			wg.Go(func() { // ends when the peer answers
-				defer cancel(nil)
+				defer ctx.close()
 				resp := v.call(ctx, m, a)
 				v.done(m)
 				add(resp)
@@ -235,7 +245,7 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 		}
 	}
 	if a == nil {
-		w.WriteHeader(http.StatusAccepted)
+		v.server.accepted(w)
 		return nil
 	}
 	wg.Wait()

@@ -59,10 +59,11 @@ func (s *Server) unsupported(m *dragoman.Message, requested string) error {
 // modern takes a request of the modern era: it checks that the request says who
 // it is, and that its headers say the same as its body.
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *dragoman.Message, header string) error {
-	claim, err := envelope(m)
+	e, err := protocol.ReadEnvelope(m)
 	if err != nil {
 		return refused(m, http.StatusBadRequest, protocol.CodeInvalidParams, err.Error())
 	}
+	claim := e.Version
 	switch {
 	case header == "":
 		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" is missing; it must be "+claim)
@@ -80,24 +81,6 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 		}
 	}
 	return s.request(w, r, m)
-}
-
-// envelope checks the _meta of a request and returns the revision it claims.
-func envelope(m *dragoman.Message) (claim string, err error) {
-	if claim = m.MetaText(protocol.MetaProtocolVersion); claim == "" {
-		return "", errors.New("params._meta." + protocol.MetaProtocolVersion + " must be a string")
-	}
-	caps := m.Meta(protocol.MetaClientCapabilities)
-	if caps == nil || caps[0] != '{' {
-		return "", errors.New("params._meta lacks " + protocol.MetaClientCapabilities + "; it must be an object, {} if you have none")
-	}
-	if info := m.Meta(protocol.MetaClientInfo); info != nil {
-		var who struct{ Name, Version *string }
-		if json.Unmarshal(info, &who) != nil || who.Name == nil || who.Version == nil {
-			return "", errors.New("params._meta." + protocol.MetaClientInfo + " must have a name and a version, both strings")
-		}
-	}
-	return claim, nil
 }
 
 // mirrored checks the headers that repeat parts of the body.
@@ -139,7 +122,7 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request, m *dragoman.Messag
 		if p := recover(); p != nil {
 			s.panicked(m, p)
 		}
-		w.WriteHeader(http.StatusAccepted)
+		s.accepted(w)
 	}()
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
 		if err := s.Requests.Notify(r.Context(), m); err != nil {
@@ -152,13 +135,14 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request, m *dragoman.Messag
 // request serves a request of the modern era. A connection that is dropped
 // cancels it.
 func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	defer cancel(nil)
-	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
-	if m.Method() == protocol.MethodListen {
-		defer context.AfterFunc(s.drain, func() { cancel(dragoman.ErrClosed) })()
-	}
 	a := s.newAnswer(w, r)
+	ctx := &a.ctx
+	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
+	defer ctx.close()
+	if m.Method() == protocol.MethodListen {
+		defer context.AfterFunc(s.drain, func() { ctx.cancel(dragoman.ErrClosed) })()
+	}
+	a.await()
 	resp := s.call(ctx, m, a)
 	if r.Context().Err() != nil {
 		a.finish(nil, 0, nil) // nobody reads it

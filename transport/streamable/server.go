@@ -74,6 +74,8 @@ type Server struct {
 	tools   toolHeaders
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
+	reading *httpx.Watch // requests whose body comes
+	silent  *httpx.Watch // answers that are no stream yet
 	serving sync.WaitGroup
 
 	mu       sync.Mutex
@@ -113,6 +115,7 @@ func (s *Server) prepare() {
 		s.opts.logger = slog.New(slog.DiscardHandler)
 	}
 	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
+	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.drain, s.drained = context.WithCancel(context.Background())
 }
@@ -133,6 +136,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !errors.As(err, &refusal) {
 			refusal = refuse(http.StatusInternalServerError, protocol.CodeInternal, err.Error())
 		}
+		s.limitWrite(w)
 		refusal.Write(w)
 	}
 }
@@ -230,7 +234,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 	if !httpx.Accepts(r, "application/json", sseContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list application/json and text/event-stream")
 	}
-	body, err := httpx.ReadBody(w, r, s.opts.limits.Message(), s.opts.body)
+	body, err := httpx.ReadBodyOn(s.reading, w, r, s.opts.limits.Message())
 	if err != nil {
 		return err
 	}

@@ -30,13 +30,13 @@ type session struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
-	used    time.Time              // when it was used last
-	busy    int                    // HTTP requests under way
-	idle    *time.Timer            // looks whether it is still used
-	open    map[dragoman.ID]func() // requests under way, by ID.Key, and what cancels them
-	asked   map[int64]*question    // what we asked the client
-	feeds   map[string]*feed       // streams that can be resumed, by name
-	order   []string               // of feeds, oldest first
+	used    time.Time                    // when it was used last
+	busy    int                          // HTTP requests under way
+	idle    *time.Timer                  // looks whether it is still used
+	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
+	asked   map[int64]*question          // what we asked the client
+	feeds   map[string]*feed             // streams that can be resumed, by name
+	order   []string                     // of feeds, oldest first
 	streams int
 	gone    bool
 }
@@ -74,7 +74,7 @@ var _ dragoman.Conn = (*session)(nil)
 func (s *Server) newSession(owner string) *session {
 	v := &session{
 		server: s, id: httpx.NewID(), owner: owner, used: time.Now(),
-		open:  make(map[dragoman.ID]func()),
+		open:  make(map[dragoman.ID]*callContext),
 		asked: make(map[int64]*question),
 		feeds: make(map[string]*feed),
 	}
@@ -174,6 +174,7 @@ func (v *session) key(stream string) string { return v.id + "/" + stream }
 // answer returns the answer to a POST, as a stream that can be resumed.
 func (v *session) answer(w http.ResponseWriter, r *http.Request) *answer {
 	a := v.server.newAnswer(w, r)
+	a.client = inside{v, a}
 	if !v.rev.ResumesStreams() {
 		return a
 	}
@@ -367,9 +368,9 @@ func (v *session) only() *question {
 	return nil
 }
 
-// begin notes a request under way, and what cancels it. It fails if its id is
-// in use or there are too many.
-func (v *session) begin(req *dragoman.Message, cancel func()) *dragoman.Error {
+// begin notes a request under way by its context. It fails if its id is in use or
+// there are too many.
+func (v *session) begin(req *dragoman.Message, ctx *callContext) *dragoman.Error {
 	key := req.ID().Key()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -379,7 +380,7 @@ func (v *session) begin(req *dragoman.Message, cancel func()) *dragoman.Error {
 	case len(v.open) >= v.server.opts.maxRequests:
 		return protocol.Overloaded("too many requests of this session are under way; wait for answers before you send more")
 	}
-	v.open[key] = cancel
+	v.open[key] = ctx
 	return nil
 }
 
@@ -391,9 +392,9 @@ func (v *session) done(req *dragoman.Message) {
 
 func (v *session) stop(id dragoman.ID) {
 	v.mu.Lock()
-	cancel := v.open[id.Key()]
+	ctx := v.open[id.Key()]
 	v.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if ctx != nil {
+		ctx.cancel(dragoman.ErrCancelled)
 	}
 }

@@ -1,0 +1,121 @@
+package era
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// running counts our goroutines. None is added after the end.
+type running struct {
+	mu    sync.Mutex
+	ended bool
+	group sync.WaitGroup
+}
+
+// start runs f on a goroutine of its own, unless we are at the end.
+func (r *running) start(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return false
+	}
+	r.group.Go(f)
+	return true
+}
+
+// wait waits for all of them, and keeps new ones from starting.
+func (r *running) wait() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	r.group.Wait()
+}
+
+// A flight makes a value that many wait for, once. It is made on a goroutine of
+// its own, so that it comes about even if the one who asked first leaves. A
+// failure is told to those who wait, and the next one tries anew.
+type flight[T any] struct {
+	mu     sync.Mutex
+	value  *T
+	trying *attempt[T]
+}
+
+type attempt[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// get returns the value, which make makes within life.
+func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Context) (T, error)) (T, error) {
+	f.mu.Lock()
+	if f.value != nil {
+		v := *f.value
+		f.mu.Unlock()
+		return v, nil
+	}
+	a := f.trying
+	if a == nil {
+		a = newAttempt[T]()
+		f.trying = a
+		// Ends with make, which ends with life.
+		if !life.busy.start(func() { f.try(life.ctx, a, make) }) {
+			f.trying = nil
+			f.mu.Unlock()
+			return a.value, dragoman.ErrClosed
+		}
+	}
+	f.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.value, a.err
+	case <-ctx.Done():
+		return a.value, context.Cause(ctx)
+	}
+}
+
+func newAttempt[T any]() *attempt[T] { return &attempt[T]{done: make(chan struct{})} }
+
+func (f *flight[T]) try(ctx context.Context, a *attempt[T], make func(context.Context) (T, error)) {
+	a.value, a.err = make(ctx)
+	f.mu.Lock()
+	f.trying = nil
+	if a.err == nil {
+		f.value = &a.value
+	}
+	f.mu.Unlock()
+	close(a.done)
+}
+
+// peek returns the value if it is there.
+func (f *flight[T]) peek() (v T, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.value == nil {
+		return v, false
+	}
+	return *f.value, true
+}
+
+// forget has the value made anew, if it is still this one.
+func (f *flight[T]) forget(same func(T) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.value != nil && same(*f.value) {
+		f.value = nil
+	}
+}
+
+// last waits for the attempt under way, if there is one, and returns the value
+// if it is there.
+func (f *flight[T]) last() (T, bool) {
+	f.mu.Lock()
+	a := f.trying
+	f.mu.Unlock()
+	if a != nil {
+		<-a.done
+	}
+	return f.peek()
+}

@@ -1,0 +1,42 @@
+package adapt
+
+// changesTools tells whether definitions of tools in there may have to be
+// changed for the client.
+func (r Route) changesTools(data []byte) bool {
+	schemas, tasks := r.changesStructured(), !r.Client.HasCoreTasks()
+	switch {
+	case schemas && tasks:
+		return mentions(data, pieceSchema, pieceExecution)
+	case schemas:
+		return mentions(data, pieceSchema)
+	case tasks:
+		return mentions(data, pieceExecution)
+	}
+	return false
+}
+
+// tools returns a list of definitions of tools as the client's revision has
+// them.
+func (r Route) tools(list []byte) []byte {
+	return mapped(list, func(tool []byte) []byte {
+		if !r.changesTools(tool) {
+			return tool
+		}
+		return edited(tool, func(name, value []byte) []byte {
+			switch string(name) {
+			case "execution":
+				if !r.Client.HasCoreTasks() {
+					return nil
+				}
+			case "outputSchema":
+				if !r.Client.HasStructuredContent() {
+					return nil
+				}
+				if r.wraps() {
+					return objectSchema(value)
+				}
+			}
+			return value
+		}, nil)
+	})
+}

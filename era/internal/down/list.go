@@ -1,0 +1,77 @@
+package down
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+func isList(method string) bool {
+	switch method {
+	case protocol.MethodListTools, protocol.MethodListResources, protocol.MethodListTemplates, protocol.MethodListPrompts:
+		return true
+	}
+	return false
+}
+
+// A cursor is what the cursors that clients are given hold: a server's cursor is
+// good in its own session only.
+type cursor struct {
+	Session string          `json:"s"`
+	Caller  string          `json:"c"`
+	Method  string          `json:"m"`
+	Theirs  json.RawMessage `json:"t"`
+}
+
+// list passes a request for a list on: one with a cursor to the session that the
+// cursor is of. With a session for each request cursors cannot be kept apart, so
+// they pass as they are.
+func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error) {
+	ours := r.Get("cursor")
+	if s.opts.PerRequest || ours == nil || string(ours) == `""` || string(ours) == "null" {
+		return s.forward(ctx, r)
+	}
+	var c cursor
+	if !s.seal.opens(ours, "cursor", &c) || c.Caller != r.caller || c.Method != r.Method() {
+		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil
+	}
+	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
+	v := s.pool.find(c.Session, r.caller)
+	if v == nil {
+		return r.Fail(gone), nil
+	}
+	msg, err := r.Edit().Set("cursor", c.Theirs).Message()
+	var resp *dragoman.Message
+	if err == nil {
+		resp, err = v.pass(ctx, r, msg)
+	}
+	s.pool.release(v, false)
+	switch {
+	case err == nil:
+		return s.answer(r, v, resp, 0)
+	case errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil:
+		return r.Fail(gone), nil
+	}
+	return s.failed(ctx, r, err)
+}
+
+// page gives a list the cursor for its next page, and says how long it is good
+// for.
+func (s *Server) page(r *request, v *session, resp *dragoman.Message) (*dragoman.Message, error) {
+	edit, changed := resp.Edit(), false
+	if next := resp.Get("nextCursor"); len(next) > 0 && next[0] == '"' && !s.opts.PerRequest {
+		text := s.seal.seal("cursor", cursor{v.handle, r.caller, r.Method(), next})
+		edit, changed = edit.Set("nextCursor", strconv.AppendQuote(nil, text)), true
+	}
+	if ttl := s.opts.TTL.Milliseconds(); ttl > 0 {
+		edit, changed = edit.Set("ttlMs", strconv.AppendInt(nil, ttl, 10)), true
+	}
+	if !changed {
+		return resp, nil
+	}
+	return edit.Message()
+}

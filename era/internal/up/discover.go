@@ -1,0 +1,202 @@
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// maxFresh bounds how long we believe what a server said about itself.
+const maxFresh = 24 * time.Hour
+
+// facts is what a server says about itself.
+type facts struct {
+	rev          protocol.Revision // that we speak with it
+	caps         json.RawMessage   // its capabilities, an object
+	can          serverCaps
+	info         json.RawMessage // its introduction, or ours
+	instructions json.RawMessage // nil if there are none
+}
+
+// serverCaps are the capabilities of a server that we act on.
+type serverCaps struct {
+	Tools     changing        `json:"tools"`
+	Prompts   changing        `json:"prompts"`
+	Resources changing        `json:"resources"`
+	Logging   json.RawMessage `json:"logging"`
+}
+
+type changing struct {
+	ListChanged bool `json:"listChanged"`
+	Subscribe   bool `json:"subscribe"`
+}
+
+// errUnsupported says that the server has no revision that we speak.
+type errUnsupported struct{ supported []string }
+
+func (e *errUnsupported) Error() string {
+	return fmt.Sprintf("the server speaks none of our revisions, but %q", e.supported)
+}
+
+// A discovery is what is known of the server. Whoever asks while somebody else
+// is asking waits for the same answer.
+type discovery struct {
+	mu     sync.Mutex
+	known  *facts    // nil if nothing is; guarded by mu
+	until  time.Time // when known gets old; guarded by mu
+	flight *flight   // nil if nobody asks; guarded by mu
+}
+
+type flight struct {
+	done  chan struct{} // closed when facts and err are set
+	facts *facts
+	err   error
+}
+
+// facts returns what the server says about itself.
+func (s *Server) facts(ctx context.Context) (*facts, error) {
+	d := &s.discover
+	d.mu.Lock()
+	if d.known != nil && time.Now().Before(d.until) {
+		defer d.mu.Unlock()
+		return d.known, nil
+	}
+	f := d.flight
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
+		// nobody's own, for the one who asked first may leave first.
+		if !s.start(func() { s.fly(f) }) {
+			d.mu.Unlock()
+			return nil, dragoman.ErrClosed
+		}
+		d.flight = f
+	}
+	d.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.facts, f.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// fly asks the server and notes what it says.
+func (s *Server) fly(f *flight) {
+	ctx, cancel := context.WithTimeout(s.ctx, DiscoverTimeout)
+	defer cancel()
+	asked := time.Now()
+	var fresh time.Duration
+	f.facts, fresh, f.err = s.ask(ctx, protocol.Latest)
+	d := &s.discover
+	d.mu.Lock()
+	d.flight = nil
+	if f.err == nil {
+		d.known, d.until = f.facts, asked.Add(fresh)
+	}
+	d.mu.Unlock()
+	close(f.done)
+}
+
+// forget makes the next handshake ask again, because the server is not what it
+// said it was.
+func (s *Server) forget() {
+	s.discover.mu.Lock()
+	defer s.discover.mu.Unlock()
+	s.discover.known = nil
+}
+
+// ask asks the server about itself, in a revision. It also returns for how long
+// the answer holds.
+func (s *Server) ask(ctx context.Context, rev protocol.Revision) (*facts, time.Duration, error) {
+	req, err := s.request(protocol.MethodDiscover, nil, protocol.Envelope{Version: rev.String(), Client: s.self})
+	if err != nil {
+		return nil, 0, err
+	}
+	resp, err := s.link.Call(ctx, req, nil)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, 0, context.Cause(ctx)
+	case err != nil:
+		return nil, 0, err
+	case resp == nil:
+		return nil, 0, errors.New("no answer to " + protocol.MethodDiscover)
+	case resp.IsError():
+		return s.refused(ctx, rev, resp.RPCError())
+	}
+	return s.read(resp)
+}
+
+// refused looks at an error that the server gave us about itself. If it names a
+// revision that both of us speak, it is asked once more.
+func (s *Server) refused(ctx context.Context, tried protocol.Revision, e *dragoman.Error) (*facts, time.Duration, error) {
+	if e.Code != protocol.CodeUnsupported {
+		// Not wrapped: it is an answer to us, not to the client.
+		return nil, 0, fmt.Errorf("the server refused %s with error %d: %s", protocol.MethodDiscover, e.Code, e.Message)
+	}
+	var data struct {
+		Supported []string `json:"supported"`
+	}
+	_ = json.Unmarshal(e.Data, &data) // what cannot be read names nothing
+	// Older than the one tried, so this comes to an end.
+	if common := newest(data.Supported); common != protocol.Unknown && !common.Since(tried) {
+		return s.ask(ctx, common)
+	}
+	return nil, 0, &errUnsupported{data.Supported}
+}
+
+// read reads a result of server/discover.
+func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
+	var result struct {
+		SupportedVersions []string        `json:"supportedVersions"`
+		Capabilities      json.RawMessage `json:"capabilities"`
+		Instructions      json.RawMessage `json:"instructions"`
+		TTL               float64         `json:"ttlMs"`
+	}
+	if err := resp.Decode(&result); err != nil {
+		return nil, 0, fmt.Errorf("the server's answer to %s cannot be read: %w", protocol.MethodDiscover, err)
+	}
+	f := &facts{rev: newest(result.SupportedVersions), caps: json.RawMessage("{}"), info: s.self}
+	if f.rev == protocol.Unknown {
+		return nil, 0, &errUnsupported{result.SupportedVersions}
+	}
+	if isObject(result.Capabilities) {
+		f.caps = result.Capabilities
+		_ = json.Unmarshal(f.caps, &f.can) // what cannot be read is not there
+	}
+	if info := resp.Meta(protocol.MetaServerInfo); introduces(info) {
+		f.info = info
+	}
+	if len(result.Instructions) > 0 && result.Instructions[0] == '"' {
+		f.instructions = result.Instructions
+	}
+	fresh := min(max(result.TTL, 0), float64(maxFresh/time.Millisecond))
+	return f, time.Duration(fresh) * time.Millisecond, nil
+}
+
+// newest returns the newest modern revision among names that we know.
+func newest(names []string) protocol.Revision {
+	best := protocol.Unknown
+	for _, name := range names {
+		if rev := protocol.ParseRevision(name); rev.Era() == protocol.Modern {
+			best = max(best, rev)
+		}
+	}
+	return best
+}
+
+// introduces tells whether JSON text is an object with name and version, as
+// everybody has to introduce themselves.
+func introduces(info json.RawMessage) bool {
+	var who struct{ Name, Version *string }
+	return isObject(info) && json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
+}
+
+// isObject tells whether JSON text, as it lies in a message, is an object.
+func isObject(text json.RawMessage) bool { return len(text) > 0 && text[0] == '{' }

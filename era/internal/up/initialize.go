@@ -1,0 +1,129 @@
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A hello is what the handshake of a session settled.
+type hello struct {
+	route adapt.Route
+	facts *facts            // about the server
+	env   protocol.Envelope // of all requests, until the client sets its log level
+	can   clientCaps
+}
+
+// clientCaps are what a client declared that it can be asked for.
+type clientCaps struct {
+	Roots       json.RawMessage `json:"roots"`
+	Elicitation *struct {
+		Form json.RawMessage `json:"form"`
+		URL  json.RawMessage `json:"url"`
+	} `json:"elicitation"`
+	Sampling *struct {
+		Tools json.RawMessage `json:"tools"`
+	} `json:"sampling"`
+}
+
+// initialize answers the handshake out of what the server says about itself.
+func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+	var params struct {
+		ProtocolVersion *string         `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
+		ClientInfo      json.RawMessage `json:"clientInfo"`
+	}
+	switch err := req.Decode(&params); {
+	case err != nil:
+		return invalid(req, "params of initialize cannot be read: %v", err), nil
+	case params.ProtocolVersion == nil:
+		return invalid(req, "params.protocolVersion is missing; name the newest revision that you speak"), nil
+	case params.Capabilities != nil && !isObject(params.Capabilities):
+		return invalid(req, "params.capabilities must be an object, {} if you have none"), nil
+	}
+	known, err := v.server.facts(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		v.server.opts.Logger.Warn("no handshake", "error", err)
+		return req.Fail(noHandshake(err, *params.ProtocolVersion)), nil
+	}
+	rev := protocol.Answer(*params.ProtocolVersion, protocol.Revisions())
+	h := newHello(adapt.Route{Client: rev, Server: known.rev}, known, params.Capabilities, params.ClientInfo)
+	if !v.hello.CompareAndSwap(nil, h) {
+		return again(req), nil
+	}
+	return req.Reply(struct {
+		ProtocolVersion string          `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
+		ServerInfo      json.RawMessage `json:"serverInfo"`
+		Instructions    json.RawMessage `json:"instructions,omitempty"`
+	}{rev.String(), h.route.ServerCapabilities(known.caps), known.info, known.instructions})
+}
+
+func newHello(route adapt.Route, known *facts, caps, info json.RawMessage) *hello {
+	if caps == nil {
+		caps = json.RawMessage("{}")
+	}
+	caps = route.ClientCapabilities(caps)
+	h := &hello{route: route, facts: known, env: protocol.Envelope{
+		Version:      route.Server.String(),
+		Capabilities: withTasks(caps),
+		// A client that never sets a level still expects to see something.
+		LogLevel: json.RawMessage(`"info"`),
+	}}
+	_ = json.Unmarshal(caps, &h.can) // what cannot be read is not there
+	if introduces(info) {
+		h.env.Client = info // else a server might refuse every request
+	}
+	return h
+}
+
+// withTasks adds to a client's capabilities that it knows tasks: we follow them
+// on its behalf.
+func withTasks(caps json.RawMessage) json.RawMessage {
+	all := make(map[string]json.RawMessage)
+	extensions := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(caps, &all) // an object, as adapt made it
+	if isObject(all["extensions"]) {
+		_ = json.Unmarshal(all["extensions"], &extensions)
+	}
+	extensions[protocol.ExtensionTasks] = json.RawMessage("{}")
+	text, err := object(extensions)
+	if err != nil {
+		return caps // all of it was JSON before, so this cannot happen
+	}
+	all["extensions"] = text
+	if text, err = object(all); err != nil {
+		return caps
+	}
+	return text
+}
+
+// noHandshake is the error for a client whose handshake the server made
+// impossible. requested is the revision that the client asked for.
+func noHandshake(err error, requested string) *dragoman.Error {
+	var old *errUnsupported
+	if errors.As(err, &old) {
+		e := fault(protocol.CodeInvalidParams, "Unsupported protocol version: "+err.Error())
+		e.Data, _ = json.Marshal(struct { // strings always encode
+			Supported []string `json:"supported"`
+			Requested string   `json:"requested"`
+		}{old.supported, requested})
+		return e
+	}
+	e := fault(protocol.CodeInternal, "the server cannot be reached or does not say what it can do; try again later: "+err.Error())
+	e.Data = json.RawMessage(`{"source":"gateway","outcome":"` + protocol.OutcomeNotSent + `"}`)
+	return e
+}
+
+// again is the answer to a second initialize.
+func again(req *dragoman.Message) *dragoman.Message {
+	return req.Fail(fault(protocol.CodeInvalidRequest,
+		"this conversation is initialized already; open another for other parameters"))
+}

@@ -1,0 +1,117 @@
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A session is one conversation with a legacy client.
+type session struct {
+	server *Server
+	client dragoman.Conn
+	hello  atomic.Pointer[hello]             // set once, by initialize
+	env    atomic.Pointer[protocol.Envelope] // set by setLevel; before that it is the hello's
+
+	mu    sync.Mutex
+	watch *watch // nil as long as nothing is to be heard; guarded by mu
+}
+
+// Call serves one request.
+func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if v.server.ctx.Err() != nil {
+		return nil, dragoman.ErrClosed
+	}
+	h := v.hello.Load()
+	switch method := req.Method(); {
+	case method == protocol.MethodPing:
+		return req.Reply(nil)
+	case method == protocol.MethodInitialize && h == nil:
+		return v.initialize(ctx, req)
+	case method == protocol.MethodInitialize:
+		return again(req), nil
+	case h == nil:
+		return req.Fail(fault(protocol.CodeInvalidRequest,
+			method+" before initialize; send initialize first, then notifications/initialized")), nil
+	case endsHere(method):
+		return v.own(ctx, h, req)
+	}
+	return v.forward(ctx, h, req, from)
+}
+
+// endsHere tells whether requests of a method are not passed on: those whose
+// state is ours, and those of the modern era, which the client does not know.
+func endsHere(method string) bool {
+	switch method {
+	case protocol.MethodSetLevel, protocol.MethodSubscribe, protocol.MethodUnsubscribe,
+		protocol.MethodDiscover, protocol.MethodListen, protocol.MethodGetTask, protocol.MethodTaskResult,
+		protocol.MethodListTasks, protocol.MethodUpdateTask, protocol.MethodCancelTask:
+		return true
+	}
+	return false
+}
+
+// own serves what is not passed on.
+func (v *session) own(ctx context.Context, h *hello, req *dragoman.Message) (*dragoman.Message, error) {
+	switch method := req.Method(); {
+	case method == protocol.MethodSetLevel && h.facts.can.Logging != nil:
+		return v.setLevel(h, req)
+	case method == protocol.MethodSubscribe && h.facts.can.Resources.Subscribe:
+		return v.subscribe(ctx, h, req)
+	case method == protocol.MethodUnsubscribe && h.facts.can.Resources.Subscribe:
+		return v.unsubscribe(req)
+	default:
+		// What is left is of the modern era, or a capability that we did not name.
+		return req.Fail(fault(protocol.CodeMethodNotFound,
+			"method not found: "+method+"; see the capabilities for what is served")), nil
+	}
+}
+
+// setLevel notes from which level on the client wants log messages.
+func (v *session) setLevel(h *hello, req *dragoman.Message) (*dragoman.Message, error) {
+	var level string
+	text := req.Get("level")
+	if text != nil {
+		_ = json.Unmarshal(text, &level) // what is no string is no level
+	}
+	if protocol.LogLevel(level) < 0 {
+		return invalid(req, "unknown log level %s; use one of %q", text, protocol.LogLevels), nil
+	}
+	env := h.env
+	env.LogLevel = json.RawMessage(`"` + level + `"`)
+	v.env.Store(&env)
+	return req.Reply(nil)
+}
+
+// envelope returns what the next request says about the client.
+func (v *session) envelope(h *hello) *protocol.Envelope {
+	if env := v.env.Load(); env != nil {
+		return env
+	}
+	return &h.env
+}
+
+// Notify takes one notification. None goes on to the server: what a modern
+// server could be told is told by the end of a request's context, and changes
+// of the roots have no meaning for it.
+func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
+	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && h.facts.can.changes() {
+		v.watching(h)
+	}
+	return nil
+}
+
+// changes tells whether a list of the server may change.
+func (c *serverCaps) changes() bool {
+	return c.Tools.ListChanged || c.Prompts.ListChanged || c.Resources.ListChanged
+}
+
+// invalid says what is wrong with the params of a request.
+func invalid(req *dragoman.Message, format string, args ...any) *dragoman.Message {
+	return req.Fail(fault(protocol.CodeInvalidParams, fmt.Sprintf(format, args...)))
+}

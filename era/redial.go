@@ -1,0 +1,135 @@
+package era
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// get returns a conversation with the server that is not over.
+func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
+	if conn, ok := v.conn.peek(); ok {
+		if conn.Err() == nil {
+			return conn, nil
+		}
+		v.conn.forget(func(c dragoman.Conn) bool { return c == conn })
+	}
+	return v.conn.get(ctx, v.server, v.open)
+}
+
+// open opens a conversation and takes up on it where the one before ended.
+func (v *straight) open(ctx context.Context) (dragoman.Conn, error) {
+	conn, err := v.server.dial(ctx, (*hearer)(v))
+	if err != nil {
+		return nil, err
+	}
+	if err := v.takeUp(ctx, conn); err != nil || v.over() {
+		v.server.discard(conn)
+		if err == nil {
+			err = dragoman.ErrClosed
+		}
+		return nil, err
+	}
+	return conn, nil
+}
+
+// takeUp repeats what the server knew, if it knew anything.
+func (v *straight) takeUp(ctx context.Context, conn dragoman.Conn) error {
+	v.mu.Lock()
+	hello, ready, route := v.hello, v.ready, v.route
+	again := make([]*dragoman.Message, 0, len(v.subscribed)+1)
+	if v.level != nil {
+		again = append(again, v.level)
+	}
+	for _, req := range v.subscribed {
+		again = append(again, req)
+	}
+	v.mu.Unlock()
+	if hello == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(v.server.DialTimeout, DefaultDialTimeout), errDial)
+	defer cancel()
+	resp, err := conn.Call(ctx, hello, nil)
+	switch {
+	case err != nil:
+		return err
+	case resp.IsError():
+		return resp.RPCError()
+	case text(resp.Get("protocolVersion")) != route.Server.String():
+		return fmt.Errorf("era: the server has come back with another revision, %q", text(resp.Get("protocolVersion")))
+	}
+	if ready != nil {
+		if err := conn.Notify(ctx, ready); err != nil {
+			return err
+		}
+	}
+	for _, req := range again {
+		if _, err := conn.Call(ctx, req.WithID(repeatID()), nil); err != nil {
+			return err
+		}
+	}
+	v.announce(ctx, again)
+	return nil
+}
+
+// repeats numbers what we send ourselves. No two are under way with one id.
+var repeats atomic.Int64
+
+func repeatID() dragoman.ID {
+	return dragoman.StringID(fmt.Sprintf("again-%d", repeats.Add(1)))
+}
+
+// announce tells the client what may have changed while nobody listened.
+func (v *straight) announce(ctx context.Context, subscriptions []*dragoman.Message) {
+	v.mu.Lock()
+	caps, route := v.caps, v.route
+	v.mu.Unlock()
+	var can map[string]struct {
+		ListChanged bool `json:"listChanged"`
+	}
+	_ = json.Unmarshal(caps, &can) // what cannot be read promises nothing
+	for _, c := range [...]struct{ name, note string }{
+		{"tools", protocol.NoteToolsChanged}, {"prompts", protocol.NotePromptsChanged}, {"resources", protocol.NoteResourcesChanged},
+	} {
+		if can[c.name].ListChanged {
+			v.tell(ctx, route, c.note, nil)
+		}
+	}
+	for _, req := range subscriptions {
+		if req.Method() == protocol.MethodSubscribe {
+			v.tell(ctx, route, protocol.NoteResourceUpdated, map[string]string{"uri": req.URI()})
+		}
+	}
+}
+
+func (v *straight) tell(ctx context.Context, route adapt.Route, method string, params any) {
+	note, err := dragoman.NewNotification(method, params)
+	if err == nil {
+		err = route.Peer(v.client).Notify(ctx, note)
+	}
+	if err != nil {
+		v.server.log.Debug("a client was not told of a change", "method", method, "error", err)
+	}
+}
+
+// A hearer is the client as the server sees it outside of any call.
+type hearer straight
+
+func (h *hearer) peer() dragoman.Peer {
+	v := (*straight)(h)
+	return v.revisions().Peer(v.client)
+}
+
+func (h *hearer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return h.peer().Call(ctx, req, from)
+}
+
+func (h *hearer) Notify(ctx context.Context, note *dragoman.Message) error {
+	return h.peer().Notify(ctx, note)
+}

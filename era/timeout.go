@@ -1,0 +1,83 @@
+package era
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// timed is a conversation whose requests may not take longer than a limit. It
+// counts anew with each progress, and not while the server waits for an answer.
+// A subscription has no limit.
+type timed struct {
+	dragoman.Conn
+	limit time.Duration
+}
+
+func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn { return timed{conn, limit} }
+
+// Correlates implements dragoman.Correlator.
+func (t timed) Correlates() bool {
+	c, ok := t.Conn.(dragoman.Correlator)
+	return ok && c.Correlates()
+}
+
+// Call implements dragoman.Peer.
+func (t timed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if req.Method() == protocol.MethodListen {
+		return t.Conn.Call(ctx, req, from)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &watched{peer: from, limit: t.limit}
+	w.timer = time.AfterFunc(t.limit, func() {
+		cancel(fmt.Errorf("%w: the server gave none within %v", context.DeadlineExceeded, t.limit))
+	})
+	defer w.timer.Stop()
+	if from == nil {
+		return t.Conn.Call(ctx, req, nil)
+	}
+	return t.Conn.Call(ctx, req, w)
+}
+
+// watched is a caller whose request has a limit.
+type watched struct {
+	peer  dragoman.Peer
+	limit time.Duration
+	timer *time.Timer
+
+	mu    sync.Mutex
+	asked int // questions without an answer
+}
+
+// Call stops the clock while the server waits.
+func (w *watched) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	w.mu.Lock()
+	w.asked++
+	w.timer.Stop()
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asked--; w.asked == 0 {
+			w.timer.Reset(w.limit)
+		}
+	}()
+	return w.peer.Call(ctx, req, from)
+}
+
+// Notify begins to count anew if it is about progress.
+func (w *watched) Notify(ctx context.Context, note *dragoman.Message) error {
+	if note.Method() == protocol.NoteProgress {
+		w.mu.Lock()
+		if w.asked == 0 {
+			w.timer.Reset(w.limit)
+		}
+		w.mu.Unlock()
+	}
+	return w.peer.Notify(ctx, note)
+}

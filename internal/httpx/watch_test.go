@@ -1,0 +1,95 @@
+package httpx_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+)
+
+// A late one notes when it is called back.
+type late struct {
+	httpx.Watched
+	mu    sync.Mutex
+	start time.Time
+	at    []time.Duration
+}
+
+func (l *late) Late() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = append(l.at, time.Since(l.start))
+}
+
+func (l *late) called() []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.at)
+}
+
+func TestWatchCallsThoseWhoAreLateEachInItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httpx.NewWatch(10 * time.Second)
+		start := time.Now()
+		list := make([]*late, 6)
+		for i := range list {
+			list[i] = &late{start: start}
+			w.Add(&list[i].Watched, list[i])
+			time.Sleep(time.Second)
+		}
+		for _, i := range []int{0, 3, 5} { // the first, one in the middle, the last
+			if !w.Remove(&list[i].Watched) {
+				t.Errorf("%d is late too early", i)
+			}
+		}
+		time.Sleep(time.Hour)
+		for i, l := range list {
+			var want []time.Duration
+			if i == 1 || i == 2 || i == 4 {
+				want = []time.Duration{time.Duration(i)*time.Second + 10*time.Second}
+			}
+			if got := l.called(); !slices.Equal(got, want) {
+				t.Errorf("%d was called at %v, want %v", i, got, want)
+			}
+			if w.Remove(&l.Watched) {
+				t.Errorf("%d is on the watch still", i)
+			}
+		}
+		again := list[1]
+		w.Add(&again.Watched, again) // the watch has slept
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := again.called(); len(got) != 2 || got[1] != time.Hour+16*time.Second {
+			t.Errorf("the second time it was called at %v", got)
+		}
+	})
+}
+
+// Whoever is on the watch is either removed or called back, not both.
+func TestWatchRemovesOrCallsBackOnce(t *testing.T) {
+	w := httpx.NewWatch(50 * time.Microsecond)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 500 {
+				l := &late{}
+				called := make(chan struct{})
+				w.Add(&l.Watched, callback(func() { close(called) }))
+				if i%2 == 0 {
+					time.Sleep(50 * time.Microsecond)
+				}
+				if !w.Remove(&l.Watched) {
+					<-called // a second call would panic
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+type callback func()
+
+func (f callback) Late() { f() }

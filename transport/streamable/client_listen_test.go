@@ -1,0 +1,77 @@
+package streamable_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// A server without an event log loses what it says on the background stream
+// before that is open.
+func TestBackgroundStreamIsOpenBeforeTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	var open atomic.Bool
+	early := make(chan string, 8)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			time.Sleep(50 * time.Millisecond) // as a server under load would take
+			open.Store(true)
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		switch text := string(body); {
+		case strings.Contains(text, `"initialize"`):
+			w.Header().Set("Mcp-Session-Id", "s")
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
+		case strings.Contains(text, `"ping"`):
+			if !open.Load() {
+				early <- text
+			}
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	t.Cleanup(server.Close)
+	conn, err := (&streamable.Client{URL: server.URL}).Dial(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+	} {
+		m, err := dragoman.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind() == dragoman.Notification {
+			err = conn.Notify(t.Context(), m)
+		} else {
+			_, err = conn.Call(t.Context(), m, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case text := <-early:
+		t.Errorf("came before the background stream was open: %s", text)
+	default:
+	}
+}

@@ -1,0 +1,122 @@
+package toolhttp
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A call is one tool call while it is served.
+type call struct {
+	server *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	req    *dragoman.Message
+	id     dragoman.ID // of errors that are no events
+	bare   bool        // the answer is the result alone
+	stream bool        // the answer is an event stream
+}
+
+// refuse is an error that comes before there is an answer.
+func (c *call) refuse(status int, e *dragoman.Error) *httpx.Refusal {
+	return &httpx.Refusal{Status: status, Code: e.Code, Message: e.Message, Data: e.Data, ID: c.id}
+}
+
+// serve makes the call and answers.
+func (c *call) serve() error {
+	s := c.server
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.r.Context()))
+	defer cancel(nil)
+	defer context.AfterFunc(c.r.Context(), func() { cancel(dragoman.ErrCancelled) })()
+	defer context.AfterFunc(s.abort, func() { cancel(dragoman.ErrClosed) })()
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	if s.CallTimeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, s.CallTimeout)
+		defer stop()
+	}
+	if c.stream {
+		return c.serveStream(ctx, cancel)
+	}
+	resp := s.ask(ctx, c.req, nil)
+	if c.r.Context().Err() != nil {
+		return nil // nobody reads it
+	}
+	c.write(conclude(c.req, resp))
+	return nil
+}
+
+// check refuses a tool that does not exist, and arguments that do not fit it, as
+// far as that can be told.
+func (c *call) check(ctx context.Context) error {
+	s := c.server
+	schema, found := s.tools.find(ctx, s, s.caller(c.r), c.req.Name())
+	switch {
+	case found == missing:
+		return c.refuse(http.StatusNotFound, &dragoman.Error{
+			Code:    protocol.CodeInvalidParams,
+			Message: "unknown tool: " + c.req.Name() + "; the list of tools names those there are",
+		})
+	case found == unlisted || schema == nil || s.Check == nil:
+		return nil
+	}
+	err := s.Check(schema, c.req.Get("arguments"))
+	if err == nil {
+		return nil
+	}
+	e := &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + err.Error()}
+	if at, ok := err.(interface { //nolint:errorlint // Check returns it as it is
+		Path() string
+		Reason() string
+	}); ok {
+		e.Data = where(at.Path(), at.Reason())
+	}
+	return c.refuse(http.StatusBadRequest, e)
+}
+
+// ask asks the peer behind the server. The answer is never nil.
+func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.logger.Error("a call panicked", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
+			resp = req.Fail(protocol.Broken())
+		}
+	}()
+	resp, err := s.Requests.Call(ctx, req, from)
+	if resp = protocol.Conclude(ctx, req, resp, err); resp == nil {
+		return protocol.Failure(req, dragoman.ErrCancelled) // nobody reads it
+	}
+	if resp.ID() != req.ID() {
+		resp = resp.WithID(req.ID())
+	}
+	return resp
+}
+
+// write answers with JSON.
+func (c *call) write(resp *dragoman.Message, status int) {
+	var body []byte
+	switch {
+	case c.bare && resp.IsError():
+		body = resp.WithID(c.id).Bytes()
+	case c.bare:
+		body = resp.Result()
+	default:
+		body = resp.Bytes()
+	}
+	if status == http.StatusServiceUnavailable {
+		c.w.Header().Set("Retry-After", retryAfter)
+	}
+	c.server.writeJSON(c.w, c.r, status, body)
+}
+
+func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.write))
+	_ = httpx.WriteJSON(w, r, status, body) // whoever is gone does not miss it
+}

@@ -1,0 +1,109 @@
+package toolhttp
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// conclude returns what a server's answer becomes: a tool response or a tool
+// error, and the status that goes with it.
+func conclude(req, resp *dragoman.Message) (*dragoman.Message, int) {
+	if resp.IsError() {
+		resp = toolError(resp)
+		return resp, statusOf(resp.RPCError().Code)
+	}
+	if why := unfinished(resp); why != "" {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeMissingCapability, Message: why}), http.StatusUnprocessableEntity
+	}
+	fit, err := toolResponse(resp)
+	if err != nil {
+		return req.Fail(&dragoman.Error{
+			Code: protocol.CodeInternal, Message: "Internal error: the server's answer is no tool response: " + plain(err),
+		}), http.StatusBadGateway
+	}
+	return fit, http.StatusOK
+}
+
+// statusOf is the HTTP status that goes with an error.
+func statusOf(code int) int {
+	switch code {
+	case protocol.CodeParse, protocol.CodeInvalidRequest, protocol.CodeInvalidParams,
+		protocol.CodeHeaderMismatch, protocol.CodeUnsupported:
+		return http.StatusBadRequest
+	case protocol.CodeMethodNotFound:
+		return http.StatusNotFound
+	case protocol.CodeMissingCapability:
+		return http.StatusUnprocessableEntity
+	case protocol.CodeUnavailable, protocol.CodeLost, protocol.CodeTooLarge:
+		return http.StatusBadGateway
+	case protocol.CodeOverloaded, protocol.CodeDraining:
+		return http.StatusServiceUnavailable
+	case protocol.CodeTimeout:
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+// unfinished says why a result is none that a plain caller can use, or "".
+func unfinished(resp *dragoman.Message) string {
+	switch string(resp.Get("resultType")) {
+	case `"` + protocol.ResultInputRequired + `"`:
+		return "the tool wants to ask its caller, which is not possible over plain HTTP; call it over MCP"
+	case `"` + protocol.ResultTask + `"`:
+		return "the tool answers later, as a task, which cannot be followed over plain HTTP; call it over MCP"
+	}
+	return ""
+}
+
+// emptyContent is what a result gets that has no content.
+var emptyContent = []byte(`[{"type":"text","text":""}]`)
+
+// toolResponse returns a response with a result as one that passes
+// [protocol.CheckToolResponse].
+func toolResponse(resp *dragoman.Message) (*dragoman.Message, error) {
+	err := protocol.CheckToolResponse(resp)
+	if err == nil || resp.Result()[0] != '{' || !isEmpty(resp.Get("content")) {
+		return resp, err
+	}
+	if resp, err = resp.Edit().Set("content", emptyContent).Message(); err != nil {
+		return nil, err
+	}
+	return resp, protocol.CheckToolResponse(resp)
+}
+
+// isEmpty tells whether content is absent, null or an array without items.
+func isEmpty(content []byte) bool {
+	return len(content) == 0 || content[0] == 'n' ||
+		content[0] == '[' && bytes.TrimLeft(content[1:], " \t\r\n")[0] == ']'
+}
+
+// toolError returns an error response as one that passes
+// [protocol.CheckToolError].
+func toolError(resp *dragoman.Message) *dragoman.Message {
+	err := protocol.CheckToolError(resp)
+	if err == nil {
+		return resp
+	}
+	e := resp.RPCError()
+	if e.Code == 0 {
+		e.Code = protocol.CodeInternal
+	}
+	if strings.TrimSpace(e.Message) == "" {
+		e.Message = "the server's error says nothing: " + plain(err)
+	}
+	return dragoman.NewFailure(resp.ID(), e)
+}
+
+// plain returns the text of a check's error without its package.
+func plain(err error) string {
+	var wrong *protocol.CheckError
+	if errors.As(err, &wrong) {
+		return wrong.Path + " " + wrong.Reason
+	}
+	return err.Error()
+}

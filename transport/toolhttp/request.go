@@ -1,0 +1,214 @@
+package toolhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const jsonType = "application/json"
+
+// target returns the tool that a path names, or "" for the base.
+func target(u *url.URL) (tool string, err error) {
+	if u.Path == "" || u.Path == "/" {
+		return "", nil
+	}
+	name := strings.TrimPrefix(u.EscapedPath(), "/")
+	if tool, err = url.PathUnescape(name); err != nil || strings.Contains(name, "/") || !utf8.ValidString(tool) {
+		return "", httpx.Refuse(http.StatusNotFound, "there is nothing here; a tool is one segment of the path, with slashes in its name as %%2F")
+	}
+	return tool, nil
+}
+
+// wantsStream tells whether the answer is to be an event stream: if Accept names
+// that, with whatever weight, or admits nothing else.
+func wantsStream(r *http.Request) (bool, error) {
+	values := r.Header["Accept"]
+	if len(values) == 0 || len(values) == 1 && (values[0] == jsonType || values[0] == "*/*") {
+		return false, nil
+	}
+	plain, stream := httpx.Accepts(r, jsonType), httpx.Accepts(r, sse.ContentType)
+	switch {
+	case !plain && !stream:
+		return false, httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s or %s", jsonType, sse.ContentType)
+	case !plain:
+		return true, nil
+	}
+	return stream && strings.Contains(strings.ToLower(strings.Join(values, ",")), sse.ContentType), nil
+}
+
+// postRequest takes a JSON-RPC request.
+func (s *Server) postRequest(w http.ResponseWriter, r *http.Request) error {
+	stream, err := wantsStream(r)
+	if err != nil {
+		return err
+	}
+	body, err := httpx.ReadBodyOn(s.reading, w, r, s.opts.limits.Message())
+	if err != nil {
+		return err
+	}
+	req, err := s.opts.limits.Parse(body)
+	if err != nil {
+		return unreadable(err)
+	}
+	if err := protocol.CheckToolRequest(req); err != nil {
+		return noToolRequest(req, err)
+	}
+	c := &call{server: s, w: w, r: r, id: req.ID(), stream: stream}
+	if c.req, err = s.dress(req, stream); err != nil {
+		return c.refuse(http.StatusBadRequest, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + err.Error()})
+	}
+	return c.serve()
+}
+
+// unreadable refuses a body that is no message.
+func unreadable(err error) error {
+	var p *dragoman.ParseError
+	if !errors.As(err, &p) {
+		return httpx.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
+	}
+	answer := p.Response()
+	return &httpx.Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
+}
+
+// noToolRequest refuses a message that is something else than a tool request.
+func noToolRequest(m *dragoman.Message, err error) error {
+	refusal := httpx.Refuse(http.StatusBadRequest, "%v", err)
+	var wrong *protocol.CheckError
+	if errors.As(err, &wrong) {
+		refusal.Message = "Invalid request: " + wrong.Path + " " + wrong.Reason
+		refusal.Data = where(wrong.Path, wrong.Reason)
+	}
+	if m.Kind() != dragoman.Request {
+		return refusal
+	}
+	refusal.ID = m.ID()
+	switch {
+	case m.Method() != protocol.MethodCallTool:
+		refusal.Code = protocol.CodeMethodNotFound
+	default:
+		refusal.Code = protocol.CodeInvalidParams
+	}
+	return refusal
+}
+
+// where is the data of an error that says what is wrong with a request.
+func where(path, reason string) json.RawMessage {
+	data, _ := json.Marshal(struct {
+		Path   string `json:"path"`
+		Reason string `json:"reason"`
+	}{path, reason}) // strings always encode
+	return data
+}
+
+var (
+	latest   = []byte(strconv.Quote(protocol.Latest.String()))
+	noObject = []byte("{}")
+)
+
+// dress returns the request as one of the newest revision: with what is missing
+// of its envelope, and with a progress token if the caller wants a stream.
+func (s *Server) dress(req *dragoman.Message, stream bool) (*dragoman.Message, error) {
+	edit := req.Edit()
+	own := false // the caller brings a part of the envelope
+	for _, part := range [...]struct {
+		key   string
+		value []byte
+	}{{protocol.MetaProtocolVersion, latest}, {protocol.MetaClientCapabilities, noObject}} {
+		if req.Meta(part.key) == nil {
+			edit.SetMeta(part.key, part.value)
+		} else {
+			own = true
+		}
+	}
+	if _, ok := dragoman.ParseID(req.Meta(protocol.MetaProgressToken)); !ok && stream {
+		edit.SetMeta(protocol.MetaProgressToken, strconv.AppendInt(nil, s.lastID.Add(1), 10))
+	}
+	if args := req.Get("arguments"); args != nil && args[0] != '{' {
+		edit.Drop("arguments") // null
+	}
+	dressed, err := edit.Message()
+	if err == nil && (own || req.Meta(protocol.MetaClientInfo) != nil || req.Meta(protocol.MetaLogLevel) != nil) {
+		_, err = protocol.ReadEnvelope(dressed)
+	}
+	return dressed, err
+}
+
+// postTool takes the arguments of a tool.
+func (s *Server) postTool(w http.ResponseWriter, r *http.Request, tool string) error {
+	stream, err := wantsStream(r)
+	if err != nil {
+		return err
+	}
+	var args []byte
+	// Who sends nothing need not say what it is.
+	if r.ContentLength != 0 || r.Header["Content-Type"] != nil || r.Header["Content-Encoding"] != nil {
+		if args, err = httpx.ReadBodyOn(s.reading, w, r, s.opts.limits.Message()); err != nil {
+			return err
+		}
+	}
+	c := &call{server: s, w: w, r: r, bare: true, id: dragoman.NullID, stream: stream}
+	if c.req, err = s.build(tool, args, stream); err != nil {
+		return err
+	}
+	return c.serve()
+}
+
+// build makes the request that calls a tool with these arguments. The error is
+// a refusal.
+func (s *Server) build(tool string, args []byte, stream bool) (*dragoman.Message, error) {
+	args = bytes.TrimSpace(args)
+	if len(args) == 0 {
+		args = noObject
+	}
+	// The arguments must be one value and no more, or the rest of them would be
+	// members of params.
+	var one json.RawMessage
+	if err := json.Unmarshal(args, &one); err != nil {
+		return nil, &httpx.Refusal{Status: http.StatusBadRequest, Code: protocol.CodeParse, Message: "Parse error: " + err.Error()}
+	}
+	if args[0] != '{' {
+		const reason = "is not an object"
+		return nil, &httpx.Refusal{
+			Status: http.StatusBadRequest, Code: protocol.CodeInvalidParams,
+			Message: "Invalid params: arguments " + reason, Data: where("arguments", reason),
+		}
+	}
+	id := s.lastID.Add(1)
+	name, _ := json.Marshal(tool) // strings always encode
+	b := make([]byte, 0, len(args)+len(name)+256)
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `,"method":"`+protocol.MethodCallTool+`","params":{"name":`...)
+	b = append(b, name...)
+	b = append(b, `,"arguments":`...)
+	b = append(b, args...)
+	b = append(b, `,"_meta":{"`+protocol.MetaProtocolVersion+`":`...)
+	b = append(b, latest...)
+	b = append(b, `,"`+protocol.MetaClientCapabilities+`":{}`...)
+	if stream {
+		b = append(b, `,"`+protocol.MetaProgressToken+`":`...)
+		b = strconv.AppendInt(b, id, 10)
+	}
+	req, err := dragoman.Limits{MaxMessage: -1}.Parse(append(b, "}}}"...))
+	if err == nil {
+		return req, nil
+	}
+	refusal := httpx.Refuse(http.StatusBadRequest, "Invalid request: %v", err)
+	var p *dragoman.ParseError
+	if errors.As(err, &p) {
+		// The place is one in our text, not in the caller's.
+		refusal.Code, refusal.Message = p.Code, "Invalid request: "+p.Reason
+	}
+	return nil, refusal
+}

@@ -1,0 +1,260 @@
+package toolhttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
+)
+
+func itoa(n int) string { return fmt.Sprint(n) }
+
+func TestToolsAreListedAsTheServerListsThem(t *testing.T) {
+	e := everything.New(&everything.Options{PageSize: 7})
+	s := open(t, &toolhttp.Server{Requests: e.Requests()})
+	a := s.do("GET", "", "")
+	var list struct {
+		Tools []struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(a.body), &list); err != nil || a.status != 200 {
+		t.Fatalf("status %d, %v: %s", a.status, err, a.body)
+	}
+	if len(list.Tools) < 30 || list.Tools[0].Name != "echo" || !strings.HasPrefix(a.body, `{"tools":[{`) {
+		t.Errorf("%d tools: %s", len(list.Tools), a.body)
+	}
+	s.do("GET", "/", "").wantOK()
+
+	const raw = `{"name":"t","x":1.0,  "inputSchema":{"type":"object"}}`
+	s = open(t, &toolhttp.Server{Requests: script{list: func(req *dragoman.Message) (*dragoman.Message, error) {
+		return req.Reply(json.RawMessage(`{"tools":[` + raw + `,` + raw + `]}`))
+	}}})
+	if a := s.do("GET", "", ""); a.body != `{"tools":[`+raw+`,`+raw+`]}` {
+		t.Errorf("the list is %s", a.body)
+	}
+	s = open(t, &toolhttp.Server{Requests: lists(`{"tools":[]}`)})
+	if a := s.do("GET", "", ""); a.body != `{"tools":[]}` {
+		t.Errorf("the list is %s", a.body)
+	}
+}
+
+func (a answer) wantOK() {
+	a.t.Helper()
+	if a.status != http.StatusOK {
+		a.t.Errorf("status %d with %s", a.status, a.body)
+	}
+}
+
+// lists is a script that answers tools/list with this result.
+func lists(result string) script {
+	return script{list: func(req *dragoman.Message) (*dragoman.Message, error) { return req.Reply(json.RawMessage(result)) }}
+}
+
+func TestListThatCannotBeHadIsAnErrorAndCallsGoUnchecked(t *testing.T) {
+	for name, test := range map[string]struct {
+		peer   script
+		status int
+		code   int
+	}{
+		"error": {script{list: func(req *dragoman.Message) (*dragoman.Message, error) {
+			return dragoman.Nobody.Call(t.Context(), req, nil)
+		}}, 404, protocol.CodeMethodNotFound},
+		"Go error":      {script{list: func(*dragoman.Message) (*dragoman.Message, error) { return nil, dragoman.ErrOverloaded }}, 503, protocol.CodeOverloaded},
+		"panic":         {script{list: func(*dragoman.Message) (*dragoman.Message, error) { panic("part of the test") }}, 500, protocol.CodeInternal},
+		"no tools":      {lists(`{}`), 500, protocol.CodeInternal},
+		"endless pages": {lists(`{"tools":[],"nextCursor":"x"}`), 500, protocol.CodeInternal},
+		"too large":     {lists(`{"tools":[{"name":"` + strings.Repeat("x", 2000) + `"}]}`), 502, protocol.CodeTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, &toolhttp.Server{Requests: test.peer, MaxMessage: 1000, Check: func(_, _ json.RawMessage) error {
+				return errors.New("nothing fits")
+			}})
+			s.do("GET", "", "").wantError(test.status, `null`, test.code)
+			s.do("POST", "", request(`1`, "any", `{}`)).wantResult(`1`)
+			s.do("POST", "/any", `{}`).wantOK()
+		})
+	}
+}
+
+// A counter is a peer that counts how often its tools are listed. The list names
+// the tool "t" and those in names.
+type counter struct {
+	script
+	count atomic.Int32
+	mu    sync.Mutex
+	names []string
+	more  string // members of the result, ending with a comma
+}
+
+func newCounter(more string) *counter {
+	c := &counter{more: more}
+	c.list = func(req *dragoman.Message) (*dragoman.Message, error) {
+		c.count.Add(1)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		list := `{"name":"t"}`
+		for _, n := range c.names {
+			list += `,{"name":"` + n + `"}`
+		}
+		return req.Reply(json.RawMessage(`{` + c.more + `"tools":[` + list + `]}`))
+	}
+	return c
+}
+
+func (c *counter) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = append(c.names, name)
+}
+
+// A quiet site is one without a network, for tests with a clock of their own.
+func quiet(t *testing.T, s *toolhttp.Server, method, path, body string, header ...string) answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", plainJSON)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return answer{t, w.Code, w.Header(), w.Body.String()}
+}
+
+func TestListIsKeptAsLongAsItHolds(t *testing.T) {
+	call := request(`1`, "t", `{}`)
+	for _, test := range []struct {
+		name, more string
+		kept       time.Duration // for checks
+		listed     time.Duration // for GET
+	}{
+		{"by its ttl", `"ttlMs":120000,"cacheScope":"public",`, 2 * time.Minute, 2 * time.Minute},
+		{"no ttl", ``, 30 * time.Second, 0},
+		{"no time at all", `"ttlMs":0,`, 30 * time.Second, 0},
+		{"a ttl that is no number", `"ttlMs":"x",`, 30 * time.Second, 0},
+		{"very long", `"ttlMs":999999999999999999,`, time.Hour, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCounter(test.more)
+				s := &toolhttp.Server{Requests: c}
+				for range 3 {
+					quiet(t, s, "POST", "/", call).wantOK()
+				}
+				time.Sleep(test.kept - time.Millisecond)
+				quiet(t, s, "POST", "/", call).wantOK()
+				if got := c.count.Load(); got != 1 {
+					t.Fatalf("listed %d times, want once", got)
+				}
+				time.Sleep(time.Millisecond)
+				quiet(t, s, "POST", "/", call).wantOK()
+				if got := c.count.Load(); got != 2 {
+					t.Fatalf("listed %d times, want twice", got)
+				}
+				quiet(t, s, "GET", "/", "").wantOK()
+				if got, want := c.count.Load(), map[bool]int32{true: 3, false: 2}[test.listed == 0]; got != want {
+					t.Errorf("listed %d times after GET, want %d", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestUnknownToolIsLookedForInANewListOncePerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(`"ttlMs":600000,`)
+		s := &toolhttp.Server{Requests: c}
+		for range 5 {
+			quiet(t, s, "POST", "/new", `{}`).wantError(404, `null`, protocol.CodeInvalidParams)
+		}
+		if got := c.count.Load(); got != 1 {
+			t.Errorf("listed %d times, want once", got)
+		}
+		c.add("new")
+		time.Sleep(time.Second)
+		quiet(t, s, "POST", "/new", `{}`).wantOK()
+		if got := c.count.Load(); got != 2 {
+			t.Errorf("listed %d times, want twice", got)
+		}
+	})
+}
+
+func TestPrivateListsAreKeptForEachCaller(t *testing.T) {
+	caller := func(r *http.Request) string { return r.Header.Get("Who") }
+	for more, want := range map[string]int32{``: 2, `"cacheScope":"private",`: 2, `"cacheScope":"public",`: 1} {
+		c := newCounter(more)
+		s := &toolhttp.Server{Requests: c, Caller: caller}
+		for range 3 {
+			for _, who := range []string{"a", "b"} {
+				quiet(t, s, "POST", "/t", `{}`, "Who", who).wantOK()
+			}
+		}
+		if got := c.count.Load(); got != want {
+			t.Errorf("%s listed %d times for two callers, want %d", more, got, want)
+		}
+	}
+	// Callers come and go, and only so many are remembered.
+	c := newCounter(``)
+	s := &toolhttp.Server{Requests: c, Caller: caller}
+	for i := range 1500 {
+		quiet(t, s, "POST", "/t", `{}`, "Who", itoa(i)).wantOK()
+	}
+	if got := toolhttp.Callers(s); got == 0 || got > 1024 {
+		t.Errorf("%d callers are remembered", got)
+	}
+}
+
+func TestOneListIsFetchedForAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(``)
+		list := c.list
+		c.list = func(req *dragoman.Message) (*dragoman.Message, error) {
+			time.Sleep(time.Second)
+			return list(req)
+		}
+		s := &toolhttp.Server{Requests: c}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() { quiet(t, s, "POST", "/t", `{}`).wantOK() })
+		}
+		wg.Wait()
+		if got := c.count.Load(); got != 1 {
+			t.Errorf("listed %d times, want once", got)
+		}
+	})
+}
+
+func TestListThatTakesTooLongIsGivenUpForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		peer := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			if req.Method() == protocol.MethodListTools {
+				asked++
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			return req.Reply(nil)
+		}}
+		s := &toolhttp.Server{Requests: peer}
+		start := time.Now()
+		quiet(t, s, "POST", "/any", `{}`).wantOK()
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("the first call took %v", took)
+		}
+		quiet(t, s, "POST", "/any", `{}`).wantOK()
+		if took := time.Since(start); took != 5*time.Second || asked != 1 {
+			t.Errorf("the second call came after %v, when %d lists had been asked for", took, asked)
+		}
+	})
+}

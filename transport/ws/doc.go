@@ -1,0 +1,21 @@
+// Package ws carries MCP over WebSocket. No revision of the protocol defines
+// that; what is spoken here is what clients and servers have agreed on.
+//
+// Messages go as on standard input and output: one JSON-RPC message is one text
+// message of the socket, of either era, and a call is cancelled by
+// notifications/cancelled. The subprotocol is "mcp".
+//
+// Beside it stands a simpler dialect, tool frames: {"id":1,"name":"add",
+// "arguments":{"a":1}} calls a tool, and the answer is a JSON-RPC response with
+// that id. [Server] understands both. A client that asks for "mcp" speaks
+// JSON-RPC; otherwise its first message decides, for as long as the socket is
+// open. [Client] speaks tool frames if Tools is set.
+//
+// Each side pings the other and cuts one that is silent. How a socket was closed
+// reaches those who wait for an answer as a [CloseError].
+//
+//	1000  closed in good order     1007  text that is not UTF-8
+//	1001  the server is stopping   1008  too much at once
+//	1002  not WebSocket            1009  a message over the limit
+//	1003  a binary message         1011  the server cannot serve the client
+package ws

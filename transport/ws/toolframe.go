@@ -1,0 +1,176 @@
+package ws
+
+import (
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// shape is what a person is told whose tool frame is refused.
+const shape = `a tool frame is {"id":1,"name":"tool","arguments":{}}`
+
+// A toolSource is a socket whose other side sends tool frames: to the
+// conversation they are requests. Answers are the same on both sides.
+type toolSource struct{ *socket }
+
+// Read implements mux.Stream.
+func (s toolSource) Read() ([]byte, error) {
+	for {
+		frame, err := s.socket.Read()
+		if err != nil {
+			return nil, err
+		}
+		if req, err := toolRequest(frame); req != nil || err != nil {
+			return req, err
+		}
+	}
+}
+
+// before stands in front of a tool frame to have it read as params, by the same
+// strict rules.
+const before = `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":`
+
+// asParams reads a frame as the params of a request.
+func asParams(frame []byte) (*dragoman.Message, error) {
+	text := make([]byte, 0, len(before)+len(frame)+1)
+	text = append(text, before...)
+	text = append(text, frame...)
+	m, err := dragoman.Limits{MaxMessage: -1}.Parse(append(text, '}'))
+	var p *dragoman.ParseError
+	if errors.As(err, &p) {
+		p.Offset, p.Kind, p.ID = max(0, p.Offset-len(before)), dragoman.Request, dragoman.ID{}
+		return nil, p
+	}
+	if err == nil && len(m.Params()) != len(trim(frame)) {
+		return nil, &dragoman.ParseError{Code: protocol.CodeParse, Offset: len(m.Params()), Reason: "more text behind the frame"}
+	}
+	return m, err
+}
+
+func trim(text []byte) []byte {
+	space := func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+	for len(text) > 0 && space(text[0]) {
+		text = text[1:]
+	}
+	for len(text) > 0 && space(text[len(text)-1]) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+// toolRequest turns a tool frame into a request of the newest revision. Both
+// results are nil if the frame is none and asks for nothing: clients may send
+// pings and notifications of their own. What else is wrong with a frame whose
+// id can be read is for whoever answers to say.
+func toolRequest(frame []byte) ([]byte, error) {
+	m, err := asParams(frame)
+	var p *dragoman.ParseError
+	if errors.As(err, &p) {
+		if text := trim(frame); p.Code != protocol.CodeParse && text[0] != '{' {
+			p.Reason, p.Offset = shape, 0
+		} else if p.Code != protocol.CodeParse {
+			p.ID = looseID(frame)
+		}
+	}
+	if err != nil {
+		return nil, &mux.BadFrame{Err: err}
+	}
+	name, args, id := m.Get("name"), m.Get("arguments"), m.Get("id")
+	if name == nil && (m.Get("type") != nil || id == nil && m.Get("method") != nil) {
+		return nil, nil
+	}
+	if id == nil {
+		return nil, badID("a tool frame needs an id to be answered under; " + shape)
+	}
+	if _, ok := dragoman.ParseID(id); !ok {
+		return nil, badID("the id must be a string or an integer; " + shape)
+	}
+	req := make([]byte, 0, len(frame)+len(envelope())+96)
+	req = append(req, `{"jsonrpc":"2.0","id":`...)
+	req = append(req, id...)
+	req = append(req, `,"method":"`+protocol.MethodCallTool+`","params":{`...)
+	if name != nil {
+		req = append(append(append(req, `"name":`...), name...), ',')
+	}
+	if args != nil && args[0] != 'n' { // null is absent
+		req = append(append(append(req, `"arguments":`...), args...), ',')
+	}
+	req = append(append(req, `"_meta":`...), envelope()...)
+	return append(req, "}}"...), nil
+}
+
+func badID(reason string) error {
+	return &mux.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Kind: dragoman.Request, Reason: reason}}
+}
+
+// looseID reads the id of a frame that is JSON but refused, for the answer.
+func looseID(frame []byte) dragoman.ID {
+	var f struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(frame, &f) != nil {
+		return dragoman.ID{}
+	}
+	id, _ := dragoman.ParseID(f.ID)
+	return id
+}
+
+// envelope is the _meta of requests that are made of tool frames.
+var envelope = sync.OnceValue(func() json.RawMessage {
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodCallTool, nil)
+	if err == nil {
+		e := protocol.Envelope{
+			Version: protocol.Latest.String(),
+			Client:  []byte(`{"name":"dragoman-ws","version":` + strconv.Quote(version()) + `}`),
+		}
+		req, err = e.Put(req)
+	}
+	if err != nil {
+		panic(err) // nothing that varies is in it
+	}
+	return req.Get("_meta")
+})
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// A toolSink is a socket whose other side takes tool frames: the requests of the
+// conversation are turned into them. Nothing else can be said there.
+type toolSink struct{ *socket }
+
+// Write implements mux.Stream.
+func (s toolSink) Write(frames []mux.Frame) error {
+	calls := frames[:0:0]
+	for _, f := range frames {
+		if m, ok := f.(*dragoman.Message); ok && m.Kind() == dragoman.Request {
+			calls = append(calls, toolFrame{m})
+		}
+	}
+	return s.socket.Write(calls)
+}
+
+// A toolFrame is a tools/call request as a tool frame.
+type toolFrame struct{ *dragoman.Message }
+
+// AppendTo implements mux.Frame.
+func (f toolFrame) AppendTo(dst []byte) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = append(dst, f.ID().String()...)
+	dst = append(dst, `,"name":`...)
+	dst = append(dst, f.Get("name")...)
+	if args := f.Get("arguments"); args != nil && args[0] != 'n' {
+		dst = append(dst, `,"arguments":`...)
+		dst = append(dst, args...)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,105 @@
+package ws
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A toolDesk answers requests that were tool frames.
+type toolDesk struct{ peer dragoman.Peer }
+
+// Call implements dragoman.Peer.
+func (d toolDesk) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	if err := protocol.CheckToolRequest(req); err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + ofFrame(err) + "; " + shape}), nil
+	}
+	if d.peer == nil {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeMethodNotFound,
+			Message: `tool frames are not served here; speak JSON-RPC, with the subprotocol "` + subprotocol + `"`,
+		}), nil
+	}
+	resp, err := d.peer.Call(ctx, req, nil)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	return toolResponse(req, resp), nil
+}
+
+// Notify implements dragoman.Peer. Tool frames have no notifications.
+func (toolDesk) Notify(context.Context, *dragoman.Message) error { return nil }
+
+// ofFrame says what is wrong with a request in terms of the frame it came as.
+func ofFrame(err error) string {
+	var c *protocol.CheckError
+	if errors.As(err, &c) {
+		return strings.TrimPrefix(c.Path, "params.") + " " + c.Reason
+	}
+	return err.Error()
+}
+
+// noContent is the content of an answer that has none, which a tool response
+// may not be without.
+const noContent = `[{"type":"text","text":""}]`
+
+// toolResponse makes an answer a tool response, or an error that says why it is
+// none.
+func toolResponse(req, resp *dragoman.Message) *dragoman.Message {
+	var kind string
+	if err := json.Unmarshal(resp.Get("resultType"), &kind); err == nil && kind == protocol.ResultInputRequired {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeInternal,
+			Message: "the tool asks for more input, and callers by tool frames cannot be asked; give all in the arguments, or speak JSON-RPC",
+		})
+	}
+	err := protocol.CheckToolResponse(resp)
+	if err != nil && empty(resp.Get("content")) {
+		if filled, bad := resp.Edit().Set("content", []byte(noContent)).Message(); bad == nil {
+			resp, err = filled, protocol.CheckToolResponse(filled)
+		}
+	}
+	if err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "the tool's answer is no tool response: " + ofFrame(err)})
+	}
+	return resp
+}
+
+// empty tells whether content is absent, null or an array without items.
+func empty(content json.RawMessage) bool {
+	if len(content) == 0 || content[0] == 'n' {
+		return true
+	}
+	inside, ok := bytes.CutPrefix(content, []byte("["))
+	return ok && string(trim(inside)) == "]"
+}
+
+// A toolConn is a conversation by tool frames, on the calling side. Notifications
+// are taken and go nowhere, cancels too; nothing comes before an answer.
+type toolConn struct{ *mux.Conn }
+
+// Call implements dragoman.Peer.
+func (c toolConn) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	if req.Method() != protocol.MethodCallTool {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeMethodNotFound,
+			Message: "not sent: this connection speaks tool frames, which know " + protocol.MethodCallTool + " alone, not " + req.Method(),
+		}), nil
+	}
+	if err := protocol.CheckToolRequest(req); err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "not sent: " + strings.TrimPrefix(err.Error(), "protocol: ")}), nil
+	}
+	return c.Conn.Call(ctx, req, nil)
+}
+
+// Notify implements dragoman.Peer.
+func (c toolConn) Notify(context.Context, *dragoman.Message) error { return c.Err() }

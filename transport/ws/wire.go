@@ -1,0 +1,169 @@
+package ws
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// gatherMost is how much is gathered for one write.
+	gatherMost = 64 << 10
+
+	// A server's socket has buffers of its own only for what is small: larger
+	// messages pass them by. Most sockets are idle most of the time.
+	readBuffer  = 2 << 10
+	writeBuffer = 256 // holds any control frame, so that it is one write
+)
+
+// A wire is the connection below a socket. The library keeps it to itself, but
+// cannot be made to give up a close that the other side does not answer, nor
+// tell whether anything comes, nor write several messages at once; so we take
+// hold of it when it is opened.
+type wire struct {
+	conn  io.ReadWriteCloser
+	heard atomic.Uint64 // reads that brought something
+
+	mu        sync.Mutex
+	gathering bool
+	gathered  []byte
+}
+
+func (w *wire) cut() { _ = w.conn.Close() }
+
+// interrupt makes reads fail until they are resumed. Only a server's can be.
+func (w *wire) interrupt() { w.setLimit(time.Unix(1, 0)) }
+func (w *wire) resume()    { w.setLimit(time.Time{}) }
+
+func (w *wire) setLimit(t time.Time) {
+	if c, ok := w.conn.(net.Conn); ok {
+		_ = c.SetReadDeadline(t) // fails only if it is closed
+	}
+}
+
+func (w *wire) read(p []byte) (int, error) {
+	n, err := w.conn.Read(p)
+	if n > 0 {
+		w.heard.Add(1)
+	}
+	return n, err
+}
+
+// Write writes, or gathers what is to be written. The library makes sure that a
+// frame is whole before the next begins. What is small is always gathered: it
+// may be a pong, by the goroutine that reads. All else comes from the one that
+// gathers, so its memory is not in use elsewhere.
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	if w.gathering && (len(p) <= writeBuffer || len(w.gathered)+len(p) <= gatherMost) {
+		w.gathered = append(w.gathered, p...)
+		w.mu.Unlock()
+		return len(p), nil
+	}
+	w.mu.Unlock()
+	if err := w.flush(); err != nil {
+		return 0, err
+	}
+	return w.conn.Write(p)
+}
+
+// gather makes the next writes wait for flush, in the memory of b, which is in
+// use until then.
+func (w *wire) gather(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gathering, w.gathered = true, b
+}
+
+// full tells whether enough has been gathered.
+func (w *wire) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.gathering || len(w.gathered) >= gatherMost/2
+}
+
+// flush writes what has been gathered.
+func (w *wire) flush() error {
+	w.mu.Lock()
+	b := w.gathered
+	w.gathering, w.gathered = false, nil
+	w.mu.Unlock()
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := w.conn.Write(b)
+	return err
+}
+
+// A tap is a response writer that keeps the wire which is taken from it.
+type tap struct {
+	http.ResponseWriter
+	wire *wire
+}
+
+// Hijack implements http.Hijacker.
+func (t *tap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(t.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	t.wire.conn = conn
+	if rw.Reader.Buffered() == 0 {
+		rw.Reader = bufio.NewReaderSize(conn, readBuffer)
+	}
+	rw.Writer = bufio.NewWriterSize(t.wire, writeBuffer)
+	return &tappedConn{conn, t.wire}, rw, nil
+}
+
+type tappedConn struct {
+	net.Conn
+	wire *wire
+}
+
+func (c *tappedConn) Read(p []byte) (int, error)  { return c.wire.read(p) }
+func (c *tappedConn) Write(p []byte) (int, error) { return c.wire.Write(p) }
+
+// canHijack tells whether connections can be taken from w.
+func canHijack(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case http.Hijacker:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// A tapTransport keeps the wire of a connection that a server upgrades.
+type tapTransport struct {
+	base http.RoundTripper
+	wire *wire
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *tapTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		return resp, err
+	}
+	if body, ok := resp.Body.(io.ReadWriteCloser); ok {
+		t.wire.conn = body
+		resp.Body = &tappedBody{body, t.wire}
+	}
+	return resp, nil
+}
+
+type tappedBody struct {
+	io.ReadWriteCloser
+	wire *wire
+}
+
+func (b *tappedBody) Read(p []byte) (int, error)  { return b.wire.read(p) }
+func (b *tappedBody) Write(p []byte) (int, error) { return b.wire.Write(p) }
