@@ -51,6 +51,12 @@ type Correlator interface {
 	Correlates() bool
 }
 
+// A Hearer is a Conn that may know that nothing reaches it outside of its calls:
+// then Hears is false.
+type Hearer interface {
+	Hears() bool
+}
+
 // A Dialer opens conversations with one server. local is asked and told what
 // the server sends outside of any request of ours; it may be nil. ctx bounds
 // Dial alone, not the conversation.

@@ -13,11 +13,15 @@ import (
 type conversation struct {
 	server *Server
 	client dragoman.Conn
+	caller string // who opened it
 	legacy flight[dragoman.Peer]
 }
 
 // Call implements dragoman.Peer.
 func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if c.caller != "" {
+		ctx = dragoman.WithCaller(ctx, c.caller)
+	}
 	if protocol.IsModern(req) {
 		return requests{c.server}.Call(ctx, req, from)
 	}

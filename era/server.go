@@ -164,12 +164,12 @@ func (s *Server) try(ctx context.Context) error {
 
 // Accept begins a conversation with a client of either era. It is the door for
 // sessions, and for transports whose conversations carry both eras.
-func (s *Server) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	s.once.Do(s.prepare)
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	return &conversation{server: s, client: client}, nil
+	return &conversation{server: s, client: client, caller: dragoman.CallerOf(ctx)}, nil
 }
 
 // Requests is the door for requests of the modern era.
@@ -232,6 +232,9 @@ func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	case err != nil:
 		return unavailable(ctx, req, err)
 	case era == protocol.Modern:
+		if req.Method() == protocol.MethodDiscover {
+			return s.discover(ctx, req, from)
+		}
 		return s.link.Call(ctx, req, from)
 	}
 	return s.down.Call(ctx, req, from)

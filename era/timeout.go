@@ -26,6 +26,12 @@ func (t timed) Correlates() bool {
 	return ok && c.Correlates()
 }
 
+// Hears implements dragoman.Hearer.
+func (t timed) Hears() bool {
+	h, ok := t.Conn.(dragoman.Hearer)
+	return !ok || h.Hears()
+}
+
 // Call implements dragoman.Peer.
 func (t timed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodListen {

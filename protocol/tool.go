@@ -69,6 +69,30 @@ func CheckToolResponse(m *dragoman.Message) error {
 	return nil
 }
 
+// noContent is the content of a tool response that has nothing to say.
+const noContent = `[{"type":"text","text":""}]`
+
+// ToolResponse returns a response with a result as one that passes
+// [CheckToolResponse]: servers may leave the content empty, tool responses may
+// not. The error says why it is none.
+func ToolResponse(m *dragoman.Message) (*dragoman.Message, error) {
+	err := CheckToolResponse(m)
+	if err == nil || m.IsError() || m.Result()[0] != '{' || !EmptyContent(m.Get("content")) {
+		return m, err
+	}
+	filled, err := m.Edit().Set("content", []byte(noContent)).Message()
+	if err != nil {
+		return m, err
+	}
+	return filled, CheckToolResponse(filled)
+}
+
+// EmptyContent tells whether content is absent, null or an array without items.
+func EmptyContent(content json.RawMessage) bool {
+	return len(content) == 0 || content[0] == 'n' ||
+		content[0] == '[' && bytes.TrimLeft(content[1:], " \t\r\n")[0] == ']'
+}
+
 func checkContent(content json.RawMessage) error {
 	const path = "result.content"
 	if content == nil {

@@ -94,7 +94,7 @@ func (s *Server) door(method string, serve func(http.ResponseWriter, *http.Reque
 			refusal = httpx.Refuse(http.StatusMethodNotAllowed, "only %s is served here", method)
 			refusal.Allow = method
 		default:
-			refusal = serve(w, r)
+			refusal = serve(w, httpx.Named(r, s.Caller))
 		}
 		if refusal == nil {
 			return
@@ -186,13 +186,6 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.serving.Wait()
 	return nil
-}
-
-func (s *Server) caller(r *http.Request) string {
-	if s.Caller == nil {
-		return ""
-	}
-	return s.Caller(r)
 }
 
 func (s *Server) logger() *slog.Logger {

@@ -93,7 +93,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) *httpx.Refu
 // open makes a session.
 func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
 	c := &session{
-		server: s, id: httpx.NewID(), caller: s.caller(r),
+		server: s, id: httpx.NewID(), caller: httpx.Caller(r),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}

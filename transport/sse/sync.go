@@ -68,7 +68,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	if m.Kind() == dragoman.Response {
 		return httpx.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
 	}
-	d, refusal := s.enter(s.caller(r), m)
+	d, refusal := s.enter(httpx.Caller(r), m)
 	if refusal != nil {
 		return refusal
 	}

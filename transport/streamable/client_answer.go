@@ -54,6 +54,12 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
 		return resp, nil
 	}
+	if refusal.unknown(k.req.Method()) {
+		return k.req.Fail(&dragoman.Error{
+			Code:    protocol.CodeMethodNotFound,
+			Message: "method not found: " + k.req.Method() + "; the server does not know it",
+		}), nil
+	}
 	return nil, refusal
 }
 

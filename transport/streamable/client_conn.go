@@ -58,6 +58,7 @@ type clientConn struct {
 var (
 	_ dragoman.Conn       = (*clientConn)(nil)
 	_ dragoman.Correlator = (*clientConn)(nil)
+	_ dragoman.Hearer     = (*clientConn)(nil)
 )
 
 func newClientConn(client *Client, local dragoman.Peer) *clientConn {
@@ -211,6 +212,14 @@ func clientIsModernCode(code int) bool {
 // Correlates implements dragoman.Correlator: what belongs to a request comes on
 // its stream.
 func (c *clientConn) Correlates() bool { return c.other() == nil }
+
+// Hears implements dragoman.Hearer: a server that refuses the background stream
+// has no other way.
+func (c *clientConn) Hears() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.instead != nil || c.state.session == nil || c.state.session.listening != clientRefused
+}
 
 // end makes the conversation over, once. It does not wait.
 func (c *clientConn) end(reason error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -114,6 +115,12 @@ func clientRefusal(resp *http.Response) *HTTPError {
 // wantsAuth tells whether the refusal is about who asks, not about what.
 func (e *HTTPError) wantsAuth() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden && len(e.Auth.Challenges) > 0
+}
+
+// unknown tells whether the refusal says that the server has no such method. The
+// Go SDK says that in plain text.
+func (e *HTTPError) unknown(method string) bool {
+	return e.Status == http.StatusBadRequest && strings.Contains(string(e.Body), strconv.Quote(method)+" unsupported")
 }
 
 // response returns the JSON-RPC error response in the body, or nil.

@@ -126,6 +126,11 @@ func rpc(status int, id, header string) func(w http.ResponseWriter, k *took) {
 	}
 }
 
+// says400 refuses in plain text.
+func says400(text string) func(w http.ResponseWriter, k *took) {
+	return func(w http.ResponseWriter, _ *took) { http.Error(w, text, http.StatusBadRequest) }
+}
+
 // What is no answer becomes an error that says why; what holds
 // a JSON-RPC error is the answer, whatever its status.
 func TestA15_D06_D16_D17_ClientTurnsRefusalsIntoErrors(t *testing.T) {
@@ -140,6 +145,8 @@ func TestA15_D06_D16_D17_ClientTurnsRefusalsIntoErrors(t *testing.T) {
 		{"404 with our id is no lost session", rpc(404, "$", ""), -32601, ""},
 		{"500 with our id", rpc(500, "$", ""), -32601, ""},
 		{"400 with the id of another", rpc(400, "99", ""), 0, "400 Bad Request"},
+		{"400 in the Go SDK's words for an unknown method", says400(`JSON RPC not handled: "tools/call" unsupported`), -32601, ""},
+		{"400 about another method", says400(`JSON RPC not handled: "tools/list" unsupported`), 0, "400 Bad Request"},
 		{"401 is about authorization, also with a body", rpc(401, "$", "WWW-Authenticate: Bearer realm=x"), 0, "401 Unauthorized: no"},
 		{"503", func(w http.ResponseWriter, _ *took) { w.WriteHeader(503) }, 0, "503 Service Unavailable"},
 		{"302 to elsewhere", func(w http.ResponseWriter, k *took) {

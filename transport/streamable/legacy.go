@@ -92,7 +92,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
-	v := s.newSession(s.caller(r))
+	v := s.newSession(httpx.Caller(r))
 	peer, err := s.Sessions.Accept(r.Context(), v)
 	if err != nil {
 		v.end(err)

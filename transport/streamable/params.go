@@ -46,10 +46,10 @@ type toolList struct {
 
 // check compares the Mcp-Param headers of a tool call with its arguments.
 func (t *toolHeaders) check(r *http.Request, m *dragoman.Message, s *Server) error {
-	headers, known := t.get(s.caller(r), m.Name())
+	headers, known := t.get(httpx.Caller(r), m.Name())
 	if !known {
-		t.fetch(r.Context(), s.caller(r), m, s.Requests)
-		headers, _ = t.get(s.caller(r), m.Name())
+		t.fetch(r.Context(), httpx.Caller(r), m, s.Requests)
+		headers, _ = t.get(httpx.Caller(r), m.Name())
 	}
 	for _, h := range headers {
 		want, present, err := h.Value(m.Get("arguments"))

@@ -149,6 +149,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusServiceUnavailable, protocol.CodeDraining, "the server is stopping; try again later")
 	}
 	defer s.serving.Done()
+	r = httpx.Named(r, s.Caller)
 	switch {
 	case s.gate.CORS(w, r):
 		return nil
@@ -219,14 +220,6 @@ func (s *Server) all() []*session {
 		list = append(list, v)
 	}
 	return list
-}
-
-// caller returns who makes the request.
-func (s *Server) caller(r *http.Request) string {
-	if s.Caller == nil {
-		return ""
-	}
-	return s.Caller(r)
 }
 
 // post takes a POST: it reads the body and finds the door that it means.

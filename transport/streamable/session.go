@@ -108,7 +108,7 @@ func (s *Server) find(r *http.Request) (*session, error) {
 	s.mu.Lock()
 	v := s.sessions[id]
 	s.mu.Unlock()
-	if v == nil || v.owner != s.caller(r) {
+	if v == nil || v.owner != httpx.Caller(r) {
 		return nil, sessionGone()
 	}
 	return v, nil

@@ -157,7 +157,7 @@ func received(m *dragoman.Message) (*dragoman.Message, error) {
 	case unfinished(m) != "":
 		return m, nil
 	}
-	fit, err := toolResponse(m)
+	fit, err := protocol.ToolResponse(m)
 	if err != nil {
 		return nil, &faultError{protocol.CodeLost, "the server's answer is no tool response: " + plain(err), protocol.OutcomeUnknown, 0}
 	}

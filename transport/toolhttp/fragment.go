@@ -24,7 +24,7 @@ func fragment(note *dragoman.Message) []byte {
 	}
 	f.Meta = make(map[string]json.RawMessage)
 	switch {
-	case !isEmpty(content):
+	case !protocol.EmptyContent(content):
 		f.Content = content
 		if message != nil {
 			f.Meta["message"] = message

@@ -126,7 +126,7 @@ func (m *merge) add(ctx context.Context, data []byte) {
 // complete returns the whole response. It replaces what came before, except that
 // one without content gets that, and what else it lacks.
 func (m *merge) complete(resp *dragoman.Message) (*dragoman.Message, error) {
-	if resp.IsError() || resp.Result()[0] != '{' || !isEmpty(resp.Get("content")) || m.size == 0 {
+	if resp.IsError() || resp.Result()[0] != '{' || !protocol.EmptyContent(resp.Get("content")) || m.size == 0 {
 		return resp, nil
 	}
 	if m.size > m.limit {

@@ -1,7 +1,6 @@
 package toolhttp
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"strings"
@@ -20,7 +19,7 @@ func conclude(req, resp *dragoman.Message) (*dragoman.Message, int) {
 	if why := unfinished(resp); why != "" {
 		return req.Fail(&dragoman.Error{Code: protocol.CodeMissingCapability, Message: why}), http.StatusUnprocessableEntity
 	}
-	fit, err := toolResponse(resp)
+	fit, err := protocol.ToolResponse(resp)
 	if err != nil {
 		return req.Fail(&dragoman.Error{
 			Code: protocol.CodeInternal, Message: "Internal error: the server's answer is no tool response: " + plain(err),
@@ -58,28 +57,6 @@ func unfinished(resp *dragoman.Message) string {
 		return "the tool answers later, as a task, which cannot be followed over plain HTTP; call it over MCP"
 	}
 	return ""
-}
-
-// emptyContent is what a result gets that has no content.
-var emptyContent = []byte(`[{"type":"text","text":""}]`)
-
-// toolResponse returns a response with a result as one that passes
-// [protocol.CheckToolResponse].
-func toolResponse(resp *dragoman.Message) (*dragoman.Message, error) {
-	err := protocol.CheckToolResponse(resp)
-	if err == nil || resp.Result()[0] != '{' || !isEmpty(resp.Get("content")) {
-		return resp, err
-	}
-	if resp, err = resp.Edit().Set("content", emptyContent).Message(); err != nil {
-		return nil, err
-	}
-	return resp, protocol.CheckToolResponse(resp)
-}
-
-// isEmpty tells whether content is absent, null or an array without items.
-func isEmpty(content []byte) bool {
-	return len(content) == 0 || content[0] == 'n' ||
-		content[0] == '[' && bytes.TrimLeft(content[1:], " \t\r\n")[0] == ']'
 }
 
 // toolError returns an error response as one that passes

@@ -143,6 +143,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	defer s.serving.Done()
+	r = httpx.Named(r, s.Caller)
 	if s.gate.CORS(w, r) {
 		return nil
 	}
@@ -204,12 +205,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-t.C: // somebody does not stop when told to
 	}
 	return context.Cause(ctx)
-}
-
-// caller returns who makes the request.
-func (s *Server) caller(r *http.Request) string {
-	if s.Caller == nil {
-		return ""
-	}
-	return s.Caller(r)
 }

@@ -39,6 +39,10 @@ type Server struct {
 	// this machine against pages in its browser.
 	Hosts, Origins []string
 
+	// Caller tells who opens a conversation, for those who answer it. If nil, all
+	// callers are one.
+	Caller func(*http.Request) string
+
 	// MaxMessage is the largest message accepted, in bytes, after it has been
 	// inflated. Zero means dragoman.DefaultMaxMessage; negative means no limit.
 	// A larger one ends the conversation.
@@ -79,7 +83,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w)
 		return
 	}
-	t, err := s.upgrade(w, r)
+	t, err := s.upgrade(w, httpx.Named(r, s.Caller))
 	if err != nil {
 		s.logger().Debug("client refused", "error", err)
 		s.release()

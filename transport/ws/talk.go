@@ -99,7 +99,7 @@ func (t *talk) accept(conn *mux.Conn, tools bool) (dragoman.Peer, error) {
 	s := t.server
 	switch {
 	case tools:
-		return toolDesk{s.Requests}, nil
+		return toolDesk{s.Requests, dragoman.CallerOf(t.ctx)}, nil
 	case s.Acceptor == nil:
 		return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "JSON-RPC is not served here; " + shape}), nil

@@ -1,7 +1,6 @@
 package ws
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,10 @@ import (
 )
 
 // A toolDesk answers requests that were tool frames.
-type toolDesk struct{ peer dragoman.Peer }
+type toolDesk struct {
+	peer   dragoman.Peer
+	caller string
+}
 
 // Call implements dragoman.Peer.
 func (d toolDesk) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
@@ -25,6 +27,9 @@ func (d toolDesk) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Pe
 			Code:    protocol.CodeMethodNotFound,
 			Message: `tool frames are not served here; speak JSON-RPC, with the subprotocol "` + subprotocol + `"`,
 		}), nil
+	}
+	if d.caller != "" {
+		ctx = dragoman.WithCaller(ctx, d.caller)
 	}
 	resp, err := d.peer.Call(ctx, req, nil)
 	if err != nil || resp == nil || resp.IsError() {
@@ -45,10 +50,6 @@ func ofFrame(err error) string {
 	return err.Error()
 }
 
-// noContent is the content of an answer that has none, which a tool response
-// may not be without.
-const noContent = `[{"type":"text","text":""}]`
-
 // toolResponse makes an answer a tool response, or an error that says why it is
 // none.
 func toolResponse(req, resp *dragoman.Message) *dragoman.Message {
@@ -59,25 +60,11 @@ func toolResponse(req, resp *dragoman.Message) *dragoman.Message {
 			Message: "the tool asks for more input, and callers by tool frames cannot be asked; give all in the arguments, or speak JSON-RPC",
 		})
 	}
-	err := protocol.CheckToolResponse(resp)
-	if err != nil && empty(resp.Get("content")) {
-		if filled, bad := resp.Edit().Set("content", []byte(noContent)).Message(); bad == nil {
-			resp, err = filled, protocol.CheckToolResponse(filled)
-		}
-	}
+	fit, err := protocol.ToolResponse(resp)
 	if err != nil {
 		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "the tool's answer is no tool response: " + ofFrame(err)})
 	}
-	return resp
-}
-
-// empty tells whether content is absent, null or an array without items.
-func empty(content json.RawMessage) bool {
-	if len(content) == 0 || content[0] == 'n' {
-		return true
-	}
-	inside, ok := bytes.CutPrefix(content, []byte("["))
-	return ok && string(trim(inside)) == "]"
+	return fit
 }
 
 // A toolConn is a conversation by tool frames, on the calling side. Notifications

@@ -33,6 +33,8 @@ func (r Route) code(method string, e *dragoman.Error) int {
 	switch {
 	case r.down() && e.Code == protocol.CodeResourceNotFound:
 		return r.Client.CodeNoResource()
+	case r.down() && e.Code == protocol.CodeMissingCapability && isObject(get(e.Data, "requiredCapabilities")):
+		return e.Code // SDKs of both eras say so to legacy clients too
 	case r.down() && e.Code <= firstReserved && e.Code >= lastReserved:
 		// To a modern client it would mean something that the server did not mean.
 		return protocol.CodeInternal

@@ -31,6 +31,8 @@ func TestErrorCodes(t *testing.T) {
 		{"a missing capability is told", v4, v5, call, -32021, `"message":"m","data":{"requiredCapabilities":{}}`, -32021, ""},
 		{"what a legacy server does not mean", v5, v4, call, -32020, `"message":"m","data":1`, -32603, ""},
 		{"either", v5, v3, call, -32099, `"message":"m"`, -32603, ""},
+		{"a missing capability, said as modern servers do", v5, v4, call, -32021, `"message":"m","data":{"requiredCapabilities":{"sampling":{}}}`, -32021, ""},
+		{"capabilities of another kind", v5, v4, call, -32021, `"message":"m","data":{"requiredCapabilities":"sampling"}`, -32603, ""},
 		{"or this", v5, v3, call, -32021, `"message":"m"`, -32603, ""},
 		{"a visit, for who has not looked", v5, v4, call, -32042, `"message":"m","data":{"elicitations":[]}`, -32603, ""},
 		{"just outside, below", v5, v4, call, -32019, `"message":"m"`, -32019, ""},

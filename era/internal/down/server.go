@@ -38,9 +38,9 @@ var _ dragoman.Peer = (*Server)(nil)
 // New returns the modern door of a legacy server. dial opens a conversation with
 // it that is not initialized yet; local is asked and told what belongs to no call.
 // A Conn that is a [dragoman.Correlator] is given any number of calls at once that
-// the server may answer by asking; others get one at a time. A Conn with a method
-// Hears() bool that returns false is known to deliver nothing outside of calls, so
-// its server's changes are not promised to anybody. opts may be nil.
+// the server may answer by asking; others get one at a time. Changes are
+// not promised to anybody if the Conn is a [dragoman.Hearer] that hears nothing.
+// opts may be nil.
 func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error), opts *Options) *Server {
 	s := &Server{dial: dial, opts: opts.withDefaults(), seal: newSealer()}
 	s.log = s.opts.Logger

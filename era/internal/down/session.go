@@ -183,7 +183,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	}
 	c, ok := v.conn.(dragoman.Correlator)
 	v.correlates = ok && c.Correlates()
-	h, ok := v.conn.(interface{ Hears() bool })
+	h, ok := v.conn.(dragoman.Hearer)
 	v.hears = !ok || h.Hears()
 	return nil
 }
