@@ -4,17 +4,22 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
 
-// serveFlags are the flags of commands that serve on standard input and output.
+// serveFlags are the flags of the built-in server on standard input and output.
 type serveFlags struct {
 	framing    string
 	maxMessage int
 	debug      bool
+	era        string
+	revisions  []string
 }
 
 func (f *serveFlags) add(c *cobra.Command) {
@@ -22,13 +27,45 @@ func (f *serveFlags) add(c *cobra.Command) {
 		"how answers are framed: auto (as the client does), lines or content-length")
 	c.Flags().IntVar(&f.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
 	c.Flags().BoolVar(&f.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	c.Flags().StringVar(&f.era, "era", "both", "era that is served: legacy, modern or both")
+	c.Flags().StringArrayVar(&f.revisions, "revision", nil, "`revision` that is served (repeatable, default all of the era)")
+}
+
+// chooseRevisions returns the revisions of an era that are served, or those that
+// are named. all is the word for both eras.
+func chooseRevisions(era, all string, names []string) ([]protocol.Revision, error) {
+	var known []string
+	var list []protocol.Revision
+	for _, r := range protocol.Revisions() {
+		if era != all && era != r.Era().String() {
+			continue
+		}
+		known = append(known, r.String())
+		if len(names) == 0 || slices.Contains(names, r.String()) {
+			list = append(list, r)
+		}
+	}
+	if known == nil {
+		return nil, fmt.Errorf("unknown era %q: use %s, %s or %s", era, protocol.Legacy, protocol.Modern, all)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("unknown revision %q: use %s", name, strings.Join(known, ", "))
+		}
+	}
+	return list, nil
+}
+
+// speaksEra tells whether a revision of an era is among those.
+func speaksEra(list []protocol.Revision, era protocol.Era) bool {
+	return slices.ContainsFunc(list, func(r protocol.Revision) bool { return r.Era() == era })
 }
 
 // options turns the flags into options.
 func (f *serveFlags) options(c *cobra.Command) (*stdio.Options, error) {
-	framing, ok := stdio.ParseFraming(f.framing)
-	if !ok {
-		return nil, fmt.Errorf("unknown framing %q: use auto, lines or content-length", f.framing)
+	framing, err := framingChoice(f.framing)
+	if err != nil {
+		return nil, err
 	}
 	var flag *bool
 	if c.Flags().Changed("debug") {
@@ -65,10 +102,14 @@ func serveEverything(c *cobra.Command, flags *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	revisions, err := chooseRevisions(flags.era, "both", flags.revisions)
+	if err != nil {
+		return err
+	}
 	if isTerminal(os.Stdin) {
 		fmt.Fprintln(os.Stderr, "dragoman: the built-in MCP server reads messages from standard input, one a line; Ctrl-D ends it.")
 	}
-	server := everything.New(&everything.Options{Name: "dragoman-everything", Version: versionText()})
+	server := everything.New(&everything.Options{Name: "dragoman-everything", Version: versionText(), Revisions: revisions})
 	return stdio.Serve(c.Context(), server, opts)
 }
 

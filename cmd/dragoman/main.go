@@ -17,7 +17,9 @@ import (
 func main() {
 	stdio.Guard()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := root().ExecuteContext(ctx)
+	c := root()
+	c.SetArgs(joinOptional(os.Args[1:]))
+	err := c.ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
 	if err != nil && (!interrupted || !errors.Is(err, context.Canceled)) {
@@ -35,6 +37,6 @@ func root() *cobra.Command {
 		Version:       versionText(),
 	}
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(runCommand(), everythingCommand(), versionCommand())
+	c.AddCommand(runCommand(), connectCommand(), everythingCommand(), versionCommand())
 	return c
 }

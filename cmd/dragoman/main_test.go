@@ -10,12 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // mainVariable makes the test binary be dragoman.
 const mainVariable = "DRAGOMAN_TEST_MAIN"
 
 func TestMain(m *testing.M) {
+	stdio.Guard() // or what main starts as its guard would run the tests
 	if os.Getenv(mainVariable) != "" {
 		main()
 		return
@@ -23,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// dragoman runs the command with that standard input.
-func dragoman(t *testing.T, stdin string, args ...string) (stdout, stderr string, status int) {
+// runMain runs the command with that standard input.
+func runMain(t *testing.T, stdin string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -42,7 +45,7 @@ func dragoman(t *testing.T, stdin string, args ...string) (stdout, stderr string
 }
 
 func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
-	stdout, stderr, status := dragoman(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "everything", "--debug")
+	stdout, stderr, status := runMain(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "everything", "--debug")
 	if status != 0 || stdout != `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
 		t.Errorf("status %d, standard output %q", status, stdout)
 	}
@@ -51,7 +54,7 @@ func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
 			t.Errorf("standard error lacks %s:\n%s", want, stderr)
 		}
 	}
-	if _, stderr, _ = dragoman(t, "", "everything"); stderr != "" {
+	if _, stderr, _ = runMain(t, "", "everything"); stderr != "" {
 		t.Errorf("without --debug: %s", stderr)
 	}
 }
@@ -62,12 +65,15 @@ func TestMistakesAreExplained(t *testing.T) {
 		want string
 	}{
 		{[]string{"everything", "--framing", "lsp"}, `unknown framing "lsp": use auto, lines or content-length`},
-		{[]string{"run", "server.js"}, "without arguments"},
+		{[]string{"everything", "--era", "stone"}, `unknown era "stone": use legacy, modern or both`},
+		{[]string{"everything", "--revision", "2025"}, `unknown revision "2025": use 2026-07-28`},
+		{[]string{"run", "--era", "both"}, `unknown era "both": use legacy, modern or auto`},
+		{[]string{"run", "gopher://hole"}, `unknown scheme "gopher"`},
 		{[]string{"runn"}, `unknown command "runn"`},
 		{[]string{"everything", "--nope"}, "unknown flag: --nope"},
 		{[]string{"run", "--listen", "nowhere"}, "choose another address with --listen"},
 	} {
-		stdout, stderr, status := dragoman(t, "", test.args...)
+		stdout, stderr, status := runMain(t, "", test.args...)
 		if status == 0 || !strings.Contains(stderr, test.want) || stdout != "" {
 			t.Errorf("%q: status %d, %q and %q, want %q on standard error", test.args, status, stdout, stderr, test.want)
 		}

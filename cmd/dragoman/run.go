@@ -1,79 +1,156 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/spf13/cobra"
 )
 
-func runCommand() *cobra.Command {
-	var listen string
-	var debug bool
+// defaultListen is where servers are served unless told otherwise.
+const defaultListen = "127.0.0.1:8808"
+
+func runCommand() *cobra.Command { return newRunCommand(run) }
+
+// newRunCommand returns the command that reads the settings for do.
+func newRunCommand(do func(*cobra.Command, *settings) error) *cobra.Command {
+	s := &settings{}
 	c := &cobra.Command{
-		Use:   "run",
-		Short: "Run a server on every transport; the built-in one if none is named",
-		Long: `Run a server and let clients reach it.
+		Use:   "run [flags] [-- command [args...] | URL]",
+		Short: "Serve a server on every transport; the built-in one if none is named",
+		Long: `Run a server, or reach one, and let clients of every transport and revision to it.
 
-Without arguments it is the built-in server, which has every feature of MCP in
-every revision. It listens on this machine alone unless --listen says otherwise,
-and serves /mcp (Streamable HTTP, every revision), /sse with /messages (HTTP+SSE
-of 2024-11-05) and /healthz, and besides whoever speaks to its standard input, one
-message a line. It stops on SIGINT and SIGTERM, after the requests under way.
+The server is a command that speaks MCP on its standard input and output, or a URL:
+http:// and https:// (Streamable HTTP, or HTTP+SSE if that is what it speaks), ws://
+and wss:// (WebSocket), tcp:HOST:PORT and unix:PATH (messages on a socket),
+unix://PATH:/mcp (HTTP on a Unix socket). Without one it is the built-in server,
+which has every feature of MCP in every revision.
 
-For a server that ends with its standard input see "dragoman everything".`,
+It is served on /mcp (Streamable HTTP), /sse with /messages (HTTP+SSE), /ws
+(WebSocket), /call and /call/TOOL (tool calls over plain HTTP), and to whoever speaks
+to our own standard input. Only this machine is listened to unless --listen says
+otherwise. We stop on SIGINT and SIGTERM, after the requests under way.
+
+The flags of supergateway and mcp-proxy are understood too.`,
 		Example: `  dragoman run
-  dragoman run --listen 127.0.0.1:0`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return errors.New("this version runs the built-in server only: call 'dragoman run' without arguments")
+  dragoman run -- npx -y @modelcontextprotocol/server-everything
+  dragoman run -e API_KEY --listen 127.0.0.1:0 -- uvx some-server
+  dragoman run https://mcp.example.com/mcp -H 'Authorization: Bearer ${TOKEN}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			extra, err := s.takeArguments(c, args)
+			switch {
+			case err != nil:
+				return err
+			case helpWanted(c):
+				return c.Help()
+			case len(extra) > 0:
+				return fmt.Errorf("%q follows the URL; one server can be named", extra[0])
 			}
-			return nil
+			return do(c, s)
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return runEverything(c, listen, debug) },
 	}
-	c.Flags().StringVar(&listen, "listen", defaultListen, "address to listen on; port 0 picks a free one")
-	c.Flags().BoolVar(&debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	s.addServer(c.Flags())
+	s.addDoors(c.Flags())
+	s.addAliases(c.Flags(), runAliases)
+	c.Flags().SetInterspersed(false)
 	return c
 }
 
-// runEverything serves the built-in server on every HTTP transport.
-func runEverything(c *cobra.Command, listen string, flag bool) error {
-	var changed *bool
-	if c.Flags().Changed("debug") {
-		changed = &flag
-	}
-	debug, err := decideDebug(changed, os.Getenv(debugVariable), nil)
+// helpWanted tells whether --help stands behind the URL, where cobra does not
+// look.
+func helpWanted(c *cobra.Command) bool {
+	help, err := c.Flags().GetBool("help")
+	return err == nil && help
+}
+
+// run serves what the settings name.
+func run(c *cobra.Command, s *settings) error {
+	v, err := s.begin(c)
 	if err != nil {
 		return err
 	}
-	log := logger(debug)
-	server := everything.New(&everything.Options{Version: versionText()})
-	mcp := &streamable.Server{Sessions: server, Requests: server.Requests(), Logger: log}
-	old := &sse.Server{Acceptor: server, Logger: log}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", mcp)
-	mux.Handle("/sse", old.Stream())
-	mux.Handle("/messages", old.Messages())
-	mux.HandleFunc("GET /healthz", healthz)
-	var here sync.WaitGroup
-	defer here.Wait()
-	return serveHTTP(c.Context(), listen, mux, log, func(at net.Addr) {
-		fmt.Fprintf(os.Stderr, "dragoman: ready: http://%[1]s/mcp (Streamable HTTP), http://%[1]s/sse (HTTP+SSE), standard input and output\n", at)
-		// Ends at the end of standard input, which ends nothing else, or with ctx.
-		here.Go(func() {
-			ignoreTerminalStops()
-			if err := stdio.Serve(c.Context(), server, &stdio.Options{Logger: log}); err != nil && c.Context().Err() == nil {
-				log.Debug("standard input is not served any more", "error", err)
-			}
-		})
-	}, mcp, old)
+	if s.url == "" && s.command == nil {
+		return runEverything(c.Context(), s, v)
+	}
+	framing, err := framingChoice(s.framing)
+	if err != nil {
+		return err
+	}
+	b, err := newBridge(s, framing, v)
+	if err != nil {
+		return err
+	}
+	if s.output == "stdio" {
+		return connect(c.Context(), b, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
+	}
+	return runBridge(c.Context(), s, b, v)
+}
+
+// begin settles how much is said and checks what was asked for.
+func (s *settings) begin(c *cobra.Command) (*voice, error) {
+	s.settleAliases(c.Flags())
+	level, err := s.level(c.Flags().Changed("debug"), os.Getenv(debugVariable))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(c); err != nil {
+		return nil, err
+	}
+	v := newVoice(level)
+	for _, n := range s.notes {
+		v.say("note: %s", n)
+	}
+	return v, nil
+}
+
+// runEverything serves the built-in server.
+func runEverything(ctx context.Context, s *settings, v *voice) error {
+	revisions, err := chooseRevisions(s.era, "auto", s.revisions)
+	if err != nil {
+		return err
+	}
+	server := everything.New(&everything.Options{Version: versionText(), Revisions: revisions})
+	defer server.Close()
+	what := &served{name: "everything", acceptor: server}
+	if speaksEra(revisions, protocol.Legacy) {
+		what.sessions = server
+	}
+	if speaksEra(revisions, protocol.Modern) {
+		what.requests = server.Requests()
+	}
+	entrances, err := openEntrances(ctx, s.addresses())
+	if err != nil {
+		return err
+	}
+	return serve(ctx, s, what, entrances, v)
+}
+
+// runBridge serves the server at the other end of a bridge.
+func runBridge(ctx context.Context, s *settings, b *bridge, v *voice) (err error) {
+	defer func() { err = errors.Join(err, b.server.Close()) }()
+	entrances, err := openEntrances(ctx, s.addresses())
+	if err != nil {
+		return err
+	}
+	era, err := b.start(ctx, v)
+	switch {
+	case ctx.Err() != nil:
+		closeEntrances(entrances)
+		return nil
+	case err != nil && b.process:
+		closeEntrances(entrances)
+		return fmt.Errorf("%w\nrun with --debug to see every step", b.explain(err))
+	case err != nil:
+		v.say("warning: %v; it is served all the same, and each request tries again", b.explain(err))
+	default:
+		v.say("serving %s (%s, %s era)", b.name, b.how, era)
+	}
+	what := &served{name: b.name, acceptor: b.server, sessions: b.server, requests: b.server.Requests()}
+	return serve(ctx, s, what, entrances, v)
 }

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
+)
+
+// request makes a request of either era.
+func request(t *testing.T, era protocol.Era, method string, params map[string]any) *dragoman.Message {
+	t.Helper()
+	if era == protocol.Modern {
+		params["_meta"] = map[string]any{
+			protocol.MetaProtocolVersion:    protocol.Latest.String(),
+			protocol.MetaClientCapabilities: struct{}{},
+		}
+	}
+	req, err := dragoman.NewRequest(dragoman.StringID("test"), method, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func hello(t *testing.T) *dragoman.Message {
+	return request(t, protocol.Legacy, protocol.MethodInitialize, map[string]any{
+		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": map[string]string{"name": "t", "version": "1"},
+	})
+}
+
+func echo(t *testing.T, era protocol.Era) *dragoman.Message {
+	return request(t, era, protocol.MethodCallTool, map[string]any{"name": "echo", "arguments": map[string]string{"text": "hello there"}})
+}
+
+// checkEcho fails the test if the echo tool cannot be called in that era.
+func checkEcho(t *testing.T, dialer dragoman.Dialer, era protocol.Era) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	conn, err := dialer.Dial(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if era == protocol.Legacy {
+		if resp, err := conn.Call(ctx, hello(t), nil); err != nil || resp.IsError() {
+			t.Fatalf("initialize: %s %v", resp, err)
+		}
+		ready, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Notify(ctx, ready); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if resp, err := conn.Call(ctx, echo(t, era), nil); err != nil || !strings.Contains(string(resp.Get("content")), "hello there") {
+		t.Fatalf("the echo is %s %v", resp, err)
+	}
+}
+
+func TestServerOfEitherEraIsReachedThroughEveryDoor(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		t.Run(era.String()+" server", func(t *testing.T) {
+			dir := t.TempDir()
+			p := startMain(t, append([]string{
+				"run", "--listen", "127.0.0.1:0", "--listen", "tcp:127.0.0.1:0",
+				"--listen", "unix:" + filepath.Join(dir, "a"), "--listen", "http+unix:" + filepath.Join(dir, "b"),
+			}, builtIn(t, "--era", era.String())...)...)
+			if said := p.await("dragoman: ready: "); !strings.Contains(said, "(command, "+era.String()+" era)") {
+				t.Errorf("it does not say what is served:\n%s", said)
+			}
+			base := strings.TrimSuffix(p.place("http://"), "/mcp")
+			for name, dialer := range map[string]dragoman.Dialer{
+				"mcp":                   &streamable.Client{URL: base + "/mcp"},
+				"ws":                    &ws.Client{URL: base + "/ws"},
+				"tcp":                   &stdio.Address{Network: "tcp", Address: strings.TrimPrefix(p.place("tcp:"), "tcp:")},
+				"unix":                  &stdio.Address{Network: "unix", Address: strings.TrimPrefix(p.place("unix:/"+strings.Trim(dir, "/")), "unix:")},
+				"http on a Unix socket": &streamable.Client{URL: p.place("unix://")},
+			} {
+				t.Run(name, func(t *testing.T) {
+					checkEcho(t, dialer, protocol.Legacy)
+					checkEcho(t, dialer, protocol.Modern)
+				})
+			}
+			t.Run("sse", func(t *testing.T) { checkEcho(t, &sse.Client{URL: base + "/sse"}, protocol.Legacy) })
+			t.Run("call", func(t *testing.T) {
+				if got := post(t, base+"/call/echo", `{"text":"hello there"}`); !strings.Contains(got, "hello there") {
+					t.Errorf("the tool says %s", got)
+				}
+				if got := post(t, base+"/call/echo", `{"text":7}`); !strings.Contains(got, "arguments.text") {
+					t.Errorf("bad arguments: %s", got)
+				}
+			})
+			t.Run("standard input", func(t *testing.T) {
+				if got := p.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
+					t.Errorf("modern: %s", got)
+				}
+				if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+					t.Errorf("legacy: %s", got)
+				}
+			})
+		})
+	}
+}
+
+func post(t *testing.T, url, body string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestConnectBringsAServerToStandardInputAndOutput(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		server := startMain(t, "run", "--era", era.String(), "--listen", "127.0.0.1:0", "--listen", "tcp:127.0.0.1:0")
+		base := strings.TrimSuffix(server.place("http://"), "/mcp")
+		targets := [][]string{
+			{base + "/mcp"}, {base + "/mcp", "--transport", "http-only"}, {base + "/ws"}, {server.place("tcp:")}, builtIn(t, "--era", era.String()),
+		}
+		targets[2][0] = "ws" + strings.TrimPrefix(targets[2][0], "http")
+		if era == protocol.Legacy {
+			targets = append(targets, []string{base + "/sse"}, []string{base, "--transport", "sse-only"}, []string{base + "/mcp", "9696", "--transport", "sse-first"})
+		}
+		for _, target := range targets {
+			t.Run(era.String()+" "+strings.Join(target, " "), func(t *testing.T) {
+				p := startMain(t, append([]string{"connect"}, target...)...)
+				if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+					t.Errorf("initialize: %s", got)
+				}
+				p.tell(t, protocol.NoteInitialized)
+				if got := p.say(echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
+					t.Errorf("legacy: %s", got)
+				}
+				if got := p.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
+					t.Errorf("modern: %s", got)
+				}
+				_ = p.stdin.Close()
+				if status := p.wait(); status != 0 {
+					t.Errorf("it ends with status %d", status)
+				}
+				if rest, _ := io.ReadAll(p.stdout); len(rest) > 0 {
+					t.Errorf("it also writes %q", rest)
+				}
+			})
+		}
+	}
+}
+
+func (p *process) tell(t *testing.T, method string) {
+	t.Helper()
+	note, err := dragoman.NewNotification(method, nil)
+	if err == nil {
+		_, err = io.WriteString(p.stdin, note.String()+"\n")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConnectAnswersWithTheReasonIfTheServerIsNotThere(t *testing.T) {
+	for _, target := range [][]string{{"tcp:127.0.0.1:1"}, {"http://127.0.0.1:1/mcp?key=hush"}, {"--", "does-not-exist-anywhere"}} {
+		p := startMain(t, append([]string{"connect"}, target...)...)
+		if got := p.say(hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "refused") && !strings.Contains(got, "not found") {
+			t.Errorf("%q: initialize is answered %s", target, got)
+		}
+		want := "cannot be reached"
+		if target[0] == "--" {
+			want = `dragoman: cannot start "does-not-exist-anywhere"`
+		}
+		if said := p.await(want); strings.Contains(said, "hush") {
+			t.Errorf("it repeats what may be a secret: %s", said)
+		}
+		_ = p.stdin.Close()
+		if status := p.wait(); status != 0 {
+			t.Errorf("%q: it ends with status %d", target, status)
+		}
+	}
+}
+
+func TestRunSaysWhyAServerDoesNotComeUp(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"run", "--listen", "127.0.0.1:0", "--", "sh", "-c", "echo no licence >&2; exit 3"},
+			[]string{"[sh] no licence\n", `dragoman: the server did not come up: server "sh" exited with status 3`, "run with --debug to see every step"}},
+		{[]string{"run", "--listen", "127.0.0.1:0", "--era", "modern", "--", "sh", "-c", "exit 4"},
+			[]string{"did not come up", "status 4"}},
+		{[]string{"run", "--listen", "127.0.0.1:0", "--era", "legacy", "--", "sh", "-c", "exit 5"},
+			[]string{"did not come up", "status 5"}},
+		{[]string{"run", "--listen", "127.0.0.1:0", "--", "sh", "-c", "read line; exit 6"},
+			[]string{"did not come up", "status 6"}},
+		{[]string{"run", "--listen", "127.0.0.1:0", "does-not-exist-anywhere", "--x"},
+			[]string{`dragoman: cannot start "does-not-exist-anywhere": executable file not found`, "give the full path, or check --cwd and PATH"}},
+		{[]string{"run", "--listen", "127.0.0.1:0", "localhost:3000/mcp"}, []string{"if it is a URL, begin it with http://"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			stdout, stderr, status := runMain(t, "", test.args...)
+			if status != 1 || stdout != "" {
+				t.Errorf("status %d, standard output %q", status, stdout)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("standard error lacks %q:\n%s", want, stderr)
+				}
+			}
+			if strings.Contains(stderr, "ready") {
+				t.Errorf("it says that it is ready:\n%s", stderr)
+			}
+		})
+	}
+}
+
+func TestURLThatDoesNotAnswerIsServedAllTheSame(t *testing.T) {
+	p := startMain(t, "run", "--listen", "127.0.0.1:0", "http://127.0.0.1:1/mcp")
+	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
+	if !strings.Contains(p.said(), "warning: 127-0-0-1 cannot be reached") {
+		t.Errorf("it does not warn:\n%s", p.said())
+	}
+	if got := post(t, base+"/mcp", hello(t).String()); !strings.Contains(got, "refused") {
+		t.Errorf("initialize is answered %s", got)
+	}
+}
+
+func TestServerThatWaitsIsAnnounced(t *testing.T) {
+	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--connectionTimeout", "4000", "--era", "legacy", "--", "sh", "-c", "exec sleep 100")
+	p.await("dragoman: starting sh …")
+	if status := p.wait(); status != 1 || !strings.Contains(p.said(), "did not come up") {
+		t.Errorf("status %d: %s", status, p.said())
+	}
+}
+
+func TestSignalEndsTheWaitForAServer(t *testing.T) {
+	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--", "sh", "-c", "exec sleep 100")
+	p.await("server started")
+	if status := p.stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestSnippetIsAConfigurationThatWorks(t *testing.T) {
+	p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, builtIn(t)...)...)
+	said := p.await("for the configuration of a client: ")
+	_, text, _ := strings.Cut(said, "for the configuration of a client: ")
+	text, _, _ = strings.Cut(text, "\n")
+	var config struct {
+		Servers map[string]struct{ Type, URL string } `json:"mcpServers"`
+	}
+	if err := json.Unmarshal([]byte(text), &config); err != nil || len(config.Servers) != 1 {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for name, server := range config.Servers {
+		if name == "" || server.Type != "http" {
+			t.Errorf("%q is %+v", name, server)
+		}
+		checkEcho(t, &streamable.Client{URL: server.URL, Timeout: time.Minute}, protocol.Legacy)
+	}
+}

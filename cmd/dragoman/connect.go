@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
+)
+
+func connectCommand() *cobra.Command { return newConnectCommand(runConnect) }
+
+// newConnectCommand returns the command that reads the settings for do.
+func newConnectCommand(do func(*cobra.Command, *settings) error) *cobra.Command {
+	s := &settings{}
+	c := &cobra.Command{
+		Use:   "connect [flags] URL | -- command [args...]",
+		Short: "Bring a server to standard input and output",
+		Long: `Reach a server, and speak for it on our standard input and output: for hosts that
+can only start a command.
+
+The server is a URL or a command, as for "dragoman run". It may be of another
+revision than the host. We end when standard input does. What the host asks while the
+server cannot be reached is answered by an error that says why.
+
+The flags of mcp-remote are understood too.`,
+		Example: `  dragoman connect https://mcp.example.com/mcp -H 'Authorization: Bearer ${TOKEN}'
+  dragoman connect unix:/run/server.sock
+  dragoman connect -- uvx some-server`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			extra, err := s.takeArguments(c, args)
+			switch {
+			case err != nil:
+				return err
+			case helpWanted(c):
+				return c.Help()
+			case s.url == "" && s.command == nil:
+				return errors.New("no server is named: give its URL, or -- and its command")
+			}
+			if len(extra) > 0 {
+				if _, err := strconv.ParseUint(extra[0], 10, 16); err != nil || len(extra) > 1 {
+					return fmt.Errorf("%q follows the URL; one server can be named", extra[len(extra)-1])
+				}
+				s.note("the port %s is not used: nothing is called back", extra[0])
+			}
+			return do(c, s)
+		},
+	}
+	s.addServer(c.Flags())
+	c.Flags().StringVar(&s.framing, "framing", stdio.Auto.String(), "how answers are framed: auto (as the host does), lines or content-length")
+	s.addAliases(c.Flags(), connectAliases)
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// runConnect brings what the settings name to standard input and output.
+func runConnect(c *cobra.Command, s *settings) error {
+	v, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	framing, err := framingChoice(s.framing)
+	if err != nil {
+		return err
+	}
+	b, err := newBridge(s, stdio.Auto, v)
+	if err != nil {
+		return err
+	}
+	return connect(c.Context(), b, &stdio.Options{Framing: framing, MaxMessage: s.maxMessage, Logger: v.log}, v)
+}
+
+// connect serves the server at the other end of a bridge on standard input and
+// output, until that ends.
+func connect(ctx context.Context, b *bridge, opts *stdio.Options, v *voice) (err error) {
+	inner, cancel := context.WithCancel(ctx)
+	var starting sync.WaitGroup
+	defer func() {
+		cancel()
+		err = errors.Join(err, b.server.Close())
+		starting.Wait()
+	}()
+	// Ends with the attempt, or with inner. The host need not wait for it: its
+	// requests do.
+	starting.Go(func() {
+		if _, err := b.start(inner, v); err != nil && inner.Err() == nil {
+			v.say("%v", b.explain(err))
+		}
+	})
+	return stdio.Serve(ctx, b.server, opts)
+}

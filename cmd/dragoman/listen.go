@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// An entrance is a socket that we listen on.
+type entrance struct {
+	net.Listener
+	http bool
+	unix string // the path of a Unix socket
+}
+
+// openEntrances listens on all addresses, or on none.
+func openEntrances(ctx context.Context, addresses []string) (list []*entrance, err error) {
+	defer func() {
+		if err != nil {
+			closeEntrances(list)
+		}
+	}()
+	for _, address := range addresses {
+		e, err := openEntrance(ctx, address)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func closeEntrances(list []*entrance) {
+	for _, e := range list {
+		_ = e.Close() // or closed by who served it
+	}
+}
+
+// openEntrance listens on HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH.
+func openEntrance(ctx context.Context, address string) (*entrance, error) {
+	e := &entrance{}
+	network, where := "tcp", address
+	switch scheme, rest, _ := strings.Cut(address, ":"); {
+	case scheme == "unix", scheme == "http+unix":
+		network, where, e.http = "unix", strings.TrimPrefix(rest, "//"), scheme != "unix"
+	case scheme == "tcp":
+		where = strings.TrimPrefix(rest, "//")
+	case strings.HasPrefix(rest, "//"):
+		return nil, fmt.Errorf("--listen %s: give HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH", address)
+	default:
+		e.http = true
+	}
+	var err error
+	if network == "unix" {
+		if where == "" {
+			return nil, fmt.Errorf("--listen %s has no path", address)
+		}
+		if e.unix, err = filepath.Abs(where); err != nil {
+			return nil, err
+		}
+	}
+	if e.Listener, err = stdio.Listen(ctx, network, where); err != nil {
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", where, err)
+	}
+	return e, nil
+}
+
+// exposed tells whether other machines can reach an entrance.
+func (e *entrance) exposed() bool {
+	at, ok := e.Addr().(*net.TCPAddr)
+	return ok && !at.IP.IsLoopback()
+}
+
+// authority is where this machine reaches an entrance on TCP.
+func (e *entrance) authority() string {
+	at, ok := e.Addr().(*net.TCPAddr)
+	if !ok || !at.IP.IsUnspecified() {
+		return e.Addr().String()
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.Port)
+}
+
+// ownNames returns by which hosts other machines may call us: our host name and
+// the addresses of our interfaces.
+func ownNames() []string {
+	var names []string
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	addrs, _ := net.InterfaceAddrs() // without them, the name has to do
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			names = append(names, n.IP.String())
+		}
+	}
+	return names
+}

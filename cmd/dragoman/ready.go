@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+)
+
+// announce says where the server is, and what to write into the configuration of
+// a client.
+func announce(s *settings, what *served, entrances []*entrance, v *voice) {
+	var places []string
+	for _, e := range entrances {
+		places = append(places, e.places(s.publicURL, what)...)
+	}
+	v.say("ready: %s", strings.Join(append(places, "standard input and output"), ", "))
+	v.say("for the configuration of a client: %s", snippet(s, what.name, entrances))
+}
+
+// places returns what is at an entrance.
+func (e *entrance) places(public string, what *served) []string {
+	base := e.base(public)
+	switch {
+	case !e.http:
+		return []string{e.address() + " (lines)"}
+	case e.unix != "":
+		return []string{base + ":" + mcpPath + " (HTTP on a Unix socket)"}
+	}
+	list := []string{base + mcpPath + " (Streamable HTTP)"}
+	if what.sessions != nil {
+		list = append(list, base+ssePath+" (HTTP+SSE)")
+	}
+	list = append(list, "ws"+strings.TrimPrefix(base, "http")+wsPath+" (WebSocket)")
+	if what.requests != nil {
+		list = append(list, base+callPath+" (tool calls)")
+	}
+	return list
+}
+
+// base is what the URLs of an entrance for HTTP begin with.
+func (e *entrance) base(public string) string {
+	switch {
+	case e.unix != "":
+		return "unix://" + e.unix
+	case public != "":
+		return strings.TrimSuffix(public, "/")
+	}
+	return "http://" + e.authority()
+}
+
+// address is what dragoman connect takes to reach an entrance for lines.
+func (e *entrance) address() string {
+	if e.unix != "" {
+		return "unix:" + e.unix
+	}
+	return "tcp:" + e.authority()
+}
+
+// snippet returns how a client is told about the server: by a URL if it has one,
+// else by a command that goes there.
+func snippet(s *settings, name string, entrances []*entrance) string {
+	type server struct {
+		Type    string   `json:"type,omitempty"`
+		URL     string   `json:"url,omitempty"`
+		Command string   `json:"command,omitempty"`
+		Args    []string `json:"args,omitempty"`
+	}
+	var one server
+	for _, e := range entrances {
+		if e.http && e.unix == "" {
+			one = server{Type: "http", URL: e.base(s.publicURL) + mcpPath}
+			break
+		}
+		if one.Command == "" {
+			one = server{Command: ourselves(), Args: []string{"connect", e.address()}}
+			if e.http {
+				one.Args[1] = e.base("") + ":" + mcpPath
+			}
+		}
+	}
+	text, _ := json.Marshal(map[string]any{"mcpServers": map[string]server{name: one}}) // strings alone cannot fail
+	return string(text)
+}
+
+// ourselves is how others start this program.
+func ourselves() string {
+	if path, err := os.Executable(); err == nil {
+		return path
+	}
+	return "dragoman"
+}

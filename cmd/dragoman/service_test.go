@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// A hearing is what a voice has said. It is closed when it has said a part.
+type hearing struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	part string
+	once sync.Once
+	done chan struct{}
+}
+
+func hear(part string) (*hearing, *voice) {
+	h := &hearing{part: part, done: make(chan struct{})}
+	return h, &voice{out: h, log: slog.New(slog.DiscardHandler)}
+}
+
+func (h *hearing) Write(line []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text.Write(line)
+	if strings.Contains(h.text.String(), h.part) {
+		h.once.Do(func() { close(h.done) })
+	}
+	return len(line), nil
+}
+
+func (h *hearing) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+func (h *hearing) await(t *testing.T) string {
+	t.Helper()
+	select {
+	case <-h.done:
+	case <-time.After(soon):
+		t.Fatalf("it does not say %q: %s", h.part, h)
+	}
+	return h.String()
+}
+
+func TestRunLeavesNothingBehindInItsProcess(t *testing.T) {
+	peertest.NoLeak(t)
+	l, err := stdio.Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "upstream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := &stdio.Server{Acceptor: everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})}
+	var running sync.WaitGroup
+	running.Go(func() { _ = upstream.Serve(l) }) // until Close
+	h, v := hear("configuration of a client")
+	s := &settings{url: "unix:" + l.Addr().String(), era: "auto", listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")}}
+	b, err := newBridge(s, stdio.Auto, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	running.Go(func() { ended <- runBridge(ctx, s, b, v) }) // until cancel
+	said := h.await(t)
+	if !strings.Contains(said, `"args":["connect","unix:/`) || !strings.Contains(said, "serving upstream (unix, legacy era)") {
+		t.Errorf("it says %s", said)
+	}
+	checkEcho(t, &stdio.Address{Network: "unix", Address: strings.TrimPrefix(s.listen[0], "unix:")}, protocol.Modern)
+	checkEcho(t, &stdio.Address{Network: "unix", Address: strings.TrimPrefix(s.listen[0], "unix:")}, protocol.Legacy)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	_ = upstream.Close()
+	running.Wait()
+	if _, err := os.Lstat(strings.TrimPrefix(s.listen[0], "unix:")); !os.IsNotExist(err) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+func TestAddressesAreListenedOn(t *testing.T) {
+	dir := t.TempDir()
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, test := range []struct {
+		address, network string
+		http             bool
+		fail             string
+	}{
+		{"127.0.0.1:0", "tcp", true, ""},
+		{"tcp:127.0.0.1:0", "tcp", false, ""},
+		{"tcp://127.0.0.1:0", "tcp", false, ""},
+		{"unix:" + filepath.Join(dir, "a"), "unix", false, ""},
+		{"http+unix:" + filepath.Join(dir, "b"), "unix", true, ""},
+		{"http://127.0.0.1:0", "", false, "give HOST:PORT"},
+		{"unix:", "", false, "has no path"},
+		{"nowhere", "", false, "choose another address with --listen"},
+		{busy.Addr().String(), "", false, "address already in use; choose another address with --listen"},
+		{"unix:" + filepath.Join(dir, "no", "such", "folder"), "", false, "cannot listen on"},
+	} {
+		list, err := openEntrances(t.Context(), []string{"127.0.0.1:0", test.address})
+		if test.fail != "" {
+			if err == nil || !strings.Contains(err.Error(), test.fail) {
+				t.Errorf("%s: %v, want %q", test.address, err, test.fail)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", test.address, err)
+			continue
+		}
+		e := list[1]
+		if e.Addr().Network() != test.network || e.http != test.http || e.exposed() {
+			t.Errorf("%s is %s, HTTP: %v, exposed: %v", test.address, e.Addr().Network(), e.http, e.exposed())
+		}
+		if e.unix != "" && runtime.GOOS != "windows" {
+			if info, err := os.Stat(e.unix); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v %v, want it for the owner alone", test.address, info, err)
+			}
+		}
+		closeEntrances(list)
+	}
+}
+
+func TestEveryAddressOfTheMachineIsAcceptedAndWarnedOf(t *testing.T) {
+	p := startMain(t, "run", "--listen", "0.0.0.0:0")
+	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
+	if !strings.Contains(p.said(), "everybody who can reach this machine can use the server") {
+		t.Errorf("it does not warn:\n%s", p.said())
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{name: 200, "localhost": 200, "evil.example.com": 403} {
+		if got := status(t, base+"/mcp", host, ""); got != want {
+			t.Errorf("Host %s: %d, want %d", host, got, want)
+		}
+	}
+	if list := ownNames(); !slices.Contains(list, name) || slices.Contains(list, "127.0.0.1") {
+		t.Errorf("our names are %q", list)
+	}
+}
+
+// status posts an initialize with that Host and Origin.
+func status(t *testing.T, url, host, origin string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(hello(t).String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if origin != "" {
+		req.Header.Set("Origin", origin)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func testDoors(t *testing.T, s *settings) (string, error) {
+	t.Helper()
+	server := everything.New(nil)
+	h, doors, err := newDoors(s, &served{acceptor: server, sessions: server, requests: server.Requests()}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", err
+	}
+	web := httptest.NewServer(h)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		for _, d := range doors {
+			if err := d.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		web.Close()
+	})
+	return web.URL, nil
+}
+
+func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
+	s := &settings{publicURL: "https://mcp.example.com/tools/", origins: []string{"https://app.example.com"}}
+	url, err := testDoors(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		host, origin string
+		want         int
+	}{
+		{"mcp.example.com", "", 200},
+		{"mcp.example.com", "https://mcp.example.com", 200},
+		{"mcp.example.com", "https://app.example.com", 200},
+		{"localhost", "https://app.example.com", 200},
+		{"mcp.example.com", "https://other.example.com", 403},
+		{"other.example.com", "", 403},
+	} {
+		if got := status(t, url+"/mcp", test.host, test.origin); got != test.want {
+			t.Errorf("Host %s, Origin %s: %d, want %d", test.host, test.origin, got, test.want)
+		}
+	}
+	l, err := openEntrances(t.Context(), []string{"127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeEntrances(l)
+	if got := strings.Join(l[0].places(s.publicURL, &served{}), " "); !strings.Contains(got, "https://mcp.example.com/tools/mcp ") || !strings.Contains(got, "wss://mcp.example.com/tools/ws ") {
+		t.Errorf("the places are %s", got)
+	}
+	for _, bad := range []*settings{{publicURL: "mcp.example.com"}, {publicURL: "ftp://h"}, {origins: []string{"app.example.com"}}, {origins: []string{"https://h/path"}}} {
+		if _, err := testDoors(t, bad); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
+	url, err := testDoors(t, &settings{mcpPath: "/stream", ssePath: "/old/events", messagePath: "/message", healthPath: "/ping"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/mcp", "/stream"} {
+		checkEcho(t, &streamable.Client{URL: url + path}, protocol.Modern)
+	}
+	for _, path := range []string{"/sse", "/old/events"} {
+		checkEcho(t, &sse.Client{URL: url + path}, protocol.Legacy)
+	}
+	for _, path := range []string{"/healthz", "/ping"} {
+		if resp, err := http.Get(url + path); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v %v", path, resp, err)
+		} else {
+			_ = resp.Body.Close()
+		}
+	}
+	for _, bad := range []*settings{{mcpPath: "/ws"}, {ssePath: "/mcp"}, {healthPath: "health"}, {mcpPath: "/{x}"}, {mcpPath: "/call/x"}, {mcpPath: "/a", ssePath: "/a"}} {
+		if _, err := testDoors(t, bad); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+func TestBuiltInServerOfOneEraHasTheDoorsOfThatEra(t *testing.T) {
+	for era, call := range map[protocol.Era]int{protocol.Legacy: http.StatusNotFound, protocol.Modern: http.StatusOK} {
+		p := startMain(t, "run", "--era", era.String(), "--listen", "127.0.0.1:0")
+		base := strings.TrimSuffix(p.place("http://"), "/mcp")
+		checkEcho(t, &streamable.Client{URL: base + "/mcp"}, era)
+		resp, err := http.Get(base + "/call")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if said := p.said(); strings.Contains(said, "(tool calls)") != (call == http.StatusOK) || strings.Contains(said, "/sse") != (era == protocol.Legacy) {
+			t.Errorf("of the %s era it says:\n%s", era, said)
+		}
+		if resp.StatusCode != call {
+			t.Errorf("GET /call of the %s era: %d, want %d", era, resp.StatusCode, call)
+		}
+		if got := status(t, base+"/mcp", "localhost", ""); (got == http.StatusOK) != (era == protocol.Legacy) {
+			t.Errorf("initialize to the %s era: %d", era, got)
+		}
+	}
+}

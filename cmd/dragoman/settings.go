@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// settings are what the command line of run or connect says, in our flags or in
+// those of other programs.
+type settings struct {
+	// The server: a URL, or a command, or neither for the built-in one.
+	url     string
+	command []string
+
+	headers     []string // "Name: value", for URLs
+	env         []string // "NAME=value" or "NAME", for commands
+	allEnv      bool
+	cwd         string
+	framing     string
+	era         string
+	revisions   []string // for the built-in server
+	isolation   string
+	pool        int
+	timeout     time.Duration
+	dialTimeout time.Duration // zero means era's default
+	maxMessage  int
+	order       string // how an http URL is tried, one of orders
+	allowHTTP   bool   // it need not be said that a connection is not encrypted
+
+	// The doors.
+	listen      []string
+	host, port  string // instead of listen
+	origins     []string
+	publicURL   string
+	mcpPath     string // additional paths
+	ssePath     string
+	messagePath string
+	healthPath  string
+	endpoint    string // for which of the above is said by serverType
+	serverType  string
+	idle        time.Duration // of a session
+	output      string        // "stdio" serves standard input and output alone
+
+	// Of a flag that may be repeated pflag forgets what it did not put there
+	// itself, so what other flags add waits here.
+	moreHeaders, moreOrigins []string
+
+	debug    bool
+	logLevel string
+	notes    []string // what the user should know about the flags
+}
+
+// defaultTimeout is how long a server may take over a request unless told
+// otherwise, counted anew with each progress.
+const defaultTimeout = time.Hour
+
+// orders are the ways in which an http URL is tried.
+var orders = []string{"http-first", "sse-first", "http-only", "sse-only"}
+
+// addServer adds the flags that say which server is meant and how to speak to
+// it.
+func (s *settings) addServer(f *pflag.FlagSet) {
+	f.StringVar(&s.era, "era", "auto", "era in which the server is spoken to: auto, legacy or modern")
+	f.StringArrayVarP(&s.headers, "header", "H", nil, "`'Name: value'` to send to the server's URL; ${VAR} is taken from the environment (repeatable)")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the server's command, or NAME to pass ours on (repeatable)")
+	f.StringVar(&s.cwd, "cwd", "", "directory to start the server's command in")
+	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
+	f.IntVar(&s.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
+	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+}
+
+// addDoors adds the flags that say how clients reach the server.
+func (s *settings) addDoors(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
+	f.StringVar(&s.isolation, "isolation", "session", "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
+	f.IntVar(&s.pool, "pool", 0, "how many processes of the server's command to keep ready")
+	f.StringArrayVar(&s.origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com (repeatable)")
+	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which clients reach us, if it is not our own address")
+	f.StringVar(&s.framing, "framing", stdio.Auto.String(), "how messages to a command or a socket are framed: auto, lines or content-length")
+	f.StringArrayVar(&s.revisions, "revision", nil, "`revision` that the built-in server speaks (repeatable, default all)")
+}
+
+// takeArguments finds the server among the arguments. What follows a command is
+// the command's; flags that follow a URL are ours.
+func (s *settings) takeArguments(c *cobra.Command, args []string) (extra []string, err error) {
+	if len(args) == 0 {
+		if c.ArgsLenAtDash() == 0 {
+			return nil, fmt.Errorf("no command follows --; name that of the server: dragoman %s -- npx -y some-server", c.Name())
+		}
+		return nil, nil
+	}
+	if s.url != "" || s.command != nil {
+		return nil, fmt.Errorf("two servers are named, by a flag and by %q; name one", args[0])
+	}
+	if c.ArgsLenAtDash() == 0 || !isURL(args[0]) {
+		s.command = args
+		return nil, nil
+	}
+	s.url = args[0]
+	c.Flags().SetInterspersed(true)
+	if err := c.ParseFlags(args[1:]); err != nil {
+		return nil, err
+	}
+	if c.ArgsLenAtDash() >= 0 {
+		return nil, errors.New("a URL and a command are named; name one server")
+	}
+	return c.Flags().Args(), nil
+}
+
+// check refuses what makes no sense for the server that is named.
+func (s *settings) check(c *cobra.Command) error {
+	changed := c.Flags().Changed
+	type rule struct {
+		wrong bool
+		text  string
+	}
+	var rules []rule
+	switch {
+	case s.url == "" && s.command == nil:
+		rules = []rule{
+			{len(s.headers) > 0, "-H is for servers that are reached by a URL, and none is named"},
+			{len(s.env) > 0 || s.allEnv, "-e is for servers that are started by a command, and none is named"},
+			{s.cwd != "", "--cwd is for servers that are started by a command, and none is named"},
+			{changed("framing"), "--framing is for servers that are named; the built-in one answers as it is spoken to"},
+			{changed("isolation") || s.isolation == "request", "--isolation is for servers that are named; the built-in one keeps clients apart"},
+			{changed("pool"), "--pool is for servers that are started by a command, and none is named"},
+			{changed("timeout"), "--timeout is for servers that are named"},
+			{s.output == "stdio", "--outputTransport stdio needs a server; for the built-in one see dragoman everything"},
+		}
+	case s.command != nil:
+		rules = []rule{
+			{len(s.headers) > 0, "-H is for URLs, and a command has no headers; to give it a secret use -e"},
+			{s.order != "", "--transport is for URLs, and the server is a command"},
+		}
+	default:
+		rules = []rule{
+			{len(s.env) > 0 || s.allEnv, "-e is for commands, and the server is a URL; to send it a secret use -H"},
+			{s.cwd != "", "--cwd is for commands, and the server is a URL"},
+			{changed("pool"), "--pool keeps processes ready, and the server is a URL"},
+			{len(s.headers) > 0 && isLines(s.url), "-H is for HTTP and WebSocket; " + schemeOf(s.url) + ": carries messages alone"},
+			{c.Name() == "run" && changed("framing") && !isLines(s.url), "--framing is for commands and sockets; " + schemeOf(s.url) + " has its own"},
+			{s.order != "" && !isHTTP(s.url), "--transport is for http and https URLs"},
+		}
+	}
+	rules = append(rules,
+		rule{len(s.revisions) > 0 && (s.url != "" || s.command != nil), "--revision is for the built-in server; what others speak is found out, or said by --era"},
+		rule{len(s.listen) > 0 && (s.host != "" || s.port != ""), "--listen says it all; leave out --host and --port"},
+		rule{s.timeout < 0 || s.dialTimeout < 0 || s.idle < 0, "a time cannot be negative"},
+		rule{s.pool < 0, "--pool cannot be negative"},
+	)
+	for _, r := range rules {
+		if r.wrong {
+			return errors.New(r.text)
+		}
+	}
+	return nil
+}
+
+// eraChoice returns the era that is chosen, or nil to find it out.
+func (s *settings) eraChoice() (*protocol.Era, error) {
+	if s.era == "auto" {
+		return nil, nil
+	}
+	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		if s.era == e.String() {
+			return &e, nil
+		}
+	}
+	return nil, fmt.Errorf("unknown era %q: use auto, legacy or modern", s.era)
+}
+
+func (s *settings) isolationChoice() (era.Isolation, error) {
+	switch s.isolation {
+	case "session", "":
+		return era.PerSession, nil
+	case "client":
+		return era.PerCaller, nil
+	case "shared":
+		return era.Shared, nil
+	case "request":
+		return era.PerRequest, nil
+	}
+	return 0, fmt.Errorf("unknown isolation %q: use session, client, shared or request", s.isolation)
+}
+
+func framingChoice(name string) (stdio.Framing, error) {
+	framing, ok := stdio.ParseFraming(name)
+	if !ok {
+		return 0, fmt.Errorf("unknown framing %q: use auto, lines or content-length", name)
+	}
+	return framing, nil
+}
+
+// addresses returns what to listen on.
+func (s *settings) addresses() []string {
+	switch {
+	case len(s.listen) > 0:
+		return s.listen
+	case s.host == "" && s.port == "":
+		return []string{defaultListen}
+	}
+	host, port, _ := strings.Cut(defaultListen, ":")
+	if s.host != "" {
+		host = s.host
+	}
+	if s.port != "" {
+		port = s.port
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return []string{host + ":" + port}
+}
+
+// note remembers something to tell the user.
+func (s *settings) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// timeIn reads a time as other programs write it, as a number of units.
+func timeIn(unit time.Duration, value string) (time.Duration, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 0 {
+		return 0, errors.New("a number is expected")
+	}
+	return time.Duration(n) * unit, nil
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// parse reads a command line and returns the settings that begin accepts.
+func parse(args ...string) (*settings, error) {
+	var got *settings
+	take := func(c *cobra.Command, s *settings) error {
+		got = s
+		s.settleAliases(c.Flags())
+		if err := s.check(c); err != nil {
+			return err
+		}
+		_, e := s.eraChoice()
+		_, i := s.isolationChoice()
+		_, f := framingChoice(s.framing)
+		return errors.Join(e, i, f)
+	}
+	root := &cobra.Command{Use: "dragoman", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(newRunCommand(take), newConnectCommand(take))
+	root.SetArgs(joinOptional(args))
+	err := root.Execute()
+	return got, err
+}
+
+func TestCommandLinesAreUnderstood(t *testing.T) {
+	headers := filepath.Join(t.TempDir(), "headers")
+	if err := os.WriteFile(headers, []byte("# secrets\n\nX-A: 1\nX-B:2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string // words, with _ for a space in one
+		want func(*settings) any
+		is   any
+	}{
+		// Which server.
+		{"run", func(s *settings) any { return s.url + strings.Join(s.command, "") }, ""},
+		{"run -- npx -y server --port 1", func(s *settings) any { return s.command }, []string{"npx", "-y", "server", "--port", "1"}},
+		{"run npx -y server --debug -- x", func(s *settings) any { return s.command }, []string{"npx", "-y", "server", "--debug", "--", "x"}},
+		{"run --pool 2 npx server", func(s *settings) any { return s.pool }, 2},
+		{"run -- https://not.a.url", func(s *settings) any { return s.command }, []string{"https://not.a.url"}},
+		{"run https://h/mcp -H A:_b --timeout 5s", func(s *settings) any { return []any{s.url, s.headers, s.timeout} }, []any{"https://h/mcp", []string{"A: b"}, 5 * time.Second}},
+		{"run tcp:localhost:9 --framing content-length", func(s *settings) any { return s.framing }, "content-length"},
+		{"connect https://h/mcp 9696 --debug", func(s *settings) any { return []any{s.url, s.debug, len(s.notes)} }, []any{"https://h/mcp", true, 1}},
+		{"connect -e A=b --cwd /x -- cmd -e", func(s *settings) any { return []any{s.command, s.env, s.cwd} }, []any{[]string{"cmd", "-e"}, []string{"A=b"}, "/x"}},
+		{"run", func(s *settings) any { return []any{s.timeout, s.addresses()} }, []any{time.Hour, []string{"127.0.0.1:8808"}}},
+		{"run --listen unix:/a --listen :1", func(s *settings) any { return s.addresses() }, []string{"unix:/a", ":1"}},
+
+		// supergateway
+		{"run --stdio npx_-y_'a_b'", func(s *settings) any { return s.command }, []string{"npx", "-y", "a b"}},
+		{"run --stdio x --outputTransport ws", func(s *settings) any { return s.output }, "ws"},
+		{"run --stdio x", func(s *settings) any { return s.output }, ""},
+		{"run --sse http://h/events", func(s *settings) any { return []any{s.url, s.order, s.output} }, []any{"http://h/events", "sse-first", "stdio"}},
+		{"run --streamableHttp http://h/m --outputTransport sse", func(s *settings) any { return []any{s.url, s.order, s.output} }, []any{"http://h/m", "http-first", "sse"}},
+		{"run --stdio x --port 8000", func(s *settings) any { return s.addresses() }, []string{"127.0.0.1:8000"}},
+		{"run --stdio x --port 8000 --host ::1", func(s *settings) any { return s.addresses() }, []string{"[::1]:8000"}},
+		{"run --stdio x --baseUrl https://h", func(s *settings) any { return s.publicURL }, "https://h"},
+		{"run --stdio x --ssePath /a --messagePath /b --streamableHttpPath /c --healthEndpoint /d", func(s *settings) any { return []string{s.ssePath, s.messagePath, s.mcpPath, s.healthPath} }, []string{"/a", "/b", "/c", "/d"}},
+		{"run --stdio x --stateful", func(s *settings) any { return s.isolation }, "session"},
+		{"run --stdio x --stateless", func(s *settings) any { return s.isolation }, "request"},
+		{"run --stdio x --sessionTimeout 60000", func(s *settings) any { return s.idle }, time.Minute},
+		{"run --sse http://h --header X:1 --header Y:2 --oauth2Bearer t", func(s *settings) any { return s.headers }, []string{"X:1", "Y:2", "Authorization: Bearer t"}},
+		{"run --stdio x --logLevel none", func(s *settings) any { return s.logLevel }, "none"},
+		{"run --stdio x --cors", func(s *settings) any { return []any{s.origins, len(s.notes)} }, []any{[]string{"*"}, 1}},
+		{"run --cors http://a --stdio x", func(s *settings) any { return []any{s.origins, len(s.notes)} }, []any{[]string{"http://a"}, 0}},
+		{"run --stdio x --cors --port 1", func(s *settings) any { return []any{s.origins, s.port} }, []any{[]string{"*"}, "1"}},
+		{"run --cors http://target/mcp", func(s *settings) any { return s.url }, "http://target/mcp"},
+		{"run --stdio x --protocolVersion 1", func(s *settings) any { return len(s.notes) }, 1},
+
+		// mcp-proxy from npm
+		{"run --port 8080 --server stream --endpoint /e -- x", func(s *settings) any { return []string{s.mcpPath, s.ssePath} }, []string{"/e", ""}},
+		{"run --server sse --endpoint /e -- x", func(s *settings) any { return []string{s.mcpPath, s.ssePath} }, []string{"", "/e"}},
+		{"run --sseEndpoint /s --streamEndpoint /t -- x", func(s *settings) any { return []string{s.mcpPath, s.ssePath} }, []string{"/t", "/s"}},
+		{"run --upstreamProtocol modern -- x", func(s *settings) any { return s.era }, "modern"},
+		{"run --connectionTimeout 1000 --requestTimeout 2000 --sessionIdleTimeout 3000 -- x", func(s *settings) any { return []time.Duration{s.dialTimeout, s.timeout, s.idle} }, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}},
+		{"run --maxBodySize 100 --no-eventStore --eventStoreMaxEvents 1 -- x", func(s *settings) any { return []int{s.maxMessage, len(s.notes)} }, []int{100, 2}},
+
+		// mcp-proxy from PyPI
+		{"run --pass-environment --allow-origin http://a x", func(s *settings) any { return []any{s.allEnv, s.origins} }, []any{true, []string{"http://a"}}},
+		{"run --transport streamablehttp http://h", func(s *settings) any { return s.order }, "http-first"},
+
+		// mcp-remote
+		{"connect http://h --header-file " + headers + " --header C:3", func(s *settings) any { return s.headers }, []string{"C:3", "X-A: 1", "X-B:2"}},
+		{"connect http://h --transport sse-only --protocol legacy --allow-http --connect-timeout 3 --silent", func(s *settings) any { return []any{s.order, s.era, s.allowHTTP, s.dialTimeout, s.logLevel} }, []any{"sse-only", "legacy", true, 3 * time.Second, "none"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			s, err := parse(words(test.args)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := test.want(s); !reflect.DeepEqual(got, test.is) {
+				t.Errorf("it means %v, want %v", got, test.is)
+			}
+		})
+	}
+}
+
+func words(line string) []string {
+	list := strings.Fields(line)
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], "_", " ")
+	}
+	return list
+}
+
+func TestCommandLinesThatMakeNoSenseAreExplained(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"run --", "no command follows --"},
+		{"connect --", "no command follows --"},
+		{"connect", "no server is named"},
+		{"run http://h x", `"x" follows the URL`},
+		{"connect http://h 1 2", `"2" follows the URL`},
+		{"connect http://h x", `"x" follows the URL`},
+		{"run http://h -- x", "a URL and a command are named"},
+		{"run --stdio a -- b", "two servers are named"},
+		{"run --sse http://a --streamableHttp http://b", "another URL is named already"},
+		{"run --sse nowhere", "a URL is expected"},
+		{"run http://h --nope", "unknown flag: --nope"},
+		{"run --apiKey x", "unknown flag: --apiKey"},
+		{"run --sslCert x", "unknown flag: --sslCert"},
+		{"run --era ancient", `unknown era "ancient": use auto, legacy or modern`},
+		{"run --isolation none -- x", `unknown isolation "none": use session, client, shared or request`},
+		{"run --framing lsp -- x", `unknown framing "lsp"`},
+		{"run -H A:b -- x", "-H is for URLs"},
+		{"run --oauth2Bearer t -- x", "-H is for URLs"},
+		{"run -e A=b http://h", "-e is for commands"},
+		{"run --cwd / http://h", "--cwd is for commands"},
+		{"run --pool 1 http://h", "--pool keeps processes ready"},
+		{"run --framing lines http://h", "http has its own"},
+		{"run -H A:b tcp:h:1", "tcp: carries messages alone"},
+		{"run --transport sse ws://h", "--transport is for http and https URLs"},
+		{"run --transport sse -- x", "--transport is for URLs"},
+		{"run --revision 2025-11-25 -- x", "--revision is for the built-in server"},
+		{"run --listen :1 --port 2 -- x", "leave out --host and --port"},
+		{"run --port 2x -- x", "invalid argument"},
+		{"run --timeout -1s -- x", "cannot be negative"},
+		{"run --pool -1 -- x", "cannot be negative"},
+		{"run --sessionTimeout soon -- x", "a number is expected"},
+		{"run --outputTransport stdio", "needs a server"},
+		{"run --outputTransport mail --stdio x", "use stdio, sse, ws, streamableHttp"},
+		{"run --shell -- x", "no shell is started"},
+		{"run --no-verify-ssl http://h", "certificates are always verified"},
+		{"run --stdio x --cors /re/", "patterns are not understood"},
+		{"run --stdio a|b", "means something to a shell"},
+		{"connect http://h --ignore-tool x", "tools cannot be hidden yet"},
+		{"connect http://h --transport pigeon", "use http-first, sse-first, http-only, sse-only"},
+		{"connect http://h --header-file /does/not/exist", "no such file"},
+		{"run -H A:b", "none is named"},
+		{"run -e A=b", "none is named"},
+		{"run --pass-environment", "none is named"},
+		{"run --cwd /", "none is named"},
+		{"run --pool 1", "none is named"},
+		{"run --timeout 1s", "--timeout is for servers that are named"},
+		{"run --isolation shared", "--isolation is for servers that are named"},
+		{"run --framing lines", "--framing is for servers that are named"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			if s, err := parse(words(test.args)...); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it is %v (%+v), want an error with %q", err, s, test.want)
+			}
+		})
+	}
+}
+
+func TestHelpShowsOurFlagsAlone(t *testing.T) {
+	for command, theirs := range map[string][]alias{"run": runAliases, "connect": connectAliases} {
+		help, _, status := runMain(t, "", command, "--help")
+		if status != 0 || !strings.Contains(help, "are understood too") || !strings.Contains(help, "--header") {
+			t.Errorf("%s --help: %d\n%s", command, status, help)
+		}
+		for _, a := range theirs {
+			if strings.Contains(help, "--"+a.name+" ") {
+				t.Errorf("%s --help shows --%s", command, a.name)
+			}
+		}
+		if behind, _, _ := runMain(t, "", command, "http://h", "--help"); behind != help {
+			t.Errorf("%s URL --help shows %q", command, behind)
+		}
+	}
+}
+
+func TestCommandIsSplitAsAShellDoes(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want []string
+		fail string
+	}{
+		{`npx -y server`, []string{"npx", "-y", "server"}, ""},
+		{"  a\t b \n", []string{"a", "b"}, ""},
+		{`a 'b  c' "d e"f ''`, []string{"a", "b  c", "d ef", ""}, ""},
+		{`a 'it is "so"' "it's"`, []string{"a", `it is "so"`, "it's"}, ""},
+		{`a '$HOME|x'`, []string{"a", "$HOME|x"}, ""},
+		{`a b~c x=1`, []string{"a", "b~c", "x=1"}, ""},
+		{`a $HOME`, nil, "$ means something to a shell"},
+		{`a "$HOME"`, nil, "$ means something to a shell"},
+		{"a `b`", nil, "` means something to a shell"},
+		{`a > b`, nil, "> means something to a shell"},
+		{`~/bin/a`, nil, "~ means something to a shell"},
+		{`KEY=secret a`, nil, "use -e KEY=value"},
+		{`a 'b`, nil, "a quote is not closed"},
+		{``, nil, "the command is empty"},
+	} {
+		got, err := splitCommand(test.line)
+		if !slices.Equal(got, test.want) || (err != nil) != (test.fail != "") || err != nil && !strings.Contains(err.Error(), test.fail) {
+			t.Errorf("%q is %q, %v; want %q, %q", test.line, got, err, test.want, test.fail)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error repeats a value: %v", err)
+		}
+	}
+}
+
+func TestHeadersAreReadAndVariablesReplaced(t *testing.T) {
+	lookup := func(name string) (string, bool) {
+		v, ok := map[string]string{"TOKEN": "t0p", "EMPTY": "", "BAD": "a\nb"}[name]
+		return v, ok
+	}
+	for _, test := range []struct{ line, name, value, fail string }{
+		{"Authorization: Bearer ${TOKEN}", "Authorization", "Bearer t0p", ""},
+		{"authorization:${TOKEN}${EMPTY}x", "Authorization", "t0px", ""},
+		{"X: $TOKEN", "X", "$TOKEN", ""},
+		{"X: http://h:1/", "X", "http://h:1/", ""},
+		{"X: ${SECRET}", "", "", "header X: the variable SECRET is not set"},
+		{"X: ${BAD}", "", "", "has characters that no header may have"},
+		{"hush", "", "", "header 1 is not of the form 'Name: value'"},
+		{"a b: hush", "", "", "header 1 is not of the form 'Name: value'"},
+		{": hush", "", "", "header 1 is not of the form 'Name: value'"},
+	} {
+		h, err := parseHeaders([]string{test.line}, lookup)
+		switch {
+		case test.fail == "":
+			if err != nil || h.Get(test.name) != test.value {
+				t.Errorf("%q is %v, %v; want %q", test.line, h, err, test.value)
+			}
+		case err == nil || !strings.Contains(err.Error(), test.fail) || strings.Contains(err.Error(), "hush"):
+			t.Errorf("%q fails with %v, want %q", test.line, err, test.fail)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+func TestServersAreNamedAfterWhatTheyRun(t *testing.T) {
+	for _, test := range []struct{ target, want string }{
+		{"npx -y @modelcontextprotocol/server-everything@2026.8.31 stdio", "server-everything"},
+		{"npx -y some-server@latest", "some-server"},
+		{"uvx mcp-server-git --repository /x", "mcp-server-git"},
+		{"node /srv/weather/dist/index.js", "weather"},
+		{"node node_modules/@modelcontextprotocol/server-everything/dist/index.js", "server-everything"},
+		{"python3 -m my_server", "my_server"},
+		{"python3 server.py", "server"},
+		{"uv run tool.py", "tool"},
+		{"/usr/local/bin/mcp-thing --x", "mcp-thing"},
+		{"docker run -i --rm mcp/github", "docker"},
+		{"sh -c", "sh"},
+		{"https://user:secret@mcp.example.com:8443/mcp?key=secret", "mcp-example-com"},
+		{"ws://localhost:1/ws", "localhost"},
+		{"http://[::1]:9/mcp", "1"},
+		{"tcp:10.0.0.1:9", "10-0-0-1"},
+		{"unix:/run/my.server.sock", "my-server"},
+		{"unix:///run/a.sock:/mcp", "a"},
+		{"http+unix:b.sock", "b"},
+		{strings.Repeat("x", 100), strings.Repeat("x", 64)},
+		{"...", "server"},
+	} {
+		got := ""
+		if isURL(test.target) {
+			got = nameOfURL(test.target)
+		} else {
+			got = nameOfCommand(strings.Fields(test.target))
+		}
+		if got != test.want {
+			t.Errorf("%s is called %q, want %q", test.target, got, test.want)
+		}
+	}
+}
+
+func TestTargetsAreReachedByTheirScheme(t *testing.T) {
+	t.Setenv("SET_HERE", "1")
+	for _, test := range []struct {
+		settings settings
+		want     string // the dialer, or the error
+	}{
+		{settings{url: "http://localhost/mcp"}, "*streamable.Client"},
+		{settings{url: "https://h/mcp/", order: "http-only"}, "*streamable.Client"},
+		{settings{url: "https://h/x/sse"}, "*main.oldFirst"},
+		{settings{url: "https://h/x/sse/?a=b"}, "*main.oldFirst"},
+		{settings{url: "https://h/x/sse", order: "http-first"}, "*streamable.Client"},
+		{settings{url: "https://h/x", order: "sse-only"}, "*sse.Client"},
+		{settings{url: "ws://localhost/ws"}, "*ws.Client"},
+		{settings{url: "wss://h/ws"}, "*ws.Client"},
+		{settings{url: "unix:/run/s"}, "*stdio.Address"},
+		{settings{url: "unix:relative"}, "*stdio.Address"},
+		{settings{url: "tcp:localhost:1"}, "*stdio.Address"},
+		{settings{url: "tcp://localhost:1"}, "*stdio.Address"},
+		{settings{url: "unix:///run/s:/mcp"}, "*streamable.Client"},
+		{settings{url: "http+unix:s"}, "*streamable.Client"},
+		{settings{command: []string{"x"}, env: []string{"A=b", "SET_HERE"}}, "*stdio.Command"},
+		{settings{url: "ftp://h"}, `unknown scheme "ftp": use http, https, ws, wss, unix or tcp`},
+		{settings{url: "http://:secret@/x"}, "the URL of the server cannot be read"},
+		{settings{url: "ws://"}, "the URL of the server cannot be read"},
+		{settings{url: "unix:"}, "needs the path of a socket"},
+		{settings{url: "unix://relative"}, "needs an absolute path"},
+		{settings{url: "tcp:localhost"}, "needs a host and a port"},
+		{settings{url: "http://h", order: "pigeon"}, `unknown transport "pigeon"`},
+		{settings{url: "http://h", headers: []string{"x"}}, "header 1"},
+		{settings{command: []string{"x"}, env: []string{"=secret"}}, "-e 1 has no name"},
+		{settings{command: []string{"x"}, env: []string{"NOT_SET_HERE"}}, "-e NOT_SET_HERE: it is not set here"},
+	} {
+		got, err := newTarget(&test.settings, stdio.Auto, newVoice("none"))
+		text := fmt.Sprint(err)
+		if err == nil {
+			text = fmt.Sprintf("%T", got.dialer)
+		}
+		if !strings.Contains(text, test.want) || strings.Contains(text, "secret") {
+			t.Errorf("%s%s: %s, want %s", test.settings.url, test.settings.command, text, test.want)
+		}
+	}
+}
+
+func TestHeadersReachTheServer(t *testing.T) {
+	t.Setenv("SECRET_HERE", "t0p")
+	for _, scheme := range []string{"http", "ws"} {
+		for _, order := range orders {
+			if scheme == "ws" && order != orders[0] {
+				continue
+			}
+			seen := make(chan string, 100)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				seen <- r.Header.Get("Authorization")
+				w.WriteHeader(http.StatusTeapot)
+			}))
+			s := &settings{url: scheme + strings.TrimPrefix(web.URL, "http") + "/mcp", headers: []string{"Authorization: Bearer ${SECRET_HERE}"}, era: "auto"}
+			if scheme == "http" {
+				s.order = order
+			}
+			b, err := newBridge(s, stdio.Auto, newVoice("none"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.start(t.Context(), newVoice("none")); err == nil {
+				t.Errorf("%s: a teapot is taken for a server", s.url)
+			}
+			select {
+			case got := <-seen:
+				if got != "Bearer t0p" {
+					t.Errorf("%s %s: Authorization is %q", scheme, order, got)
+				}
+			default:
+				t.Errorf("%s %s: nothing was asked", scheme, order)
+			}
+			_ = b.server.Close()
+			web.Close()
+		}
+	}
+}
+
+func TestPlainConnectionsToOtherMachinesAreWarnedOf(t *testing.T) {
+	for url, want := range map[string]bool{
+		"http://mcp.example.com/mcp": true, "ws://10.0.0.1/ws": true,
+		"https://mcp.example.com/mcp": false, "http://127.0.0.1:1/mcp": false, "http://[::1]/mcp": false, "http://localhost/mcp": false,
+	} {
+		var said bytes.Buffer
+		v := &voice{out: &said, log: slog.New(slog.DiscardHandler)}
+		if _, err := newTarget(&settings{url: url}, stdio.Auto, v); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(said.String(), "not encrypted"); got != want {
+			t.Errorf("%s: %q", url, said.String())
+		}
+		said.Reset()
+		if _, err := newTarget(&settings{url: url, allowHTTP: true}, stdio.Auto, v); err != nil || said.Len() > 0 {
+			t.Errorf("%s, allowed: %q, %v", url, said.String(), err)
+		}
+	}
+}
+
+func TestRevisionsAreChosenByEraAndByName(t *testing.T) {
+	for _, test := range []struct {
+		era   string
+		names []string
+		want  string
+	}{
+		{"both", nil, "[2026-07-28 2025-11-25 2025-06-18 2025-03-26 2024-11-05]"},
+		{"modern", nil, "[2026-07-28]"},
+		{"legacy", nil, "[2025-11-25 2025-06-18 2025-03-26 2024-11-05]"},
+		{"both", []string{"2025-03-26"}, "[2025-03-26]"},
+		{"both", []string{"2025-03-26", "2026-07-28"}, "[2026-07-28 2025-03-26]"},
+		{"old", nil, `unknown era "old": use legacy, modern or both`},
+		{"both", []string{"1999-01-01"}, `unknown revision "1999-01-01": use 2026-07-28, 2025-11-25`},
+		{"legacy", []string{"2026-07-28"}, `unknown revision "2026-07-28": use 2025-11-25`},
+	} {
+		got, err := chooseRevisions(test.era, "both", test.names)
+		text := fmt.Sprint(got)
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.HasPrefix(text, test.want) {
+			t.Errorf("%s %s: %s, want %s", test.era, test.names, text, test.want)
+		}
+	}
+	if speaksEra([]protocol.Revision{protocol.Latest}, protocol.Legacy) || !speaksEra([]protocol.Revision{protocol.Latest}, protocol.Modern) {
+		t.Error("the newest revision is not of the modern era alone")
+	}
+}
+
+func TestLinesOfServersAreRepeatedWithoutSecretsAndTricks(t *testing.T) {
+	var said bytes.Buffer
+	repeat := (&voice{out: &said}).repeat("weather")
+	for _, line := range []string{"up", "\x1b[31mred\x1b[0m\ttab\x07", "\x1b]0;title\x07x\x1b", "Authorization: Bearer abcdefgh12345", "a\xffb"} {
+		repeat(line)
+	}
+	const want = "[weather] up\n[weather] red\ttab\n[weather] x\n[weather] Authorization: Bearer [redacted]\n[weather] ab\n"
+	if got := said.String(); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
