@@ -56,7 +56,9 @@ func newDoors(s *settings, v *served, hosts []string, log *slog.Logger) (http.Ha
 		MaxMessage: s.maxMessage, IdleTimeout: s.idle, Logger: log,
 	}
 	old := &sse.Server{Acceptor: v.acceptor, Hosts: hosts, Origins: origins, Caller: caller, MaxMessage: s.maxMessage, Logger: log}
-	sockets := &ws.Server{Acceptor: v.acceptor, Requests: v.requests, Hosts: hosts, Origins: origins, MaxMessage: s.maxMessage, Logger: log}
+	sockets := &ws.Server{
+		Acceptor: v.acceptor, Requests: v.requests, Hosts: hosts, Origins: origins, Caller: caller, MaxMessage: s.maxMessage, Logger: log,
+	}
 	doors := []stopper{mcp, old, sockets}
 	p := paths{at: map[string]http.Handler{
 		mcpPath: mcp, ssePath: old.Stream(), messagesPath: old.Messages(), wsPath: sockets, healthPath: http.HandlerFunc(healthz),

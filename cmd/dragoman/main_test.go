@@ -115,3 +115,37 @@ func TestReadmeExamples(t *testing.T) {
 		t.Errorf("%d examples were run, want 3 at least", ran)
 	}
 }
+
+// TestReadmeCurlExamples runs the lines of the README that need curl and a
+// server.
+func TestReadmeCurlExamples(t *testing.T) {
+	for _, name := range []string{"sh", "curl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("no %s to run them", name)
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const there = "http://127.0.0.1:8808"
+	base := strings.TrimSuffix(startMain(t, "run", "--listen", "127.0.0.1:0").place("http://"), mcpPath)
+	want := []string{`{"tools":[`, `"text":"hello"`, "event: complete", `"text":"hello"`, `"text":"hello"`}
+	for _, block := range regexp.MustCompile("(?s)```sh\n(curl .*?)```").FindAllStringSubmatch(string(readme), -1) {
+		script := block[1]
+		if len(want) == 0 {
+			t.Fatalf("nobody knows what this prints:\n%s", script)
+		}
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, there, base)).Output()
+		if err != nil || !bytes.Contains(out, []byte(want[0])) || !strings.Contains(script, there) {
+			t.Errorf("%s\nprints %q (%v), want %q", script, out, err, want[0])
+		}
+		if strings.Contains(script, "slow") && bytes.Count(out, []byte("event: result")) != 4 {
+			t.Errorf("%s\nprints %q, want four fragments", script, out)
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Errorf("%d examples are missing", len(want))
+	}
+}
