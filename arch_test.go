@@ -70,7 +70,7 @@ var architecture = map[string]importRule{
 	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "client", "internal/redact")},
 
-	"config":   {ours: joinPackages(archNouns, "internal/redact"), third: []string{"go.yaml.in/yaml"}},
+	"config":   {ours: joinPackages(archNouns, "internal/redact"), third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"eventlog": {ours: archNouns, third: []string{"github.com/nats-io"}},
 	"policy":   {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
@@ -80,7 +80,10 @@ var architecture = map[string]importRule{
 	"console": {ours: joinPackages(archNouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},
 
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
-	"bench/...":    {ours: joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet")},
+	"bench/...": {
+		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet"),
+		third: []string{"github.com/coder/websocket"},
+	},
 	"examples/...": {ours: archLibrary},
 	"tests/...":    {ours: archLibrary},
 }

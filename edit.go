@@ -2,10 +2,8 @@ package dragoman
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // WithID returns the message with another id, which must not be zero. Nothing
@@ -35,11 +33,16 @@ type Edit struct {
 	meta []change
 }
 
-// A change sets a member, or drops it if value is nil.
+// A change sets a member, or drops it if it has no value.
 type change struct {
 	name  string
 	value []byte
+	inner []change // in place of value: the members of a new object
+	found bool     // the member is there; known when the message is made
 }
+
+// sets tells whether the member is not to be dropped.
+func (c *change) sets() bool { return c.value != nil || c.inner != nil }
 
 // Set gives a member of the body a new value, which is JSON text; nil drops it.
 func (e *Edit) Set(name string, value []byte) *Edit {
@@ -77,7 +80,10 @@ func put(changes []change, name string, value []byte) []change {
 			return changes
 		}
 	}
-	return append(changes, change{name, value})
+	if changes == nil {
+		changes = make([]change, 0, 4)
+	}
+	return append(changes, change{name: name, value: value})
 }
 
 // Message returns the changed message. It fails if a value is not JSON text or
@@ -88,45 +94,40 @@ func (e *Edit) Message() (*Message, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	s := splice{src: m.raw, patches: make([]patch, 0, 4)}
+	patches := make([]patch, 0, 8)
 	switch {
 	case m.pending.IsZero():
 	case m.id.end == 0:
-		s.insert(1, []byte(newID+m.pending.text+","))
+		patches = append(patches, patch{start: 1, end: 1, what: freshID})
 	default:
-		s.replace(m.id, []byte(m.pending.text))
+		patches = append(patches, patch{start: m.id.start, end: m.id.end, what: freshID})
 	}
 	body := e.body
-	if meta := m.known[knownMeta]; m.hasMeta() {
-		s.object(int(meta.start), e.meta, m.inMeta)
-	} else if inner := newMembers(e.meta); inner != nil {
-		body = put(slices.Clone(body), "_meta", slices.Concat([]byte("{"), inner, []byte("}")))
+	if m.hasMeta() {
+		patches = m.splice(patches, e.meta, inMeta)
+	} else if anySet(e.meta) {
+		body = append(make([]change, 0, len(body)+1), body...)
+		body = append(body, change{name: "_meta", inner: e.meta})
 	}
 	if m.body.end != 0 {
-		s.object(int(m.body.start), body, m.inBody)
-	} else if inner := newMembers(body); inner != nil {
-		s.insert(len(m.raw)-1, slices.Concat([]byte(`,"params":{`), inner, []byte("}")))
+		patches = m.splice(patches, body, inBody)
+	} else if anySet(body) {
+		end := uint32(len(m.raw) - 1)
+		patches = append(patches, patch{start: end, end: end, what: freshBody, fresh: body})
 	}
-	if len(s.patches) == 0 {
+	if len(patches) == 0 {
 		return m, nil
 	}
-	return s.message()
+	return m.patched(patches, body, e.meta)
 }
 
-// inBody returns where a member of the body lies. In a result it may stand more
-// than once.
-func (m *Message) inBody(name string) []member {
-	if i := knownMember(name); i < 0 {
-		return all(m.raw, int(m.body.start), name)
-	} else if !m.known[i].absent() {
-		return m.known[i : i+1]
+func anySet(changes []change) bool {
+	for i := range changes {
+		if changes[i].sets() {
+			return true
+		}
 	}
-	return nil
-}
-
-// inMeta returns where a member of _meta lies.
-func (m *Message) inMeta(name string) []member {
-	return all(m.raw, int(m.known[knownMeta].start), name)
+	return false
 }
 
 func (e *Edit) check() error {
@@ -140,13 +141,15 @@ func (e *Edit) check() error {
 		}
 	}
 	for depth, list := range [...][]change{2: e.body, 3: e.meta} {
-		for _, c := range list {
-			if err := c.check(depth); err != nil {
+		for i := range list {
+			list[i].found = false
+			if err := list[i].check(depth); err != nil {
 				return err
 			}
 		}
 	}
-	for _, c := range e.body {
+	for i := range e.body {
+		c := &e.body[i]
 		if c.name == "_meta" && len(e.meta) > 0 {
 			return errors.New("dragoman: an edit changes _meta and members of it")
 		}
@@ -174,118 +177,4 @@ func (c *change) check(depth int) error {
 		return fmt.Errorf("dragoman: new value of %q is not JSON: %s at byte %d", c.name, s.reason, s.at)
 	}
 	return nil
-}
-
-// newMembers returns the members that changes set, as they stand in an object
-// that had none.
-func newMembers(changes []change) []byte {
-	var b []byte
-	for _, c := range changes {
-		if c.value == nil {
-			continue
-		}
-		if b != nil {
-			b = append(b, ',')
-		}
-		b = appendQuote(b, c.name)
-		b = append(b, ':')
-		b = append(b, c.value...)
-	}
-	return b
-}
-
-// A splice is a list of patches to a text.
-type splice struct {
-	src     []byte
-	patches []patch
-}
-
-type patch struct {
-	start, end int
-	text       []byte
-}
-
-func (s *splice) replace(at span, text []byte) {
-	s.patches = append(s.patches, patch{int(at.start), int(at.end), text})
-}
-
-func (s *splice) insert(at int, text []byte) {
-	s.patches = append(s.patches, patch{at, at, text})
-}
-
-// object applies changes to the object there. find returns where a member lies.
-// New members come first, so that no place has to be found for them.
-func (s *splice) object(at int, changes []change, find func(name string) []member) {
-	var drop []member
-	var fresh []change
-	for _, c := range changes {
-		places := find(c.name)
-		switch {
-		case c.value == nil:
-			drop = append(drop, places...)
-		case len(places) == 0:
-			fresh = append(fresh, c)
-		default:
-			s.replace(span{places[0].start, places[0].end}, c.value)
-			drop = append(drop, places[1:]...)
-		}
-	}
-	empty := s.drop(at, drop)
-	if text := newMembers(fresh); text != nil {
-		if !empty {
-			text = append(text, ',')
-		}
-		s.insert(at+1, text)
-	}
-}
-
-// drop removes members of the object there together with the commas that they
-// leave over, and tells whether it has no members then.
-func (s *splice) drop(at int, members []member) (empty bool) {
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
-	sc := scanner{data: s.src}
-	first := sc.space(at + 1)
-	empty = s.src[first] == '}'
-	for i := 0; i < len(members); i++ {
-		start, end := int(members[i].key), int(members[i].end)
-		next, more := sc.more(end)
-		// Neighbours that go too are one run.
-		for more && i+1 < len(members) && sc.space(next) == int(members[i+1].key) {
-			i++
-			end = int(members[i].end)
-			next, more = sc.more(end)
-		}
-		switch {
-		case more:
-			end = sc.space(next)
-		case start == first:
-			empty = true
-		default:
-			for s.src[start] != ',' {
-				start--
-			}
-		}
-		s.patches = append(s.patches, patch{start, end, nil})
-	}
-	return empty
-}
-
-// message applies the patches.
-func (s *splice) message() (*Message, error) {
-	slices.SortFunc(s.patches, func(a, b patch) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
-	})
-	size := len(s.src)
-	for _, p := range s.patches {
-		size += len(p.text) - (p.end - p.start)
-	}
-	out := make([]byte, 0, size)
-	at := 0
-	for _, p := range s.patches {
-		out = append(out, s.src[at:p.start]...)
-		out = append(out, p.text...)
-		at = p.end
-	}
-	out = append(out, s.src[at:]...)
-	return Limits{MaxMessage: -1}.Parse(out)
 }

@@ -59,25 +59,30 @@ func quote(s string) []byte { return appendQuote(nil, s) }
 func appendQuote(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
+	start := 0 // of what is the same in JSON and not copied yet
 	for i := 0; i < len(s); {
 		c := s[i]
+		if ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[start:i]...)
 		switch {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)
 		case c == '\n':
 			dst = append(dst, '\\', 'n')
-		case c < 0x20:
+		case c < ' ':
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
 		default:
 			r, n := utf8.DecodeRuneInString(s[i:])
 			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
+			i += n - 1
 		}
 		i++
+		start = i
 	}
+	dst = append(dst, s[start:]...)
 	return append(dst, '"')
 }
 

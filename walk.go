@@ -75,13 +75,3 @@ func members(data []byte, i int) iter.Seq2[[]byte, member] {
 		}
 	}
 }
-
-// all returns the members of that name of the valid object at i.
-func all(data []byte, i int, name string) (found []member) {
-	for raw, v := range members(data, i) {
-		if unescape(raw) == name {
-			found = append(found, v)
-		}
-	}
-	return found
-}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
@@ -35,7 +36,64 @@ func (v *straight) open(ctx context.Context) (dragoman.Conn, error) {
 		}
 		return nil, err
 	}
+	select {
+	case <-v.opened: // over by now
+	default:
+	}
+	v.opened <- conn // there is room: nobody else opens one meanwhile
 	return conn, nil
+}
+
+// attend closes the conversation with the server when the client has gone. When
+// it is lost before, and the client has subscribed to something, it is opened
+// anew, a few times: such a client may wait for news without asking for anything.
+func (v *straight) attend() {
+	var (
+		lost   <-chan struct{}
+		began  time.Time
+		losses int
+	)
+	for {
+		select {
+		case <-v.client.Done():
+		case <-v.server.ctx.Done():
+		case conn := <-v.opened:
+			lost, began = conn.Done(), time.Now()
+			continue
+		case <-lost:
+			lost = nil
+			if time.Since(began) > steady {
+				losses = 0
+			}
+			losses = v.reopen(losses)
+			continue
+		}
+		if conn, ok := v.conn.last(); ok {
+			_ = conn.Close()
+		}
+		return
+	}
+}
+
+// reopen opens a conversation that the client needs, after so many losses in a
+// row. It returns how many there have been.
+func (v *straight) reopen(losses int) int {
+	for losses < maxLosses && v.subscribes() {
+		losses++
+		if !v.server.pause(v.client.Done(), losses) {
+			break
+		}
+		if _, err := v.get(v.server.ctx); err == nil {
+			break
+		}
+	}
+	return losses
+}
+
+func (v *straight) subscribes() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.subscribed) > 0
 }
 
 // takeUp repeats what the server knew, if it knew anything.

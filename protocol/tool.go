@@ -101,25 +101,18 @@ func checkContent(content json.RawMessage) error {
 	if content[0] != '[' {
 		return wrong(path, "is %s, not an array", typeOf(content))
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(content, &items); err != nil {
-		return wrong(path, "cannot be read: %v", err)
-	}
-	if len(items) == 0 {
-		return wrong(path, "is empty; a tool response has at least one item")
-	}
-	for i, item := range items {
-		at := fmt.Sprintf("%s[%d]", path, i)
+	i := 0
+	for item := range elements(content) {
 		if item[0] != '{' {
-			return wrong(at, "is %s, not an object", typeOf(item))
+			return wrong(fmt.Sprintf("%s[%d]", path, i), "is %s, not an object", typeOf(item))
 		}
-		var block map[string]json.RawMessage
-		if err := json.Unmarshal(item, &block); err != nil {
-			return wrong(at, "cannot be read: %v", err)
+		if member, reason := checkBlock(item); reason != "" {
+			return wrong(fmt.Sprintf("%s[%d].%s", path, i, member), "%s", reason)
 		}
-		if err := checkBlock(at, block); err != nil {
-			return err
-		}
+		i++
+	}
+	if i == 0 {
+		return wrong(path, "is empty; a tool response has at least one item")
 	}
 	return nil
 }
@@ -137,27 +130,30 @@ var blockMembers = map[string][]struct {
 	"resource_link": {{"uri", '"'}, {"name", '"'}},
 }
 
-func checkBlock(at string, block map[string]json.RawMessage) error {
-	var kind string
-	switch v := block["type"]; {
-	case v == nil:
-		return wrong(at+".type", "is missing")
-	case v[0] != '"':
-		return wrong(at+".type", "is %s, not a string", typeOf(v))
-	default:
-		if err := json.Unmarshal(v, &kind); err != nil {
-			return wrong(at+".type", "cannot be read: %v", err)
-		}
+// checkBlock returns which member of a content block is wrong, and why, or "".
+func checkBlock(block json.RawMessage) (member, reason string) {
+	kind := get(block, "type")
+	switch {
+	case kind == nil:
+		return "type", "is missing"
+	case kind[0] != '"':
+		return "type", "is " + typeOf(kind) + ", not a string"
 	}
-	for _, need := range blockMembers[kind] {
-		switch v := block[need.name]; {
+	var name string
+	if inside := kind[1 : len(kind)-1]; bytes.IndexByte(inside, '\\') < 0 {
+		name = string(inside)
+	} else if err := json.Unmarshal(kind, &name); err != nil {
+		return "type", "cannot be read: " + err.Error()
+	}
+	for _, need := range blockMembers[name] {
+		switch v := get(block, need.name); {
 		case v == nil:
-			return wrong(at+"."+need.name, "is missing in an item of type %q", kind)
+			return need.name, fmt.Sprintf("is missing in an item of type %q", name)
 		case v[0] != need.first:
-			return wrong(at+"."+need.name, "is %s, not %s", typeOf(v), typeOf([]byte{need.first}))
+			return need.name, fmt.Sprintf("is %s, not %s", typeOf(v), typeOf([]byte{need.first}))
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // CheckToolError tells whether m is a tool error: an error response with an

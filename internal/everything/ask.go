@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -114,18 +115,40 @@ func (c *call) ask(ctx context.Context, questions ...question) (answers, error) 
 	if c.rev.HasInputRounds() {
 		return c.rounds.take(questions)
 	}
+	return c.requestAll(ctx, questions)
+}
+
+// requestAll asks all questions at once, as a round of the modern era does. The
+// first failure takes the other questions back.
+func (c *call) requestAll(ctx context.Context, questions []question) (answers, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	var failed error
 	got := make(answers)
 	for _, q := range questions {
-		result, err := c.request(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if err := q.check(result); err != nil {
-			return nil, fmt.Errorf("the client's answer to %s is not valid: %w", q.method, err)
-		}
-		got[q.key] = result
+		// Ends with the client's answer, or with ctx.
+		asking.Go(func() {
+			result, err := c.request(ctx, q)
+			if err == nil {
+				if wrong := q.check(result); wrong != nil {
+					err = fmt.Errorf("the client's answer to %s is not valid: %w", q.method, wrong)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				got[q.key] = result
+			case failed == nil:
+				failed = err
+				cancel()
+			}
+		})
 	}
-	return got, nil
+	asking.Wait()
+	return got, failed
 }
 
 // request asks the client by a request of the legacy era.

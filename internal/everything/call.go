@@ -20,10 +20,10 @@ type call struct {
 	req     *dragoman.Message
 	from    dragoman.Peer // may be nil
 	rev     protocol.Revision
-	caps    capabilities               // of the client
-	level   int                        // severity from which on log messages are wanted
-	args    map[string]json.RawMessage // of a tool, checked
-	rounds  rounds                     // what earlier rounds of this call brought; modern era
+	caps    capabilities // of the client
+	level   int          // severity from which on log messages are wanted
+	args    members      // of a tool, checked
+	rounds  rounds       // what earlier rounds of this call brought; modern era
 }
 
 // A handler serves a method. What it returns is encoded as the result. An error

@@ -12,15 +12,18 @@ import (
 // arguments are checked against. Our tools need no others.
 type schema struct {
 	text       json.RawMessage
-	Type       string `json:"type"`
-	Properties map[string]struct {
-		Type    string      `json:"type"`
-		Enum    []string    `json:"enum"`
-		Minimum json.Number `json:"minimum"`
-		Maximum json.Number `json:"maximum"`
-	} `json:"properties"`
-	Required   []string `json:"required"`
-	Additional *bool    `json:"additionalProperties"`
+	Type       string               `json:"type"`
+	Properties map[string]*property `json:"properties"`
+	Required   []string             `json:"required"`
+	Additional *bool                `json:"additionalProperties"`
+}
+
+// A property is the schema of one argument.
+type property struct {
+	Type    string      `json:"type"`
+	Enum    []string    `json:"enum"`
+	Minimum json.Number `json:"minimum"`
+	Maximum json.Number `json:"maximum"`
 }
 
 // nothing is the schema of a tool without arguments. It takes any, as servers
@@ -41,34 +44,65 @@ func newSchema(text string) *schema {
 	return s
 }
 
+// A member is one of an object: its name and its value as JSON text.
+type member struct {
+	name  []byte
+	value json.RawMessage
+}
+
+// members are those of an object, in the order of their names. No two have the
+// same one.
+type members []member
+
+// get returns the value of a member, or nil if there is none of that name.
+func (m members) get(name string) json.RawMessage {
+	for i := range m {
+		if string(m[i].name) == name {
+			return m[i].value
+		}
+	}
+	return nil
+}
+
 // read takes arguments apart, which are an object or nil, and tells what is wrong
 // with them.
-func (s *schema) read(arguments json.RawMessage) (args map[string]json.RawMessage, err error) {
-	if arguments != nil {
-		var flat bool
-		if args, flat = flatMembers(arguments); !flat {
-			if err := json.Unmarshal(arguments, &args); err != nil {
-				return nil, fmt.Errorf("arguments cannot be read: %w", err)
-			}
+func (s *schema) read(arguments json.RawMessage) (members, error) {
+	if arguments == nil {
+		return nil, s.check(nil)
+	}
+	args, flat := flatMembers(arguments)
+	if !flat {
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(arguments, &all); err != nil {
+			return nil, fmt.Errorf("arguments cannot be read: %w", err)
 		}
+		args = make(members, 0, len(all))
+		for name, value := range all {
+			args = append(args, member{[]byte(name), value})
+		}
+		args.sort()
 	}
 	return args, s.check(args)
 }
 
+func (m members) sort() {
+	slices.SortStableFunc(m, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+}
+
 // flatMembers takes a valid object apart if its names and values are as simple as
 // those of arguments mostly are: nothing is nested and nothing is escaped.
-func flatMembers(object json.RawMessage) (map[string]json.RawMessage, bool) {
+func flatMembers(object json.RawMessage) (members, bool) {
 	if len(object) == 0 || object[0] != '{' {
 		return nil, false
 	}
-	members := make(map[string]json.RawMessage)
+	list := make(members, 0, 4)
 	for rest := object; rest[0] != '}'; {
 		rest = bytes.TrimLeft(rest[1:], " ") // behind the brace or comma
 		n := simpleString(rest)
 		if n < 0 {
 			return nil, false
 		}
-		name := string(rest[1 : n-1])
+		name := rest[1 : n-1]
 		if rest = rest[n:]; rest[0] != ':' {
 			return nil, false
 		}
@@ -81,10 +115,21 @@ func flatMembers(object json.RawMessage) (map[string]json.RawMessage, bool) {
 		if n <= 0 || rest[n] != ',' && rest[n] != '}' {
 			return nil, false
 		}
-		members[name] = rest[:n:n]
+		list = append(list, member{name, rest[:n:n]})
 		rest = rest[n:]
 	}
-	return members, true
+	if len(list) < 2 {
+		return list, true
+	}
+	list.sort()
+	last := 0 // of several with one name, the last one counts
+	for _, v := range list[1:] {
+		if !bytes.Equal(v.name, list[last].name) {
+			last++
+		}
+		list[last] = v
+	}
+	return list[:last+1], true
 }
 
 // simpleString returns the length of the string that valid JSON text begins with,
@@ -98,36 +143,30 @@ func simpleString(text json.RawMessage) int {
 	return -1
 }
 
-func (s *schema) check(args map[string]json.RawMessage) error {
+// check tells what is wrong with arguments. Of several faults it is always the same
+// that is told.
+func (s *schema) check(args members) error {
 	for _, name := range s.Required {
-		if args[name] == nil {
+		if args.get(name) == nil {
 			return fmt.Errorf("argument %q is missing; it must be of type %s", name, s.Properties[name].Type)
 		}
 	}
-	if len(args) == 0 {
-		return nil
-	}
-	names := make([]string, 0, 8)
-	for name := range args {
-		names = append(names, name)
-	}
-	slices.Sort(names) // of several faults it is always the same that is told
-	for _, name := range names {
-		if _, ok := s.Properties[name]; !ok {
+	for _, v := range args {
+		want := s.Properties[string(v.name)]
+		if want == nil {
 			if s.Additional != nil && !*s.Additional {
-				return fmt.Errorf("there is no argument %q; see the tool's inputSchema", name)
+				return fmt.Errorf("there is no argument %q; see the tool's inputSchema", v.name)
 			}
 			continue
 		}
-		if err := s.checkValue(name, args[name]); err != nil {
+		if err := want.check(v.name, v.value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *schema) checkValue(name string, value json.RawMessage) error {
-	want := s.Properties[name]
+func (want *property) check(name []byte, value json.RawMessage) error {
 	got := typeOf(value)
 	if want.Type != "" && got != want.Type && !(want.Type == "number" && got == "integer") {
 		return fmt.Errorf("argument %q must be of type %s, not %s", name, want.Type, got)

@@ -1,8 +1,10 @@
 package everything
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -12,6 +14,7 @@ func TestFlatMembersAreThoseOfTheObject(t *testing.T) {
 		`{"a": 1, "b": -2.5e3, "c": null, "d": true}`: true,
 		`{"a":"","":"b"}`:                             true,
 		`{"a":1,"a":2}`:                               true,
+		`{"b":1,"a":2,"b":3,"a":4,"c":5}`:             true,
 		`{ "a":"x, y: {z}" }`:                         false, // white space at the end
 		`{"a":"b,}[{"}`:                               true,
 		`{}`:                                          false,
@@ -30,9 +33,16 @@ func TestFlatMembersAreThoseOfTheObject(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &want); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		got, ok := flatMembers(json.RawMessage(text))
-		if ok != flat || ok && !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %s, %t", text, got, ok)
+		list, ok := flatMembers(json.RawMessage(text))
+		got := make(map[string]json.RawMessage)
+		for _, v := range list {
+			got[string(v.name)] = v.value
+		}
+		if ok != flat || ok && (!reflect.DeepEqual(got, want) || len(list) != len(want)) {
+			t.Errorf("%s: %s, %t", text, list, ok)
+		}
+		if !slices.IsSortedFunc(list, func(a, b member) int { return bytes.Compare(a.name, b.name) }) {
+			t.Errorf("%s: %s is not sorted", text, list)
 		}
 	}
 }

@@ -176,9 +176,10 @@ func arguments[T any](c *call) (args T, err error) {
 
 // argument returns an argument that is a string, which has been checked.
 func (c *call) argument(name string) (s string, err error) {
-	if text := c.args[name]; len(text) >= 2 && isSimple(text[1:len(text)-1]) {
+	text := c.args.get(name)
+	if len(text) >= 2 && isSimple(text[1:len(text)-1]) {
 		return string(text[1 : len(text)-1]), nil
 	}
-	err = json.Unmarshal(c.args[name], &s)
+	err = json.Unmarshal(text, &s)
 	return s, err
 }

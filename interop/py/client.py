@@ -1,4 +1,4 @@
-"""A client of the Python SDK over Streamable HTTP.
+"""A client of the Python SDK over Streamable HTTP, or HTTP+SSE if the URL ends in /sse.
 
     python client.py URL REVISION
 
@@ -6,13 +6,14 @@ It is driven by lines of JSON on standard input, as ts/client.mjs is.
 """
 
 import asyncio
+import functools
 import json
 import sys
 
 import anyio
 import mcp_types as types
 from mcp import Client
-from mcp.client import session
+from mcp.client import session, sse
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
@@ -113,8 +114,10 @@ async def main():
     modern = revision in types.version.MODERN_PROTOCOL_VERSIONS
     if not modern:
         session.LATEST_HANDSHAKE_VERSION = revision  # the SDK always asks for its newest
+    # This client lacks the option that the other one has for large messages.
+    sse.sse_within_origin = functools.partial(sse.sse_within_origin, max_event_size=None)
     client = Client(
-        streamable_http_client(url, max_sse_event_size=None),
+        sse.sse_client(url) if url.endswith("/sse") else streamable_http_client(url, max_sse_event_size=None),
         mode="auto" if modern else "legacy",
         cache=None,
         log_level="debug",

@@ -1,6 +1,10 @@
-"""A small server of the Python SDK over Streamable HTTP on a free port."""
+"""A small server of the Python SDK on a free port, over Streamable HTTP or what is named: sse.
+
+    python server.py [TRANSPORT]
+"""
 
 import contextlib
+import sys
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -68,4 +72,4 @@ def greet(name: str) -> str:
 
 
 with contextlib.suppress(KeyboardInterrupt):
-    server.run("streamable-http", port=0)
+    server.run(*sys.argv[1:] or ["streamable-http"], port=0)

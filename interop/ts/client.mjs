@@ -4,8 +4,9 @@
 //   node client.mjs SDK URL [REVISION]
 //
 // SDK is the folder of @modelcontextprotocol/sdk, COMMAND starts the server. One
-// at a URL is reached over Streamable HTTP, at the SDK's newest revision if none
-// is given.
+// at a URL is reached by WebSocket if that begins with ws:, over HTTP+SSE if it
+// ends in /sse, otherwise over Streamable HTTP, at the SDK's newest revision if
+// none is given.
 //
 //   in   {"id":1,"method":"callTool","params":{...}}  call a method of the client
 //        {"cancel":1}                                 cancel that call
@@ -24,7 +25,9 @@ const [sdk, command, ...args] = process.argv.slice(2);
 const load = (file) => import(pathToFileURL(join(sdk, "dist", "esm", file)));
 const { Client } = await load("client/index.js");
 const { StdioClientTransport } = await load("client/stdio.js");
+const { SSEClientTransport } = await load("client/sse.js");
 const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
+const { WebSocketClientTransport } = await load("client/websocket.js");
 const types = await load("types.js");
 
 const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");
@@ -71,8 +74,13 @@ async function call({ id, method, params }) {
 }
 
 let transport;
-if (command.startsWith("http:")) {
-  transport = new StreamableHTTPClientTransport(new URL(command));
+if (/^(http|ws):/.test(command)) {
+  const Transport = command.startsWith("ws:")
+    ? WebSocketClientTransport
+    : command.endsWith("/sse")
+      ? SSEClientTransport
+      : StreamableHTTPClientTransport;
+  transport = new Transport(new URL(command));
   if (args.length > 0) {
     // The SDK always asks for its newest revision.
     const send = transport.send.bind(transport);
@@ -86,8 +94,14 @@ if (command.startsWith("http:")) {
 } else {
   transport = new StdioClientTransport({ command, args, stderr: "inherit" });
 }
+let revision;
+const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
+transport.setProtocolVersion = (version) => {
+  revision = version;
+  setProtocolVersion?.(version);
+};
 await client.connect(transport);
-say({ id: 0, result: { server: client.getServerVersion(), revision: transport.protocolVersion } });
+say({ id: 0, result: { server: client.getServerVersion(), revision } });
 for await (const text of createInterface({ input: process.stdin })) {
   const line = JSON.parse(text);
   if (line.cancel !== undefined) {

@@ -2,8 +2,9 @@
 //
 //   node client2.mjs SDK URL REVISION
 //
-// SDK is the folder of @modelcontextprotocol/client. It is driven by lines of
-// JSON on standard input, as client.mjs is.
+// SDK is the folder of @modelcontextprotocol/client. If REVISION is auto, the
+// client finds out what the server speaks. It is driven by lines of JSON on
+// standard input, as client.mjs is.
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
@@ -17,7 +18,7 @@ const client = new Client(
   { name: "typescript-sdk", version: "2" },
   {
     capabilities: { sampling: {}, roots: {}, elicitation: { form: {}, url: {} } },
-    versionNegotiation: { mode: revision >= "2026" ? { pin: revision } : "legacy" },
+    versionNegotiation: { mode: revision === "auto" ? "auto" : revision >= "2026" ? { pin: revision } : "legacy" },
   },
 );
 

@@ -68,8 +68,9 @@ type Client struct {
 	// OneSession ends a conversation when the server has ended its session.
 	// Otherwise a new session takes its place: the same initialize is sent, then
 	// what the server was told before, the log level and resource subscriptions;
-	// and requests that the server has refused because of the session are sent
-	// again.
+	// requests that the server has refused because of the session are sent
+	// again; and the local peer is told that lists and subscribed resources may
+	// have changed.
 	OneSession bool
 
 	// NoToolList keeps the client from asking for the list of tools by itself.

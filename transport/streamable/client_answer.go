@@ -67,7 +67,7 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 const clientCodeNoSession = -32001
 
 func (k *clientCall) noResponse(reason error) error {
-	return fmt.Errorf("%w: %s: %w", ErrNoResponse, k.req.Method(), reason)
+	return &clientFault{fmt.Errorf("%w: %s: %w", ErrNoResponse, k.req.Method(), reason), protocol.OutcomeUnknown}
 }
 
 // await waits for an answer that comes on the session's own stream. If the

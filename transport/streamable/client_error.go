@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -88,6 +89,28 @@ func (e *TimeoutError) Is(target error) bool { return target == context.Deadline
 
 // Timeout implements net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
+
+// A clientFault is a request that was lost on the way. It is a [protocol.Fault].
+type clientFault struct {
+	error
+	outcome string
+}
+
+// Outcome implements protocol.Fault.
+func (e *clientFault) Outcome() string { return e.outcome }
+
+// Unwrap returns the reason.
+func (e *clientFault) Unwrap() error { return e.error }
+
+// clientLost returns the error of a request that got no answer of any kind. The
+// server cannot have seen it if there was no connection.
+func clientLost(err error) error {
+	outcome := protocol.OutcomeUnknown
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		outcome = protocol.OutcomeNotSent
+	}
+	return &clientFault{fmt.Errorf("streamable: the request failed: %w", err), outcome}
+}
 
 // clientRefusal reads an answer that is no success.
 func clientRefusal(resp *http.Response) *HTTPError {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -71,7 +70,7 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the URL may hold secrets
 	}
-	return nil, fmt.Errorf("streamable: the request failed: %w", err)
+	return nil, clientLost(err)
 }
 
 func (x *clientExchange) done() {

@@ -2,8 +2,10 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -158,7 +160,7 @@ func (c *clientConn) check(k *clientCall) error {
 	}
 	p.renewing, p.session = true, k.session
 	_, err = p.once(nil)
-	if err = p.finish(err); errors.Is(err, ErrSessionGone) {
+	if err = p.finish(err); errors.Is(err, ErrSessionGone) || errors.Is(err, dragoman.ErrClosed) {
 		return err
 	}
 	return nil // the server's word is all that counts
@@ -183,6 +185,7 @@ func (c *clientConn) startRenewal(old *clientSession) *clientRenewal {
 	default:
 		st.renewal = r
 		was := *st
+		was.watched = maps.Clone(st.watched) // remember may change it meanwhile
 		// Ends when the server has answered, at the timeouts, or with the
 		// conversation.
 		c.busy.Go(func() { c.startOver(r, was) })
@@ -194,9 +197,10 @@ func (c *clientConn) startRenewal(old *clientSession) *clientRenewal {
 
 // startOver makes a new session like the one that was.
 func (c *clientConn) startOver(r *clientRenewal, was clientState) {
-	s, err := c.again(was)
+	s, caps, err := c.again(was)
 	if err == nil && was.ready != nil {
 		c.awaitStream(c.ctx, s)
+		c.remind(caps, was.watched)
 	}
 	c.mu.Lock()
 	r.session, r.err = s, err
@@ -213,20 +217,21 @@ func (c *clientConn) startOver(r *clientRenewal, was clientState) {
 	c.log.Info("a new session takes the place of one that the server has ended")
 }
 
-func (c *clientConn) again(was clientState) (*clientSession, error) {
+// again makes the session. It also returns the server's capabilities.
+func (c *clientConn) again(was clientState) (*clientSession, json.RawMessage, error) {
 	k, resp, err := c.call(c.ctx, was.hello, nil, true)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case resp.IsError():
-		return nil, fmt.Errorf("%w and refuses a new one: %w", ErrSessionGone, resp.RPCError())
+		return nil, nil, fmt.Errorf("%w and refuses a new one: %w", ErrSessionGone, resp.RPCError())
 	case k.opened.version != was.session.version:
-		return nil, fmt.Errorf("%w and now speaks revision %q instead of %q", ErrSessionGone, k.opened.version, was.session.version)
+		return nil, nil, fmt.Errorf("%w and now speaks revision %q instead of %q", ErrSessionGone, k.opened.version, was.session.version)
 	}
 	s := k.opened
 	if was.ready != nil {
 		if err := c.tellServer(c.ctx, was.ready, s); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	restore := make([]*dragoman.Message, 0, len(was.watched)+1)
@@ -239,7 +244,7 @@ func (c *clientConn) again(was clientState) (*clientSession, error) {
 	for _, req := range restore {
 		k, err := c.begin(c.ctx, req, nil)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		k.renewing, k.session = true, s
 		_, err = k.once(nil)
@@ -247,5 +252,29 @@ func (c *clientConn) again(was clientState) (*clientSession, error) {
 			c.log.Warn("not restored in the new session", "method", req.Method(), "error", err)
 		}
 	}
-	return s, nil
+	return s, resp.Get("capabilities"), nil
+}
+
+// remind tells the local peer what may have changed while there was no session:
+// the lists that the server tells of, and what was subscribed to.
+func (c *clientConn) remind(caps json.RawMessage, watched map[string]*dragoman.Message) {
+	var can map[string]struct {
+		ListChanged bool `json:"listChanged"`
+	}
+	_ = json.Unmarshal(caps, &can) // what cannot be read promises nothing
+	tell := func(method string, params any) {
+		if note, err := dragoman.NewNotification(method, params); err == nil {
+			c.inform(nil, note)
+		}
+	}
+	for _, list := range [...]struct{ name, note string }{
+		{"tools", protocol.NoteToolsChanged}, {"prompts", protocol.NotePromptsChanged}, {"resources", protocol.NoteResourcesChanged},
+	} {
+		if can[list.name].ListChanged {
+			tell(list.note, nil)
+		}
+	}
+	for uri := range watched {
+		tell(protocol.NoteResourceUpdated, map[string]string{"uri": uri})
+	}
 }

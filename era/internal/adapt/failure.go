@@ -34,7 +34,7 @@ func (r Route) code(method string, e *dragoman.Error) int {
 	case r.down() && e.Code == protocol.CodeResourceNotFound:
 		return r.Client.CodeNoResource()
 	case r.down() && e.Code == protocol.CodeMissingCapability && isObject(get(e.Data, "requiredCapabilities")):
-		return e.Code // SDKs of both eras say so to legacy clients too
+		return e.Code // the Go SDK says so to legacy clients too, and it can mean nothing else
 	case r.down() && e.Code <= firstReserved && e.Code >= lastReserved:
 		// To a modern client it would mean something that the server did not mean.
 		return protocol.CodeInternal

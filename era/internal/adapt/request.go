@@ -26,11 +26,9 @@ func (r Route) Request(req *dragoman.Message, env *protocol.Envelope) (*dragoman
 	switch {
 	case r.down():
 		drop(e, req, "inputResponses", "requestState")
-		if meta := req.Get("_meta"); isObject(meta) {
-			set(e, "_meta", meta, without(meta, envelope...))
-		}
+		e.DropMeta(envelope[:]...)
 	case env != nil && r.Server.TagsResults():
-		e.Set("_meta", dressed(req.Get("_meta"), env))
+		dress(e, env)
 	case r.up():
 		return nil, fmt.Errorf("adapt: %q needs an envelope for a server of %s", req.Method(), r.Server)
 	}
@@ -38,26 +36,23 @@ func (r Route) Request(req *dragoman.Message, env *protocol.Envelope) (*dragoman
 }
 
 // envelope is what a request of the modern era says in _meta about its sender.
-var envelope = []string{protocol.MetaProtocolVersion, protocol.MetaClientInfo, protocol.MetaClientCapabilities, protocol.MetaLogLevel}
+var envelope = [...]string{protocol.MetaProtocolVersion, protocol.MetaClientInfo, protocol.MetaClientCapabilities, protocol.MetaLogLevel}
 
-// dressed returns the _meta of a request, which may be absent, with an envelope
-// in place of any other.
-func dressed(meta []byte, env *protocol.Envelope) []byte {
-	b := make([]byte, 0, 256+len(env.Capabilities)+len(env.Client))
-	b = append(b, `"`+protocol.MetaProtocolVersion+`":`...)
-	b = strconv.AppendQuote(b, env.Version)
-	b = append(b, `,"`+protocol.MetaClientCapabilities+`":`...)
-	if env.Capabilities == nil {
-		b = append(b, "{}"...)
+// Values that are set again and again. Nobody changes them.
+var latestText, emptyText = strconv.AppendQuote(nil, protocol.Latest.String()), []byte("{}")
+
+// dress puts an envelope into the _meta of a request, in place of any other.
+func dress(e *dragoman.Edit, env *protocol.Envelope) {
+	caps := env.Capabilities
+	if caps == nil {
+		caps = emptyText
 	}
-	b = append(b, env.Capabilities...)
-	if env.Client != nil {
-		b = append(b, `,"`+protocol.MetaClientInfo+`":`...)
-		b = append(b, env.Client...)
+	version := latestText
+	if env.Version != protocol.Latest.String() {
+		version = strconv.AppendQuote(nil, env.Version)
 	}
-	if env.LogLevel != nil {
-		b = append(b, `,"`+protocol.MetaLogLevel+`":`...)
-		b = append(b, env.LogLevel...)
-	}
-	return withMembers(meta, b, envelope...)
+	e.SetMeta(protocol.MetaProtocolVersion, version)
+	e.SetMeta(protocol.MetaClientCapabilities, caps)
+	e.SetMeta(protocol.MetaClientInfo, env.Client)
+	e.SetMeta(protocol.MetaLogLevel, env.LogLevel)
 }

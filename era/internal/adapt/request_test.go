@@ -17,7 +17,7 @@ func TestRequest(t *testing.T) {
 		{"B-3 a modern server gets the envelope", v4, v5, "tools/call", `{"name":"x","arguments":{"n":12345678901234567890}}`,
 			`{"_meta":{` + envelope + `},"name":"x","arguments":{"n":12345678901234567890}}`},
 		{"B-3 the token stays", v1, v5, "tools/list", `{"_meta":{"progressToken":1.0,"x/y":[1, 2]}}`,
-			`{"_meta":{"progressToken":1.0,"x/y":[1, 2],` + envelope + `}}`},
+			`{"_meta":{` + envelope + `,"progressToken":1.0,"x/y":[1, 2]}}`},
 		{"a null _meta gives way", v3, v5, "tools/list", `{"_meta":null}`, `{"_meta":{` + envelope + `}}`},
 		{"a task is dropped", v4, v5, "tools/call", `{"name":"x","task":{"ttl":1}}`, `{"_meta":{` + envelope + `},"name":"x"}`},
 		{"a task with an escaped name is dropped", v4, v3, "tools/call", `{"name":"x","t\u0061sk":{"ttl":1}}`, `{"name":"x"}`},

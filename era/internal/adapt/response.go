@@ -30,7 +30,7 @@ func (r Route) Response(method string, resp *dragoman.Message, info json.RawMess
 	e := resp.Edit()
 	switch {
 	case r.down():
-		tag(e, resp, method, info)
+		tag(e, method, info)
 	case r.up():
 		if kind := resp.Get("resultType"); kind != nil && !completes(kind) {
 			return nil, fmt.Errorf("adapt: a result of type %.40s means nothing to a client of %s", kind, r.Client)
@@ -51,6 +51,9 @@ func (r Route) Response(method string, resp *dragoman.Message, info json.RawMess
 // complete is the value of resultType for a result that is all there is.
 const complete = `"` + protocol.ResultComplete + `"`
 
+// Values that are set again and again. Nobody changes them.
+var completeText, zeroText, privateText = []byte(complete), []byte("0"), []byte(`"private"`)
+
 // completes tells whether a value of resultType says that.
 func completes(kind []byte) bool {
 	s, _ := text(kind)
@@ -59,16 +62,14 @@ func completes(kind []byte) bool {
 
 // tag makes a result one of the modern era. A legacy server does not say how
 // long its lists hold and for whom, so they are stale at once and private.
-func tag(e *dragoman.Edit, resp *dragoman.Message, method string, info json.RawMessage) {
-	e.Set("resultType", []byte(complete))
+func tag(e *dragoman.Edit, method string, info json.RawMessage) {
+	e.Set("resultType", completeText)
 	if protocol.Cacheable(method) {
-		e.Set("ttlMs", []byte("0"))
-		e.Set("cacheScope", []byte(`"private"`))
+		e.Set("ttlMs", zeroText)
+		e.Set("cacheScope", privateText)
 	}
 	if info != nil {
-		b := make([]byte, 0, 64+len(info))
-		b = append(b, `"`+protocol.MetaServerInfo+`":`...)
-		e.Set("_meta", withMembers(resp.Get("_meta"), append(b, info...), protocol.MetaServerInfo))
+		e.SetMeta(protocol.MetaServerInfo, info)
 	}
 }
 
@@ -100,7 +101,7 @@ func (r Route) bare(method string, resp *dragoman.Message, info json.RawMessage)
 		return nil, err
 	}
 	e := empty.Edit()
-	tag(e, empty, method, info)
+	tag(e, method, info)
 	return e.Message()
 }
 

@@ -28,7 +28,7 @@ func TestResponse(t *testing.T) {
 			`{"resultType":"complete","ttlMs":0,"cacheScope":"private",` + tags + `"contents":[]}`},
 		{"B-2 an empty result", v5, v3, "x/y", `{}`, `{"resultType":"complete",` + strings.TrimSuffix(tags, ",") + `}`},
 		{"a legacy server knows nothing of tags", v5, v3, "prompts/list", `{"resultType":"input_required","ttlMs":9,"cacheScope":"public","prompts":[],"_meta":{"a":1}}`,
-			`{"resultType":"complete","ttlMs":0,"cacheScope":"private","prompts":[],"_meta":{"a":1,"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`},
+			`{"resultType":"complete","ttlMs":0,"cacheScope":"private","prompts":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"},"a":1}}`},
 		{"null stands for nothing to say", v5, v2, "x/y", `null`, `{"resultType":"complete",` + strings.TrimSuffix(tags, ",") + `}`},
 		{"B-2 stripped", v4, v5, "tools/list", `{` + tags + `"resultType":"complete","tools":[],"ttlMs":60000,"cacheScope":"public","nextCursor":""}`,
 			`{"_meta":{},"tools":[],"nextCursor":""}`},

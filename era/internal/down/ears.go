@@ -106,7 +106,10 @@ func (v *session) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer
 // Notify implements dragoman.Peer: it takes what is not said to belong to a call.
 func (v *session) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteMessage {
-		if l := v.logger(); l != nil {
+		// A conversation that does not correlate has given a log message to the
+		// only call under way, if there was one. What is left may be of a call
+		// that is over, and must not reach the next one's client.
+		if l := v.logger(); l != nil && v.isReady() && v.correlates {
 			l.log(ctx, note)
 		}
 		return nil

@@ -102,9 +102,10 @@ func (d *dialler) failWith(err error) {
 type confused struct {
 	dragoman.Conn
 	local dragoman.Peer
+	calls atomic.Int64 // under way
 }
 
-func confuse(c dragoman.Conn, local dragoman.Peer) dragoman.Conn { return &confused{c, local} }
+func confuse(c dragoman.Conn, local dragoman.Peer) dragoman.Conn { return &confused{Conn: c, local: local} }
 
 func (c *confused) Correlates() bool { return false }
 
@@ -112,6 +113,8 @@ func (c *confused) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	// Like a pipe, it hands on answers to questions that come too late.
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	c.calls.Add(1)
+	defer c.calls.Add(-1)
 	return c.Conn.Call(ctx, req, dragoman.Funcs{
 		OnCall: func(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			stop := context.AfterFunc(ctx, cancel)
@@ -119,7 +122,9 @@ func (c *confused) Call(ctx context.Context, req *dragoman.Message, from dragoma
 			return c.local.Call(asking, q, nil)
 		},
 		OnNotify: func(ctx context.Context, note *dragoman.Message) error {
-			if note.Method() == protocol.NoteProgress && from != nil {
+			// Like a pipe, it knows whose a log message is while there is one call.
+			known := note.Method() == protocol.NoteProgress || note.Method() == protocol.NoteMessage && c.calls.Load() == 1
+			if known && from != nil {
 				return from.Notify(ctx, note)
 			}
 			return c.local.Notify(ctx, note)

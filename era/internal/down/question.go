@@ -14,7 +14,7 @@ type question struct {
 	route  adapt.Route
 	key    string // in inputRequests; its own within the call
 	method string
-	params json.RawMessage        // as the client is asked, or nil
+	params json.RawMessage        // as the client is asked
 	url    bool                   // an elicitation that sends the user to a web site
 	tools  bool                   // sampling with tools
 	answer chan *dragoman.Message // holds the answer, once
@@ -33,6 +33,9 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 		return nil, refusal
 	}
 	q := &question{msg: msg, route: route, method: msg.Method(), params: asked.Params(), answer: make(chan *dragoman.Message, 1)}
+	if q.params == nil {
+		q.params = json.RawMessage("{}") // some clients take none for an error
+	}
 	var mode string
 	q.url = json.Unmarshal(asked.Get("mode"), &mode) == nil && mode == "url"
 	q.tools = asked.Get("tools") != nil || asked.Get("toolChoice") != nil

@@ -1,0 +1,244 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// everythingVariable makes the test binary be the built-in server of one era. It
+// is looked at before TestMain, which knows nothing of it.
+const everythingVariable = "DRAGOMAN_BENCH_EVERYTHING"
+
+func init() {
+	name := os.Getenv(everythingVariable)
+	if name == "" {
+		return
+	}
+	server := everything.New(&everything.Options{Revisions: slices.DeleteFunc(protocol.Revisions(), func(r protocol.Revision) bool {
+		return r.Era().String() != name
+	})})
+	if err := stdio.Serve(context.Background(), server, nil); err != nil {
+		log.Fatal(err)
+	}
+	os.Exit(0)
+}
+
+// bridgeTimeout is how long the server may take over a request. The time is not
+// the point: that it is limited costs something, and `dragoman run` limits it.
+const bridgeTimeout = time.Minute
+
+// BenchmarkBridge compares a call of echo through the bridge, as `dragoman run`
+// builds it, with handlers that know nothing of the protocol: they write the body
+// of a POST to a process of the same kind, and the line that comes back to the
+// client. Across eras the bare one's client speaks the server's era, so that both
+// processes have the same to do. What is reported is the median turn.
+//
+// "bare" is for exactly as many connections as there are: for one, it reads the
+// next line itself. "table" reads on a goroutine of its own, which finds out who
+// waits for a line, as whatever serves more than one has to.
+func BenchmarkBridge(b *testing.B) {
+	for _, server := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		for _, client := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+			for _, conns := range []int{1, 16} {
+				b.Run(fmt.Sprintf("%s=>%s/connections=%d", client, server, conns), func(b *testing.B) {
+					benchBridge(b, client, server, conns)
+				})
+			}
+		}
+	}
+}
+
+func benchBridge(b *testing.B, client, server protocol.Era, conns int) {
+	over := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}
+	defer over.CloseIdleConnections()
+	sides := []*caller{
+		echoCaller(b, startBridge(b, server), client),
+		echoCaller(b, startRelay(b, server, false), server),
+	}
+	if conns == 1 {
+		sides = append(sides, echoCaller(b, startRelay(b, server, true), server))
+	}
+	for _, c := range sides {
+		c.rounds(b, over, 320, conns)
+	}
+	const turn = 160
+	times := make([][]time.Duration, len(sides))
+	for b.Loop() {
+		for range 5 { // short turns, so that all have the same share of noise
+			for i, c := range sides {
+				times[i] = append(times[i], c.rounds(b, over, turn, conns))
+			}
+		}
+	}
+	medians := make([]float64, len(sides))
+	for i, t := range times {
+		slices.Sort(t)
+		medians[i] = t[len(t)/2].Seconds()
+	}
+	ours, table, bare := medians[0], medians[1], medians[len(sides)-1]
+	b.ReportMetric(turn/ours, "calls/s")
+	b.ReportMetric(turn/bare, "bare/s")
+	b.ReportMetric(bare/ours, "x-bare")
+	if conns == 1 {
+		b.ReportMetric(table/ours, "x-table")
+	}
+}
+
+// startBridge serves a process of an era to clients of both, and returns its URL.
+func startBridge(b *testing.B, of protocol.Era) string {
+	b.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	bridge := &era.Server{
+		Dialer:  &stdio.Command{Path: self, Env: []string{everythingVariable + "=" + of.String()}},
+		Timeout: bridgeTimeout, Name: "bench", Version: "1",
+	}
+	found, err := bridge.Start(b.Context())
+	if err != nil || found != of {
+		b.Fatalf("the server is of the %v era, %v", found, err)
+	}
+	door := &streamable.Server{Sessions: bridge, Requests: bridge.Requests()}
+	listener := httptest.NewServer(door)
+	b.Cleanup(func() {
+		_ = door.Shutdown(context.Background())
+		listener.Close()
+		if err := bridge.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return listener.URL
+}
+
+// A relay passes bodies to a process as lines, and lines back. Of a message it
+// knows where the id is, in those that it is given here.
+type relay struct {
+	in  io.Writer
+	out *bufio.Reader
+
+	mu   sync.Mutex
+	wait map[string]chan []byte // who waits for the line with that id
+}
+
+// startRelay serves a process of an era by a relay, and returns its URL. If it
+// is for one connection only, there is no table of who waits.
+func startRelay(b *testing.B, of protocol.Era, one bool) string {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), everythingVariable+"="+of.String())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	y := &relay{in: in, out: bufio.NewReader(out), wait: make(map[string]chan []byte)}
+	handler, read := http.HandlerFunc(y.serveOne), make(chan struct{})
+	if one {
+		close(read)
+	} else {
+		handler = y.serve
+		go func() { // ends with the process
+			defer close(read)
+			y.read()
+		}()
+	}
+	listener := httptest.NewServer(handler)
+	b.Cleanup(func() {
+		listener.Close()
+		_ = in.Close()
+		<-read
+		_ = cmd.Wait()
+	})
+	return listener.URL
+}
+
+// serveOne is for one connection: the next line is its answer.
+func (y *relay) serveOne(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		_, err = y.in.Write(append(body, '\n'))
+	}
+	var line []byte
+	if err == nil {
+		line, err = y.out.ReadSlice('\n')
+	}
+	answerLine(w, line, err)
+}
+
+// serve is for any number: the answer is the line with the same id.
+func (y *relay) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		answerLine(w, nil, err)
+		return
+	}
+	body = append(body, '\n')
+	answer := make(chan []byte, 1)
+	y.mu.Lock()
+	y.wait[idOf(body)] = answer
+	y.mu.Unlock()
+	if _, err := y.in.Write(body); err != nil { // one at a time, by itself
+		answerLine(w, nil, err)
+		return
+	}
+	answerLine(w, <-answer, nil)
+}
+
+func answerLine(w http.ResponseWriter, line []byte, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(line)
+}
+
+// read hands lines to those who wait for them.
+func (y *relay) read() {
+	for {
+		line, err := y.out.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		id := idOf(line)
+		y.mu.Lock()
+		answer := y.wait[id]
+		delete(y.wait, id)
+		y.mu.Unlock()
+		if answer != nil {
+			answer <- line
+		}
+	}
+}
+
+// idOf returns the id of a message that has it where ours do.
+func idOf(line []byte) string {
+	_, line, _ = bytes.Cut(line, []byte(`"id":`))
+	id, _, _ := bytes.Cut(line, []byte(","))
+	return string(id)
+}

@@ -1,0 +1,295 @@
+//go:build npm
+
+package interop_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A crossKind is an SDK: how clients and servers of it are started, and the eras
+// that they have.
+type crossKind struct {
+	name             string
+	clients, servers []protocol.Era
+	client           func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *ear)
+	server           func(t *testing.T, era protocol.Era, transport string) *crossServer
+}
+
+var crossKinds = []crossKind{
+	{"Go", crossEras, crossEras, crossGoClient, crossGoServerOf},
+	{
+		"TypeScript 1", crossEras[:1], crossEras[:1],
+		crossDriven(func(t *testing.T, _ protocol.Revision, to []string) []string {
+			return append([]string{node22(t), filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk")}, to...)
+		}),
+		crossStarted("TypeScript 1", func(t *testing.T, transport string) []string {
+			return []string{node22(t), filepath.Join("ts", "cross_server1.mjs"), npmFolder(t), transport}
+		}),
+	},
+	{
+		"TypeScript 2", crossEras, crossEras[1:],
+		crossDriven(func(t *testing.T, rev protocol.Revision, to []string) []string {
+			return append([]string{node22(t), filepath.Join("ts", "cross_client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String()}, to...)
+		}),
+		crossStarted("TypeScript 2", func(t *testing.T, transport string) []string {
+			return []string{node22(t), filepath.Join("ts", "cross_server2.mjs"), npmFolder(t), transport}
+		}),
+	},
+	{
+		"Python", crossEras, crossEras,
+		crossDriven(func(t *testing.T, rev protocol.Revision, to []string) []string {
+			if len(to) == 1 {
+				return []string{python(t), filepath.Join("py", "client.py"), to[0], rev.String()}
+			}
+			return append([]string{python(t), filepath.Join("py", "cross_client.py"), rev.String()}, to...)
+		}),
+		crossStarted("Python", func(t *testing.T, transport string) []string {
+			return []string{python(t), filepath.Join("py", "cross_server.py"), map[string]string{"stdio": "stdio", "http": "streamable-http"}[transport]}
+		}),
+	},
+}
+
+var crossEras = []protocol.Era{protocol.Legacy, protocol.Modern}
+
+// crossStarted makes a server by its command.
+func crossStarted(kind string, command func(t *testing.T, transport string) []string) func(*testing.T, protocol.Era, string) *crossServer {
+	return func(t *testing.T, era protocol.Era, transport string) *crossServer {
+		t.Helper()
+		s := &crossServer{kind: kind, era: era, transport: transport, pinned: kind == "Python", journal: filepath.Join(t.TempDir(), "journal")}
+		s.run(t, command(t, transport), crossJournal+"="+s.journal)
+		return s
+	}
+}
+
+// run starts the server, unless the bridge is to do so.
+func (s *crossServer) run(t *testing.T, command []string, env ...string) {
+	t.Helper()
+	if s.transport == "stdio" {
+		s.command, s.env = command, env
+		return
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	s.url = serve(t, cmd, `http://[0-9.:]+`) + "/mcp"
+}
+
+// crossDriven makes a client by its command, of which to is where the bridge is:
+// a URL or a command.
+func crossDriven(command func(t *testing.T, rev protocol.Revision, to []string) []string) func(*testing.T, *crossServer, string, protocol.Revision) (crossClient, *ear) {
+	return func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *ear) {
+		t.Helper()
+		var to []string
+		switch door {
+		case "stdio":
+			to = s.connect(t)
+		case "http":
+			to = []string{s.listen(t) + "/mcp"}
+		case "ws":
+			to = []string{strings.Replace(s.listen(t), "http:", "ws:", 1) + "/ws"}
+		default:
+			to = []string{s.listen(t) + "/" + door}
+		}
+		c := crossDrive(t, s, rev, command(t, rev, to))
+		return c, c.heard
+	}
+}
+
+// crossDrive starts a client and waits until it is connected.
+func crossDrive(t *testing.T, s *crossServer, rev protocol.Revision, command []string) *npmClient {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stderr = t.Output()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hello := make(chan npmLine, 1)
+	c := &npmClient{t: t, stdin: stdin, heard: newEar(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
+	lines, rest := io.Pipe()
+	go func() { // ends with the process
+		rest.CloseWithError(c.refuse(stdout, rest))
+	}()
+	go func() { // ends with the one above
+		defer close(c.gone)
+		c.read(lines)
+	}()
+	t.Cleanup(func() {
+		stdin.Close()
+		kill := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		defer kill.Stop()
+		<-c.gone
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the client did not end in good order: %v", err)
+		}
+	})
+	select {
+	case line := <-hello:
+		got := decode[struct {
+			Server   struct{ Name string }
+			Revision string
+		}](t, line.Result)
+		if c.rev = got.Revision; got.Server.Name != s.says() || c.rev != "" && c.rev != rev.String() {
+			t.Fatalf("the conversation begins with %s", line.Result)
+		}
+		c.rev = rev.String()
+	case <-c.gone:
+		t.Fatal("the client has gone")
+	case <-time.After(3 * patience): // interpreters start slowly on a busy machine
+		t.Fatal("the client does not connect")
+	}
+	return c
+}
+
+// refuse declines what every client declines, and passes on what else the
+// process writes.
+func (c *npmClient) refuse(from io.Reader, to io.Writer) error {
+	lines := bufio.NewReader(from)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		var line npmLine
+		if bytes.Contains(text, []byte(crossRefuse)) && json.Unmarshal(text, &line) == nil && line.Ask != 0 {
+			c.write(object{"answer": line.Ask, "result": object{"action": "decline"}})
+			continue
+		}
+		if _, err := to.Write(text); err != nil {
+			return err
+		}
+	}
+}
+
+// crossWays are the ways in which a client and a server meet: over each transport
+// on either side. Python starts slowly, so its pairs have but one.
+func crossWays(i int, kinds ...string) [][2]string {
+	ways := [][2]string{{"stdio", "http"}, {"http", "stdio"}}
+	if slices.Contains(kinds, "Python") {
+		return ways[i%2 : i%2+1]
+	}
+	return ways
+}
+
+func TestNpmPipCrossClientsUseServersOfTheOtherEra(t *testing.T) {
+	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
+		other := crossOther(rev.Era())
+		for i, client := range crossKinds {
+			for j, server := range crossKinds {
+				if !slices.Contains(client.clients, rev.Era()) || !slices.Contains(server.servers, other) || client.name == "Go" && server.name == "Go" {
+					continue
+				}
+				for _, way := range crossWays(i+j, client.name, server.name) {
+					crossMeet(t, client, server, way[0], way[1], rev)
+				}
+			}
+		}
+	}
+}
+
+// Clients of the old transports, and of one that no revision defines.
+func TestNpmPipCrossClientsUseAModernServerThroughOtherDoors(t *testing.T) {
+	server := crossKinds[0]
+	crossMeet(t, crossKinds[1], server, "ws", "http", protocol.V20251125)
+	crossMeet(t, crossKinds[1], server, "sse", "http", protocol.V20251125)
+	crossMeet(t, crossKinds[3], server, "sse", "http", protocol.V20251125)
+}
+
+func crossMeet(t *testing.T, client, server crossKind, door, transport string, rev protocol.Revision) {
+	other := crossOther(rev.Era())
+	t.Run(fmt.Sprintf("%s %s over %s to %s %s over %s", client.name, rev.Era(), door, server.name, other, transport), func(t *testing.T) {
+		t.Parallel()
+		s := server.server(t, other, transport)
+		c, heard := client.client(t, s, door, rev)
+		cross(t, s, c, heard, rev)
+	})
+}
+
+// The reference server of the TypeScript SDK asks and tells as servers did before
+// there was another era.
+func TestNpmCrossModernClientsUseTheReferenceServer(t *testing.T) {
+	for i, client := range []crossKind{crossKinds[0], crossKinds[2]} {
+		way := crossWays(i)[i]
+		t.Run(fmt.Sprintf("%s over %s to the server over %s", client.name, way[0], way[1]), func(t *testing.T) {
+			t.Parallel()
+			s := &crossServer{kind: "reference", name: "mcp-servers/everything", era: protocol.Legacy, transport: way[1]}
+			if s.transport == "stdio" {
+				c := npmServer(t)
+				s.command = append([]string{c.Path}, c.Args...)
+			} else {
+				s.url = npmServerOverHTTP(t).URL
+			}
+			c, heard := client.client(t, s, way[0], protocol.Latest)
+			x := &crossing{crossClient: c, server: s, heard: heard, rev: protocol.Latest}
+			x.callReference(t)
+			x.hearReference(t)
+		})
+	}
+}
+
+// callReference calls the tools of the reference server that it offers.
+func (x *crossing) callReference(t *testing.T) {
+	t.Helper()
+	rows := npmTools()
+	rows["echo"] = expected{args: object{"message": "some text"}, text: "some text", logs: -1}
+	rows["get-structured-content"] = expected{args: object{"location": "Chicago"}, text: "temperature", logs: -1}
+	// It asks for the roots right after the handshake and then no more. Unless a
+	// call is under way by then, there is nobody to ask.
+	rows["get-roots-list"] = expected{text: "oots", logs: -1}
+	names, err := x.tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		want, ok := rows[name]
+		switch {
+		case !ok:
+			t.Errorf("the tool %s is new: say what is expected of it", name)
+		case strings.HasPrefix(name, "toggle-"), name == "simulate-research-query":
+			// Tried below; of tasks the modern era has none.
+		default:
+			if want.args == nil {
+				want.args = object{}
+			}
+			callTool(t, x, x.heard, name, want)
+		}
+	}
+	for _, name := range []string{"get-roots-list", "trigger-sampling-request", "trigger-elicitation-request", "trigger-long-running-operation"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("the tool %s is not listed: %q", name, names)
+		}
+	}
+}
+
+// hearReference lets a resource of the reference server change.
+func (x *crossing) hearReference(t *testing.T) {
+	t.Helper()
+	const uri = "demo://resource/dynamic/text/1"
+	if _, ok := x.crossClient.(crossGo); ok {
+		x.want(t, "subscribeResource", object{"uri": uri})
+	} else {
+		x.want(t, "listen", object{"resourceSubscriptions": []string{uri}})
+	}
+	x.tool(t, "toggle-subscriber-updates", "", "")
+	x.heard.wait(t, 1, protocol.NoteResourceUpdated, uri)
+	x.tool(t, "toggle-subscriber-updates", "", "")
+}

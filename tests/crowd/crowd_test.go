@@ -1,0 +1,295 @@
+//go:build unix
+
+package crowd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+const (
+	// many is how many clients come at once.
+	many = 200 / scarce
+
+	// inTime is how long they may take together, on a machine that has a lot else
+	// to do. With two cores for themselves it is a few seconds.
+	inTime = 60 * time.Second
+)
+
+// A server is one that a bridge may stand in front of.
+type server struct {
+	name  string
+	rev   protocol.Revision
+	dial  func(*testing.T, protocol.Revision, journal) dragoman.Dialer
+	piped bool // it is on stdio
+}
+
+// behind are the servers that a bridge may stand in front of.
+func behind() []server {
+	process := func(t *testing.T, r protocol.Revision, j journal) dragoman.Dialer { return child(t, r, j) }
+	web := func(t *testing.T, r protocol.Revision, j journal) dragoman.Dialer {
+		return &streamable.Client{URL: listen(t, r, j, "").url(), Timeout: -1}
+	}
+	return []server{
+		{"legacy server on stdio", protocol.LatestLegacy, process, true},
+		{"legacy server on HTTP", protocol.LatestLegacy, web, false},
+		{"modern server on stdio", protocol.Latest, process, true},
+		{"modern server on HTTP", protocol.Latest, web, false},
+	}
+}
+
+// TestManyClientsGetWhatIsTheirOwn has a crowd of both eras at one bridge. All
+// requests have the same id and the same progress token.
+func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
+	for _, server := range behind() {
+		t.Run(server.name, func(t *testing.T) {
+			peertest.NoLeak(t)
+			j := newJournal(t)
+			// Each call of a client that can be asked needs a child of its own, if the
+			// server is a legacy one on stdio. Nobody is to wait for one here.
+			b := newBridge(t, &era.Server{Dialer: server.dial(t, server.rev, j), MaxSessions: many / 2})
+			began := time.Now()
+			refused := b.crowd(t, many, func(ctx context.Context, g *guest) error {
+				return g.everything(ctx, server.piped && (g.modern() || server.rev.Era() == protocol.Modern))
+			})
+			if refused != 0 {
+				t.Errorf("%d of %d clients were refused", refused, many)
+			}
+			t.Logf("%d clients took %v; %d processes", many, time.Since(began).Round(time.Millisecond), len(j.pids()))
+			for _, tool := range []string{"echo", "tell", "test_sampling", "test_elicitation"} {
+				j.ran(t, tool, many)
+			}
+		})
+	}
+}
+
+// TestCrowdAtTheLimitIsServedOrRefused has more modern clients that can be asked
+// than there may be sessions with a legacy server.
+func TestCrowdAtTheLimitIsServedOrRefused(t *testing.T) {
+	peertest.NoLeak(t)
+	j := newJournal(t)
+	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j), MaxSessions: 4})
+	const n = 50
+	refused := b.crowdOf(t, n, func(i int) (string, protocol.Revision) {
+		return []string{overHTTP, overWS}[i%2], protocol.Latest
+	}, func(ctx context.Context, g *guest) error { return g.input(ctx) })
+	t.Logf("%d of %d clients were refused; %d processes", refused, n, len(j.pids()))
+	if refused == n {
+		t.Error("nobody was served")
+	}
+	if got := len(j.pids()); got > 4+1 { // one to find out the era on
+		t.Errorf("%d processes were started, want at most 4, and one to begin with", got)
+	}
+	j.ran(t, "test_sampling", n-refused)
+}
+
+// TestFullQueueRefusesAndTheRestIsServed has all sessions with a legacy server
+// held by calls whose clients think about their answers, and more calls than may
+// wait for them.
+func TestFullQueueRefusesAndTheRestIsServed(t *testing.T) {
+	peertest.NoLeak(t)
+	const sessions, queue, over = 4, 256, 24
+	j := newJournal(t)
+	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j), MaxSessions: sessions})
+	ctx, cancel := context.WithTimeout(t.Context(), inTime)
+	defer cancel()
+
+	thinking := make(chan struct{})
+	var holders, waiters sync.WaitGroup
+	ask := func(g *guest) error { return g.wants(ctx, "test_sampling", g.name, "LLM response: "+g.name) }
+	for i := range sessions {
+		g := b.mustEnter(ctx, t, fmt.Sprintf("holder-%d", i), overHTTP, protocol.Latest)
+		g.hold = thinking
+		holders.Go(func() {
+			if err := ask(g); err != nil {
+				t.Errorf("%s: %v", g.name, err)
+			}
+		})
+		select {
+		case <-g.asked:
+		case <-ctx.Done():
+			t.Fatalf("%s was never asked", g.name)
+		}
+	}
+	var refused atomic.Int64
+	var crowd []*guest
+	for i := range 20 {
+		crowd = append(crowd, b.mustEnter(ctx, t, fmt.Sprintf("waiter-%02d", i), []string{overHTTP, overWS}[i%2], protocol.Latest))
+	}
+	for i := range queue + over {
+		g := crowd[i%len(crowd)]
+		waiters.Go(func() {
+			err := ask(g)
+			var rpc *dragoman.Error
+			switch {
+			case errors.As(err, &rpc) && rpc.Code == protocol.CodeOverloaded && strings.Contains(string(rpc.Data), protocol.OutcomeNotSent):
+				refused.Add(1)
+			case err != nil:
+				t.Errorf("%s: %v", g.name, err)
+			}
+		})
+	}
+	if err := eventually(func() error {
+		if n := refused.Load(); n < over {
+			return fmt.Errorf("%d calls were refused, want %d at least", n, over)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	close(thinking)
+	holders.Wait()
+	waiters.Wait()
+	if n := refused.Load(); n != over {
+		t.Errorf("%d calls were refused, want %d", n, over)
+	}
+	j.ran(t, "test_sampling", sessions+queue)
+}
+
+// crowd has n guests visit the bridge at once, half of them of each era.
+func (b *bridge) crowd(t *testing.T, n int, visit func(context.Context, *guest) error) (refused int) {
+	t.Helper()
+	return b.crowdOf(t, n, func(i int) (string, protocol.Revision) {
+		way := []string{overHTTP, overWS}[i/2%2]
+		if i%25 < 2 {
+			way = overStdio
+		}
+		if i%2 == 0 {
+			return way, protocol.Latest
+		}
+		return way, protocol.LatestLegacy
+	}, visit)
+}
+
+// crowdOf returns how many of the guests were refused because of a limit. Any
+// other failure is one of the test.
+func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r protocol.Revision), visit func(context.Context, *guest) error) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), inTime)
+	defer cancel()
+	var (
+		refused atomic.Int64
+		crowd   sync.WaitGroup
+		start   = make(chan struct{})
+	)
+	for i := range n {
+		crowd.Go(func() {
+			<-start
+			way, r := kind(i)
+			name := fmt.Sprintf("guest-%03d", i) // none is a part of another
+			err := b.visited(ctx, name, way, r, visit)
+			var rpc *dragoman.Error
+			switch {
+			case err == nil:
+			case errors.As(err, &rpc) && rpc.Code == protocol.CodeOverloaded:
+				refused.Add(1)
+			default:
+				t.Errorf("%s, %s over %s: %v", name, r, way, err)
+			}
+		})
+	}
+	close(start)
+	crowd.Wait()
+	return int(refused.Load())
+}
+
+// visited lets one guest come, do what it wants, and leave.
+func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revision, visit func(context.Context, *guest) error) error {
+	g, err := b.enter(ctx, name, way, r)
+	if err != nil {
+		return err
+	}
+	err = visit(ctx, g)
+	_ = g.conn.Close()
+	if err == nil && len(g.foreign) > 0 {
+		err = fmt.Errorf("it was asked what is another's: %s", strings.Join(g.foreign, "; "))
+	}
+	return err
+}
+
+// everything uses tools of each kind. Each step has a word of its own, which
+// nobody else uses.
+func (g *guest) everything(ctx context.Context, shared bool) error {
+	if err := g.wants(ctx, "echo", g.name+" echo", g.name+" echo"); err != nil {
+		return err
+	}
+	if err := g.tell(ctx, shared); err != nil {
+		return err
+	}
+	resp, err := g.request(ctx, protocol.MethodListTools, object{})
+	if err != nil || resp.Get("tools") == nil {
+		return fmt.Errorf("tools/list: got %v, error %w", resp, err)
+	}
+	return g.input(ctx)
+}
+
+// wants calls a tool and compares what it says.
+func (g *guest) wants(ctx context.Context, tool, word, want string) error {
+	g.begin(word)
+	arguments := object{}
+	switch tool {
+	case "echo", "tell":
+		arguments["text"] = word
+	case "test_sampling":
+		arguments["prompt"] = word
+	case "test_elicitation":
+		arguments["message"] = word
+	default:
+		g.begin("") // its questions are the same for all
+	}
+	got, err := g.says(ctx, tool, arguments)
+	if err == nil && got != want {
+		err = fmt.Errorf("%s says %q, want %q", tool, got, want)
+	}
+	return err
+}
+
+// tell has itself told its name, and wants that and nothing else. On a pipe that
+// is shared nobody knows whose a log message is, so some reach nobody.
+func (g *guest) tell(ctx context.Context, shared bool) error {
+	word := g.name + " tell"
+	if err := g.wants(ctx, "tell", word, word); err != nil {
+		return err
+	}
+	for i, n := range g.notes(protocol.NoteProgress) {
+		if text(n.Get("message")) != word || text(n.Get("progressToken")) != token || string(n.Get("progress")) != fmt.Sprint(i+1) {
+			return fmt.Errorf("progress %d of %q is %s", i+1, word, n.Params())
+		}
+	}
+	for _, n := range g.notes(protocol.NoteMessage) {
+		if text(n.Get("data")) != word {
+			return fmt.Errorf("a log message of %q is %s", word, n.Params())
+		}
+	}
+	if p, l := len(g.notes(protocol.NoteProgress)), len(g.notes(protocol.NoteMessage)); p != steps || l > steps || l < steps && !shared {
+		return fmt.Errorf("heard of progress %d times and %d log messages, want %d of each", p, l, steps)
+	}
+	return nil
+}
+
+// input uses tools that ask. What they say has the guest's own answers in it.
+func (g *guest) input(ctx context.Context) error {
+	for _, step := range []struct{ tool, want string }{
+		{"test_sampling", "LLM response: " + g.name},
+		{"test_elicitation", fmt.Sprintf(`User response: action=accept, content={"email":%q,"username":%[1]q}`, g.name)},
+		{"test_input_required_result_list_roots", "The client's roots: file:///" + g.name},
+		{"test_input_required_result_multiple_inputs", g.name + " " + g.name + " (roots: 1)"},
+	} {
+		if err := g.wants(ctx, step.tool, g.name+" "+step.tool, step.want); err != nil {
+			return err
+		}
+	}
+	return nil
+}

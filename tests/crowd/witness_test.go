@@ -1,0 +1,149 @@
+//go:build unix
+
+package crowd
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// A witness is the built-in server of one revision, which writes down each run
+// of a tool, and has two tools more: tell, which tells its caller the caller's own
+// words, and hang, which stops the process.
+type witness struct {
+	server *everything.Server
+	rev    protocol.Revision
+	journal
+}
+
+func newWitness(r protocol.Revision, j journal) *witness {
+	return &witness{everything.New(&everything.Options{Revisions: []protocol.Revision{r}}), r, j}
+}
+
+// Accept implements dragoman.Acceptor.
+func (w *witness) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+	peer, err := w.server.Accept(ctx, client)
+	return testimony{peer, w}, err
+}
+
+// A testimony is one door of a witness.
+type testimony struct {
+	dragoman.Peer
+	*witness
+}
+
+func (y testimony) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if req.Method() != protocol.MethodCallTool {
+		return y.Peer.Call(ctx, req, from)
+	}
+	// The next round of a call is no run of its own.
+	if req.Get("inputResponses") == nil && req.Get("requestState") == nil {
+		y.write("run " + req.Name())
+	}
+	switch req.Name() {
+	case "tell":
+		return y.tell(ctx, req, from)
+	case "hang":
+		// Until somebody wakes the process, it neither reads nor writes.
+		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			return nil, err
+		}
+		<-ctx.Done() // the signal may take a moment
+		return nil, context.Cause(ctx)
+	}
+	return y.Peer.Call(ctx, req, from)
+}
+
+// steps is how often tell tells its progress, and how often it logs.
+const steps = 3
+
+func (y testimony) tell(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	var args struct{ Text string }
+	if err := json.Unmarshal(req.Get("arguments"), &args); err != nil {
+		return nil, err
+	}
+	for i := range steps {
+		if from == nil {
+			break
+		}
+		for method, params := range map[string]object{
+			protocol.NoteProgress: {"progressToken": req.Meta(protocol.MetaProgressToken), "progress": i + 1, "message": args.Text},
+			protocol.NoteMessage:  {"level": "info", "data": args.Text},
+		} {
+			note, err := dragoman.NewNotification(method, params)
+			if err == nil {
+				err = from.Notify(ctx, note)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		select { // so that others come between
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	result := object{"content": []object{{"type": "text", "text": args.Text}}}
+	if y.rev.Era() == protocol.Modern {
+		result["resultType"] = protocol.ResultComplete
+	}
+	return req.Reply(result)
+}
+
+// A house is a witness that is reached over Streamable HTTP.
+type house struct {
+	witness *witness
+	door    *streamable.Server
+	http    *http.Server
+	address string
+	served  chan struct{}
+}
+
+// listen opens a house on an address, which may be "" for any.
+func listen(t *testing.T, r protocol.Revision, j journal, address string) *house {
+	t.Helper()
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(r, j)
+	h := &house{
+		witness: w, address: l.Addr().String(), served: make(chan struct{}),
+		door: &streamable.Server{Sessions: w, Requests: testimony{w.server.Requests(), w}},
+	}
+	h.http = &http.Server{Handler: h.door, ReadHeaderTimeout: patience}
+	go func() { // ends with vanish
+		defer close(h.served)
+		_ = h.http.Serve(l)
+	}()
+	t.Cleanup(h.vanish)
+	return h
+}
+
+func (h *house) url() string { return "http://" + h.address + "/mcp" }
+
+// vanish ends the house at once: all connections break, as if the machine had
+// been switched off.
+func (h *house) vanish() {
+	_ = h.http.Close()
+	<-h.served
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // nobody waits for calls under way
+	_ = h.door.Shutdown(ctx)
+	_ = h.witness.server.Close()
+}
