@@ -21,6 +21,8 @@ var messages = []string{
 	`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no","data":{"reason":"x"}}}`,
 	`{"jsonrpc":"2.0","error":{"code":1,"message":""},"extra":[[[]]]}`,
 	"{\n\t\"jsonrpc\": \"2.0\",\r\n\t\"id\": 0,\n\t\"method\": \"ping\",\n\t\"params\": { }\n}",
+	`{"method":"tools/list","jsonrpc":"2.0","id":1}`,
+	`{"params":{"_meta":{}},"jsonrpc":"2.0","method":"tools/list","id":"last"}`,
 }
 
 func FuzzParse(f *testing.F) {

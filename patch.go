@@ -115,25 +115,28 @@ func (n *Message) move(patches []patch, body, meta []change) {
 	} else if c := changeOf(meta, "progressToken"); c != nil && !c.sets() {
 		n.token = span{}
 	}
-	to := func(at uint32) uint32 {
+	// What is put in right behind a place does not make it longer.
+	moved := func(at uint32, end bool) uint32 {
 		by := 0
 		for i := range patches {
 			p := &patches[i]
-			if p.end > at {
+			if p.end > at || end && p.start == at {
 				break
 			}
 			by += p.grows
 		}
 		return uint32(int(at) + by)
 	}
+	to := func(at uint32) uint32 { return moved(at, false) }
+	toEnd := func(at uint32) uint32 { return moved(at, true) }
 	for _, v := range [...]*span{&n.id, &n.method, &n.body, &n.token} {
 		if v.end != 0 {
-			*v = span{to(v.start), to(v.end)}
+			*v = span{to(v.start), toEnd(v.end)}
 		}
 	}
 	for i := range n.known {
 		if v := &n.known[i]; !v.absent() {
-			*v = member{to(v.key), to(v.start), to(v.end)}
+			*v = member{to(v.key), to(v.start), toEnd(v.end)}
 		}
 	}
 }

@@ -105,7 +105,9 @@ type confused struct {
 	calls atomic.Int64 // under way
 }
 
-func confuse(c dragoman.Conn, local dragoman.Peer) dragoman.Conn { return &confused{Conn: c, local: local} }
+func confuse(c dragoman.Conn, local dragoman.Peer) dragoman.Conn {
+	return &confused{Conn: c, local: local}
+}
 
 func (c *confused) Correlates() bool { return false }
 
