@@ -37,6 +37,6 @@ func root() *cobra.Command {
 		Version:       versionText(),
 	}
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(runCommand(), connectCommand(), everythingCommand(), versionCommand())
+	c.AddCommand(runCommand(), connectCommand(), everythingCommand(), configCommand(), versionCommand())
 	return c
 }

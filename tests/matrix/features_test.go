@@ -127,15 +127,15 @@ func failures(g *guest, _ protocol.Revision) error {
 	_, err = g.call("raise", object{"code": 4711, "message": "no luck", "reason": "none"})
 	rpc, ok := errors.AsType[*dragoman.Error](err)
 	if !ok || rpc.Code != 4711 || rpc.Message != "no luck" || !strings.Contains(string(rpc.Data), "none") {
-		return fmt.Errorf("a JSON-RPC error: got %v", err)
+		return fmt.Errorf("a JSON-RPC error: got %w", err)
 	}
 	_, err = g.request("no/such", object{})
 	if rpc, ok = errors.AsType[*dragoman.Error](err); !ok || rpc.Code != protocol.CodeMethodNotFound {
-		return fmt.Errorf("an unknown method: got %v", err)
+		return fmt.Errorf("an unknown method: got %w", err)
 	}
 	_, err = g.request(protocol.MethodReadResource, object{"uri": "test://nowhere"})
 	if rpc, ok = errors.AsType[*dragoman.Error](err); !ok || rpc.Code != g.revision.CodeNoResource() {
-		return fmt.Errorf("an unknown resource: got %v, want code %d", err, g.revision.CodeNoResource())
+		return fmt.Errorf("an unknown resource: got %w, want code %d", err, g.revision.CodeNoResource())
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func cancellation(g *guest, _ protocol.Revision) error {
 		err = g.waitFor("end")
 	}
 	if ended := <-done; err == nil && !errors.Is(ended, context.Canceled) {
-		err = fmt.Errorf("the call that was cancelled returned %v", ended)
+		err = fmt.Errorf("the call that was cancelled returned %w", ended)
 	}
 	return err
 }

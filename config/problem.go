@@ -1,0 +1,126 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxProblems is how many problems a report holds; more are counted.
+const MaxProblems = 100
+
+// A Problem is something that is wrong with a configuration, or worth knowing. It
+// shows no value that may be a secret.
+type Problem struct {
+	File         string // as it was given to Load
+	Line, Column int    // from one, columns in characters; zero if it is no matter of a place
+	Server       string // whose, if it is a server's
+	Message      string
+	Hint         string // what to do about it; may be empty
+	Excerpt      string // the line, and a line with a caret below; may be empty
+}
+
+// String returns the problem in several lines, without a line end.
+func (p Problem) String() string { return p.format("") }
+
+func (p Problem) format(word string) string {
+	var b strings.Builder
+	b.WriteString(printable(p.File))
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	b.WriteString(": " + word + p.Message)
+	if p.Excerpt != "" {
+		b.WriteString("\n" + p.Excerpt)
+	}
+	if p.Hint != "" {
+		b.WriteString("\n    hint: " + p.Hint)
+	}
+	return b.String()
+}
+
+// A Report is all that there is to say about a configuration, in the order of the
+// files and places.
+type Report struct {
+	Errors, Warnings []Problem
+
+	// Omitted is how many more there are.
+	Omitted int
+}
+
+// Err returns r if there are errors, else nil.
+func (r *Report) Err() error {
+	if len(r.Errors) == 0 {
+		return nil
+	}
+	return r
+}
+
+// Error implements error. It returns all problems, errors first.
+func (r *Report) Error() string {
+	var parts []string
+	for _, p := range r.Errors {
+		parts = append(parts, p.format("error: "))
+	}
+	for _, p := range r.Warnings {
+		parts = append(parts, p.format("warning: "))
+	}
+	if r.Omitted > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", r.Omitted))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// A finding is a problem before its excerpt is made.
+type finding struct {
+	src           *source
+	at            place
+	server        string
+	message, hint string
+	bad           bool
+}
+
+// A log gathers findings.
+type log struct {
+	findings []finding
+	bad      int // of them
+	omitted  int
+}
+
+func (l *log) add(f finding) {
+	if f.bad {
+		l.bad++
+	}
+	if len(l.findings) == MaxProblems {
+		l.omitted++
+		// An error must not be lost behind warnings.
+		i := slices.IndexFunc(l.findings, func(f finding) bool { return !f.bad })
+		if !f.bad || i < 0 {
+			return
+		}
+		l.findings = slices.Delete(l.findings, i, i+1)
+	}
+	l.findings = append(l.findings, f)
+}
+
+// report sorts what was found and adds the excerpts.
+func (l *log) report() *Report {
+	slices.SortStableFunc(l.findings, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.src.order, b.src.order), cmp.Compare(a.at.line, b.at.line), cmp.Compare(a.at.column, b.at.column))
+	})
+	r := &Report{Omitted: l.omitted}
+	for _, f := range l.findings {
+		f.at = f.src.clamp(f.at)
+		p := Problem{
+			File: f.src.name, Line: f.at.line, Column: f.at.column, Server: f.server,
+			Message: printable(f.message), Hint: printable(f.hint), Excerpt: f.src.excerpt(f.at),
+		}
+		if f.bad {
+			r.Errors = append(r.Errors, p)
+		} else {
+			r.Warnings = append(r.Warnings, p)
+		}
+	}
+	return r
+}

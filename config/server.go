@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A Server is a server that we start or reach. It has a command or a URL.
+type Server struct {
+	Name string
+
+	Command        string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file."`
+	Args           []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
+	Env            map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
+	EnvFile        string            `key:"envFile" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
+	Inherit        []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
+	Cwd            string            `key:"cwd" only:"command" doc:"Its working directory." default:"ours"`
+	User           string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place." default:"who started us"`
+	Limits         ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
+	Restart        Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
+	URL            string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
+	Headers        map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
+	PassHeaders    map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`
+	PassEnv        map[string]string `key:"passEnv" only:"command" doc:"Headers of the caller that become variables of the program: the caller's name of a header, and the variable. Not with isolation shared."`
+	Transport      Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
+	Era            string            `key:"era" doc:"Era of the protocol that it speaks; auto finds out." enum:"auto|legacy|modern" default:"auto"`
+	Framing        string            `key:"framing" doc:"How messages are told apart on a stream." enum:"auto|lines|content-length" default:"auto"`
+	Isolation      string            `key:"isolation" doc:"Who shares a session with the server: nobody, the sessions of one client, all, or not even two requests." enum:"session|client|shared|request" default:"session"`
+	Pool           int               `key:"pool" doc:"Sessions with the server that are kept open for who comes next." default:"0"`
+	Lazy           bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
+	Disabled       bool              `key:"disabled" doc:"Leave it out." default:"false"`
+	Timeout        time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h"`
+	ConnectTimeout time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s"`
+	IdleStop       time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none"`
+	Retry          Retry             `key:"retry" doc:"How a lost server is tried again."`
+	Health         Health            `key:"health" doc:"How it is looked after."`
+	Tools          Tools             `key:"tools" doc:"Which of its tools are offered, and how."`
+
+	// where is how people are told where the server is; it has no secrets.
+	where string
+}
+
+// ChildLimits is what the processes of a server may use. Zero means no limit.
+type ChildLimits struct {
+	Memory Size          `key:"memory" doc:"Address space of each process. Runtimes that reserve more than they use, such as Node.js, need a generous one."`
+	Files  int           `key:"files" doc:"Open files of each process."`
+	CPU    time.Duration `key:"cpu" doc:"Processor time of each process; it is killed when that is used up."`
+}
+
+// A Retry says how a lost server is tried again.
+type Retry struct {
+	Min      time.Duration `key:"min" doc:"Wait before the first attempt; it doubles with each." default:"250ms"`
+	Max      time.Duration `key:"max" doc:"Longest wait." default:"30s"`
+	Attempts int           `key:"attempts" doc:"Attempts before a request fails." default:"3"`
+}
+
+// A Restart says when to give up on a program that keeps ending.
+type Restart struct {
+	Max    int           `key:"max" doc:"Starts within the window before it is left alone." default:"5"`
+	Window time.Duration `key:"window" doc:"The window." default:"60s"`
+}
+
+// A Health says how a server is looked after.
+type Health struct {
+	Interval  time.Duration `key:"interval" none:"not at all" doc:"How often it is asked whether it is there, while nobody else asks." default:"30s"`
+	Threshold int           `key:"threshold" doc:"Failures in a row after which it counts as lost." default:"3"`
+}
+
+// Tools says which tools of a server are offered, and how. Names are the server's.
+type Tools struct {
+	Include  []string                 `key:"include" doc:"Tools that are offered; * and ? stand for any characters." default:"all"`
+	Exclude  []string                 `key:"exclude" doc:"Tools that are not; it wins over include."`
+	Rename   map[string]string        `key:"rename" doc:"Names under which tools are offered: the server's name, and ours."`
+	Describe map[string]string        `key:"describe" doc:"Descriptions that take the place of the server's, by tool."`
+	Timeout  map[string]time.Duration `key:"timeout" doc:"Timeouts of single tools."`
+	Prefix   *string                  `key:"prefix" doc:"What stands before the name of each tool; \"\" for nothing." default:"decided by the group"`
+}
+
+// A Transport is how a server is spoken to. The zero value means auto.
+type Transport string
+
+// The transports.
+const (
+	Auto  Transport = "auto"
+	Stdio Transport = "stdio"
+	HTTP  Transport = "http"
+	SSE   Transport = "sse"
+	WS    Transport = "ws"
+	TCP   Transport = "tcp"
+	Unix  Transport = "unix"
+)
+
+// How returns the transport that the server needs, or Auto if that has to be found
+// out: Streamable HTTP or else HTTP+SSE.
+func (s *Server) How() Transport {
+	scheme, rest, _ := strings.Cut(strings.ToLower(s.URL), ":")
+	switch {
+	case s.Transport != "" && s.Transport != Auto:
+		return s.Transport
+	case s.Command != "":
+		return Stdio
+	case scheme == "ws", scheme == "wss":
+		return WS
+	case scheme == "tcp":
+		return TCP
+	case scheme == "unix" && !strings.HasPrefix(rest, "//"):
+		return Unix
+	}
+	return Auto
+}
+
+// Where returns where the server is, for people: its command line or its URL with
+// references as they were written and secrets left out.
+func (s *Server) Where() string {
+	switch {
+	case s.where != "":
+		return s.where
+	case s.Command != "":
+		return s.Command
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
