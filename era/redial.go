@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -128,7 +127,7 @@ func (v *straight) takeUp(ctx context.Context, conn dragoman.Conn) error {
 		}
 	}
 	for _, req := range again {
-		if _, err := conn.Call(ctx, req.WithID(repeatID()), nil); err != nil {
+		if _, err := conn.Call(ctx, req.WithID(v.server.repeatID()), nil); err != nil {
 			return err
 		}
 	}
@@ -136,11 +135,10 @@ func (v *straight) takeUp(ctx context.Context, conn dragoman.Conn) error {
 	return nil
 }
 
-// repeats numbers what we send ourselves. No two are under way with one id.
-var repeats atomic.Int64
-
-func repeatID() dragoman.ID {
-	return dragoman.StringID(fmt.Sprintf("again-%d", repeats.Add(1)))
+// repeatID is the id of something that we send once more. No two are under way
+// with one.
+func (s *Server) repeatID() dragoman.ID {
+	return dragoman.StringID(fmt.Sprintf("again-%d", s.repeats.Add(1)))
 }
 
 // announce tells the client what may have changed while nobody listened.

@@ -86,18 +86,19 @@ type Server struct {
 	// logged.
 	Logger *slog.Logger
 
-	once   sync.Once
-	ctx    context.Context // ends with Close
-	cancel context.CancelCauseFunc
-	busy   running // our goroutines
-	log    *slog.Logger
-	found  flight[protocol.Era]
-	silent atomic.Bool  // found by the lack of an answer
-	link   *link        // to a modern server
-	spares spares       // conversations with a legacy server that nobody uses yet
-	up     *up.Server   // for legacy clients of a modern server
-	down   *down.Server // for modern clients of a legacy server
-	round  *up.Server   // for legacy clients that share sessions of a legacy server
+	once    sync.Once
+	ctx     context.Context // ends with Close
+	cancel  context.CancelCauseFunc
+	busy    running // our goroutines
+	log     *slog.Logger
+	found   flight[protocol.Era]
+	silent  atomic.Bool  // found by the lack of an answer
+	repeats atomic.Int64 // for ids
+	link    *link        // to a modern server
+	spares  spares       // conversations with a legacy server that nobody uses yet
+	up      *up.Server   // for legacy clients of a modern server
+	down    *down.Server // for modern clients of a legacy server
+	round   *up.Server   // for legacy clients that share sessions of a legacy server
 }
 
 func (s *Server) prepare() {
