@@ -42,8 +42,9 @@ var (
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
-	".":        {},
-	"protocol": {ours: []string{"."}},
+	".":             {},
+	"internal/walk": {},
+	"protocol":      {ours: []string{".", "internal/walk"}},
 
 	"internal/redact": {},
 	"internal/leak":   {},
@@ -62,7 +63,7 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt": {ours: archNouns},
+	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
 	"era/internal/up":    {ours: joinPackages(archNouns, "era/internal/adapt")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "era/internal/adapt")},
 

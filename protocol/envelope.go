@@ -1,12 +1,12 @@
 package protocol
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // An Envelope is what a request of the modern era says about its sender, in
@@ -49,16 +49,12 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 	return e, nil
 }
 
-// read takes the envelope from _meta, and returns the text of the version. Every
-// request of the modern era is read by this, so it is one walk where the names
-// are plain.
+// read takes the envelope from _meta, in one walk, because every request of the
+// modern era is read by this. It returns the text of the version.
 func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	meta := req.Get("_meta")
-	if meta == nil || meta[0] != '{' {
-		return nil
-	}
-	plain := true
-	for name, value := range members(meta) {
+	for name, at := range walk.Members(meta) {
+		value := meta[at.Start:at.End:at.End]
 		switch string(name) {
 		case MetaProtocolVersion:
 			version = value
@@ -68,47 +64,28 @@ func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 			e.Client = value
 		case MetaLogLevel:
 			e.LogLevel = value
-		default:
-			plain = plain && bytes.IndexByte(name, '\\') < 0
 		}
-	}
-	if !plain {
-		version = req.Meta(MetaProtocolVersion)
-		e.Capabilities = req.Meta(MetaClientCapabilities)
-		e.Client = req.Meta(MetaClientInfo)
-		e.LogLevel = req.Meta(MetaLogLevel)
 	}
 	if n := len(version); n > 2 && string(version[1:n-1]) == table[Latest].name {
 		e.Version = table[Latest].name
 	} else {
-		e.Version = req.MetaText(MetaProtocolVersion)
+		e.Version, _ = walk.Text(version)
 	}
 	return version
 }
 
 // introduces tells whether JSON text is an object with name and version.
 func introduces(info json.RawMessage) bool {
-	if info[0] != '{' {
-		return false
-	}
 	var name, version bool
-	for key, value := range members(info) {
-		switch {
-		case string(key) == "name" && !name && value[0] == '"':
-			name = true
-		case string(key) == "version" && !version && value[0] == '"':
-			version = true
-		case bytes.EqualFold(key, []byte("name")), bytes.EqualFold(key, []byte("version")), bytes.IndexByte(key, '\\') >= 0:
-			return decodes(info)
+	for key, at := range walk.Members(info) {
+		switch string(key) {
+		case "name":
+			name = info[at.Start] == '"'
+		case "version":
+			version = info[at.Start] == '"'
 		}
 	}
 	return name && version
-}
-
-// decodes is introduces for objects whose names need a closer look.
-func decodes(info json.RawMessage) bool {
-	var who struct{ Name, Version *string }
-	return json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
 }
 
 // Put returns the request with this envelope in its _meta, in place of any

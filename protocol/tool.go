@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // A CheckError says what is wrong with a tool message, and where.
@@ -102,7 +103,8 @@ func checkContent(content json.RawMessage) error {
 		return wrong(path, "is %s, not an array", typeOf(content))
 	}
 	i := 0
-	for item := range elements(content) {
+	for start, end := range walk.Elements(content) {
+		item := content[start:end:end]
 		if item[0] != '{' {
 			return wrong(fmt.Sprintf("%s[%d]", path, i), "is %s, not an object", typeOf(item))
 		}
@@ -132,21 +134,16 @@ var blockMembers = map[string][]struct {
 
 // checkBlock returns which member of a content block is wrong, and why, or "".
 func checkBlock(block json.RawMessage) (member, reason string) {
-	kind := get(block, "type")
+	kind := walk.Get(block, "type")
 	switch {
 	case kind == nil:
 		return "type", "is missing"
 	case kind[0] != '"':
 		return "type", "is " + typeOf(kind) + ", not a string"
 	}
-	var name string
-	if inside := kind[1 : len(kind)-1]; bytes.IndexByte(inside, '\\') < 0 {
-		name = string(inside)
-	} else if err := json.Unmarshal(kind, &name); err != nil {
-		return "type", "cannot be read: " + err.Error()
-	}
+	name, _ := walk.Text(kind)
 	for _, need := range blockMembers[name] {
-		switch v := get(block, need.name); {
+		switch v := walk.Get(block, need.name); {
 		case v == nil:
 			return need.name, fmt.Sprintf("is missing in an item of type %q", name)
 		case v[0] != need.first:

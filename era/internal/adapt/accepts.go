@@ -1,5 +1,7 @@
 package adapt
 
+import "github.com/dragoman-mcp/dragoman/internal/walk"
+
 import "strings"
 
 // What a schema accepts.
@@ -25,12 +27,12 @@ type judge struct {
 // accepts tells what a part of the document accepts, as far as its type, its
 // values and the schemas that it is made of tell.
 func (j *judge) accepts(schema []byte) acceptance {
-	if j.left--; j.left < 0 || !isObject(schema) {
+	if j.left--; j.left < 0 || !walk.IsObject(schema) {
 		return mixed
 	}
 	// All parts must accept a value, so one that is sure decides.
-	for name, f := range fields(schema) {
-		value := schema[f.start:f.end:f.end]
+	for name, f := range walk.Members(schema) {
+		value := schema[f.Start:f.End:f.End]
 		sure := mixed
 		switch string(name) {
 		case "type":
@@ -44,7 +46,7 @@ func (j *judge) accepts(schema []byte) acceptance {
 				sure = j.accepts(part)
 			}
 		case "allOf":
-			for start, end := range elements(value) {
+			for start, end := range walk.Elements(value) {
 				if sure = j.accepts(value[start:end:end]); sure != mixed {
 					break
 				}
@@ -63,7 +65,7 @@ func (j *judge) accepts(schema []byte) acceptance {
 func all(list []byte, of func([]byte) acceptance) acceptance {
 	var common acceptance
 	n := 0
-	for start, end := range elements(list) {
+	for start, end := range walk.Elements(list) {
 		a := of(list[start:end:end])
 		if n++; a == mixed || n > 1 && a != common {
 			return mixed
@@ -78,7 +80,7 @@ func ofTypes(value []byte) acceptance {
 	if value[0] == '[' {
 		return all(value, ofTypes)
 	}
-	switch kind, ok := text(value); {
+	switch kind, ok := walk.Text(value); {
 	case !ok:
 		return mixed
 	case kind == "object":
@@ -89,7 +91,7 @@ func ofTypes(value []byte) acceptance {
 
 // ofValue returns what a schema accepts that names this value.
 func ofValue(value []byte) acceptance {
-	if isObject(value) {
+	if walk.IsObject(value) {
 		return onlyObjects
 	}
 	return noObjects
@@ -97,14 +99,14 @@ func ofValue(value []byte) acceptance {
 
 // resolve returns the part of a document that a local reference points to.
 func resolve(root, ref []byte) ([]byte, bool) {
-	s, ok := text(ref)
+	s, ok := walk.Text(ref)
 	if !ok || !strings.HasPrefix(s, "#/") {
 		return nil, false
 	}
 	part := root
 	for step := range strings.SplitSeq(s[2:], "/") {
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		if part = get(part, step); part == nil {
+		if part = walk.Get(part, step); part == nil {
 			return nil, false
 		}
 	}

@@ -3,6 +3,8 @@ package adapt
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // ClientCapabilities returns what the server may be told of the client's
@@ -44,7 +46,7 @@ func (r Route) elicitation(value []byte) []byte {
 		return without(value, "form", "url")
 	case r.Server.HasURLElicitation():
 		return value
-	case get(value, "url") != nil && get(value, "form") == nil:
+	case walk.Get(value, "url") != nil && walk.Get(value, "form") == nil:
 		return nil // the server would ask by form
 	}
 	return without(value, "form", "url")
@@ -77,7 +79,7 @@ func (r Route) capabilities(caps json.RawMessage, change func(name, value []byte
 	if r.Same() {
 		return caps
 	}
-	if caps = bytes.TrimSpace(caps); !isObject(caps) || !json.Valid(caps) {
+	if caps = bytes.TrimSpace(caps); !walk.IsObject(caps) || !json.Valid(caps) {
 		return json.RawMessage("{}")
 	}
 	return edited(caps, change, nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -32,7 +33,7 @@ func (r Route) changesBlocks(data []byte) bool {
 
 // block returns a block of content as something that the revision has.
 func (b *blocks) block(value []byte) []byte {
-	switch kind := textOf(value, "type"); {
+	switch kind := walk.TextOf(value, "type"); {
 	case kind == "audio" && !b.rev.HasAudio():
 		return b.audio(value)
 	case kind == "resource_link" && !b.rev.HasResourceLinks():
@@ -44,13 +45,13 @@ func (b *blocks) block(value []byte) []byte {
 // audio returns a sound as an embedded resource that holds it, where there are
 // such, or as a text that says what was there.
 func (b *blocks) audio(block []byte) []byte {
-	data, mime := get(block, "data"), get(block, "mimeType")
-	if _, ok := text(data); !ok || !b.embed {
+	data, mime := walk.Get(block, "data"), walk.Get(block, "mimeType")
+	if _, ok := walk.Text(data); !ok || !b.embed {
 		return worded(block, placeholder("audio", block))
 	}
 	b.n++
 	resource := join(`"resource":{"uri":"dragoman:audio/`, strconv.Itoa(b.n), `",`)
-	if _, ok := text(mime); ok {
+	if _, ok := walk.Text(mime); ok {
 		resource = join(resource, `"mimeType":`, mime, `,`)
 	}
 	return retyped(block, "resource", join(resource, `"blob":`, data, `}`))
@@ -59,15 +60,15 @@ func (b *blocks) audio(block []byte) []byte {
 // link returns a link to a resource as a text with its name, URI and
 // description.
 func link(block []byte) []byte {
-	name := textOf(block, "title")
+	name := walk.TextOf(block, "title")
 	if name == "" {
-		name = textOf(block, "name")
+		name = walk.TextOf(block, "name")
 	}
-	s := textOf(block, "uri")
+	s := walk.TextOf(block, "uri")
 	if name != "" {
 		s = name + ": " + s
 	}
-	if more := textOf(block, "description"); more != "" {
+	if more := walk.TextOf(block, "description"); more != "" {
 		s += "\n" + more
 	}
 	return worded(block, s)
@@ -76,10 +77,10 @@ func link(block []byte) []byte {
 // placeholder says what a block was that cannot be shown.
 func placeholder(kind string, block []byte) string {
 	s := kind
-	if mime := textOf(block, "mimeType"); mime != "" {
+	if mime := walk.TextOf(block, "mimeType"); mime != "" {
 		s += " of type " + mime
 	}
-	if data := textOf(block, "data"); data != "" {
+	if data := walk.TextOf(block, "data"); data != "" {
 		s += fmt.Sprintf(", %d bytes", len(data)/4*3)
 	}
 	return "[" + s + "]"

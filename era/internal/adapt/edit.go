@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // edited returns an object with its members as change wants them: it is given
@@ -12,27 +13,27 @@ import (
 // they stand in an object, to be put behind the others. If nothing changes, it
 // is the object itself.
 func edited(obj []byte, change func(name, value []byte) []byte, more []byte) []byte {
-	if !isObject(obj) {
+	if !walk.IsObject(obj) {
 		return obj
 	}
 	c := copier{src: obj}
 	last := 1      // behind the last member that stays
 	front := false // all members so far are dropped
-	for name, f := range fields(obj) {
+	for name, f := range walk.Members(obj) {
 		if front {
-			c.at = f.key
+			c.at = f.Key
 		}
-		value := obj[f.start:f.end:f.end]
+		value := obj[f.Start:f.End:f.End]
 		now := change(name, value)
 		switch {
 		case now != nil:
-			c.replace(f.start, f.end, now)
-			last, front = f.end, false
+			c.replace(f.Start, f.End, now)
+			last, front = f.End, false
 		case last == 1:
-			c.replace(f.key, f.end, nil)
+			c.replace(f.Key, f.End, nil)
 			front = true
 		default:
-			c.replace(last, f.end, nil)
+			c.replace(last, f.End, nil)
 		}
 	}
 	if len(more) > 0 {
@@ -50,7 +51,7 @@ func edited(obj []byte, change func(name, value []byte) []byte, more []byte) []b
 // between them. If nothing changes, it is the array itself.
 func mapped(list []byte, change func(value []byte) []byte) []byte {
 	c := copier{src: list}
-	for start, end := range elements(list) {
+	for start, end := range walk.Elements(list) {
 		c.replace(start, end, change(list[start:end:end]))
 	}
 	return c.rest()
@@ -62,7 +63,7 @@ func appended(list, value []byte) []byte {
 		return join("[", value, "]")
 	}
 	last := 0
-	for _, end := range elements(list) {
+	for _, end := range walk.Elements(list) {
 		last = end
 	}
 	if last == 0 {
@@ -77,7 +78,7 @@ func without(obj []byte, names ...string) []byte { return withMembers(obj, nil, 
 // withMembers returns an object without these members and with more. What is no
 // object counts as an empty one if there are more.
 func withMembers(obj, more []byte, names ...string) []byte {
-	if !isObject(obj) && more != nil {
+	if !walk.IsObject(obj) && more != nil {
 		return join("{", more, "}")
 	}
 	return edited(obj, func(name, value []byte) []byte {

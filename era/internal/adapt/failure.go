@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -33,7 +34,7 @@ func (r Route) code(method string, e *dragoman.Error) int {
 	switch {
 	case r.down() && e.Code == protocol.CodeResourceNotFound:
 		return r.Client.CodeNoResource()
-	case r.down() && e.Code == protocol.CodeMissingCapability && isObject(get(e.Data, "requiredCapabilities")):
+	case r.down() && e.Code == protocol.CodeMissingCapability && walk.IsObject(walk.Get(e.Data, "requiredCapabilities")):
 		return e.Code // the Go SDK says so to legacy clients too, and it can mean nothing else
 	case r.down() && e.Code <= firstReserved && e.Code >= lastReserved:
 		// To a modern client it would mean something that the server did not mean.
@@ -49,7 +50,7 @@ func (r Route) code(method string, e *dragoman.Error) int {
 // missing tells whether the error of a read says that there is no such resource
 // rather than that the request is wrong.
 func missing(e *dragoman.Error) bool {
-	_, names := text(get(e.Data, "uri"))
+	_, names := walk.Text(walk.Get(e.Data, "uri"))
 	return names || strings.Contains(strings.ToLower(e.Message), "not found")
 }
 

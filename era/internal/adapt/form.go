@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -33,10 +34,10 @@ func (r Route) form(e *dragoman.Edit, schema []byte) *dragoman.Error {
 // plainField returns a field of a form as plain forms have it, or nil and why
 // there is none.
 func plainField(schema []byte) (plain []byte, reason string) {
-	if !isObject(schema) {
+	if !walk.IsObject(schema) {
 		return nil, "its schema is not an object"
 	}
-	kind := textOf(schema, "type")
+	kind := walk.TextOf(schema, "type")
 	switch kind {
 	case "string", "number", "integer", "boolean":
 	case "array":
@@ -45,7 +46,7 @@ func plainField(schema []byte) (plain []byte, reason string) {
 		return nil, "it is neither a text, a number, a boolean nor a choice"
 	}
 	var choices []byte
-	if list := get(schema, "oneOf"); list != nil {
+	if list := walk.Get(schema, "oneOf"); list != nil {
 		if choices = enumeration(list); choices == nil {
 			return nil, "its choices are not all words"
 		}
@@ -71,13 +72,13 @@ func plainField(schema []byte) (plain []byte, reason string) {
 // nil if one of them is no word.
 func enumeration(list []byte) []byte {
 	var values, names [][]byte
-	for start, end := range elements(list) {
-		value := get(list[start:end], "const")
-		if _, ok := text(value); !ok {
+	for start, end := range walk.Elements(list) {
+		value := walk.Get(list[start:end], "const")
+		if _, ok := walk.Text(value); !ok {
 			return nil
 		}
-		name := get(list[start:end], "title")
-		if _, ok := text(name); !ok {
+		name := walk.Get(list[start:end], "title")
+		if _, ok := walk.Text(name); !ok {
 			name = value
 		}
 		values, names = append(values, value), append(names, name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -54,7 +55,7 @@ func (r Route) elicit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	if !r.Client.HasElicitation() {
 		return r.cannot(protocol.CodeMethodNotFound, "ask its user (%s)", protocol.MethodElicit)
 	}
-	switch mode, _ := text(q.Get("mode")); {
+	switch mode, _ := walk.Text(q.Get("mode")); {
 	case mode == "url":
 		return r.visit(e, q)
 	case mode != "form" && q.Get("mode") != nil:

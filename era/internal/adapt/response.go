@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -24,7 +25,7 @@ func (r Route) Response(method string, resp *dragoman.Message, info json.RawMess
 	if resp.IsError() {
 		return r.failure(method, resp)
 	}
-	if !isObject(resp.Result()) {
+	if !walk.IsObject(resp.Result()) {
 		return r.bare(method, resp, info)
 	}
 	e := resp.Edit()
@@ -56,7 +57,7 @@ var completeText, zeroText, privateText = []byte(complete), []byte("0"), []byte(
 
 // completes tells whether a value of resultType says that.
 func completes(kind []byte) bool {
-	s, _ := text(kind)
+	s, _ := walk.Text(kind)
 	return s == protocol.ResultComplete
 }
 
@@ -111,7 +112,7 @@ func (r Route) toolList(e *dragoman.Edit, resp *dragoman.Message) {
 	if !r.changesTools(resp.Result()) {
 		return
 	}
-	tools := get(resp.Result(), "tools")
+	tools := walk.Get(resp.Result(), "tools")
 	set(e, "tools", tools, r.tools(tools))
 }
 
@@ -120,7 +121,7 @@ func (r Route) promptResult(e *dragoman.Edit, resp *dragoman.Message) {
 	if !r.changesBlocks(resp.Result()) {
 		return
 	}
-	messages := get(resp.Result(), "messages")
+	messages := walk.Get(resp.Result(), "messages")
 	b := r.embedding()
 	now := mapped(messages, func(message []byte) []byte {
 		return edited(message, func(name, value []byte) []byte {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -31,7 +32,7 @@ func (r Route) plainMessages(e *dragoman.Edit, q *dragoman.Message) *dragoman.Er
 	var refusal *dragoman.Error
 	b := &blocks{rev: r.Client}
 	block := func(value []byte) []byte {
-		switch kind := textOf(value, "type"); kind {
+		switch kind := walk.TextOf(value, "type"); kind {
 		case "tool_use", "tool_result":
 			refusal = r.cannot(protocol.CodeInvalidParams, "show %s to its model", kind)
 		}
@@ -39,12 +40,12 @@ func (r Route) plainMessages(e *dragoman.Edit, q *dragoman.Message) *dragoman.Er
 	}
 	messages := q.Get("messages")
 	now := mapped(messages, func(message []byte) []byte {
-		content := get(message, "content")
+		content := walk.Get(message, "content")
 		if len(content) == 0 || content[0] != '[' {
 			return withContent(message, block(content))
 		}
 		var several [][]byte
-		for start, end := range elements(content) {
+		for start, end := range walk.Elements(content) {
 			several = append(several, withContent(message, block(content[start:end:end])))
 		}
 		if several == nil {
@@ -70,18 +71,18 @@ func withContent(message, content []byte) []byte {
 // message.
 func wrapResults(message []byte) []byte {
 	block := func(value []byte) []byte {
-		if textOf(value, "type") != "tool_result" {
+		if walk.TextOf(value, "type") != "tool_result" {
 			return value
 		}
 		return edited(value, func(name, value []byte) []byte {
-			if string(name) == "structuredContent" && !isObject(value) {
+			if string(name) == "structuredContent" && !walk.IsObject(value) {
 				return wrapped(value)
 			}
 			return value
 		}, nil)
 	}
-	content := get(message, "content")
-	if isObject(content) {
+	content := walk.Get(message, "content")
+	if walk.IsObject(content) {
 		return withContent(message, block(content))
 	}
 	return withContent(message, mapped(content, block))
@@ -90,18 +91,18 @@ func wrapResults(message []byte) []byte {
 // oneBlock returns the content of a model's answer as the only block that a
 // revision before several blocks can take.
 func oneBlock(content []byte, b *blocks) []byte {
-	if isObject(content) {
+	if walk.IsObject(content) {
 		return b.block(content)
 	}
 	var first []byte
 	var texts []string
-	for start, end := range elements(content) {
+	for start, end := range walk.Elements(content) {
 		block := content[start:end:end]
 		if first == nil {
 			first = block
 		}
-		if kind := textOf(block, "type"); kind == "text" {
-			texts = append(texts, textOf(block, "text"))
+		if kind := walk.TextOf(block, "type"); kind == "text" {
+			texts = append(texts, walk.TextOf(block, "text"))
 		} else {
 			texts = append(texts, placeholder(kind, block))
 		}

@@ -1,5 +1,7 @@
 package adapt
 
+import "github.com/dragoman-mcp/dragoman/internal/walk"
+
 import "strings"
 
 // objectSchema returns the schema of a tool's structured output as one whose
@@ -11,12 +13,12 @@ import "strings"
 //   - one that accepts no object becomes the property "result" of one;
 //   - of one that accepts both, either form is accepted.
 func objectSchema(schema []byte) []byte {
-	if kind, _ := text(get(schema, "type")); kind == "object" {
+	if kind, _ := walk.Text(walk.Get(schema, "type")); kind == "object" {
 		return schema
 	}
 	// A dialect is named at the root of a document only.
 	head := []byte("{")
-	if dialect := get(schema, "$schema"); dialect != nil {
+	if dialect := walk.Get(schema, "$schema"); dialect != nil {
 		head = join(`{"$schema":`, dialect, `,`)
 	}
 	switch (&judge{root: schema, left: maxParts}).accepts(schema) {
@@ -36,7 +38,7 @@ func keep(_, value []byte) []byte { return value }
 // further down in another one, at the place: references to its own parts are
 // rewritten. One that has an id is a document of its own wherever it stands.
 func moved(schema []byte, place string) []byte {
-	if get(schema, "$id") != nil {
+	if walk.Get(schema, "$id") != nil {
 		return schema
 	}
 	return rewritten(without(schema, "$schema"), place)
@@ -45,7 +47,7 @@ func moved(schema []byte, place string) []byte {
 // rewritten returns a part of a schema with its references moved to place.
 func rewritten(schema []byte, place string) []byte {
 	inner := func(_, value []byte) []byte {
-		if get(value, "$id") != nil {
+		if walk.Get(value, "$id") != nil {
 			return value
 		}
 		return rewritten(value, place)
@@ -53,7 +55,7 @@ func rewritten(schema []byte, place string) []byte {
 	return edited(schema, func(name, value []byte) []byte {
 		switch string(name) {
 		case "$ref", "$dynamicRef":
-			if ref, ok := text(value); ok && (ref == "#" || strings.HasPrefix(ref, "#/")) {
+			if ref, ok := walk.Text(value); ok && (ref == "#" || strings.HasPrefix(ref, "#/")) {
 				return quote(place + ref[1:])
 			}
 		case "const", "enum", "default", "examples", "required":
@@ -61,7 +63,7 @@ func rewritten(schema []byte, place string) []byte {
 		case "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
 			return edited(value, inner, nil)
 		default:
-			if isObject(value) {
+			if walk.IsObject(value) {
 				return inner(nil, value)
 			}
 			return mapped(value, func(value []byte) []byte { return inner(nil, value) })

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // toolResult adapts what a tool returned: blocks of content that the client's
@@ -17,16 +18,16 @@ func (r Route) toolResult(e *dragoman.Edit, resp *dragoman.Message) {
 	if !structured && !r.changesBlocks(result) {
 		return
 	}
-	content := get(result, "content")
+	content := walk.Get(result, "content")
 	now := mapped(content, r.embedding().block)
 	if structured {
-		value := get(result, "structuredContent")
+		value := walk.Get(result, "structuredContent")
 		switch {
 		case value == nil:
 		case !r.Client.HasStructuredContent():
 			e.Drop("structuredContent")
 			now = withCopy(now, value)
-		case !isObject(value):
+		case !walk.IsObject(value):
 			e.Set("structuredContent", wrapped(value))
 		}
 	}
@@ -44,12 +45,12 @@ func withCopy(content, structured []byte) []byte {
 		return content
 	}
 	want := decoded(structured)
-	for start, end := range elements(content) {
+	for start, end := range walk.Elements(content) {
 		block := content[start:end]
-		if textOf(block, "type") != "text" {
+		if walk.TextOf(block, "type") != "text" {
 			continue
 		}
-		s := strings.TrimSpace(textOf(block, "text"))
+		s := strings.TrimSpace(walk.TextOf(block, "text"))
 		if s == string(structured) {
 			return content
 		}

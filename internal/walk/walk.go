@@ -1,4 +1,4 @@
-package adapt
+package walk
 
 import (
 	"bytes"
@@ -6,45 +6,42 @@ import (
 	"iter"
 )
 
-// Everything here walks over JSON text that has been checked before, as part of
-// a message. On other text it ends, with whatever result.
-
-// A field is where one member of an object lies: its name from the opening
+// A Field is where one member of an object lies: its name from the opening
 // quote, and its value.
-type field struct{ key, start, end int }
+type Field struct{ Key, Start, End int }
 
-// fields returns the members of an object, by what their names say. Of anything
+// Members returns the members of an object, by what their names say. Of anything
 // but an object there are none.
-func fields(obj []byte) iter.Seq2[[]byte, field] {
-	return func(yield func([]byte, field) bool) {
+func Members(obj []byte) iter.Seq2[[]byte, Field] {
+	return func(yield func([]byte, Field) bool) {
 		if len(obj) == 0 || obj[0] != '{' {
 			return
 		}
 		for i := space(obj, 1); i < len(obj) && obj[i] == '"'; {
-			f := field{key: i}
-			if i = endOfString(obj, i); i < f.key+2 {
+			f := Field{Key: i}
+			if i = endOfString(obj, i); i < f.Key+2 {
 				return
 			}
-			name := obj[f.key+1 : i-1]
+			name := obj[f.Key+1 : i-1]
 			if bytes.IndexByte(name, '\\') >= 0 {
-				s, _ := text(obj[f.key:i])
+				s, _ := Text(obj[f.Key:i])
 				name = []byte(s)
 			}
-			if f.start = space(obj, space(obj, i)+1); f.start >= len(obj) {
+			if f.Start = space(obj, space(obj, i)+1); f.Start >= len(obj) {
 				return
 			}
-			f.end = skip(obj, f.start)
+			f.End = skip(obj, f.Start)
 			if !yield(name, f) {
 				return
 			}
-			i = behind(obj, f.end)
+			i = behind(obj, f.End)
 		}
 	}
 }
 
-// elements returns where the elements of an array lie. Of anything but an array
+// Elements returns where the elements of an array lie. Of anything but an array
 // there are none.
-func elements(list []byte) iter.Seq2[int, int] {
+func Elements(list []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		if len(list) == 0 || list[0] != '[' {
 			return
@@ -59,24 +56,24 @@ func elements(list []byte) iter.Seq2[int, int] {
 	}
 }
 
-// get returns a member of an object, the last one of that name, or nil.
-func get(obj []byte, name string) (value []byte) {
-	for n, f := range fields(obj) {
+// Get returns a member of an object, the last one of that name, or nil.
+func Get(obj []byte, name string) (value []byte) {
+	for n, f := range Members(obj) {
 		if string(n) == name {
-			value = obj[f.start:f.end:f.end]
+			value = obj[f.Start:f.End:f.End]
 		}
 	}
 	return value
 }
 
-// textOf returns a member of an object that is a string, or "".
-func textOf(obj []byte, name string) string {
-	s, _ := text(get(obj, name))
+// TextOf returns a member of an object that is a string, or "".
+func TextOf(obj []byte, name string) string {
+	s, _ := Text(Get(obj, name))
 	return s
 }
 
-// text returns what a value says if it is a string.
-func text(value []byte) (string, bool) {
+// Text returns what a value says if it is a string.
+func Text(value []byte) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false
 	}
@@ -88,31 +85,8 @@ func text(value []byte) (string, bool) {
 	return s, err == nil
 }
 
-// Pieces of strings with their quotes, to find out quickly whether a text may
-// hold them. Eight bytes are found several times faster than more.
-const (
-	pieceAudio      = `"audio"`
-	pieceLink       = `ce_link"` // resource_link
-	pieceStructured = `Content"` // structuredContent
-	pieceSchema     = `"outputS` // outputSchema
-	pieceExecution  = `"executi` // execution
-	pieceTask       = `"task"`
-	pieceToolResult = `_result"` // tool_result
-)
-
-// mentions tells whether JSON text may hold a string of one of these pieces, as
-// a name or a value. It may be wrong only if it says yes.
-func mentions(data []byte, pieces ...string) bool {
-	for _, p := range pieces {
-		if bytes.Contains(data, []byte(p)) {
-			return true
-		}
-	}
-	return len(pieces) > 0 && bytes.Contains(data, []byte(`\u`)) // any letter may be spelt like that
-}
-
-// isObject tells whether a value is an object.
-func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
+// IsObject tells whether a value is an object.
+func IsObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
 // skip returns the offset behind the value at i, at least one further.
 func skip(data []byte, i int) int {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 func TestMembersComeAndGoWithTheirCommas(t *testing.T) {
@@ -53,9 +54,9 @@ func TestArrayGetsOneMore(t *testing.T) {
 	}
 }
 
-// FuzzWalk compares the walks with encoding/json on valid text, and shows that
+// FuzzEdited compares the edits with encoding/json on valid text, and shows that
 // they end on any other.
-func FuzzWalk(f *testing.F) {
+func FuzzEdited(f *testing.F) {
 	for _, s := range []string{`{"a":1,"b":[true,null,"x\\\""],"c":{"d":{}}}`, `[1, {"a":[]} ,-2.5e3]`, `{"\u0061":"\ud83d\ude00","":""}`, `{"a":`, `["`, `{"a" 1}`, `}`, ``, `{"a":}`, `[,]`} {
 		f.Add([]byte(s), "a")
 	}
@@ -78,7 +79,7 @@ func FuzzWalk(f *testing.F) {
 		}
 		switch v := decoded(data).(type) {
 		case map[string]any:
-			if raw := get(data, name); (raw != nil) != has(v, name) || raw != nil && !reflect.DeepEqual(decoded(raw), v[name]) {
+			if raw := walk.Get(data, name); (raw != nil) != has(v, name) || raw != nil && !reflect.DeepEqual(decoded(raw), v[name]) {
 				t.Fatalf("%q: %q is %q", data, name, raw)
 			}
 			delete(v, name)
@@ -87,7 +88,7 @@ func FuzzWalk(f *testing.F) {
 			}
 		case []any:
 			n := 0
-			for start, end := range elements(data) {
+			for start, end := range walk.Elements(data) {
 				if n >= len(v) || !reflect.DeepEqual(decoded(data[start:end]), v[n]) {
 					t.Fatalf("%q: element %d is %q", data, n, data[start:end])
 				}

@@ -1,0 +1,70 @@
+package walk_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/walk"
+)
+
+func decoded(t *testing.T, data []byte) (v any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%q is no JSON text: %v", data, err)
+	}
+	return v
+}
+
+// FuzzWalk compares the walks with encoding/json on valid text, and shows that
+// they end on any other.
+func FuzzWalk(f *testing.F) {
+	for _, s := range []string{
+		`{"a":1,"b":[true,null,"x\\\""],"c":{"d":{}}}`, `[1, {"a":[]} ,-2.5e3]`, `{"\u0061":"\ud83d\ude00","":""}`,
+		`{"a":1,"a":2}`, `{"a":`, `["`, `{"a" 1}`, `}`, ``, `{"a":}`, `[,]`,
+	} {
+		f.Add([]byte(s), "a")
+	}
+	f.Fuzz(func(t *testing.T, data []byte, name string) {
+		data = bytes.TrimSpace(data)
+		found, members, elements := walk.Get(data, name), 0, [][]byte(nil)
+		for range walk.Members(data) {
+			members++
+		}
+		for start, end := range walk.Elements(data) {
+			elements = append(elements, data[start:end])
+		}
+		if !json.Valid(data) {
+			return
+		}
+		switch v := decoded(t, data).(type) {
+		case map[string]any:
+			want, there := v[name]
+			if (found != nil) != there || there && !reflect.DeepEqual(decoded(t, found), want) {
+				t.Errorf("%q: %q is %q", data, name, found)
+			}
+			if members < len(v) || elements != nil {
+				t.Errorf("%q: %d members, elements %q", data, members, elements)
+			}
+			if s, ok := walk.Text(found); ok && s != want {
+				t.Errorf("%q: %q says %q", data, name, s)
+			}
+		case []any:
+			if members != 0 || len(elements) != len(v) {
+				t.Fatalf("%q: %d members, elements %q", data, members, elements)
+			}
+			for i, e := range elements {
+				if !reflect.DeepEqual(decoded(t, e), v[i]) {
+					t.Errorf("%q: element %d is %q", data, i, e)
+				}
+			}
+		default:
+			if members != 0 || elements != nil || found != nil {
+				t.Errorf("%q has members or elements", data)
+			}
+		}
+	})
+}
