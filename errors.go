@@ -23,7 +23,7 @@ var (
 	ErrOverloaded = errors.New("dragoman: too much under way")
 
 	// ErrTooLarge says that a message exceeds the size limit. The conversation
-	// goes on.
+	// goes on, except over WebSocket, where the socket is closed for that.
 	ErrTooLarge = errors.New("dragoman: message too large")
 
 	// ErrSlow says that the other side did not read for too long, so the
