@@ -99,10 +99,7 @@ func (c *ours) callLost(name string) {
 
 func TestB06_OurClientCallsToolsOfTheMCPGoServerOverHTTP(t *testing.T) {
 	t.Parallel()
-	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		if !rev.HasStreamableHTTP() {
-			t.Skip("not defined on this transport")
-		}
+	eachOverHTTP(t, func(t *testing.T, rev protocol.Revision) {
 		s := mcpgoserver.NewMCPServer("test", "1", mcpgoserver.WithToolCapabilities(true))
 		s.AddTool(mcpgo.NewTool("echo", mcpgo.WithString("text", mcpgo.Required())),
 			func(_ context.Context, r mcpgo.CallToolRequest) (*mcpgo.CallToolResult, error) {
