@@ -179,6 +179,7 @@ func peerSeesTheEnd(t *testing.T) {
 			t.Errorf("legacy, %s: a cancel is seen as %v", name, err)
 		}
 		_ = busy.Close()
+		synctest.Wait() // until then the id is that of a running call
 	}
 	last := b.dial()
 	if _, err := io.WriteString(last, request(http.MethodPost, legacy, old("poll"))); err != nil {
