@@ -32,11 +32,11 @@ var (
 	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/everything", "internal/leak", "internal/memnet"}
+	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet"}
 
 	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "client", "manager", "gateway", "config", "eventlog", "policy",
-		"console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "target", "client", "manager", "aggregate", "gateway", "config", "eventlog", "state",
+		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -55,6 +55,7 @@ var architecture = map[string]importRule{
 	"internal/schema": {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 
 	"internal/everything": {ours: archNouns},
+	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},
 
 	"transport/stdio":      {ours: forTransports},
@@ -68,14 +69,19 @@ var architecture = map[string]importRule{
 	"era/internal/down":  {ours: joinPackages(archNouns, "era/internal/adapt")},
 
 	"era":     {ours: joinPackages(archNouns, "era/internal/adapt", "era/internal/up", "era/internal/down")},
-	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "client", "internal/redact")},
+	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
+	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/redact")},
+	"state":   {},
+	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/redact", "internal/walk")},
+
+	"aggregate": {ours: joinPackages(archNouns, "config", "internal/walk")},
 
 	"config":   {ours: joinPackages(archNouns, "internal/redact"), third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"eventlog": {ours: archNouns, third: []string{"github.com/nats-io"}},
 	"policy":   {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
-		ours:  joinPackages(archTransports, ".", "protocol", "era", "client", "manager", "config", "eventlog", "policy", "internal/httpx", "internal/redact"),
+		ours: joinPackages(archTransports, ".", "protocol", "era", "manager", "aggregate", "config", "eventlog", "state", "policy", "internal/httpx",
+			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"console": {ours: joinPackages(archNouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},

@@ -9,7 +9,7 @@ import (
 // A File is what a configuration says, with all references replaced. What it does
 // not say is left at zero, which means the default.
 type File struct {
-	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8080"`
+	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
 	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
 	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
 	State   string             `key:"state" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`

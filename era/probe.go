@@ -31,6 +31,9 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 			find = s.Probe
 		}
 		era, err := find(ctx)
+		if err == nil && s.silent.Load() {
+			err = s.try(ctx)
+		}
 		if err == nil {
 			s.log.Info("the server speaks the "+era.String()+" era", "era", era)
 		}
@@ -43,6 +46,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 // used again only if the server took the probe for any other method that it does
 // not have: some servers choose their era by the first request.
 func (s *Server) ask(ctx context.Context) (protocol.Era, error) {
+	s.silent.Store(false)
 	ear := new(ear)
 	conn, err := s.open(ctx, ear)
 	if err != nil {

@@ -92,7 +92,7 @@ type Server struct {
 	busy    running // our goroutines
 	log     *slog.Logger
 	found   flight[protocol.Era]
-	silent  atomic.Bool  // found by the lack of an answer
+	silent  atomic.Bool  // the probe had no answer
 	repeats atomic.Int64 // for ids
 	link    *link        // to a modern server
 	spares  spares       // conversations with a legacy server that nobody uses yet
@@ -144,13 +144,11 @@ func (s *Server) Start(ctx context.Context) (protocol.Era, error) {
 		return era, err
 	}
 	s.spares.fill()
-	if s.silent.Load() {
-		return era, s.try(ctx)
-	}
 	return era, nil
 }
 
 // try finds out whether a server that has said nothing so far is there at all.
+// One that is not may yet turn out to be of either era.
 func (s *Server) try(ctx context.Context) error {
 	req, err := discoverRequest()
 	if err != nil {

@@ -97,6 +97,10 @@ func Unavailable(reason error) *dragoman.Error {
 	return own(CodeUnavailable, "the server is not available: "+reason.Error(), OutcomeNotSent)
 }
 
+// Ours tells whether an error was made on the way, by us or by another gateway,
+// and not by the server.
+func Ours(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeTooLarge }
+
 // own makes an error of ours, which says so.
 func own(code int, message, outcome string) *dragoman.Error {
 	data, _ := json.Marshal(struct {
