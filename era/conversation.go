@@ -13,15 +13,13 @@ import (
 type conversation struct {
 	server *Server
 	client dragoman.Conn
-	caller string // who opened it
+	opened context.Context // by whom
 	legacy flight[dragoman.Peer]
 }
 
 // Call implements dragoman.Peer.
 func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if c.caller != "" {
-		ctx = dragoman.WithCaller(ctx, c.caller)
-	}
+	ctx = dragoman.As(ctx, c.opened)
 	if protocol.IsModern(req) {
 		return requests{c.server}.Call(ctx, req, from)
 	}
@@ -59,9 +57,9 @@ func (c *conversation) accept(ctx context.Context) (dragoman.Peer, error) {
 	case err != nil:
 		return nil, err
 	case era == protocol.Modern:
-		return s.up.Accept(ctx, c.client)
+		return s.up.Accept(c.opened, c.client)
 	case s.Isolation != PerSession:
-		return s.round.Accept(ctx, c.client)
+		return s.round.Accept(c.opened, c.client)
 	}
 	return newStraight(s, c.client), nil
 }

@@ -128,8 +128,13 @@ func (s *Server) prepare() {
 
 // caller returns whose sessions a request may use.
 func (s *Server) caller(ctx context.Context) string {
-	if s.Isolation == Shared {
+	switch s.Isolation {
+	case Shared:
 		return ""
+	case PerSession:
+		if session := dragoman.SessionOf(ctx); session != "" {
+			return dragoman.CallerOf(ctx) + "\x00" + session
+		}
 	}
 	return dragoman.CallerOf(ctx)
 }
@@ -168,7 +173,7 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	return &conversation{server: s, client: client, caller: dragoman.CallerOf(ctx)}, nil
+	return &conversation{server: s, client: client, opened: dragoman.As(context.Background(), ctx)}, nil
 }
 
 // Requests is the door for requests of the modern era.

@@ -40,11 +40,11 @@ func New(link dragoman.Peer, opts *Options) *Server {
 
 // Accept begins the session of a legacy client. Its state ends when the client's
 // conversation does.
-func (s *Server) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	return &session{server: s, client: client}, nil
+	return &session{server: s, client: client, ctx: dragoman.As(s.ctx, ctx)}, nil
 }
 
 // Close ends what sessions hear of changes, requests that wait for input or for

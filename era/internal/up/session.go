@@ -15,6 +15,7 @@ import (
 type session struct {
 	server *Server
 	client dragoman.Conn
+	ctx    context.Context                   // of what is done for it outside of its requests
 	hello  atomic.Pointer[hello]             // set once, by initialize
 	env    atomic.Pointer[protocol.Envelope] // set by setLevel; before that it is the hello's
 

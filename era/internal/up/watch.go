@@ -61,7 +61,7 @@ func (v *session) watching(h *hello) *watch {
 		session: v, hello: h, wake: make(chan struct{}, 1), over: make(chan struct{}),
 		uris: make(map[string]bool), dropped: make(map[string]bool), keys: make(map[change]bool),
 	}
-	w.ctx, w.cancel = context.WithCancel(v.server.ctx)
+	w.ctx, w.cancel = context.WithCancel(v.ctx)
 	w.rouse()
 	// Ends with the client's conversation, or with Close, which waits for it.
 	if !v.server.start(w.run) {
