@@ -81,7 +81,7 @@ var architecture = map[string]importRule{
 	"policy":   {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "manager", "aggregate", "config", "eventlog", "state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema"),
+			"internal/redact", "internal/schema", "internal/walk"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"console": {ours: joinPackages(archNouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},
