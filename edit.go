@@ -28,32 +28,67 @@ func (m *Message) Edit() *Edit { return &Edit{m: m} }
 // body, of params or result; SetMeta and DropMeta about those of its _meta.
 // A later change of a member replaces an earlier one.
 type Edit struct {
-	m    *Message
-	body []change
-	meta []change
+	m          *Message
+	body, meta changes
+}
+
+// changes are to be made to one object. They lie in here as long as they are few,
+// so that most edits take no memory but that of the new message.
+type changes struct {
+	few  [4]change
+	n    int      // of few
+	many []change // in place of few, once there are more
 }
 
 // A change sets a member, or drops it if it has no value.
 type change struct {
 	name  string
 	value []byte
-	inner []change // in place of value: the members of a new object
-	found bool     // the member is there; known when the message is made
+	meta  bool // in place of value: an object of what is set in _meta
+	found bool // the member is there; known when the message is made
 }
 
 // sets tells whether the member is not to be dropped.
-func (c *change) sets() bool { return c.value != nil || c.inner != nil }
+func (c *change) sets() bool { return c.value != nil || c.meta }
+
+// list returns all of them.
+func (l *changes) list() []change {
+	if l.many != nil {
+		return l.many
+	}
+	return l.few[:l.n]
+}
+
+// put adds a change, in place of one that there may be of the same member.
+func (l *changes) put(name string, value []byte) {
+	for i := range l.list() {
+		if c := &l.list()[i]; c.name == name {
+			c.value = value
+			return
+		}
+	}
+	c := change{name: name, value: value}
+	switch {
+	case l.many != nil:
+		l.many = append(l.many, c)
+	case l.n < len(l.few):
+		l.few[l.n] = c
+		l.n++
+	default:
+		l.many = append(append(make([]change, 0, 2*len(l.few)), l.few[:]...), c)
+	}
+}
 
 // Set gives a member of the body a new value, which is JSON text; nil drops it.
 func (e *Edit) Set(name string, value []byte) *Edit {
-	e.body = put(e.body, name, value)
+	e.body.put(name, value)
 	return e
 }
 
 // Drop removes members of the body.
 func (e *Edit) Drop(names ...string) *Edit {
 	for _, name := range names {
-		e.body = put(e.body, name, nil)
+		e.body.put(name, nil)
 	}
 	return e
 }
@@ -61,29 +96,16 @@ func (e *Edit) Drop(names ...string) *Edit {
 // SetMeta gives a member of the body's _meta a new value, which is JSON text;
 // nil drops it.
 func (e *Edit) SetMeta(key string, value []byte) *Edit {
-	e.meta = put(e.meta, key, value)
+	e.meta.put(key, value)
 	return e
 }
 
 // DropMeta removes members of the body's _meta. A _meta that gets empty stays.
 func (e *Edit) DropMeta(keys ...string) *Edit {
 	for _, key := range keys {
-		e.meta = put(e.meta, key, nil)
+		e.meta.put(key, nil)
 	}
 	return e
-}
-
-func put(changes []change, name string, value []byte) []change {
-	for i := range changes {
-		if changes[i].name == name {
-			changes[i].value = value
-			return changes
-		}
-	}
-	if changes == nil {
-		changes = make([]change, 0, 4)
-	}
-	return append(changes, change{name: name, value: value})
 }
 
 // Message returns the changed message. It fails if a value is not JSON text or
@@ -102,23 +124,23 @@ func (e *Edit) Message() (*Message, error) {
 	default:
 		patches = append(patches, patch{start: m.id.start, end: m.id.end, what: freshID})
 	}
-	body := e.body
+	body, meta := e.body.list(), e.meta.list()
+	var room [len(e.body.few) + 1]change
 	if m.hasMeta() {
-		patches = m.splice(patches, e.meta, inMeta)
-	} else if anySet(e.meta) {
-		body = append(make([]change, 0, len(body)+1), body...)
-		body = append(body, change{name: "_meta", inner: e.meta})
+		patches = m.splice(patches, meta, nil, inMeta)
+	} else if anySet(meta) {
+		body = append(append(room[:0], body...), change{name: "_meta", meta: true})
 	}
 	if m.body.end != 0 {
-		patches = m.splice(patches, body, inBody)
+		patches = m.splice(patches, body, meta, inBody)
 	} else if anySet(body) {
 		end := uint32(len(m.raw) - 1)
-		patches = append(patches, patch{start: end, end: end, what: freshBody, fresh: body})
+		patches = append(patches, patch{start: end, end: end, what: freshBody})
 	}
 	if len(patches) == 0 {
 		return m, nil
 	}
-	return m.patched(patches, body, e.meta)
+	return m.patched(patches, body, meta)
 }
 
 func anySet(changes []change) bool {
@@ -132,7 +154,8 @@ func anySet(changes []change) bool {
 
 func (e *Edit) check() error {
 	m := e.m
-	if len(e.body)+len(e.meta) > 0 {
+	body, meta := e.body.list(), e.meta.list()
+	if len(body)+len(meta) > 0 {
 		if m.failed {
 			return errors.New("dragoman: an error response has no result to edit")
 		}
@@ -140,7 +163,7 @@ func (e *Edit) check() error {
 			return errors.New("dragoman: the result to edit is not an object")
 		}
 	}
-	for depth, list := range [...][]change{2: e.body, 3: e.meta} {
+	for depth, list := range [...][]change{2: body, 3: meta} {
 		for i := range list {
 			list[i].found = false
 			if err := list[i].check(depth); err != nil {
@@ -148,9 +171,9 @@ func (e *Edit) check() error {
 			}
 		}
 	}
-	for i := range e.body {
-		c := &e.body[i]
-		if c.name == "_meta" && len(e.meta) > 0 {
+	for i := range body {
+		c := &body[i]
+		if c.name == "_meta" && len(meta) > 0 {
 			return errors.New("dragoman: an edit changes _meta and members of it")
 		}
 		if c.name == "_meta" && c.value != nil && bytes.TrimLeft(c.value, " \t\r\n")[0] != '{' {

@@ -16,7 +16,7 @@ func (m *Message) patched(patches []patch, body, meta []change) (*Message, error
 	size := len(m.raw)
 	for i := range patches {
 		p := &patches[i]
-		p.grows = p.size(m) - int(p.end-p.start)
+		p.grows = p.size(m, body, meta) - int(p.end-p.start)
 		size += p.grows
 	}
 	if size > maxMessage {
@@ -24,13 +24,13 @@ func (m *Message) patched(patches []patch, body, meta []change) (*Message, error
 	}
 	out := make([]byte, 0, size)
 	if m.pending.IsNull() && !m.failed || !m.harmless(body, true) || !m.harmless(meta, false) {
-		return Limits{MaxMessage: -1}.Parse(m.write(out, patches, nil))
+		return Limits{MaxMessage: -1}.Parse(m.write(out, patches, body, meta, nil))
 	}
 	n := *m
 	n.pending = ID{}
 	n.move(patches, body, meta)
-	n.raw = m.write(out, patches, &n)
-	if v := n.known[knownMeta]; metaHides(body) {
+	n.raw = m.write(out, patches, body, meta, &n)
+	if v := n.known[knownMeta]; metaHides(body, meta) {
 		p := parser{scanner: scanner{data: n.raw}}
 		if p.meta(int(v.start)); p.shape != "" {
 			return Limits{MaxMessage: -1}.Parse(n.raw)
@@ -86,9 +86,9 @@ func isPlain(s string) bool {
 
 // metaHides tells whether changes of the body bring a _meta that has to be looked
 // into: its token may lie anywhere, and its names may repeat.
-func metaHides(body []change) bool {
+func metaHides(body, meta []change) bool {
 	c := changeOf(body, "_meta")
-	return c != nil && (c.value != nil || changeOf(c.inner, "progressToken") != nil)
+	return c != nil && (c.value != nil || c.meta && changeOf(meta, "progressToken") != nil)
 }
 
 func changeOf(changes []change, name string) *change {
@@ -143,19 +143,10 @@ func (n *Message) move(patches []patch, body, meta []change) {
 
 // write appends the message with the patches to out. If n is not nil, the places
 // of what they bring are noted there.
-func (m *Message) write(out []byte, patches []patch, n *Message) []byte {
+func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Message) []byte {
+	var unwanted Message
 	if n == nil {
-		n = new(Message)
-	}
-	noteBody := func(c *change, v member) {
-		if k := knownMember(c.name); k >= 0 {
-			n.known[k] = v
-		}
-	}
-	noteMeta := func(c *change, v member) {
-		if c.name == "progressToken" {
-			n.token = span{v.start, v.end}
-		}
+		n = &unwanted
 	}
 	at := uint32(0)
 	for i := range patches {
@@ -176,12 +167,12 @@ func (m *Message) write(out []byte, patches []patch, n *Message) []byte {
 			}
 		case freshBody:
 			out = append(append(out, newParams...), '{')
-			out = append(appendMembers(out, p.fresh, noteBody), '}')
+			out = append(appendMembers(out, body, meta, n, inBody), '}')
 			n.body = span{start + uint32(len(newParams)), uint32(len(out))}
 		case inBody:
-			out = appendMembers(out, p.fresh, noteBody)
+			out = appendMembers(out, body, meta, n, inBody)
 		case inMeta:
-			out = appendMembers(out, p.fresh, noteMeta)
+			out = appendMembers(out, meta, nil, n, inMeta)
 		}
 		if p.comma {
 			out = append(out, ',')
@@ -191,7 +182,7 @@ func (m *Message) write(out []byte, patches []patch, n *Message) []byte {
 }
 
 // size returns how many bytes a patch puts in its place.
-func (p *patch) size(m *Message) int {
+func (p *patch) size(m *Message, body, meta []change) int {
 	switch p.what {
 	case replaced:
 		return len(p.text)
@@ -201,23 +192,28 @@ func (p *patch) size(m *Message) int {
 		}
 		return len(m.pending.text)
 	case freshBody:
-		return len(newParams) + len("{}") + sizeOf(p.fresh)
-	case inBody, inMeta:
-		n := sizeOf(p.fresh)
-		if p.comma {
-			n++
-		}
-		return n
+		return len(newParams) + len("{}") + sizeOf(body, meta)
+	case inBody:
+		return p.separated(sizeOf(body, meta))
+	case inMeta:
+		return p.separated(sizeOf(meta, nil))
 	}
 	return 0
+}
+
+func (p *patch) separated(n int) int {
+	if p.comma {
+		n += len(",")
+	}
+	return n
 }
 
 // newParams stands before the params that a message gets which had none.
 const newParams = `,"params":`
 
 // sizeOf returns how long the members are that changes make. Those whose names
-// need escapes may be longer.
-func sizeOf(changes []change) int {
+// need escapes may be longer. meta are the members of a _meta that is set.
+func sizeOf(changes, meta []change) int {
 	n := 0
 	for i := range changes {
 		c := &changes[i]
@@ -228,8 +224,8 @@ func sizeOf(changes []change) int {
 			n += len(",")
 		}
 		n += len(`"":`) + len(c.name) + len(c.value)
-		if c.inner != nil {
-			n += len("{}") + sizeOf(c.inner)
+		if c.meta {
+			n += len("{}") + sizeOf(meta, nil)
 		}
 	}
 	return n
@@ -238,13 +234,14 @@ func sizeOf(changes []change) int {
 // appendObject appends the object that changes make.
 func appendObject(dst []byte, changes []change) []byte {
 	dst = append(dst, '{')
-	dst = appendMembers(dst, changes, nil)
+	dst = appendMembers(dst, changes, nil, nil, nothing)
 	return append(dst, '}')
 }
 
-// appendMembers appends the members that changes make. note is told where each
-// one lies, unless it is nil.
-func appendMembers(dst []byte, changes []change, note func(c *change, v member)) []byte {
+// appendMembers appends the members that changes make, and meta those of a _meta
+// that is set. Where they lie is noted in n if they are members of its body, or of
+// its _meta.
+func appendMembers(dst []byte, changes, meta []change, n *Message, where content) []byte {
 	first := true
 	for i := range changes {
 		c := &changes[i]
@@ -258,13 +255,21 @@ func appendMembers(dst []byte, changes []change, note func(c *change, v member))
 		v := member{key: uint32(len(dst))}
 		dst = append(appendQuote(dst, c.name), ':')
 		v.start = uint32(len(dst))
-		if c.inner != nil {
-			dst = appendObject(dst, c.inner)
+		if c.meta {
+			dst = appendObject(dst, meta)
 		} else {
 			dst = append(dst, c.value...)
 		}
-		if v.end = uint32(len(dst)); note != nil {
-			note(c, v)
+		v.end = uint32(len(dst))
+		switch where {
+		case inBody:
+			if k := knownMember(c.name); k >= 0 {
+				n.known[k] = v
+			}
+		case inMeta:
+			if c.name == "progressToken" {
+				n.token = span{v.start, v.end}
+			}
 		}
 	}
 	return dst

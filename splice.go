@@ -10,10 +10,9 @@ import (
 type patch struct {
 	start, end uint32
 	what       content
-	comma      bool     // other members follow those in fresh
-	grows      int      // by how much the text gets longer; set when all are known
-	text       []byte   // for replaced
-	fresh      []change // those that set a member which is not found are it
+	comma      bool   // other members follow the new ones
+	grows      int    // by how much the text gets longer; set when all are known
+	text       []byte // for replaced
 }
 
 // content is what a patch puts in its place.
@@ -23,14 +22,15 @@ const (
 	nothing   content = iota
 	replaced          // text
 	freshID           // the pending id
-	inBody            // members of the body
-	inMeta            // members of its _meta
+	inBody            // members of the body that are set and were not there
+	inMeta            // those of its _meta
 	freshBody         // params, with members
 )
 
 // splice adds the patches that bring changes about in the body or in its _meta.
-// New members come first, so that no place has to be found for them.
-func (m *Message) splice(patches []patch, changes []change, where content) []patch {
+// New members come first, so that no place has to be found for them. meta are the
+// members of a _meta that is set.
+func (m *Message) splice(patches []patch, changes, meta []change, where content) []patch {
 	at := m.body.start
 	if where == inMeta {
 		at = m.known[knownMeta].start
@@ -46,7 +46,7 @@ func (m *Message) splice(patches []patch, changes []change, where content) []pat
 		if k < 0 {
 			walk = true
 		} else if v := m.known[k]; !v.absent() {
-			patches, drop = c.place(patches, drop, v)
+			patches, drop = c.place(patches, drop, v, meta)
 		}
 	}
 	if walk {
@@ -54,7 +54,7 @@ func (m *Message) splice(patches []patch, changes []change, where content) []pat
 			name := unescape(raw)
 			for i := range changes {
 				if c := &changes[i]; c.name == name && (where == inMeta || knownMember(name) < 0) {
-					patches, drop = c.place(patches, drop, v)
+					patches, drop = c.place(patches, drop, v, meta)
 				}
 			}
 		}
@@ -62,7 +62,7 @@ func (m *Message) splice(patches []patch, changes []change, where content) []pat
 	patches, empty := dropped(patches, m.raw, int(at), drop)
 	for i := range changes {
 		if c := &changes[i]; c.sets() && !c.found {
-			return append(patches, patch{start: at + 1, end: at + 1, what: where, comma: !empty, fresh: changes})
+			return append(patches, patch{start: at + 1, end: at + 1, what: where, comma: !empty})
 		}
 	}
 	return patches
@@ -70,11 +70,11 @@ func (m *Message) splice(patches []patch, changes []change, where content) []pat
 
 // place changes the member that lies there. In a result there may be several of
 // a name: the first one is set then, and the others are dropped.
-func (c *change) place(patches []patch, drop []member, v member) ([]patch, []member) {
+func (c *change) place(patches []patch, drop []member, v member, meta []change) ([]patch, []member) {
 	if c.found || !c.sets() {
 		drop = append(drop, v)
-	} else if c.inner != nil {
-		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendObject(nil, c.inner)})
+	} else if c.meta {
+		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendObject(nil, meta)})
 	} else {
 		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: c.value})
 	}

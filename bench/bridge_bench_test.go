@@ -49,7 +49,10 @@ const bridgeTimeout = time.Minute
 // builds it, with handlers that know nothing of the protocol: they write the body
 // of a POST to a process of the same kind, and the line that comes back to the
 // client. Across eras the bare one's client speaks the server's era, so that both
-// processes have the same to do. What is reported is the median turn.
+// processes have the same to do. Its messages are some 300 bytes shorter in all
+// than those of the bridge's client if that one is modern, and longer by as much if
+// it is legacy, so the one direction pays what the other gains. What is reported is
+// the median turn.
 //
 // "bare" is for exactly as many connections as there are: for one, it reads the
 // next line itself. "table" reads on a goroutine of its own, which finds out who

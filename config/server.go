@@ -33,6 +33,8 @@ type Server struct {
 	Timeout        time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h"`
 	ConnectTimeout time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s"`
 	IdleStop       time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none"`
+	Calls          int               `key:"calls" doc:"Requests to it that may be under way." default:"128"`
+	Queue          int               `key:"queue" doc:"Requests that may wait while it has that many, or is away." default:"64"`
 	Retry          Retry             `key:"retry" doc:"How a lost server is tried again."`
 	Health         Health            `key:"health" doc:"How it is looked after."`
 	Tools          Tools             `key:"tools" doc:"Which of its tools are offered, and how."`

@@ -18,7 +18,18 @@ type timed struct {
 	limit time.Duration
 }
 
-func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn { return timed{conn, limit} }
+// A limiter is a conversation that limits its requests itself, which costs less.
+type limiter interface {
+	LimitCalls(after time.Duration)
+}
+
+func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn {
+	if l, ok := conn.(limiter); ok {
+		l.LimitCalls(limit)
+		return conn
+	}
+	return timed{conn, limit}
+}
 
 // Correlates implements dragoman.Correlator.
 func (t timed) Correlates() bool {

@@ -25,7 +25,8 @@ var (
 // themselves are gone, until the stream is dropped.
 type Log interface {
 	// Append adds an event to a stream and returns its position, counted from
-	// 1. The event is kept, not copied: nobody may change it afterwards.
+	// 1. The event is kept, not copied: nobody may change it afterwards. If it
+	// fails, the stream has lost the event and those before it.
 	Append(ctx context.Context, stream string, event []byte) (int64, error)
 
 	// After returns the events of a stream behind a position, oldest first,

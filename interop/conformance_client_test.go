@@ -3,7 +3,9 @@
 package interop_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"testing"
@@ -79,6 +81,21 @@ func init() {
 // TestConformanceOfTheClient lets the suite judge conformclient, and wants
 // exactly the scenarios to pass that are said to.
 func TestConformanceOfTheClient(t *testing.T) {
+	judgeClient(t)
+}
+
+// TestConformanceOfTheClientThroughConnect has `dragoman connect` between
+// conformclient, which speaks to its standard streams, and the suite.
+func TestConformanceOfTheClientThroughConnect(t *testing.T) {
+	command, err := json.Marshal([]string{os.Getenv("DRAGOMAN_BIN"), "connect"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DRAGOMAN_CONFORMANCE_THROUGH", string(command))
+	judgeClient(t)
+}
+
+func judgeClient(t *testing.T) {
 	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		t.Run(rev.String(), func(t *testing.T) {
 			out, _ := runSuite(t, "client", "--command", conformClientProgram.in(t), "--requirements", rev.String())

@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"net/url"
@@ -18,8 +18,9 @@ var launchers = map[string][]string{
 // plain are names that say nothing about a server; the folder does.
 var plain = []string{"index", "main", "__main__", "server", "app", "dist", "build", "src", "bin", "lib"}
 
-// nameOfCommand derives a name from a command: what npx runs, or the program.
-func nameOfCommand(command []string) string {
+// NameOfCommand derives a name from a command: what npx runs, or the program.
+// Like all names that are derived, it is one that every host accepts.
+func NameOfCommand(command []string) string {
 	program := strings.TrimSuffix(filepath.Base(command[0]), ".exe")
 	skip, launcher := launchers[program]
 	if !launcher {
@@ -55,8 +56,8 @@ func nameOfPackage(arg string) string {
 	return tidyName(strings.TrimSuffix(filepath.Base(arg), filepath.Ext(arg)))
 }
 
-// nameOfURL derives a name from the host, or from the name of a socket.
-func nameOfURL(target string) string {
+// NameOfURL derives a name from the host of a URL, or from the name of its socket.
+func NameOfURL(target string) string {
 	if rest, ok := cutAny(target, "http+unix:", "unix://", "unix:"); ok {
 		if i := strings.LastIndex(rest, ":/"); i >= 0 {
 			rest = rest[:i]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/spf13/pflag"
 )
 
@@ -132,7 +133,7 @@ var connectAliases = []alias{
 		s.moreHeaders = append(s.moreHeaders, lines...)
 		return err
 	}},
-	{"transport", "", func(s *settings, v string) error { s.order = v; return oneOf(v, orders...) }},
+	{"transport", "", func(s *settings, v string) error { s.order = v; return oneOf(v, target.Orders...) }},
 	{"protocol", "", setEra},
 	{"allow-http", "true", func(s *settings, v string) error { s.allowHTTP = v == "true"; return nil }},
 	{"connect-timeout", "", func(s *settings, v string) (err error) {
@@ -155,7 +156,7 @@ func (s *settings) setURL(url, order string) error {
 		return errors.New("another URL is named already")
 	}
 	s.url, s.order = url, order
-	if !isURL(url) {
+	if !target.IsURL(url) {
 		return errors.New("a URL is expected")
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -29,7 +30,7 @@ const (
 // A bridge is a server that is named on the command line, as clients of either
 // era see it.
 type bridge struct {
-	*target
+	*target.Target
 	server *era.Server
 	calls  *witness
 }
@@ -48,10 +49,10 @@ func newBridge(s *settings, framing stdio.Framing, v *voice) (*bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bridge{target: t, calls: &witness{Dialer: t.dialer}}
+	b := &bridge{Target: t, calls: &witness{Dialer: t.Dialer}}
 	b.server = &era.Server{
 		Dialer: b.calls,
-		Era:    chosen, Probe: t.probe, ProbeTimeout: t.probeTimeout, DialTimeout: s.dialTimeout,
+		Era:    chosen, Probe: t.Probe, ProbeTimeout: t.ProbeTimeout, DialTimeout: s.dialTimeout,
 		Timeout: s.timeout, Isolation: isolation, Warm: s.pool,
 		Name: "dragoman", Version: versionText(), Logger: v.log,
 	}
@@ -61,11 +62,11 @@ func newBridge(s *settings, framing stdio.Framing, v *voice) (*bridge, error) {
 // start has the server come up, and returns its era. If that takes a while, v
 // says so.
 func (b *bridge) start(ctx context.Context, v *voice) (protocol.Era, error) {
-	waiting := time.AfterFunc(patience, func() { v.say("starting %s …", b.name) })
+	waiting := time.AfterFunc(patience, func() { v.say("starting %s …", b.Name) })
 	defer waiting.Stop()
-	if !b.process {
+	if !b.Process {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, urlStart, errUnreached)
+		ctx, cancel = context.WithTimeoutCause(ctx, urlStart, target.ErrUnreached)
 		defer cancel()
 	}
 	defer b.calls.over.Store(true)
@@ -85,7 +86,7 @@ func (b *bridge) greet(ctx context.Context) error {
 	if limit == 0 {
 		limit = era.DefaultDialTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnreached)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, target.ErrUnreached)
 	defer cancel()
 	req, err := dragoman.NewRequest(dragoman.StringID("start"), protocol.MethodDiscover, map[string]any{"_meta": map[string]any{
 		protocol.MetaProtocolVersion:    protocol.Latest.String(),
@@ -120,8 +121,8 @@ func (b *bridge) explain(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the URL may hold a secret
 	}
-	if b.process {
+	if b.Process {
 		return fmt.Errorf("the server did not come up: %w", err)
 	}
-	return fmt.Errorf("%s cannot be reached: %w", b.name, err)
+	return fmt.Errorf("%s cannot be reached: %w", b.Name, err)
 }

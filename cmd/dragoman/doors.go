@@ -1,87 +1,52 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
-	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
+	"github.com/dragoman-mcp/dragoman/gateway"
 )
 
-// The paths of the doors.
-const (
-	mcpPath      = "/mcp"
-	ssePath      = "/sse"
-	messagesPath = "/messages"
-	wsPath       = "/ws"
-	callPath     = "/call"
-	healthPath   = "/healthz"
-)
+// healthPath says that we are there.
+const healthPath = gateway.HealthPath
 
 // A served is a server that clients are let to.
 type served struct {
-	name     string
-	acceptor dragoman.Acceptor // takes conversations of either era
-	sessions dragoman.Acceptor // takes sessions of the legacy era; nil if it is not served
-	requests dragoman.Peer     // takes requests of the modern era; nil if it is not served
+	name string
+	gateway.Served
 }
 
-// A stopper is a door that ends what it has open before its listener does.
-type stopper interface{ Shutdown(context.Context) error }
-
 // newDoors returns what answers over HTTP: every transport on a path of its own.
-func newDoors(s *settings, v *served, hosts []string, log *slog.Logger) (http.Handler, []stopper, error) {
+func newDoors(s *settings, v *served, hosts []string, log *slog.Logger) (http.Handler, *gateway.Doors, error) {
 	hosts, origins, prefix, err := s.accepted(hosts)
 	if err != nil {
 		return nil, nil, err
 	}
-	var caller func(*http.Request) string
+	opts := &gateway.DoorOptions{Hosts: hosts, Origins: origins, MaxMessage: s.maxMessage, IdleTimeout: s.idle, Logger: log}
 	if s.isolation == "client" {
-		caller = remoteHost
+		opts.Caller = gateway.RemoteHost
 	}
-	mcp := &streamable.Server{
-		Sessions: v.sessions, Requests: v.requests, Hosts: hosts, Origins: origins, Caller: caller,
-		MaxMessage: s.maxMessage, IdleTimeout: s.idle, Logger: log,
-	}
-	old := &sse.Server{Acceptor: v.acceptor, Hosts: hosts, Origins: origins, Caller: caller, MaxMessage: s.maxMessage, Logger: log}
-	sockets := &ws.Server{
-		Acceptor: v.acceptor, Requests: v.requests, Hosts: hosts, Origins: origins, Caller: caller, MaxMessage: s.maxMessage, Logger: log,
-	}
-	doors := []stopper{mcp, old, sockets}
-	p := paths{at: map[string]http.Handler{
-		mcpPath: mcp, ssePath: old.Stream(), messagesPath: old.Messages(), wsPath: sockets, healthPath: http.HandlerFunc(healthz),
-	}}
-	if v.requests != nil {
-		call := &toolhttp.Server{
-			Requests: v.requests, Check: new(schema.Checker).Check, Hosts: hosts, Origins: origins, Caller: caller,
-			MaxMessage: s.maxMessage, Logger: log,
-		}
-		doors = append(doors, call)
-		p.at[callPath] = http.StripPrefix(callPath, call)
-		p.at[callPath+"/"] = p.at[callPath]
-	}
-	p.also(s.mcpPath, mcpPath)
-	p.also(s.ssePath, ssePath)
-	p.also(s.messagePath, messagesPath)
-	p.also(s.healthPath, healthPath)
 	if s.ssePath != "" || s.messagePath != "" { // clients are told the one that the user knows
-		old.MessagesPath = prefix + messagesPath
+		opts.MessagesPath = prefix + gateway.MessagesPath
 		if s.messagePath != "" {
-			old.MessagesPath = prefix + s.messagePath
+			opts.MessagesPath = prefix + s.messagePath
 		}
 	}
+	doors := gateway.NewDoors(&v.Served, opts)
+	p := paths{at: map[string]http.Handler{healthPath: http.HandlerFunc(healthz)}}
+	for _, path := range []string{gateway.MCPPath, gateway.SSEPath, gateway.MessagesPath, gateway.WSPath, gateway.CallPath, gateway.CallPath + "/"} {
+		p.at[path] = doors
+	}
+	p.also(s.mcpPath, gateway.MCPPath, doors)
+	p.also(s.ssePath, gateway.SSEPath, doors)
+	p.also(s.messagePath, gateway.MessagesPath, doors)
+	p.also(s.healthPath, healthPath, doors)
 	mux := http.NewServeMux()
 	for path, h := range p.at {
 		mux.Handle(path, h)
@@ -96,16 +61,18 @@ type paths struct {
 }
 
 // also mounts what answers at one path at another, too.
-func (p *paths) also(path, as string) {
+func (p *paths) also(path, as string, doors *gateway.Doors) {
 	_, taken := p.at[path]
 	switch {
 	case path == "" || path == as || p.err != nil:
 	case !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{} ?#"):
 		p.err = fmt.Errorf("the path %q does not begin with a slash, or has characters that it may not have", path)
-	case taken || strings.HasPrefix(path, callPath+"/"):
+	case taken || strings.HasPrefix(path, gateway.CallPath+"/"):
 		p.err = fmt.Errorf("the path %s is taken; choose another", path)
 	default:
-		p.at[path] = p.at[as]
+		if p.at[path], _ = doors.At(as); p.at[path] == nil {
+			p.at[path] = p.at[as]
+		}
 	}
 }
 
@@ -125,16 +92,6 @@ func (s *settings) accepted(hosts []string) (h, origins []string, prefix string,
 		return nil, nil, "", errors.New("--public-url must look like https://host or https://host/path")
 	}
 	return append(hosts, u.Hostname()), append(s.origins, u.Scheme+"://"+u.Host), strings.TrimSuffix(u.Path, "/"), nil
-}
-
-// remoteHost tells clients apart by their address, as long as there is nothing
-// better.
-func remoteHost(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr // a Unix socket
-	}
-	return host
 }
 
 const (

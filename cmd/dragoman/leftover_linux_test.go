@@ -31,6 +31,18 @@ func marked(t *testing.T, mark string) (list []string) {
 	return list
 }
 
+// noneLeft waits until no process of the test is there.
+func noneLeft(t *testing.T) {
+	t.Helper()
+	left := marked(t, t.Name())
+	for end := time.Now().Add(soon); len(left) > 0 && time.Now().Before(end); left = marked(t, t.Name()) {
+		time.Sleep(10 * time.Millisecond) // nobody tells when the guard has ended
+	}
+	if len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
 func TestSignalEndsEveryProcess(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -44,13 +56,7 @@ func TestSignalEndsEveryProcess(t *testing.T) {
 			if status := p.stop(signal); status != 0 && signal != syscall.SIGKILL {
 				t.Errorf("it ends with status %d", status)
 			}
-			left := marked(t, t.Name())
-			for end := time.Now().Add(soon); len(left) > 0 && time.Now().Before(end); left = marked(t, t.Name()) {
-				time.Sleep(10 * time.Millisecond) // nobody tells when the guard has ended
-			}
-			if len(left) > 0 {
-				t.Errorf("left behind: %q", left)
-			}
+			noneLeft(t)
 		})
 	}
 }

@@ -37,6 +37,7 @@ func root() *cobra.Command {
 		Version:       versionText(),
 	}
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(runCommand(), connectCommand(), everythingCommand(), configCommand(), versionCommand())
+	c.AddCommand(runCommand(), connectCommand(), serveCommand(), statusCommand(), reloadCommand(), restartCommand(), logsCommand(),
+		everythingCommand(), configCommand(), versionCommand())
 	return c
 }

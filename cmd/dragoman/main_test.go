@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -129,7 +130,7 @@ func TestReadmeCurlExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	const there = "http://127.0.0.1:8808"
-	base := strings.TrimSuffix(startMain(t, "run", "--listen", "127.0.0.1:0").place("http://"), mcpPath)
+	base := strings.TrimSuffix(startMain(t, "run", "--listen", "127.0.0.1:0").place("http://"), gateway.MCPPath)
 	want := []string{`{"tools":[`, `"text":"hello"`, "event: complete", `"text":"hello"`, `"text":"hello"`}
 	for _, block := range regexp.MustCompile("(?s)```sh\n(curl .*?)```").FindAllStringSubmatch(string(readme), -1) {
 		script := block[1]

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/gateway"
 )
 
 // announce says where the server is, and what to write into the configuration of
@@ -24,15 +26,15 @@ func (e *entrance) places(public string, what *served) []string {
 	case !e.http:
 		return []string{e.address() + " (lines)"}
 	case e.unix != "":
-		return []string{base + ":" + mcpPath + " (HTTP on a Unix socket)"}
+		return []string{base + ":" + gateway.MCPPath + " (HTTP on a Unix socket)"}
 	}
-	list := []string{base + mcpPath + " (Streamable HTTP)"}
-	if what.sessions != nil {
-		list = append(list, base+ssePath+" (HTTP+SSE)")
+	list := []string{base + gateway.MCPPath + " (Streamable HTTP)"}
+	if what.Sessions != nil {
+		list = append(list, base+gateway.SSEPath+" (HTTP+SSE)")
 	}
-	list = append(list, "ws"+strings.TrimPrefix(base, "http")+wsPath+" (WebSocket)")
-	if what.requests != nil {
-		list = append(list, base+callPath+" (tool calls)")
+	list = append(list, "ws"+strings.TrimPrefix(base, "http")+gateway.WSPath+" (WebSocket)")
+	if what.Requests != nil {
+		list = append(list, base+gateway.CallPath+" (tool calls)")
 	}
 	return list
 }
@@ -68,13 +70,13 @@ func snippet(s *settings, name string, entrances []*entrance) string {
 	var one server
 	for _, e := range entrances {
 		if e.http && e.unix == "" {
-			one = server{Type: "http", URL: e.base(s.publicURL) + mcpPath}
+			one = server{Type: "http", URL: e.base(s.publicURL) + gateway.MCPPath}
 			break
 		}
 		if one.Command == "" {
 			one = server{Command: ourselves(), Args: []string{"connect", e.address()}}
 			if e.http {
-				one.Args[1] = e.base("") + ":" + mcpPath
+				one.Args[1] = e.base("") + ":" + gateway.MCPPath
 			}
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 
+	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -117,18 +119,43 @@ func runEverything(ctx context.Context, s *settings, v *voice) error {
 	}
 	server := everything.New(&everything.Options{Version: versionText(), Revisions: revisions})
 	defer server.Close()
-	what := &served{name: "everything", acceptor: server}
+	what := &served{"everything", gateway.Served{Acceptor: server}}
 	if speaksEra(revisions, protocol.Legacy) {
-		what.sessions = server
+		what.Sessions = server
 	}
 	if speaksEra(revisions, protocol.Modern) {
-		what.requests = server.Requests()
+		what.Requests = server.Requests()
 	}
 	entrances, err := openEntrances(ctx, s.addresses())
 	if err != nil {
 		return err
 	}
-	return serve(ctx, s, what, entrances, v)
+	return serveOne(ctx, s, what, entrances, v)
+}
+
+// serveOne lets clients to a server through all its doors, until ctx ends. It owns
+// the entrances.
+func serveOne(ctx context.Context, s *settings, what *served, entrances []*entrance, v *voice) error {
+	f := &front{
+		entrances: entrances, acceptor: what.Acceptor, stdio: true, endless: true,
+		options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log},
+	}
+	var hosts []string
+	if f.exposed() {
+		hosts = ownNames()
+	}
+	handler, doors, err := newDoors(s, what, hosts, v.log)
+	if err != nil {
+		closeEntrances(entrances)
+		return err
+	}
+	f.handler = func(*entrance) http.Handler { return handler }
+	f.shutdown = doors.Shutdown
+	if f.exposed() {
+		v.say("warning: everybody who can reach this machine can use the server: there is no authentication")
+	}
+	announce(s, what, entrances, v)
+	return f.serve(ctx, v)
 }
 
 // runBridge serves the server at the other end of a bridge.
@@ -143,14 +170,14 @@ func runBridge(ctx context.Context, s *settings, b *bridge, v *voice) (err error
 	case ctx.Err() != nil:
 		closeEntrances(entrances)
 		return nil
-	case err != nil && b.process:
+	case err != nil && b.Process:
 		closeEntrances(entrances)
 		return fmt.Errorf("%w\nrun with --debug to see every step", b.explain(err))
 	case err != nil:
 		v.say("warning: %v; it is served all the same, and each request tries again", b.explain(err))
 	default:
-		v.say("serving %s (%s, %s era)", b.name, b.how, era)
+		v.say("serving %s (%s, %s era)", b.Name, b.How, era)
 	}
-	what := &served{name: b.name, acceptor: b.server, sessions: b.server, requests: b.server.Requests()}
-	return serve(ctx, s, what, entrances, v)
+	what := &served{b.Name, gateway.Served{Acceptor: b.server, Sessions: b.server, Requests: b.server.Requests()}}
+	return serveOne(ctx, s, what, entrances, v)
 }

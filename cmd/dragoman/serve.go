@@ -3,84 +3,299 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
 )
 
-// serve lets clients to a server through all its doors, until ctx ends. It owns
-// the entrances.
-func serve(ctx context.Context, s *settings, what *served, entrances []*entrance, v *voice) error {
-	defer closeEntrances(entrances)
-	exposed := slices.ContainsFunc(entrances, (*entrance).exposed)
-	var hosts []string
-	if exposed {
-		hosts = ownNames()
+// serving is what the command line of serve says.
+type serving struct {
+	files   []string
+	listen  []string
+	stdio   bool
+	state   string
+	socket  string
+	debug   bool
+	noWatch bool
+}
+
+func serveCommand() *cobra.Command {
+	s := &serving{}
+	c := &cobra.Command{
+		Use:   "serve [flags] [FILE...]",
+		Short: "Serve all servers of a configuration, each by itself and all as one",
+		Long: `Start and reach all servers of a configuration, keep them up, and let clients of every
+transport and revision to them.
+
+The file may be of our own format (see docs/config.md) or of another program that has
+MCP servers: Claude, VS Code, Cursor, Windsurf, Zed, Codex, Gemini CLI and others.
+Several files are merged in their order. Without one it is dragoman.yaml, dragoman.yml,
+dragoman.json, .mcp.json or mcp.json of this directory.
+
+Each server is at /servers/NAME, all of them together at the root, and those of a group
+at /groups/NAME; below each of these are /mcp (Streamable HTTP), /sse with /messages
+(HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP). /healthz, /readyz and
+/status tell how we are.
+
+The files are read again when they change, on SIGHUP and by "dragoman reload". Servers
+that are unchanged go on undisturbed; a file with errors changes nothing. We stop on
+SIGINT and SIGTERM, after the requests under way, for 10 seconds at most.`,
+		Example: `  dragoman serve
+  dragoman serve dragoman.yaml --listen 127.0.0.1:9000
+  dragoman serve --stdio ~/.cursor/mcp.json`,
+		RunE: func(c *cobra.Command, files []string) error {
+			s.files = files
+			return s.run(c)
+		},
 	}
-	handler, doors, err := newDoors(s, what, hosts, v.log)
+	f := c.Flags()
+	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on, instead of those of the file: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
+	f.BoolVar(&s.stdio, "stdio", false, "serve standard input and output until that ends, and listen only where --listen says")
+	f.StringVar(&s.state, "state", "", "`directory` for what outlives us: sessions, events, lists")
+	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
+	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	addSocket(f, &s.socket)
+	return c
+}
+
+// run serves until the context ends.
+func (s *serving) run(c *cobra.Command) (err error) {
+	if s.files, err = foundFiles(s.files); err != nil {
+		return err
+	}
+	load := func() (*config.File, *config.Report) { return config.Load(nil, s.files...) }
+	file, report := load()
+	v, err := s.voice(c, file)
 	if err != nil {
 		return err
 	}
-	web := newHTTPServer(handler, v.log)
-	lines := &stdio.Server{Acceptor: what.acceptor, Options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var running sync.WaitGroup
-	for _, e := range entrances {
-		// Ends with the servers below, or when it cannot accept any more, which
-		// ends us.
-		running.Go(func() {
-			err := error(nil)
-			if e.http {
-				err = web.Serve(e)
-			} else {
-				err = lines.Serve(e)
-			}
-			if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, stdio.ErrServerClosed) {
-				cancel(err)
-			}
-		})
-	}
-	// Ends at the end of standard input, which ends nothing else, or with ctx.
-	running.Go(func() {
-		ignoreTerminalStops()
-		opts := &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}
-		if err := stdio.Serve(ctx, what.acceptor, opts); err != nil && ctx.Err() == nil {
-			v.log.Debug("standard input is not served any more", "error", err)
-		}
-	})
-	if exposed {
-		v.say("warning: everybody who can reach this machine can use the server: there is no authentication")
-	}
-	announce(s, what, entrances, v)
-	<-ctx.Done()
-	shutDown(ctx, doors, web, lines, v)
-	running.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+	if err := s.judge(file, report, v); err != nil {
 		return err
+	}
+	entrances, listens, err := s.open(c.Context(), file)
+	if err != nil {
+		return err
+	}
+	control, err := openControl(c.Context(), s.socket, s.files)
+	if err != nil {
+		closeEntrances(entrances)
+		return err
+	}
+	defer control.close()
+	g, err := gateway.New(&gateway.Options{
+		Name: "dragoman", Version: versionText(), Load: load, State: s.state, Cache: cacheDirectory(), Logger: v.log,
+	}, file)
+	if err != nil {
+		closeEntrances(entrances)
+		return err
+	}
+	control.serve(g, v)
+	f := &front{
+		entrances: entrances,
+		handler:   func(e *entrance) http.Handler { return g.Handler(listens[e].gate(e)) },
+		acceptor:  g.Served().Acceptor,
+		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
+		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
+		shutdown:  g.Shutdown,
+	}
+	if f.exposed() {
+		v.say("warning: everybody who can reach this machine can use the servers: there is no authentication")
+	}
+	s.announce(f, *g.Served(), file, v)
+	stop := s.attend(c.Context(), g)
+	defer stop()
+	return f.serve(c.Context(), v)
+}
+
+// foundFiles returns the files that are meant, by their full paths.
+func foundFiles(files []string) ([]string, error) {
+	if len(files) == 0 {
+		file, ok := config.Find(".")
+		if !ok {
+			return nil, errors.New("there is no dragoman.yaml, dragoman.json, .mcp.json or mcp.json here; name a file")
+		}
+		files = []string{file}
+	}
+	found := make([]string, len(files))
+	for i, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		found[i] = path
+	}
+	return found, nil
+}
+
+// voice returns how we speak: as the flags, the environment or the file say.
+func (s *serving) voice(c *cobra.Command, file *config.File) (*voice, error) {
+	var flag *bool
+	if c.Flags().Changed("debug") {
+		flag = &s.debug
+	}
+	asked := file.Log.Level == "debug"
+	debug, err := decideDebug(flag, os.Getenv(debugVariable), &asked)
+	if err != nil {
+		return nil, err
+	}
+	level := slog.LevelInfo
+	if err := level.UnmarshalText([]byte(file.Log.Level)); file.Log.Level != "" && err != nil {
+		return nil, err
+	}
+	if debug {
+		level = slog.LevelDebug
+	}
+	v := newVoice("info")
+	opts := &slog.HandlerOptions{Level: level}
+	if file.Log.Format == "json" {
+		v.log = slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	} else {
+		v.log = slog.New(slog.NewTextHandler(os.Stderr, opts))
+	}
+	return v, nil
+}
+
+// judge tells what is wrong with the configuration. A server that cannot be
+// understood is left out; whatever else is wrong is the end.
+func (s *serving) judge(file *config.File, report *config.Report, v *voice) error {
+	if text := report.Error(); text != "" {
+		v.say("%s", text)
+	}
+	for _, p := range report.Errors {
+		if p.Server == "" {
+			return fmt.Errorf("%s in %s", plural(len(report.Errors), "error"), strings.Join(s.files, ", "))
+		}
+	}
+	if len(file.Servers) == 0 {
+		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
+	}
+	for _, l := range file.Listen {
+		switch {
+		case len(l.Auth.Tokens) > 0:
+			return fmt.Errorf("listen %s: auth is not supported yet; leave it out and listen on this machine alone, or put a proxy in front that asks for the token", l.Address)
+		case l.TLS != config.TLS{}:
+			return fmt.Errorf("listen %s: tls is not supported yet; leave it out, or put a proxy in front that speaks it", l.Address)
+		}
 	}
 	return nil
 }
 
-// shutDown lets what is under way end, for a while, and ends the rest.
-func shutDown(ctx context.Context, doors []stopper, web *http.Server, lines *stdio.Server, v *voice) {
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	var stopping sync.WaitGroup
-	for _, d := range doors {
-		// Ends when the door is shut, which limit bounds.
-		stopping.Go(func() {
-			if err := d.Shutdown(limit); err != nil {
-				v.log.Warn("requests under way were cut", "error", err)
+func isStdio(l config.Listen) bool { return l.Address == "stdio" }
+
+// listening is what is accepted at an entrance.
+type listening config.Listen
+
+// gate returns who may come in.
+func (l listening) gate(e *entrance) *httpx.Gate {
+	g := &httpx.Gate{Hosts: l.Hosts, Origins: l.Origins}
+	if e.exposed() {
+		g.Hosts = append(slices.Clone(g.Hosts), ownNames()...)
+	}
+	return g
+}
+
+// open opens the entrances: those of the command line, or else those of the file.
+func (s *serving) open(ctx context.Context, file *config.File) ([]*entrance, map[*entrance]listening, error) {
+	wanted := file.Listen
+	switch {
+	case len(s.listen) > 0:
+		wanted = nil
+		for _, address := range s.listen {
+			wanted = append(wanted, config.Listen{Address: address})
+		}
+	case s.stdio:
+		return nil, nil, nil
+	case len(wanted) == 0:
+		wanted = []config.Listen{{Address: defaultListen}}
+	}
+	wanted = slices.DeleteFunc(slices.Clone(wanted), isStdio)
+	addresses := make([]string, len(wanted))
+	for i, l := range wanted {
+		addresses[i] = l.Address
+	}
+	entrances, err := openEntrances(ctx, addresses)
+	if err != nil {
+		return nil, nil, err
+	}
+	listens := make(map[*entrance]listening, len(entrances))
+	for i, e := range entrances {
+		listens[e] = listening(wanted[i])
+	}
+	return entrances, listens, nil
+}
+
+// announce says where everything is.
+func (s *serving) announce(f *front, all gateway.Served, file *config.File, v *voice) {
+	v.say("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
+	what := &served{"dragoman", all}
+	var places []string
+	for _, e := range f.entrances {
+		places = append(places, e.places("", what)...)
+	}
+	if f.stdio {
+		places = append(places, "standard input and output")
+	}
+	v.say("ready: %s", strings.Join(places, ", "))
+	for _, e := range f.entrances {
+		if e.http {
+			v.say("each by itself: %s; how they are: %s", e.base("")+"/servers/NAME/mcp", e.base("")+gateway.StatusPath)
+			break
+		}
+	}
+	if len(f.entrances) > 0 {
+		v.say("for the configuration of a client: %s", snippet(&settings{}, what.name, f.entrances))
+	}
+}
+
+// attend reads the configuration again when that is asked for, until the context
+// ends or stop is called.
+func (s *serving) attend(ctx context.Context, g *gateway.Gateway) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	asked := make(chan os.Signal, 1)
+	if reloadSignal != nil {
+		signal.Notify(asked, reloadSignal)
+	}
+	// Ends with ctx.
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-asked:
+				_, _ = g.Reload() // which logs what is wrong
 			}
-		})
+		}
+	})
+	if !s.noWatch {
+		// Ends with ctx.
+		running.Go(func() { g.Watch(ctx) })
 	}
-	stopping.Go(func() { _ = lines.Close() }) // it never fails
-	stopping.Wait()
-	if web.Shutdown(limit) != nil {
-		_ = web.Close() // whoever is left has had the time
+	return func() {
+		cancel()
+		signal.Stop(asked)
+		running.Wait()
 	}
+}
+
+// cacheDirectory is where the last known lists of servers are kept. Without one
+// they are not.
+func cacheDirectory() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "dragoman")
 }

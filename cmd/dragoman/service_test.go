@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -190,7 +191,7 @@ func status(t *testing.T, url, host, origin string) int {
 func testDoors(t *testing.T, s *settings) (string, error) {
 	t.Helper()
 	server := everything.New(nil)
-	h, doors, err := newDoors(s, &served{acceptor: server, sessions: server, requests: server.Requests()}, nil, slog.New(slog.DiscardHandler))
+	h, doors, err := newDoors(s, &served{"", gateway.Served{Acceptor: server, Sessions: server, Requests: server.Requests()}}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return "", err
 	}
@@ -198,10 +199,8 @@ func testDoors(t *testing.T, s *settings) (string, error) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		for _, d := range doors {
-			if err := d.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
+		if err := doors.Shutdown(ctx); err != nil {
+			t.Error(err)
 		}
 		web.Close()
 	})

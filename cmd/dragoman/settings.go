@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,7 +34,7 @@ type settings struct {
 	timeout     time.Duration
 	dialTimeout time.Duration // zero means era's default
 	maxMessage  int
-	order       string // how an http URL is tried, one of orders
+	order       string // how an http URL is tried, one of target.Orders
 	allowHTTP   bool   // it need not be said that a connection is not encrypted
 
 	// The doors.
@@ -62,9 +63,6 @@ type settings struct {
 // defaultTimeout is how long a server may take over a request unless told
 // otherwise, counted anew with each progress.
 const defaultTimeout = time.Hour
-
-// orders are the ways in which an http URL is tried.
-var orders = []string{"http-first", "sse-first", "http-only", "sse-only"}
 
 // addServer adds the flags that say which server is meant and how to speak to
 // it.
@@ -101,7 +99,7 @@ func (s *settings) takeArguments(c *cobra.Command, args []string) (extra []strin
 	if s.url != "" || s.command != nil {
 		return nil, fmt.Errorf("two servers are named, by a flag and by %q; name one", args[0])
 	}
-	if c.ArgsLenAtDash() == 0 || !isURL(args[0]) {
+	if c.ArgsLenAtDash() == 0 || !target.IsURL(args[0]) {
 		s.command = args
 		return nil, nil
 	}
@@ -146,9 +144,9 @@ func (s *settings) check(c *cobra.Command) error {
 			{len(s.env) > 0 || s.allEnv, "-e is for commands, and the server is a URL; to send it a secret use -H"},
 			{s.cwd != "", "--cwd is for commands, and the server is a URL"},
 			{changed("pool"), "--pool keeps processes ready, and the server is a URL"},
-			{len(s.headers) > 0 && isLines(s.url), "-H is for HTTP and WebSocket; " + schemeOf(s.url) + ": carries messages alone"},
-			{c.Name() == "run" && changed("framing") && !isLines(s.url), "--framing is for commands and sockets; " + schemeOf(s.url) + " has its own"},
-			{s.order != "" && !isHTTP(s.url), "--transport is for http and https URLs"},
+			{len(s.headers) > 0 && target.IsLines(s.url), "-H is for HTTP and WebSocket; " + target.Scheme(s.url) + ": carries messages alone"},
+			{c.Name() == "run" && changed("framing") && !target.IsLines(s.url), "--framing is for commands and sockets; " + target.Scheme(s.url) + " has its own"},
+			{s.order != "" && !target.IsHTTP(s.url), "--transport is for http and https URLs"},
 		}
 	}
 	rules = append(rules,

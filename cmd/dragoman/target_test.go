@@ -10,43 +10,9 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
-
-func TestServersAreNamedAfterWhatTheyRun(t *testing.T) {
-	for _, test := range []struct{ target, want string }{
-		{"npx -y @modelcontextprotocol/server-everything@2026.8.31 stdio", "server-everything"},
-		{"npx -y some-server@latest", "some-server"},
-		{"uvx mcp-server-git --repository /x", "mcp-server-git"},
-		{"node /srv/weather/dist/index.js", "weather"},
-		{"node node_modules/@modelcontextprotocol/server-everything/dist/index.js", "server-everything"},
-		{"python3 -m my_server", "my_server"},
-		{"python3 server.py", "server"},
-		{"uv run tool.py", "tool"},
-		{"/usr/local/bin/mcp-thing --x", "mcp-thing"},
-		{"docker run -i --rm mcp/github", "docker"},
-		{"sh -c", "sh"},
-		{"https://user:secret@mcp.example.com:8443/mcp?key=secret", "mcp-example-com"},
-		{"ws://localhost:1/ws", "localhost"},
-		{"http://[::1]:9/mcp", "1"},
-		{"tcp:10.0.0.1:9", "10-0-0-1"},
-		{"unix:/run/my.server.sock", "my-server"},
-		{"unix:///run/a.sock:/mcp", "a"},
-		{"http+unix:b.sock", "b"},
-		{strings.Repeat("x", 100), strings.Repeat("x", 64)},
-		{"...", "server"},
-	} {
-		got := ""
-		if isURL(test.target) {
-			got = nameOfURL(test.target)
-		} else {
-			got = nameOfCommand(strings.Fields(test.target))
-		}
-		if got != test.want {
-			t.Errorf("%s is called %q, want %q", test.target, got, test.want)
-		}
-	}
-}
 
 func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 	t.Setenv("SET_HERE", "1")
@@ -56,8 +22,8 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 	}{
 		{settings{url: "http://localhost/mcp"}, "*streamable.Client"},
 		{settings{url: "https://h/mcp/", order: "http-only"}, "*streamable.Client"},
-		{settings{url: "https://h/x/sse"}, "*main.oldFirst"},
-		{settings{url: "https://h/x/sse/?a=b"}, "*main.oldFirst"},
+		{settings{url: "https://h/x/sse"}, "*target.oldFirst"},
+		{settings{url: "https://h/x/sse/?a=b"}, "*target.oldFirst"},
 		{settings{url: "https://h/x/sse", order: "http-first"}, "*streamable.Client"},
 		{settings{url: "https://h/x", order: "sse-only"}, "*sse.Client"},
 		{settings{url: "ws://localhost/ws"}, "*ws.Client"},
@@ -83,7 +49,7 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 		got, err := newTarget(&test.settings, stdio.Auto, newVoice("none"))
 		text := fmt.Sprint(err)
 		if err == nil {
-			text = fmt.Sprintf("%T", got.dialer)
+			text = fmt.Sprintf("%T", got.Dialer)
 		}
 		if !strings.Contains(text, test.want) || strings.Contains(text, "secret") {
 			t.Errorf("%s%s: %s, want %s", test.settings.url, test.settings.command, text, test.want)
@@ -94,8 +60,8 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 func TestHeadersReachTheServer(t *testing.T) {
 	t.Setenv("SECRET_HERE", "t0p")
 	for _, scheme := range []string{"http", "ws"} {
-		for _, order := range orders {
-			if scheme == "ws" && order != orders[0] {
+		for _, order := range target.Orders {
+			if scheme == "ws" && order != target.Orders[0] {
 				continue
 			}
 			seen := make(chan string, 100)

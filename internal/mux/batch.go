@@ -113,7 +113,7 @@ func (b *answers) done(m *dragoman.Message) {
 	}
 }
 
-func (b *answers) write() { _, _ = b.conn.out.put(context.Background(), array(b.parts), true) }
+func (b *answers) write() { _, _ = b.conn.out.put(context.Background(), nil, array(b.parts), true) }
 
 // An array is messages as one frame.
 type array []*dragoman.Message

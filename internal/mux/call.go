@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -18,6 +19,7 @@ type calls struct {
 	last   uint64 // the last id that was minted
 	asking int    // how many of open are not listens
 	ended  error  // why no more may be added
+	limit  limit  // how long each may take
 }
 
 // A call is one request of ours under way. The caller's goroutine waits for
@@ -27,8 +29,11 @@ type call struct {
 	req    *dragoman.Message
 	from   dragoman.Peer
 	listen bool
-	ctx    context.Context // the caller's
-	ready  chan struct{}   // holds one token when there is something to take
+	ready  chan struct{} // holds one token when there is something to take
+
+	// Guarded by calls.mu.
+	due   time.Time // when it has taken too long; zero if it may take for ever
+	asked int       // questions of the other side that have no answer
 
 	mu    sync.Mutex
 	notes noteQueue
@@ -46,28 +51,26 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		return nil, context.Cause(ctx)
 	}
 	k := &call{
-		req: req, from: from, ctx: ctx,
+		req: req, from: from,
 		listen: req.Method() == protocol.MethodListen,
 		ready:  make(chan struct{}, 1),
 	}
 	if err := c.calls.add(k, c.opts.MaxCalls); err != nil {
 		return nil, err
 	}
-	out, err := k.upstream()
-	var mark uint64
-	if err == nil {
-		mark, err = c.out.put(ctx, out, false)
-	}
+	mark, err := c.send(ctx, k)
 	if err != nil {
 		c.calls.remove(k.id)
 		return nil, err
 	}
 	resp, err := k.wait(ctx, c.opts.Logger)
-	if resp == nil && err == nil { // ctx ended first
-		if open, _ := c.calls.remove(k.id); open != nil && protocol.Cancellable(req) {
-			c.cancelled(k.id, context.Cause(ctx))
+	if resp == nil {
+		if err == nil { // ctx ended first
+			err = context.Cause(ctx)
 		}
-		err = context.Cause(ctx)
+		if open, _ := c.calls.remove(k.id); open != nil && protocol.Cancellable(req) {
+			c.cancelled(k.id, err)
+		}
 	}
 	k.finish()
 	if err != nil {
@@ -103,20 +106,6 @@ func (k *call) wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, e
 			return nil, nil
 		}
 	}
-}
-
-// upstream returns the request as it goes out: with our id, and our token in
-// place of the caller's.
-func (k *call) upstream() (*dragoman.Message, error) {
-	id := strconv.FormatUint(k.id, 10)
-	out := k.req
-	if out.Meta(protocol.MetaProgressToken) != nil {
-		var err error
-		if out, err = out.Edit().SetMeta(protocol.MetaProgressToken, []byte(id)).Message(); err != nil {
-			return nil, err
-		}
-	}
-	return out.WithID(dragoman.IntID(int64(k.id))), nil
 }
 
 // downstream returns the answer as the caller knows it.
@@ -210,6 +199,7 @@ func (t *calls) add(k *call, limit int) error {
 	t.open[k.id] = k
 	if !k.listen {
 		t.asking++
+		t.begin(k)
 	}
 	return nil
 }
@@ -251,6 +241,13 @@ func (t *calls) only() *call {
 	return nil
 }
 
+// waits tells whether there are calls under way, not counting listens.
+func (t *calls) waits() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asking > 0
+}
+
 // endAll answers every call with err, and refuses new ones.
 func (t *calls) endAll(err error) {
 	t.mu.Lock()
@@ -260,6 +257,7 @@ func (t *calls) endAll(err error) {
 	if t.ended == nil {
 		t.ended = err
 	}
+	t.limit.stop()
 	t.mu.Unlock()
 	for _, k := range open {
 		k.answer(nil, err)

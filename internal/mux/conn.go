@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -87,8 +88,14 @@ func (c *Conn) read() {
 	for !c.ended.Load() {
 		frame, err := c.stream.Read()
 		if err == nil {
-			if serve := c.frame(frame); serve != nil && !c.serveNow(serve) {
+			serve := c.frame(frame)
+			switch {
+			case serve != nil && !c.serveNow(serve):
 				return
+			case serve == nil && !c.more() && c.calls.waits():
+				// Whoever was woken goes first, and more answers gather meanwhile.
+				// With one call alone there is nothing to gain by that.
+				runtime.Gosched()
 			}
 			continue
 		}
@@ -125,11 +132,11 @@ func (c *Conn) end(reason error) {
 	}
 	c.err = dragoman.Closed(reason)
 	c.out.close(c.err) // first: those who are told to stop have nothing more to say
+	close(c.done)      // before callers learn of it: none of them may take us for alive
 	c.calls.endAll(c.err)
 	c.cancel(c.err)
 	c.in.close()
 	c.workers.close()
-	close(c.done)
 	// Ends when the stream is closed, which it does.
 	go c.shut()
 }

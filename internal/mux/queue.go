@@ -47,8 +47,9 @@ const directly = 8 << 10
 // writes, it writes the frame itself; that may take as long as the other side
 // takes to read, whatever becomes of ctx, so who is not patient does so only if
 // the other side is known to have read what came before. The mark says what has
-// been sent up to and with this frame.
-func (q *queue) put(ctx context.Context, f Frame, patient bool) (mark uint64, err error) {
+// been sent up to and with this frame. It gives up when ctx ends, or with
+// errRoused when stop holds something.
+func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, patient bool) (mark uint64, err error) {
 	n := f.Len()
 	for {
 		q.mu.Lock()
@@ -74,6 +75,8 @@ func (q *queue) put(ctx context.Context, f Frame, patient bool) (mark uint64, er
 		case <-room:
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
+		case <-stop:
+			return 0, errRoused
 		}
 	}
 }

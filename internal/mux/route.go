@@ -130,6 +130,7 @@ func (c *Conn) progress(m *dragoman.Message) {
 		c.counters.unknown.Add(1)
 		return
 	}
+	c.calls.renew(k)
 	token := k.req.Meta(protocol.MetaProgressToken)
 	if token == nil {
 		c.counters.unknown.Add(1)

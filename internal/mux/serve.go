@@ -34,7 +34,12 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 	peer, parent, done := c.local, c.ctx, func() {}
 	if k := c.calls.only(); k != nil {
 		if ctx, ok := k.ask(c.ctx); ok {
-			peer, parent, done = k.from, ctx, k.asks.Done
+			c.calls.pause(k)
+			peer, parent = k.from, ctx
+			done = func() {
+				c.calls.resume(k)
+				k.asks.Done()
+			}
 		}
 	}
 	r := &request{conn: c, req: req}
@@ -65,7 +70,7 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 			in.done(resp)
 		case resp != nil:
 			// Waits for room: this goroutine holds up nobody.
-			_, _ = c.out.put(context.Background(), resp, true)
+			_, _ = c.out.put(context.Background(), nil, resp, true)
 		}
 		c.release(req)
 	}

@@ -2,8 +2,10 @@
 //
 //	conformance client --command conformclient --requirements REVISION
 //
-// It reaches the server at the URL that is its last argument over Streamable HTTP
-// and does what the scenario expects that the environment names.
+// It connects to the server at the URL that is its last argument with package
+// client and does what the scenario expects that the environment names. If
+// DRAGOMAN_CONFORMANCE_THROUGH is a command, as a JSON array, that is started
+// with the URL behind it, and is the server.
 package main
 
 import (
@@ -15,22 +17,30 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/target"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // What the suite says in the environment.
 const (
 	scenarioVariable = "MCP_CONFORMANCE_SCENARIO"
 	revisionVariable = "MCP_CONFORMANCE_PROTOCOL_VERSION"
-	contextVariable  = "MCP_CONFORMANCE_CONTEXT" // a JSON object; see calls
+	contextVariable  = "MCP_CONFORMANCE_CONTEXT" // a JSON object; see callAsTold
 )
+
+// throughVariable names a command that stands between us and the server.
+const throughVariable = "DRAGOMAN_CONFORMANCE_THROUGH"
+
+type object = map[string]any
 
 // patience is how long a scenario may take. The suite waits twice as long, and
 // runs all of them at once.
 const patience = 15 * time.Second
 
 // scenarios has what is done once the conversation is open.
-var scenarios = map[string]func(context.Context, *session) error{
+var scenarios = map[string]func(context.Context, *client.Client) error{
 	"initialize":                          listTools,
 	"json-schema-ref-no-deref":            listTools,
 	"request-metadata":                    listTools,
@@ -45,6 +55,7 @@ var scenarios = map[string]func(context.Context, *session) error{
 }
 
 func main() {
+	stdio.Guard()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	err := run(ctx)
 	stop()
@@ -66,49 +77,57 @@ func run(ctx context.Context) error {
 	if rev == protocol.Unknown {
 		return fmt.Errorf("%s: the revision %q is not known", revisionVariable, os.Getenv(revisionVariable))
 	}
-	s, err := open(ctx, os.Args[len(os.Args)-1], rev)
+	server, err := serverAt(os.Args[len(os.Args)-1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.conn.Close() }()
-	return scenario(ctx, s)
-}
-
-// A tool is what matters of an entry of tools/list.
-type tool struct {
-	Name        string          `json:"name"`
-	InputSchema json.RawMessage `json:"inputSchema"`
-}
-
-func (s *session) tools(ctx context.Context) ([]tool, error) {
-	var list struct {
-		Tools []tool `json:"tools"`
+	opts := &client.Options{Name: "dragoman-conformclient", Version: "1.0.0", Elicitation: fillIn}
+	if rev.HasSessions() {
+		opts.Revision = rev // of the modern era there is but one, and it is found out
 	}
-	err := s.ask(ctx, protocol.MethodListTools, object{}, &list)
-	return list.Tools, err
+	c, err := client.Connect(ctx, server, opts)
+	if err != nil {
+		return err
+	}
+	err = scenario(ctx, c)
+	return errors.Join(err, c.Close())
 }
 
-func (s *session) call(ctx context.Context, name string, args any) error {
-	return s.ask(ctx, protocol.MethodCallTool, object{"name": name, "arguments": args}, nil)
+// serverAt is the server at a URL, or what stands before it.
+func serverAt(url string) (*target.Target, error) {
+	through := os.Getenv(throughVariable)
+	if through == "" {
+		return target.New(&target.Spec{URL: url})
+	}
+	var command []string
+	if err := json.Unmarshal([]byte(through), &command); err != nil {
+		return nil, fmt.Errorf("%s: %w", throughVariable, err)
+	}
+	return target.New(&target.Spec{Command: append(command, url), OnStderr: func(line string) { fmt.Fprintln(os.Stderr, line) }})
 }
 
-func listTools(ctx context.Context, s *session) error {
-	_, err := s.tools(ctx)
+func call(ctx context.Context, c *client.Client, name string, args any) error {
+	_, err := c.CallTool(ctx, name, args, nil)
 	return err
 }
 
-func callTool(name string, args object) func(context.Context, *session) error {
-	return func(ctx context.Context, s *session) error {
-		if _, err := s.tools(ctx); err != nil {
+func listTools(ctx context.Context, c *client.Client) error {
+	_, err := c.Tools(ctx)
+	return err
+}
+
+func callTool(name string, args object) func(context.Context, *client.Client) error {
+	return func(ctx context.Context, c *client.Client) error {
+		if _, err := c.Tools(ctx); err != nil {
 			return err
 		}
-		return s.call(ctx, name, args)
+		return call(ctx, c, name, args)
 	}
 }
 
-func callInRounds(ctx context.Context, s *session) error {
+func callInRounds(ctx context.Context, c *client.Client) error {
 	for _, name := range []string{"test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"} {
-		if err := s.call(ctx, name, object{}); err != nil {
+		if err := call(ctx, c, name, nil); err != nil {
 			return err
 		}
 	}
@@ -117,7 +136,7 @@ func callInRounds(ctx context.Context, s *session) error {
 
 // callAsTold makes the tool calls that the suite names. Some of them fail by
 // intent: what counts is what went out.
-func callAsTold(ctx context.Context, s *session) error {
+func callAsTold(ctx context.Context, c *client.Client) error {
 	var told struct {
 		ToolCalls []struct {
 			Name      string          `json:"name"`
@@ -127,11 +146,11 @@ func callAsTold(ctx context.Context, s *session) error {
 	if err := json.Unmarshal([]byte(os.Getenv(contextVariable)), &told); err != nil {
 		return fmt.Errorf("%s: %w", contextVariable, err)
 	}
-	if _, err := s.tools(ctx); err != nil {
+	if _, err := c.Tools(ctx); err != nil {
 		return err
 	}
-	for _, c := range told.ToolCalls {
-		if err := s.call(ctx, c.Name, c.Arguments); err != nil && !answered(err) {
+	for _, told := range told.ToolCalls {
+		if err := call(ctx, c, told.Name, told.Arguments); err != nil && !answered(err) {
 			return err
 		}
 	}
@@ -145,13 +164,13 @@ func answered(err error) bool {
 }
 
 // callEveryTool calls all tools that are left in the list.
-func callEveryTool(ctx context.Context, s *session) error {
-	list, err := s.tools(ctx)
+func callEveryTool(ctx context.Context, c *client.Client) error {
+	list, err := c.Tools(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range list {
-		if err := s.call(ctx, t.Name, object{"region": "us-west1"}); err != nil && !answered(err) {
+		if err := call(ctx, c, t.Name, object{"region": "us-west1"}); err != nil && !answered(err) {
 			return err
 		}
 	}
@@ -159,39 +178,31 @@ func callEveryTool(ctx context.Context, s *session) error {
 }
 
 // useEverything uses one of each kind.
-func useEverything(ctx context.Context, s *session) error {
-	list, err := s.tools(ctx)
+func useEverything(ctx context.Context, c *client.Client) error {
+	list, err := c.Tools(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range list {
-		if err := s.call(ctx, t.Name, object{}); err != nil && !answered(err) {
+		if err := call(ctx, c, t.Name, object{}); err != nil && !answered(err) {
 			return err
 		}
 	}
-	var resources struct {
-		Resources []struct {
-			URI string `json:"uri"`
-		} `json:"resources"`
-	}
-	if err := s.ask(ctx, protocol.MethodListResources, object{}, &resources); err != nil {
+	resources, err := c.Resources(ctx)
+	if err != nil {
 		return err
 	}
-	for _, r := range resources.Resources {
-		if err := s.ask(ctx, protocol.MethodReadResource, object{"uri": r.URI}, nil); err != nil {
+	for _, r := range resources {
+		if _, err := c.ReadResource(ctx, r.URI); err != nil {
 			return err
 		}
 	}
-	var prompts struct {
-		Prompts []struct {
-			Name string `json:"name"`
-		} `json:"prompts"`
-	}
-	if err := s.ask(ctx, protocol.MethodListPrompts, object{}, &prompts); err != nil {
+	prompts, err := c.Prompts(ctx)
+	if err != nil {
 		return err
 	}
-	for _, p := range prompts.Prompts {
-		if err := s.ask(ctx, protocol.MethodGetPrompt, object{"name": p.Name}, nil); err != nil {
+	for _, p := range prompts {
+		if _, err := c.GetPrompt(ctx, p.Name, nil); err != nil {
 			return err
 		}
 	}
@@ -199,15 +210,37 @@ func useEverything(ctx context.Context, s *session) error {
 }
 
 // echoSchema sends a schema back as it came.
-func echoSchema(ctx context.Context, s *session) error {
-	list, err := s.tools(ctx)
+func echoSchema(ctx context.Context, c *client.Client) error {
+	list, err := c.Tools(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range list {
 		if t.Name == "json_schema_2020_12_tool" {
-			return s.call(ctx, "json_schema_echo", object{"schema": t.InputSchema})
+			return call(ctx, c, "json_schema_echo", object{"schema": t.InputSchema})
 		}
 	}
 	return errors.New("the tool with the schema is not listed")
+}
+
+// fillIn accepts a form as it is: with its defaults, and true where it has none
+// for a yes or no.
+func fillIn(_ context.Context, params json.RawMessage) (any, error) {
+	var form struct {
+		RequestedSchema struct {
+			Properties map[string]object `json:"properties"`
+		} `json:"requestedSchema"`
+	}
+	if err := json.Unmarshal(params, &form); err != nil {
+		return nil, err
+	}
+	content := object{}
+	for name, p := range form.RequestedSchema.Properties {
+		if v, ok := p["default"]; ok {
+			content[name] = v
+		} else if p["type"] == "boolean" {
+			content[name] = true
+		}
+	}
+	return object{"action": "accept", "content": content}, nil
 }

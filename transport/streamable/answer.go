@@ -21,8 +21,10 @@ type answer struct {
 	primes bool     // the client's revision wants an empty event first
 	w      http.ResponseWriter
 	r      *http.Request
-	ctx    callContext // of the request, if it is one
-	client inside      // who is told and asked by it; of the legacy era
+	ctx    callContext          // of the request, if it is one
+	one    [1]*dragoman.Message // the request, of the legacy era
+	batch  []*dragoman.Message  // or those that came with it
+	client inside               // who is told and asked by it; of the legacy era
 
 	silence httpx.Watched // on server.silent, until the answer begins or is over
 
@@ -57,7 +59,7 @@ func (a *answer) begin() *feed {
 	a.served = make(chan struct{})
 	a.server.silent.Remove(&a.silence)
 	if a.keep != nil {
-		a.keep.add(f, a.number)
+		a.keep.add(f, a.number, a.requests())
 	}
 	if a.primes {
 		f.prime()
@@ -74,6 +76,14 @@ func (a *answer) begin() *feed {
 		f.serve(out, nil, a.r.Context().Done())
 	}()
 	return f
+}
+
+// requests returns those that it answers.
+func (a *answer) requests() []*dragoman.Message {
+	if a.batch != nil {
+		return a.batch
+	}
+	return a.one[:]
 }
 
 // prime queues an event that says where the stream begins, once.
@@ -118,6 +128,7 @@ func (a *answer) finish(responses []*dragoman.Message, status int, body []byte) 
 	if f == nil {
 		a.server.silent.Remove(&a.silence)
 		a.server.limitWrite(a.w)
+		comeBack(a.w.Header(), status)
 		_ = httpx.WriteJSON(a.w, a.r, status, body) // the client is gone
 	} else {
 		f.end(responses)

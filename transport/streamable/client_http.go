@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -57,6 +58,9 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	}
 	if host := c.opts.extraHeaders.Get("Host"); host != "" {
 		req.Host = host
+	}
+	if id := httpx.RequestID(ctx); id != "" {
+		req.Header.Set(httpx.HeaderRequestID, id)
 	}
 	set(req.Header)
 	x.resp, err = c.opts.http.Do(req) //nolint:bodyclose // whoever gets x closes it

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -44,10 +45,14 @@ type feed struct {
 	bytes int           // of queue
 	room  chan struct{} // closed when there is room again; nil while nobody waits
 	open  bool          // a connection is served
-	sent  int64         // the last position that was written to a connection
 	ended bool          // nothing more will be said
 	dead  bool          // nobody can read it any more
 	began bool          // it has been primed
+
+	broken bool  // the last message could not be logged
+	gap    int64 // what is behind an earlier position is not all logged
+
+	orphaned map[dragoman.ID]dragoman.ID // requests that its Server left without an answer, perhaps
 
 	cut  func()        // ends the connection that is served; nil before it is
 	left chan struct{} // closed when that has ended
@@ -131,16 +136,28 @@ func (f *feed) end(last []*dragoman.Message) {
 // add queues a message. mu is held.
 func (f *feed) add(m fed) error {
 	if f.key != "" {
-		at, err := f.server.opts.log.Append(context.Background(), f.key, m.data)
-		if err != nil {
-			return err
-		}
-		m.at = at
+		f.log(&m)
 	}
 	f.queue = append(f.queue, m)
 	f.bytes += len(m.data)
 	f.signal()
 	return nil
+}
+
+// log gives a message its position in the log. One that cannot be logged goes out
+// without: then the stream cannot be resumed behind what was before it. mu is held.
+func (f *feed) log(m *fed) {
+	at, err := f.server.opts.log.Append(context.Background(), f.key, m.data)
+	if err != nil {
+		if !f.broken {
+			f.server.opts.logger.Warn("a stream cannot be resumed: its events are not logged", "error", err)
+		}
+		f.broken = true
+		return
+	}
+	if m.at = at; f.broken {
+		f.broken, f.gap = false, at
+	}
 }
 
 func (f *feed) signal() {
@@ -169,7 +186,6 @@ func (f *feed) written() {
 
 // pop takes the first off the queue. mu is held.
 func (f *feed) pop() {
-	f.sent = f.queue[0].at
 	f.bytes -= len(f.queue[0].data)
 	f.queue[0] = fed{}
 	if f.queue = f.queue[1:]; len(f.queue) == 0 {
@@ -192,7 +208,11 @@ func (f *feed) claim(ctx context.Context, position int64) (missed []fed, err err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if position >= 0 {
-		if _, err := f.server.opts.log.After(ctx, f.key, position); err != nil {
+		_, err := f.server.opts.log.After(ctx, f.key, position)
+		if f.broken || position < f.gap {
+			err = eventlog.ErrLost
+		}
+		if err != nil {
 			return nil, lost(err) // before anybody is sent away for nothing
 		}
 	}
@@ -204,15 +224,17 @@ func (f *feed) claim(ctx context.Context, position int64) (missed []fed, err err
 	for len(f.queue) > 0 && f.queue[0].at <= position {
 		f.pop() // it was written, though the connection was not there to say so
 	}
-	if position >= 0 && position < f.sent {
+	if position >= 0 {
 		events, err := f.server.opts.log.After(ctx, f.key, position)
 		if err != nil {
 			return nil, lost(err)
 		}
 		for i, data := range events {
-			if at := position + int64(i) + 1; at <= f.sent {
-				missed = append(missed, fed{at: at, data: data})
+			at := position + int64(i) + 1
+			if len(f.queue) > 0 && at >= f.queue[0].at {
+				break // that and what follows is still to be written anyway
 			}
+			missed = append(missed, fed{at: at, data: data})
 		}
 	}
 	if f.open = true; f.wake == nil {
@@ -305,7 +327,7 @@ func (f *feed) write(out *sse.Writer, m fed) error {
 	if len(m.data) == 0 {
 		e.Name = "" // a cursor alone
 	}
-	if f.ids {
+	if f.ids && m.at > 0 {
 		e.ID = eventID(f.name, m.at)
 	}
 	return out.Event(e)

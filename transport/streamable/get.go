@@ -43,7 +43,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 	f := v.push
 	if name != pushName {
 		if f = v.resumable(name); f == nil {
-			return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request anew if you need its answer")
+			if f, err = v.revive(ctx, name, n); err != nil {
+				return err
+			}
 		}
 	}
 	return f.resume(ctx, w, n)
@@ -55,11 +57,17 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v, err := s.find(r)
-	if err != nil {
+	switch {
+	case err != nil && s.Store != nil && r.Header.Get(protocol.HeaderSession) != "":
+		if err := s.deleteRecorded(r); err != nil {
+			return err
+		}
+	case err != nil:
 		return err
-	}
-	if !v.end(nil) {
+	case !v.end(nil):
 		return sessionGone()
+	default:
+		s.siblings(v.id, v.owner, func(o *session) bool { o.end(nil); return false })
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -45,6 +45,9 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 		var refusal *httpx.Refusal
 		if errors.As(err, &refusal) && m.Kind() == dragoman.Request {
 			refusal.ID = m.ID()
+			if refusal.Code == protocol.CodeUnavailable {
+				refusal.Status = http.StatusOK // an answer like any other
+			}
 		}
 		return err
 	}
@@ -76,6 +79,9 @@ func (s *Server) session(r *http.Request) (*session, error) {
 		return nil, err
 	}
 	v, err := s.find(r)
+	if err != nil && s.Store != nil && r.Header.Get(protocol.HeaderSession) != "" {
+		v, err = s.adopt(r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +98,14 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
-	v := s.newSession(httpx.Caller(r))
+	v := s.newSession(httpx.NewID(), httpx.Caller(r))
 	peer, err := s.Sessions.Accept(r.Context(), v)
 	if err != nil {
 		v.end(err)
 		resp := protocol.Failure(m, err)
 		s.limitWrite(w)
-		return httpx.WriteJSON(w, r, http.StatusOK, resp.Bytes())
+		comeBack(w.Header(), statusOf(resp))
+		return httpx.WriteJSON(w, r, statusOf(resp), resp.Bytes())
 	}
 	v.peer = peer
 	v.enter()
@@ -114,6 +121,8 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Overloaded("there are too many sessions; try again later"))
 		}
+	} else {
+		v.record(m)
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
 	return nil
@@ -134,18 +143,19 @@ func (s *Server) settle(v *session, resp *dragoman.Message) bool {
 // request serves one request.
 func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
 	a := v.answer(w, r)
-	a.ctx.parent = v.ctx
+	a.ctx.parent, a.ctx.told = v.ctx, true
 	defer a.ctx.close()
 	if e := v.begin(m, &a.ctx); e != nil {
-		return refused(m, http.StatusBadRequest, e.Code, e.Message)
+		return crowded(m, e)
 	}
+	a.one[0] = m
 	a.await()
 	resp := v.call(&a.ctx, m, a)
 	v.done(m)
 	if resp == nil {
 		a.finish(nil, 0, nil)
 	} else {
-		a.finish([]*dragoman.Message{resp}, http.StatusOK, resp.Bytes())
+		a.finish([]*dragoman.Message{resp}, legacyStatus(resp), resp.Bytes())
 	}
 	return nil
 }
@@ -158,7 +168,11 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (res
 		}
 	}()
 	resp, err := v.peer.Call(ctx, m, &a.client)
-	return protocol.Conclude(ctx, m, resp, err)
+	resp = protocol.Conclude(ctx, m, resp, err)
+	if v.recorder.Load() != nil {
+		v.learn(m, resp)
+	}
+	return resp
 }
 
 // panicked reports a peer that panicked, and answers in its place.
@@ -229,9 +243,10 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 		default:
 			if a == nil {
 				a = v.answer(w, r)
+				a.batch = messages
 				a.await()
 			}
-			ctx := &callContext{parent: v.ctx}
+			ctx := &callContext{parent: v.ctx, told: true}
 			if e := v.begin(m, ctx); e != nil {
 				add(m.Fail(e))
 				continue

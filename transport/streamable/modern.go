@@ -22,6 +22,7 @@ func statusOf(resp *dragoman.Message) int {
 		case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability, protocol.CodeUnsupported:
 			return http.StatusBadRequest
 		}
+		return legacyStatus(resp)
 	}
 	return http.StatusOK
 }
@@ -139,7 +140,9 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
 	defer ctx.close()
-	if m.Method() == protocol.MethodListen {
+	if m.Method() != protocol.MethodListen {
+		ctx.bound = ctx.parent.Done() != nil
+	} else {
 		defer context.AfterFunc(s.drain, func() { ctx.cancel(dragoman.ErrClosed) })()
 	}
 	a.await()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,12 @@ type Server struct {
 	// resume them. If nil, it is in memory.
 	Log eventlog.Log
 
+	// Store remembers sessions beyond the life of this Server, so that one that
+	// comes after it, or beside it while it is shut down, goes on with them as if
+	// nothing had happened. Streams can then be resumed if Log outlives it too. If
+	// nil, sessions end with the Server.
+	Store SessionStore
+
 	// MaxMessage is the largest body, in bytes. Zero means
 	// dragoman.DefaultMaxMessage; negative means no limit.
 	MaxMessage int
@@ -77,6 +84,7 @@ type Server struct {
 	reading *httpx.Watch // requests whose body comes
 	silent  *httpx.Watch // answers that are no stream yet
 	serving sync.WaitGroup
+	past    past
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -118,6 +126,11 @@ func (s *Server) prepare() {
 	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.drain, s.drained = context.WithCancel(context.Background())
+	if s.Store != nil {
+		// Clients may still answer what a Server before this one has asked.
+		s.lastID.Store(time.Now().UnixMilli()<<10 | rand.Int64N(1<<10))
+		s.join()
+	}
 }
 
 func orDefault[T int | time.Duration](v, d T) T {
@@ -137,6 +150,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refusal = refuse(http.StatusInternalServerError, protocol.CodeInternal, err.Error())
 		}
 		s.limitWrite(w)
+		comeBack(w.Header(), refusal.Status)
 		refusal.Write(w)
 	}
 }
@@ -146,7 +160,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !s.enter() {
-		return refuse(http.StatusServiceUnavailable, protocol.CodeDraining, "the server is stopping; try again later")
+		return draining()
 	}
 	defer s.serving.Done()
 	r = httpx.Named(r, s.Caller)
@@ -186,7 +200,8 @@ func refuse(status, code int, message string) *httpx.Refusal {
 }
 
 // Shutdown refuses new requests, ends the streams that have no end, waits for
-// requests under way until ctx ends, and then ends all sessions.
+// requests under way until ctx ends, and then ends all sessions. With a Store
+// they end here alone.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
 	s.mu.Lock()
@@ -206,9 +221,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	for _, v := range s.all() {
-		v.end(dragoman.ErrClosed)
+		v.over(dragoman.ErrClosed, s.Store == nil)
 	}
 	<-done
+	s.part()
 	return err
 }
 

@@ -134,13 +134,13 @@ func TestLimitsOfSessionsAndRequests(t *testing.T) {
 	s := open(t, &streamable.Server{MaxSessions: 2, MaxRequests: 1})
 	v := s.hello(protocol.LatestLegacy)
 	s.hello(protocol.LatestLegacy)
-	s.want(initialize(protocol.LatestLegacy, `{}`), http.StatusOK, fmt.Sprint(protocol.CodeOverloaded))
+	s.want(initialize(protocol.LatestLegacy, `{}`), http.StatusServiceUnavailable, fmt.Sprint(protocol.CodeOverloaded))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun := v.events(v.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"ms":20000,"steps":100},"_meta":{"progressToken":1}}}`))
 	begun.message()
 	v.want(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, http.StatusBadRequest, "in use")
-	v.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, http.StatusBadRequest, "too many requests")
+	v.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, http.StatusTooManyRequests, "too many requests")
 	v.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, http.StatusAccepted, "")
 	for {
 		if _, err := begun.r.Next(); err != nil {

@@ -3,11 +3,13 @@ package streamable
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -39,6 +41,9 @@ type session struct {
 	order   []string                     // of feeds, oldest first
 	streams int
 	gone    bool
+
+	mark     string                   // in names of its streams; "" if it was opened here
+	recorder atomic.Pointer[recorder] // nil if it is not recorded
 }
 
 // maxResumable is how many streams of a session can be resumed.
@@ -71,9 +76,9 @@ func (q *question) end() {
 
 var _ dragoman.Conn = (*session)(nil)
 
-func (s *Server) newSession(owner string) *session {
+func (s *Server) newSession(id, owner string) *session {
 	v := &session{
-		server: s, id: httpx.NewID(), owner: owner, used: time.Now(),
+		server: s, id: id, owner: owner, used: time.Now(),
 		open:  make(map[dragoman.ID]*callContext),
 		asked: make(map[int64]*question),
 		feeds: make(map[string]*feed),
@@ -126,7 +131,7 @@ func (v *session) look() {
 	}
 	v.mu.Unlock()
 	if left <= 0 {
-		v.end(dragoman.ErrClosed)
+		v.over(dragoman.ErrClosed, !v.elsewhere())
 	}
 }
 
@@ -145,8 +150,13 @@ func (v *session) leave() {
 	v.used = time.Now()
 }
 
-// end makes the session over, once, and tells whether this did it.
-func (v *session) end(reason error) bool {
+// end makes the session over, once, and tells whether this did it. Nobody can go
+// on with it.
+func (v *session) end(reason error) bool { return v.over(reason, true) }
+
+// over makes the session over here, once, and tells whether this did it. If it is
+// not forgotten, another Server can go on with it.
+func (v *session) over(reason error, forget bool) bool {
 	v.mu.Lock()
 	if v.gone {
 		v.mu.Unlock()
@@ -159,11 +169,23 @@ func (v *session) end(reason error) bool {
 	names := slices.Clone(v.order)
 	v.mu.Unlock()
 	v.server.mu.Lock()
-	delete(v.server.sessions, v.id)
+	if v.server.sessions[v.id] == v {
+		delete(v.server.sessions, v.id)
+	}
 	v.server.mu.Unlock()
-	v.cancel(dragoman.Closed(reason))
-	for _, name := range append(names, pushName) {
-		_ = v.server.opts.log.Drop(context.Background(), v.key(name))
+	reason = dragoman.Closed(reason)
+	v.cancel(reason)
+	v.mu.Lock()
+	open := slices.Collect(maps.Values(v.open)) // those that come later see that it has ended
+	v.mu.Unlock()
+	for _, ctx := range open {
+		ctx.cancel(reason)
+	}
+	v.close(forget)
+	if forget {
+		for _, name := range append(names, pushName) {
+			_ = v.server.opts.log.Drop(context.Background(), v.key(name))
+		}
 	}
 	return true
 }
@@ -186,11 +208,19 @@ func (v *session) answer(w http.ResponseWriter, r *http.Request) *answer {
 }
 
 // add makes a stream that is about to begin one that can be resumed.
-func (v *session) add(f *feed, number int) {
-	f.name, f.ids = strconv.Itoa(number), true
+func (v *session) add(f *feed, number int, requests []*dragoman.Message) {
+	f.name, f.ids = v.mark+strconv.Itoa(number), true
+	if v.server.Store != nil {
+		f.name += callsName(requests)
+	}
 	f.key = v.key(f.name)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.keep(f)
+}
+
+// keep makes a stream one that can be resumed. mu is held.
+func (v *session) keep(f *feed) {
 	v.feeds[f.name] = f
 	if v.order = append(v.order, f.name); len(v.order) > maxResumable {
 		v.drop(v.order[0])
@@ -204,12 +234,17 @@ func (v *session) resumable(name string) *feed {
 	return v.feeds[name]
 }
 
-// drop makes a stream be gone. mu is held.
-func (v *session) drop(name string) {
+// lose makes a stream be none that can be resumed. mu is held.
+func (v *session) lose(name string) {
 	delete(v.feeds, name)
 	if i := slices.Index(v.order, name); i >= 0 {
 		v.order = slices.Delete(v.order, i, i+1)
 	}
+}
+
+// drop makes a stream be gone. mu is held.
+func (v *session) drop(name string) {
+	v.lose(name)
 	_ = v.server.opts.log.Drop(context.Background(), v.key(name))
 }
 
@@ -222,6 +257,9 @@ func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman
 func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if err := v.Err(); err != nil {
 		return err
+	}
+	if v.server.Store != nil && v.server.drain.Err() != nil {
+		return dragoman.ErrClosed // the client hears that from the Server that takes over
 	}
 	return v.push.tell(note)
 }
@@ -303,7 +341,11 @@ func (v *session) reply(resp *dragoman.Message) {
 	if !ok {
 		return
 	}
-	if q := v.unask(id); q != nil {
+	q := v.unask(id)
+	if q == nil {
+		v.server.siblings(v.id, v.owner, func(o *session) bool { q = o.unask(id); return q != nil })
+	}
+	if q != nil {
 		q.reply <- resp
 	}
 }
@@ -311,9 +353,13 @@ func (v *session) reply(resp *dragoman.Message) {
 // notify takes a notification of the client.
 func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
 	switch note.Method() {
+	case protocol.NoteInitialized:
+		v.ready()
 	case protocol.NoteCancelled:
 		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
-			v.stop(id)
+			if !v.stop(id) {
+				v.server.siblings(v.id, v.owner, func(o *session) bool { return o.stop(id) })
+			}
 		}
 		return nil
 	case protocol.NoteProgress:
@@ -390,11 +436,14 @@ func (v *session) done(req *dragoman.Message) {
 	delete(v.open, req.ID().Key())
 }
 
-func (v *session) stop(id dragoman.ID) {
+// stop cancels a request, and tells whether there was one.
+func (v *session) stop(id dragoman.ID) bool {
 	v.mu.Lock()
 	ctx := v.open[id.Key()]
 	v.mu.Unlock()
 	if ctx != nil {
 		ctx.cancel(dragoman.ErrCancelled)
+		return true
 	}
+	return false
 }

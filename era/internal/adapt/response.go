@@ -57,6 +57,9 @@ var completeText, zeroText, privateText = []byte(complete), []byte("0"), []byte(
 
 // completes tells whether a value of resultType says that.
 func completes(kind []byte) bool {
+	if string(kind) == complete {
+		return true // as nearly all spell it
+	}
 	s, _ := walk.Text(kind)
 	return s == protocol.ResultComplete
 }

@@ -1,0 +1,203 @@
+package aggregate
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// DefaultPerMember is how long a list waits for one member.
+const DefaultPerMember = 2 * time.Second
+
+// A Member is one of the servers that an Aggregate is made of. Two that are equal,
+// or whose Requests are, are the same server.
+type Member interface {
+	// Name is what the server is called here. No two members have the same.
+	Name() string
+
+	// Requests answers requests of the modern era.
+	Requests() dragoman.Peer
+
+	// Tools says which tools are offered, and how. It may be nil.
+	Tools() *config.Tools
+
+	// OnChange has f told of list changes, by the method of the notification,
+	// until stop is called. f does not block.
+	OnChange(f func(note string)) (stop func())
+}
+
+// Options are what an Aggregate says of itself, and how it works. The zero value
+// holds the defaults.
+type Options struct {
+	// Name and Version are what it calls itself. If empty, they are "dragoman"
+	// and "0".
+	Name, Version string
+
+	// Instructions stand before those of the members.
+	Instructions string
+
+	// Plain leaves names as they are: of two members with a tool or prompt of one
+	// name, the first wins. Otherwise the member's name and "_" stand before them.
+	Plain bool
+
+	// Logger receives what is left out. If nil, nothing is logged.
+	Logger *slog.Logger
+
+	// PerMember is how long a list waits for one member, which is left out then.
+	// Zero means DefaultPerMember.
+	PerMember time.Duration
+}
+
+// An Aggregate is several servers as one. It implements [dragoman.Peer] and
+// [dragoman.Dialer], of the modern era. Any number of goroutines may use it.
+type Aggregate struct {
+	opts Options
+	log  *slog.Logger
+	info json.RawMessage // how we introduce ourselves
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	busy   running // our goroutines
+
+	setting sync.Mutex // orders Set and Close
+	group   atomic.Pointer[group]
+	pages   snapshots
+
+	mu      sync.Mutex
+	listens map[*listener]struct{} // guarded by mu
+}
+
+// New returns an Aggregate of no members. opts may be nil.
+func New(opts *Options) *Aggregate {
+	a := &Aggregate{listens: make(map[*listener]struct{})}
+	if opts != nil {
+		a.opts = *opts
+	}
+	if a.opts.Name == "" {
+		a.opts.Name, a.opts.Version = "dragoman", "0"
+	}
+	if a.opts.PerMember <= 0 {
+		a.opts.PerMember = DefaultPerMember
+	}
+	a.log = a.opts.Logger
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	a.info = join(`{"name":`, walk.Quote(a.opts.Name), `,"version":`, walk.Quote(a.opts.Version), `}`)
+	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	a.group.Store(newGroup(nil, nil, a.opts.Plain))
+	return a
+}
+
+// Call answers a request. What belongs to a member passes as it is, but for the
+// name of what it is about.
+func (a *Aggregate) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if a.ctx.Err() != nil {
+		return nil, dragoman.ErrClosed
+	}
+	r := &request{Message: req, from: from, group: a.group.Load()}
+	resp, err := a.serve(ctx, r)
+	switch {
+	case err == nil:
+		return resp, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	// The end of a member's conversation is not the end of ours.
+	return protocol.Failure(req, err), nil
+}
+
+// A request is one that is being answered, by the members there were when it came.
+type request struct {
+	*dragoman.Message
+	from  dragoman.Peer // may be nil
+	group *group
+}
+
+func (a *Aggregate) serve(ctx context.Context, r *request) (*dragoman.Message, error) {
+	switch r.Method() {
+	case protocol.MethodCallTool:
+		return a.named(ctx, r, tools)
+	case protocol.MethodGetPrompt:
+		return a.named(ctx, r, prompts)
+	case protocol.MethodReadResource:
+		return a.read(ctx, r)
+	case protocol.MethodComplete:
+		return a.complete(ctx, r)
+	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
+		return a.task(ctx, r)
+	}
+	if e := checkEnvelope(r.Message); e != nil {
+		return r.Fail(e), nil
+	}
+	switch r.Method() {
+	case protocol.MethodDiscover:
+		return a.discover(ctx, r)
+	case protocol.MethodListTools:
+		return a.list(ctx, r, tools)
+	case protocol.MethodListPrompts:
+		return a.list(ctx, r, prompts)
+	case protocol.MethodListResources:
+		return a.list(ctx, r, resources)
+	case protocol.MethodListTemplates:
+		return a.list(ctx, r, templates)
+	case protocol.MethodListen:
+		return a.listen(ctx, r)
+	}
+	return a.other(ctx, r)
+}
+
+// Notify drops what a modern client tells outside of any request: there is nothing
+// that a member could use, and who cancels has been heard by the transport.
+func (a *Aggregate) Notify(context.Context, *dragoman.Message) error { return nil }
+
+// Close ends all subscriptions in good order, and refuses requests from then on.
+// Those under way go on. It waits for our goroutines.
+func (a *Aggregate) Close() error {
+	a.cancel(dragoman.ErrClosed)
+	a.setting.Lock()
+	defer a.setting.Unlock()
+	for _, m := range a.group.Load().members {
+		m.leave()
+	}
+	a.busy.wait()
+	return nil
+}
+
+// checkEnvelope says what is wrong with what a request says of its sender, where
+// no member looks at it.
+func checkEnvelope(req *dragoman.Message) *dragoman.Error {
+	env, err := protocol.ReadEnvelope(req)
+	if err != nil {
+		return invalid("%v", err)
+	}
+	if protocol.ParseRevision(env.Version).Era() == protocol.Modern {
+		return nil
+	}
+	e := failure(protocol.CodeUnsupported, "protocol version %q is not served here; use one of data.supported", env.Version)
+	e.Data, _ = json.Marshal(map[string]any{"supported": revisions(), "requested": env.Version}) // strings always encode
+	return e
+}
+
+// revisions returns the names of what we speak, newest first.
+func revisions() (names []string) {
+	for _, r := range protocol.Revisions() {
+		if r.Era() == protocol.Modern {
+			names = append(names, r.String())
+		}
+	}
+	return names
+}
+
+var (
+	_ dragoman.Peer   = (*Aggregate)(nil)
+	_ dragoman.Dialer = (*Aggregate)(nil)
+)

@@ -1,0 +1,187 @@
+package aggregate
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+const (
+	// MaxCallers is for how many callers, and sessions of theirs, it is kept what
+	// they are offered. When there are more, that of one of them is forgotten, and
+	// asked for again.
+	MaxCallers = 4096
+
+	// MaxLearned is for how many resources outside of all lists it is kept which
+	// member has them, for each caller.
+	MaxLearned = 1024
+
+	// lookAgain is how old a member's list must be before it is asked for again
+	// because something is not in it, and tryAgain is how long a member that did not
+	// answer is left alone, unless it tells of a change.
+	lookAgain = time.Second
+	tryAgain  = 10 * time.Second
+)
+
+// An offer is what a member offers of a kind, by its own names or URIs. It does not
+// change, and is shared by all callers with the same.
+type offer struct {
+	keys     []string
+	patterns []*pattern // of templates
+}
+
+// A book is what is known of what a caller is offered by the members of a group.
+type book struct {
+	group *group
+
+	mu      sync.Mutex
+	slots   [numKinds][]slot   // by member; guarded by mu
+	index   [numKinds]*index   // nil if it has to be made; guarded by mu
+	learned map[string]*member // who had a resource; guarded by mu
+}
+
+// A slot is what is known of what one member offers of a kind.
+type slot struct {
+	offer  *offer        // the last known; nil if none is
+	failed bool          // the member has not answered when it was last asked
+	at     time.Time     // when it was last asked
+	change uint64        // what it had told of changes by then
+	asking chan struct{} // holds a token while somebody asks; made when needed
+}
+
+// callerOf returns who makes a request, as far as offers may differ: members may
+// have sessions for those of our clients.
+func callerOf(ctx context.Context) string {
+	who := dragoman.CallerOf(ctx)
+	if session := dragoman.SessionOf(ctx); session != "" {
+		who += "\x00" + session
+	}
+	return who
+}
+
+// book returns what is known for a caller.
+func (g *group) book(caller string) *book {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.books[caller]
+	if b == nil {
+		if len(g.books) >= MaxCallers {
+			for somebody := range g.books {
+				delete(g.books, somebody)
+				break
+			}
+		}
+		b = &book{group: g, learned: make(map[string]*member)}
+		for k := range b.slots {
+			b.slots[k] = make([]slot, len(g.members))
+		}
+		g.books[caller] = b
+	}
+	return b
+}
+
+// offer returns keys as an offer, the one that somebody has already if that is the
+// same.
+func (g *group) offer(k kind, at int, keys []string) *offer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if last := g.last[k][at]; last != nil && slices.Equal(last.keys, keys) {
+		return last
+	}
+	o := &offer{keys: keys}
+	if k == templates {
+		for _, key := range keys {
+			o.patterns = append(o.patterns, compile(key))
+		}
+	}
+	g.last[k][at] = o
+	return o
+}
+
+// note takes in what a member offers. change is what it had told of changes when it
+// was asked.
+func (b *book) note(k kind, m *member, keys []string, change uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.slots[k][m.at]
+	s.failed, s.at, s.change = false, time.Now(), change
+	if s.offer == nil || !slices.Equal(s.offer.keys, keys) {
+		s.offer, b.index[k] = b.group.offer(k, m.at, keys), nil
+	}
+}
+
+// fail notes that a member that was asked then does not say what it offers. It has
+// what it had.
+func (b *book) fail(k kind, m *member, asked time.Time, change uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := &b.slots[k][m.at]; s.at.Before(asked) {
+		s.failed, s.at, s.change = true, time.Now(), change
+	}
+}
+
+// indexed returns the index of a kind.
+func (b *book) indexed(k kind) *index {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.index[k] == nil {
+		offers := make([]*offer, len(b.slots[k]))
+		for i := range offers {
+			offers[i] = b.slots[k][i].offer
+		}
+		b.index[k] = b.group.indexOf(k, offers)
+	}
+	return b.index[k]
+}
+
+// old tells whether a member should be asked again for something that is not among
+// what it offers.
+func (b *book) old(k kind, m *member) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.slots[k][m.at]
+	limit := lookAgain
+	if s.failed {
+		limit = tryAgain
+	}
+	return time.Since(s.at) >= limit || s.change != m.changes[k].Load()
+}
+
+// current tells whether all members have been asked what they offer, and have told
+// of no change since.
+func (b *book) current(k kind) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, m := range b.group.members {
+		if s := &b.slots[k][i]; s.at.IsZero() || s.change != m.changes[k].Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// missing returns those members that did not answer when they were last asked.
+func (b *book) missing(k kind, members []*member) (silent []*member) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range members {
+		if b.slots[k][m.at].failed {
+			silent = append(silent, m)
+		}
+	}
+	return silent
+}
+
+// turn returns the token of who asks a member.
+func (b *book) turn(k kind, m *member) chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.slots[k][m.at]
+	if s.asking == nil {
+		s.asking = make(chan struct{}, 1)
+	}
+	return s.asking
+}

@@ -1,0 +1,119 @@
+package aggregate
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Limits of instructions, in bytes: of one member, and of all. What is longer is
+// cut.
+const (
+	MaxInstructions    = 4 << 10
+	MaxAllInstructions = 32 << 10
+)
+
+// facts is what a member says of itself.
+type facts struct {
+	capabilities []byte // an object
+	instructions string
+	haul
+}
+
+// discover answers for all members: we can what any of them can. Lists may always
+// change, since members may. One that does not answer is taken to be what it was,
+// and if nothing is known of it, to be able to do everything: clients of the legacy
+// era ask but once.
+func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message, error) {
+	members := r.group.members
+	req, err := r.Edit().DropMeta(protocol.MetaProgressToken).Message()
+	if err != nil {
+		return nil, err
+	}
+	answers, err := gather(ctx, a, len(members), func(ctx context.Context, i int) (*facts, error) {
+		return members[i].discover(ctx, req)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var (
+		all     can
+		missing []string
+		texts   = []string{cut(a.opts.Instructions, MaxAllInstructions)}
+		s       = &snapshot{ttl: -1, public: true}
+	)
+	for i, m := range members {
+		f := answers[i].value
+		if err := answers[i].err; err != nil {
+			a.log.Debug("a server does not say what it can do", "server", m.Name(), "error", err)
+			missing = append(missing, m.Name())
+			f = m.facts.Load()
+		} else {
+			s.hold(&f.haul)
+			m.facts.Store(f)
+		}
+		if f == nil {
+			all.everything()
+			continue
+		}
+		all.add(f.capabilities)
+		if f.instructions != "" {
+			texts = append(texts, "# "+m.Name()+"\n"+f.instructions)
+		}
+	}
+	if len(members) == 0 {
+		all.everything()
+	}
+	if s.ttl < 0 || missing != nil {
+		s.ttl, s.public = 0, false
+	}
+	return r.Reply(a.introduction(s, &all, cut(strings.TrimPrefix(strings.Join(texts, "\n\n"), "\n\n"), MaxAllInstructions), missing))
+}
+
+// introduction makes the result of server/discover.
+func (a *Aggregate) introduction(s *snapshot, all *can, instructions string, missing []string) []byte {
+	scope := "private"
+	if s.public {
+		scope = "public"
+	}
+	out := join(`{"resultType":"`, protocol.ResultComplete, `","supportedVersions":`, array(revisions()), `,"capabilities":`, all.object())
+	if instructions != "" {
+		out = join(out, `,"instructions":`, walk.Quote(instructions))
+	}
+	out = join(out, `,"ttlMs":`, strconv.FormatInt(s.ttl, 10), `,"cacheScope":"`, scope, `","_meta":{"`, protocol.MetaServerInfo, `":`, a.info)
+	if missing != nil {
+		out = join(out, `,"`, metaMissing, `":`, array(missing))
+	}
+	return append(out, "}}"...)
+}
+
+// discover asks a member.
+func (m *member) discover(ctx context.Context, req *dragoman.Message) (*facts, error) {
+	resp, err := m.Requests().Call(ctx, req, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, errNone
+	case resp.IsError():
+		return nil, resp.RPCError()
+	}
+	f := &facts{capabilities: resp.Get("capabilities"), haul: haul{ttl: -1, public: true}}
+	f.hints(resp)
+	text, _ := walk.Text(resp.Get("instructions"))
+	f.instructions = cut(text, MaxInstructions)
+	return f, nil
+}
+
+// cut returns a text that is no longer than that, in bytes.
+func cut(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	const end = "…"
+	return strings.ToValidUTF8(text[:longest-len(end)], "") + end
+}

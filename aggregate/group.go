@@ -1,0 +1,167 @@
+package aggregate
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A kind is a kind of things that servers offer.
+type kind uint8
+
+const (
+	tools kind = iota
+	prompts
+	resources
+	templates
+	numKinds
+)
+
+// lists says how each kind is listed: the method, the member of the result, the
+// member of an element that tells it from others, and what tells of changes.
+var lists = [numKinds]struct{ method, array, key, note, noun string }{
+	tools:     {protocol.MethodListTools, "tools", "name", protocol.NoteToolsChanged, "tool"},
+	prompts:   {protocol.MethodListPrompts, "prompts", "name", protocol.NotePromptsChanged, "prompt"},
+	resources: {protocol.MethodListResources, "resources", "uri", protocol.NoteResourcesChanged, "resource"},
+	templates: {protocol.MethodListTemplates, "resourceTemplates", "uriTemplate", protocol.NoteResourcesChanged, "resource template"},
+}
+
+// A source is a server for as long as it is a member, in whatever group.
+type source struct {
+	Member
+	changes [numKinds]atomic.Uint64 // that it has told of
+	silent  [numKinds]atomic.Bool   // it has not answered when it was last asked for a list
+	facts   atomic.Pointer[facts]   // what it last said of itself; nil if nothing
+
+	mu   sync.Mutex
+	stop func() // of OnChange; guarded by mu
+	left bool   // guarded by mu
+}
+
+// attend has f told of the source's changes.
+func (s *source) attend(f func(*source, string)) {
+	stop := s.OnChange(func(note string) { f(s, note) })
+	s.mu.Lock()
+	s.stop = stop
+	left := s.left
+	s.mu.Unlock()
+	if left && stop != nil {
+		stop()
+	}
+}
+
+// leave ends that.
+func (s *source) leave() {
+	s.mu.Lock()
+	stop := s.stop
+	s.left, s.stop = true, nil
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// A member is a source and its place in a group.
+type member struct {
+	*source
+	at     int
+	offers config.Tools
+	prefix string // of names here
+	start  string // what names here begin with for sure
+}
+
+// A group is the members there are at a time. What is known of what they offer
+// goes with it.
+type group struct {
+	members []*member
+	plain   bool
+
+	mu    sync.Mutex
+	books map[string]*book   // by caller; guarded by mu
+	last  [numKinds][]*offer // by member, the newest that anybody got; guarded by mu
+	index [numKinds]*index   // the newest; guarded by mu
+}
+
+// newGroup returns a group of these sources, whose tools are offered so.
+func newGroup(sources []*source, how []*config.Tools, plain bool) *group {
+	g := &group{plain: plain, books: make(map[string]*book)}
+	for i, s := range sources {
+		m := &member{source: s, at: i, prefix: s.Name() + "_"}
+		if plain {
+			m.prefix = ""
+		}
+		if t := how[i]; t != nil {
+			m.offers = *t
+			if t.Prefix != nil {
+				m.prefix = *t.Prefix
+			}
+		}
+		m.start = clean(m.prefix)
+		m.start = m.start[:min(len(m.start), headLen)]
+		g.members = append(g.members, m)
+	}
+	for k := range g.last {
+		g.last[k] = make([]*offer, len(sources))
+	}
+	return g
+}
+
+// byName returns the member of that name, or nil.
+func (g *group) byName(name string) *member {
+	if i := slices.IndexFunc(g.members, func(m *member) bool { return m.Name() == name }); i >= 0 {
+		return g.members[i]
+	}
+	return nil
+}
+
+// has tells whether a source is a member.
+func (g *group) has(s *source) bool {
+	return slices.ContainsFunc(g.members, func(m *member) bool { return m.source == s })
+}
+
+// wish returns how something that a member offers would be called here.
+func (g *group) wish(m *member, k kind, own string) wish {
+	offered := own
+	if k == tools && m.offers.Rename[own] != "" {
+		offered = m.offers.Rename[own]
+	}
+	w := wish{member: m.at, whose: m.Name(), own: own, full: m.prefix + offered}
+	w.foreign = !g.plain && g.isForeign(m, w.full)
+	return w
+}
+
+// isForeign tells whether a name of a member lies among those of another one, whose
+// prefix is longer. Whether that one has something of this name does not matter: a
+// name must not mean one thing while a server is there and another while it is not.
+func (g *group) isForeign(m *member, full string) bool {
+	full, mine := clean(full), clean(m.prefix)
+	return slices.ContainsFunc(g.members, func(other *member) bool {
+		p := clean(other.prefix)
+		return len(p) > len(mine) && strings.HasPrefix(full, p)
+	})
+}
+
+// equal tells whether two groups have the same members, offered in the same way.
+func (g *group) equal(other *group) bool {
+	return slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
+		return m.source == o.source && reflect.DeepEqual(m.offers, o.offers)
+	})
+}
+
+// same returns the source that a member is, or nil if it is new.
+func (g *group) same(m Member) *source {
+	if old := g.byName(m.Name()); old != nil && (same(old.Member, m) || same(old.Requests(), m.Requests())) {
+		return old.source
+	}
+	return nil
+}
+
+// same tells whether two values are equal, as far as that can be told.
+func same(a, b any) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}

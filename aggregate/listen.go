@@ -1,0 +1,225 @@
+package aggregate
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Limits of subscriptions.
+const (
+	// MaxListens is how many there may be at once, of all callers. More are refused
+	// with -31004.
+	MaxListens = 16384
+
+	// MaxURIs is how many resources, and how many tasks, one may name. Those beyond
+	// are left out of the acknowledgement.
+	MaxURIs = 1024
+
+	// MaxEvents is how many changes wait for one client that does not read. The
+	// others are dropped, and counted in the log.
+	MaxEvents = 4096
+)
+
+// A filter says of which changes a client wants to hear.
+type filter struct {
+	Tools     bool     `json:"toolsListChanged,omitempty"`
+	Prompts   bool     `json:"promptsListChanged,omitempty"`
+	Resources bool     `json:"resourcesListChanged,omitempty"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	Tasks     []string `json:"taskIds,omitempty"`
+}
+
+func (f *filter) empty() bool {
+	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 && len(f.Tasks) == 0
+}
+
+// A change is something to tell a client. One that a member told of is told as it
+// came; about is which resource or task it is about.
+type change struct {
+	method, about string
+	note          *dragoman.Message // nil: it is ours
+}
+
+type event struct{ method, about string }
+
+// A listener is one subscription. What it is to tell waits here until its own
+// request tells it, since a client may be told nothing after that has returned.
+type listener struct {
+	aggregate *Aggregate
+	request   *request
+	kept      filter        // what is honoured
+	wake      chan struct{} // holds a token when there is something to do
+
+	// Of the goroutine that serves it.
+	group   *group      // that the members are of
+	watches []*watch    // on members
+	fails   int         // to watch what must be watched, in a row
+	retry   *time.Timer // fires when that is to be tried again
+
+	mu      sync.Mutex
+	waiting []change      // guarded by mu
+	at      map[event]int // where each stands in waiting; guarded by mu
+	dropped int           // guarded by mu
+	loose   bool          // a watch has ended, or members have changed; guarded by mu
+}
+
+// listen serves a subscription on the goroutine that brought it.
+func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, error) {
+	var params struct {
+		Notifications *filter `json:"notifications"`
+	}
+	if err := r.Decode(&params); err != nil || params.Notifications == nil {
+		return r.Fail(invalid("params.notifications must be an object that says of which changes to tell, such as " +
+			`{"toolsListChanged":true}`)), nil
+	}
+	r = &request{Message: r.Message, from: r.from} // members come and go meanwhile
+	l := &listener{aggregate: a, request: r, wake: make(chan struct{}, 1), at: make(map[event]int)}
+	if r.from != nil {
+		l.kept = *params.Notifications
+	}
+	if !a.enlist(l) { // from here on nothing is missed
+		return r.Fail(protocol.Overloaded("too many subscriptions are open; end one before you open another")), nil
+	}
+	defer a.strike(l)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends what is watched on members
+	l.begin(ctx)
+	l.acknowledge(ctx)
+	if err := l.run(ctx); err != nil {
+		return nil, err
+	}
+	return r.Reply(join(`{"resultType":"`, protocol.ResultComplete, `","_meta":{"`, protocol.MetaSubscriptionID, `":`, r.ID().String(),
+		`,"`, protocol.MetaServerInfo, `":`, a.info, `}}`))
+}
+
+func (a *Aggregate) enlist(l *listener) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.listens) >= MaxListens {
+		return false
+	}
+	a.listens[l] = struct{}{}
+	return true
+}
+
+func (a *Aggregate) strike(l *listener) {
+	a.mu.Lock()
+	delete(a.listens, l)
+	a.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dropped > 0 {
+		a.log.Warn("a subscription was not told of everything", "dropped", l.dropped)
+	}
+}
+
+// acknowledge tells the client what it will hear of.
+func (l *listener) acknowledge(ctx context.Context) {
+	kept, err := json.Marshal(l.kept)
+	if err != nil {
+		return // strings always encode
+	}
+	l.tell(ctx, protocol.NoteAcknowledged, join(`"notifications":`, kept))
+}
+
+// tell tells the client something of ours. members are those of params.
+func (l *listener) tell(ctx context.Context, method string, members []byte) {
+	if l.request.from == nil {
+		return
+	}
+	if len(members) > 0 {
+		members = append(members, ',')
+	}
+	note, err := dragoman.NewNotification(method, join(`{`, members, `"_meta":{"`, protocol.MetaSubscriptionID, `":`, l.request.ID().String(), `}}`))
+	if err == nil {
+		_ = l.request.from.Notify(ctx, note) // who cannot be told has gone, which ctx will say
+	}
+}
+
+// wants tells whether a change is to be told.
+func (l *listener) wants(c change) bool {
+	switch c.method {
+	case protocol.NoteToolsChanged:
+		return l.kept.Tools
+	case protocol.NotePromptsChanged:
+		return l.kept.Prompts
+	case protocol.NoteResourcesChanged:
+		return l.kept.Resources
+	}
+	return true // a member was asked for it
+}
+
+// put adds a change. One that waits already takes the place of the older: the
+// client will look at what changed after both.
+func (l *listener) put(c change) {
+	l.mu.Lock()
+	e := event{c.method, c.about}
+	i, waits := l.at[e]
+	switch {
+	case waits:
+		l.waiting[i] = c
+	case len(l.waiting) >= MaxEvents:
+		l.dropped++
+	default:
+		l.at[e] = len(l.waiting)
+		l.waiting = append(l.waiting, c)
+	}
+	l.mu.Unlock()
+	l.rouse()
+}
+
+// move makes the listener look whether members have what it watches.
+func (l *listener) move() {
+	l.mu.Lock()
+	l.loose = true
+	l.mu.Unlock()
+	l.rouse()
+}
+
+func (l *listener) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // awake already
+	}
+}
+
+// deliver tells the client what waits, and tells whether watches are to be looked
+// after.
+func (l *listener) deliver(ctx context.Context) (loose bool) {
+	l.mu.Lock()
+	changes := l.waiting
+	l.waiting = nil
+	clear(l.at)
+	loose, l.loose = l.loose, false
+	l.mu.Unlock()
+	for _, c := range changes {
+		switch {
+		case !l.wants(c):
+		case c.note != nil:
+			_ = l.request.from.Notify(ctx, c.note) // who cannot be told has gone, which ctx will say
+		case c.about != "":
+			l.tell(ctx, c.method, join(`"uri":`, walk.Quote(c.about)))
+		default:
+			l.tell(ctx, c.method, nil)
+		}
+	}
+	return loose
+}
+
+// bound returns no more than MaxURIs of them, each once.
+func bound(names []string) (out []string) {
+	seen := make(map[string]bool)
+	for _, name := range names {
+		if len(out) < MaxURIs && name != "" && !seen[name] {
+			seen[name] = true
+			out = append(out, name)
+		}
+	}
+	return out
+}

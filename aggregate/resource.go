@@ -1,0 +1,163 @@
+package aggregate
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// read passes a request for a resource on to the member that has it. Where several
+// may, they are asked in order until one does not say that there is no such
+// resource.
+func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, error) {
+	uri := r.URI()
+	if uri == "" {
+		return r.Fail(invalid("params.uri must be a string that is not empty; resources/list names those there are")), nil
+	}
+	b := r.group.book(callerOf(ctx))
+	may, sure, err := a.holders(ctx, b, r, uri)
+	if err != nil {
+		return refused(r, err)
+	}
+	var (
+		no     *dragoman.Message // the first refusal
+		last   error
+		silent = b.missing(resources, r.group.members)
+	)
+	for _, m := range may {
+		resp, err := m.Requests().Call(ctx, r.Message, r.from)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && resp == nil {
+			err = errNone
+		}
+		if sure || err == nil && !refuses(r, resp) {
+			if err == nil && !sure {
+				b.learn(uri, m)
+			}
+			return resp, err
+		}
+		switch {
+		case err != nil:
+			last = err
+		case resp.RPCError().Code == protocol.CodeUnavailable:
+			silent = append(silent, m)
+		}
+		if no == nil && err == nil {
+			no = resp
+		}
+	}
+	switch {
+	case last != nil:
+		return nil, last
+	case no != nil && len(silent) == 0:
+		return no, nil
+	case len(silent) > 0:
+		return r.Fail(away("resource", uri, silent)), nil
+	}
+	return r.Fail(noResource(uri)), nil
+}
+
+// noResource is the error for a URI that means nothing.
+func noResource(uri string) *dragoman.Error {
+	e := failure(protocol.Latest.CodeNoResource(), "resource not found: %.200s; resources/list and resources/templates/list name those there are", uri)
+	e.Data = join(`{"uri":`, walk.Quote(uri), `}`)
+	return e
+}
+
+// refuses tells whether a member says that it does not have the resource, or cannot
+// be asked. A request that is the next round of one that another member answered
+// makes no sense to a member, so any complaint about it counts.
+func refuses(r *request, resp *dragoman.Message) bool {
+	if !resp.IsError() {
+		return false
+	}
+	e := resp.RPCError()
+	switch e.Code {
+	case protocol.CodeResourceNotFound, protocol.CodeMethodNotFound, protocol.CodeUnavailable:
+		return true
+	case protocol.CodeInvalidParams:
+		_, names := walk.Text(walk.Get(e.Data, "uri"))
+		text := strings.ToLower(e.Message)
+		return names || r.Get("requestState") != nil || strings.Contains(text, "not found") || strings.Contains(text, "unknown resource")
+	}
+	return false
+}
+
+// holders returns the members that may have a resource, the likeliest first: the
+// one that lists it, the one that had it before, those with a template for it, and
+// those that have resources of its scheme, since a tool may name a resource that is
+// in no list. sure says that the first one is the one.
+func (a *Aggregate) holders(ctx context.Context, b *book, r *request, uri string) (may []*member, sure bool, err error) {
+	if t, ok := b.indexed(resources).byName[uri]; ok {
+		return []*member{t.member}, true, nil
+	}
+	known := b.recall(uri)
+	if known == nil && (!b.current(resources) || !b.current(templates) || len(b.fitting(uri, (*pattern).matches)) == 0) {
+		if err := a.refresh(ctx, b, r, r.group.members, resources, templates); err != nil {
+			return nil, false, err
+		}
+		if t, ok := b.indexed(resources).byName[uri]; ok {
+			return []*member{t.member}, true, nil
+		}
+	}
+	add := func(members ...*member) {
+		for _, m := range members {
+			if m != nil && !slices.Contains(may, m) {
+				may = append(may, m)
+			}
+		}
+	}
+	add(known)
+	add(b.fitting(uri, (*pattern).matches)...)
+	add(b.fitting(uri, (*pattern).mayMatch)...)
+	add(b.akin(uri)...)
+	return may, false, nil
+}
+
+// fitting returns the members with a template that fits a URI, in their order.
+func (b *book) fitting(uri string, fits func(*pattern, string) bool) (members []*member) {
+	for i, o := range b.indexed(templates).offers {
+		if o != nil && slices.ContainsFunc(o.patterns, func(p *pattern) bool { return fits(p, uri) }) {
+			members = append(members, b.group.members[i])
+		}
+	}
+	return members
+}
+
+// akin returns the members with resources or templates of a URI's scheme.
+func (b *book) akin(uri string) (members []*member) {
+	s := scheme(uri)
+	if s == "" {
+		return nil
+	}
+	is := func(key string) bool { return scheme(key) == s }
+	listed, made := b.indexed(resources).offers, b.indexed(templates).offers
+	for i, m := range b.group.members {
+		if listed[i] != nil && slices.ContainsFunc(listed[i].keys, is) || made[i] != nil && slices.ContainsFunc(made[i].keys, is) {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// learn notes who had a resource that is in no list.
+func (b *book) learn(uri string, m *member) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.learned) >= MaxLearned {
+		clear(b.learned)
+	}
+	b.learned[uri] = m
+}
+
+func (b *book) recall(uri string) *member {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.learned[uri]
+}

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/target"
+)
+
+// A Client is connected to one server. Any number of goroutines may use it at
+// once.
+type Client struct {
+	opts   Options
+	name   string // of the server, for errors
+	server *era.Server
+	dialer *dialer
+	side   side
+	era    protocol.Era
+	facts  facts
+	lastID atomic.Int64
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	once   sync.Once
+	failed error // of Close
+}
+
+// A side is how the server is spoken to, which depends on its era.
+type side interface {
+	// open introduces us and returns what the server says about itself.
+	open(ctx context.Context) (*facts, error)
+
+	// ask makes a request and carries it to its end.
+	ask(ctx context.Context, req *dragoman.Message, k *call) (*dragoman.Message, error)
+
+	ping(ctx context.Context) error
+	setLevel(ctx context.Context, level string) error
+	subscribe(ctx context.Context, uri string) error
+	unsubscribe(ctx context.Context, uri string) error
+
+	// close ends what open began.
+	close()
+}
+
+// facts is what a server says about itself.
+type facts struct {
+	Revision     protocol.Revision `json:"-"`
+	Info         Info              `json:"serverInfo"`
+	Capabilities json.RawMessage   `json:"capabilities"`
+	Instructions string            `json:"instructions"`
+}
+
+// An Info is how a server introduces itself.
+type Info struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Version string `json:"version"`
+}
+
+// Connect starts or reaches a server and learns what it is. ctx bounds Connect
+// alone. The caller closes the Client. opts may be nil.
+func Connect(ctx context.Context, t *target.Target, opts *Options) (*Client, error) {
+	c := newClient(t, opts)
+	limit, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout, &late{after: c.opts.ConnectTimeout})
+	defer cancel()
+	err := c.connect(limit)
+	if err == nil {
+		var f *facts
+		if f, err = c.side.open(limit); err == nil {
+			c.facts = *f
+			return c, nil
+		}
+	}
+	err = c.unconnected(ctx, err)
+	_ = c.Close() // it never was of use
+	return nil, err
+}
+
+func newClient(t *target.Target, opts *Options) *Client {
+	c := &Client{opts: opts.withDefaults(), name: t.Name, dialer: &dialer{inner: t.Dialer}}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.server = &era.Server{
+		Dialer: c.dialer, Era: c.opts.Era, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
+		Name: c.opts.Name, Version: c.opts.Version, Logger: c.opts.Logger,
+	}
+	if t.Probe != nil {
+		c.server.Probe = c.dialer.probe(t.Probe)
+	}
+	return c
+}
+
+// connect has the server come up and chooses how to speak to it.
+func (c *Client) connect(ctx context.Context) (err error) {
+	if c.era, err = c.server.Start(ctx); err != nil {
+		return err
+	}
+	if c.era == protocol.Modern {
+		c.side = newModern(c)
+	} else {
+		c.side = &legacy{client: c}
+	}
+	return nil
+}
+
+// Era returns the era that is spoken with the server.
+func (c *Client) Era() protocol.Era { return c.era }
+
+// Revision returns the revision that the server speaks.
+func (c *Client) Revision() protocol.Revision { return c.facts.Revision }
+
+// ServerInfo returns how the server introduced itself.
+func (c *Client) ServerInfo() Info { return c.facts.Info }
+
+// Capabilities returns what the server can do, as it said so: a JSON object.
+func (c *Client) Capabilities() json.RawMessage { return c.facts.Capabilities }
+
+// Can tells whether the server has a capability, such as "tools" or "logging".
+func (c *Client) Can(capability string) bool {
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(c.facts.Capabilities, &all) // what cannot be read is not there
+	return all[capability] != nil
+}
+
+// Instructions returns what the server tells models about its use.
+func (c *Client) Instructions() string { return c.facts.Instructions }
+
+// Close ends the conversation, stops a server that we started, and waits for
+// that. Requests under way fail. It must not be called by a Handler or by
+// OnNotification, which it waits for.
+func (c *Client) Close() error {
+	c.once.Do(func() {
+		c.cancel(dragoman.ErrClosed)
+		if c.side != nil {
+			c.side.close()
+		}
+		c.failed = c.server.Close()
+	})
+	return c.failed
+}
+
+// Done is closed by Close. The loss of a conversation does not end a Client: the
+// next request opens another.
+func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Err is nil before Done is closed, and [dragoman.ErrClosed] afterwards.
+func (c *Client) Err() error { return context.Cause(c.ctx) }
+
+// mint returns an id for a request.
+func (c *Client) mint() dragoman.ID { return dragoman.IntID(c.lastID.Add(1)) }
+
+// answer answers a question of the server.
+func (c *Client) answer(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+	if req.Method() == protocol.MethodPing {
+		return req.Reply(nil)
+	}
+	handle := c.opts.handler(req.Method(), req.Params())
+	if handle == nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "method not found: this client cannot be asked " + req.Method()}), nil
+	}
+	result, err := c.handle(ctx, handle, req.Params())
+	if e, ok := errors.AsType[*dragoman.Error](err); ok {
+		return req.Fail(e), nil
+	}
+	if err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "Internal error: " + err.Error()}), nil //nolint:nilerr // that is the answer
+	}
+	return req.Reply(result)
+}
+
+// handle has a handler answer, and encodes the answer.
+func (c *Client) handle(ctx context.Context, handle Handler, params json.RawMessage) (json.RawMessage, error) {
+	result, err := handle(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	switch text := result.(type) {
+	case json.RawMessage:
+		return text, nil
+	case []byte:
+		return text, nil
+	}
+	return json.Marshal(result)
+}
+
+// tell gives a notification to whom it may concern.
+func (c *Client) tell(note *dragoman.Message) {
+	if c.opts.OnNotification != nil {
+		c.opts.OnNotification(note)
+	}
+}

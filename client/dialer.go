@@ -1,0 +1,160 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A dialer opens the conversations, and remembers what era.Server has no way to
+// tell: why the last attempt to reach the server failed, and what the server
+// itself said.
+type dialer struct {
+	inner dragoman.Dialer
+
+	mu       sync.Mutex
+	failures int               // so far; guarded by mu
+	last     error             // the last of them; guarded by mu
+	stderr   []byte            // of the process that failed last; guarded by mu
+	revision protocol.Revision // in which the server answered initialize last; guarded by mu
+}
+
+// Dial implements dragoman.Dialer.
+func (d *dialer) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+	inner, err := d.inner.Dial(ctx, local)
+	if err != nil {
+		d.note(err, nil)
+		return nil, err
+	}
+	return &conn{inner, d}, nil
+}
+
+// probe returns a probe whose failures are remembered.
+func (d *dialer) probe(probe func(context.Context) (protocol.Era, error)) func(context.Context) (protocol.Era, error) {
+	return func(ctx context.Context) (protocol.Era, error) {
+		found, err := probe(ctx)
+		if err != nil {
+			d.note(err, nil)
+		}
+		return found, err
+	}
+}
+
+func (d *dialer) note(err error, stderr []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failures++
+	d.last, d.stderr = err, stderr
+}
+
+// count returns how many failures there have been.
+func (d *dialer) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failures
+}
+
+// failure returns the last failure if there were more than so many, else nil.
+func (d *dialer) failure(since int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failures <= since {
+		return nil
+	}
+	return d.last
+}
+
+// said returns what the process that failed last wrote to its standard error.
+func (d *dialer) said() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stderr
+}
+
+// greeted notes the server's answer to initialize.
+func (d *dialer) greeted(resp *dragoman.Message) {
+	if resp.IsError() {
+		d.note(resp.RPCError(), nil)
+		return
+	}
+	var hello struct{ ProtocolVersion string }
+	_ = resp.Decode(&hello) // era judges it
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.revision = protocol.ParseRevision(hello.ProtocolVersion)
+}
+
+// spoken returns the revision in which the server answered initialize.
+func (d *dialer) spoken() protocol.Revision {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.revision
+}
+
+// A conn is a conversation with the server.
+type conn struct {
+	dragoman.Conn
+	dialer *dialer
+}
+
+// Correlates implements dragoman.Correlator.
+func (c *conn) Correlates() bool {
+	inner, ok := c.Conn.(dragoman.Correlator)
+	return ok && inner.Correlates()
+}
+
+// Hears implements dragoman.Hearer.
+func (c *conn) Hears() bool {
+	inner, ok := c.Conn.(dragoman.Hearer)
+	return !ok || inner.Hears()
+}
+
+// endWait is how long a conversation may take to be over after it has said so.
+const endWait = time.Second
+
+// settle waits until a conversation that has failed a call because it is over is
+// over for everybody. Otherwise the next request might be given to it.
+func (c *conn) settle(ctx context.Context, err error) {
+	if !errors.Is(err, dragoman.ErrClosed) {
+		return
+	}
+	t := time.NewTimer(endWait)
+	defer t.Stop()
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Call implements dragoman.Peer. The call that ctx carries learns that it got
+// here, and whether the server itself answered.
+func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	k, _ := ctx.Value(callKey{}).(*call)
+	if k != nil {
+		k.reached.Store(true)
+		k.answered.Store(false)
+	}
+	resp, err := c.Conn.Call(ctx, req, from)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		var stderr []byte
+		if p, ok := c.Conn.(interface{ Stderr() []byte }); ok {
+			stderr = p.Stderr()
+		}
+		c.dialer.note(err, stderr)
+		c.settle(ctx, err)
+	case err == nil && resp != nil:
+		if k != nil {
+			k.answered.Store(true)
+		}
+		if req.Method() == protocol.MethodInitialize {
+			c.dialer.greeted(resp)
+		}
+	}
+	return resp, err
+}

@@ -1,0 +1,61 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/target"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+func Example() {
+	server := everything.New(nil)
+	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
+	defer web.Close()
+
+	ctx := context.Background()
+	t, err := target.New(&target.Spec{URL: web.URL}) // or Command: []string{"npx", "-y", "some-server"}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := client.Connect(ctx, t, &client.Options{Name: "example", Version: "1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	fmt.Println(c.ServerInfo().Name, "speaks the", c.Era(), "era")
+
+	result, err := c.CallTool(ctx, "echo", map[string]string{"text": "hello"}, nil)
+	switch rpc, answered := errors.AsType[*dragoman.Error](err); {
+	case answered:
+		fmt.Println("the server says no:", rpc.Message)
+	case errors.Is(err, client.Timeout):
+		fmt.Println("the server takes too long")
+	case err != nil:
+		fmt.Println(err)
+	default:
+		fmt.Println(result.Text())
+	}
+	// Output:
+	// dragoman-everything speaks the modern era
+	// hello
+}
+
+func ExampleCall() {
+	server := everything.New(nil)
+	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
+	defer web.Close()
+
+	result, err := client.Call(context.Background(), web.URL, "tools/call", map[string]any{
+		"name": "test_error_handling", "arguments": map[string]any{},
+	}, nil)
+	fmt.Println(len(result) > 0, err)
+	// Output: true <nil>
+}

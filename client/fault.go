@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
+)
+
+// stderrLines is how many of the last lines on standard error an Error has.
+const stderrLines = 10
+
+// fault returns the error of a request that has no result. outer is the caller's
+// context, inner that of the call.
+func (c *Client) fault(outer, inner context.Context, k *call, method string, resp *dragoman.Message, err error) error {
+	if err == nil {
+		e := resp.RPCError()
+		if k.answered.Load() {
+			return e
+		}
+		return c.unsent(k, method, e)
+	}
+	if outer.Err() != nil {
+		return context.Cause(outer)
+	}
+	if e, ok := errors.AsType[*unanswered](err); ok {
+		return e.error
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*dragoman.Error](err); ok && statusOf(err) == 0 {
+		return e
+	}
+	sent := k.reached.Load()
+	if e, ok := errors.AsType[*late](context.Cause(inner)); ok {
+		return c.wrap(Timeout, method, sent, e)
+	}
+	kind, may := kindOf(err)
+	return c.wrap(kind, method, sent && may, err)
+}
+
+// unsent returns the error of a request that era.Server answered itself, because
+// there is no way to the server.
+func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
+	if !protocol.Ours(e) {
+		return e
+	}
+	var err error = e
+	if last := c.dialer.failure(k.failures); last != nil {
+		err = last
+	}
+	return c.wrap(ConnectionFailed, method, false, err)
+}
+
+// kindOf judges an error of a conversation.
+func kindOf(err error) (kind Kind, sent bool) {
+	fault, isFault := errors.AsType[protocol.Fault](err)
+	switch {
+	case errors.Is(err, dragoman.ErrOverloaded):
+		return NetworkError, false
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout, true
+	case errors.Is(err, dragoman.ErrClosed):
+		return ConnectionLost, true
+	case isFault && fault.Outcome() == protocol.OutcomeNotSent:
+		return ConnectionFailed, false
+	}
+	return NetworkError, true
+}
+
+// unconnected returns the error of Connect.
+func (c *Client) unconnected(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// What came of it says less than the reason: an exit, or what was not found.
+	rpc, _ := errors.AsType[*dragoman.Error](err)
+	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.Ours(rpc)) {
+		err = last
+	}
+	return c.wrap(ConnectionFailed, "", false, err)
+}
+
+// wrap makes an Error. A process that ended is of its own kind, whatever else
+// there is to say.
+func (c *Client) wrap(kind Kind, method string, sent bool, err error) *Error {
+	e := &Error{Kind: kind, Server: c.name, Method: method, Sent: sent, Err: err}
+	if exit, ok := errors.AsType[*stdio.ExitError](err); ok && kind != Timeout {
+		e.Kind, e.Exit, e.Stderr = ProcessCrashed, exit, lastLines(c.dialer.said())
+	}
+	e.Advice = e.advice()
+	if c.ctx.Err() != nil {
+		e.Advice = "the client is closed"
+	}
+	return e
+}
+
+// lastLines returns the last lines of what a process said.
+func lastLines(text []byte) []string {
+	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text), ""), "\r\n"), "\n")
+	if len(lines) > stderrLines {
+		lines = lines[len(lines)-stderrLines:]
+	}
+	kept := lines[:0]
+	for _, line := range lines {
+		if line = strings.TrimSpace(line); line != "" {
+			kept = append(kept, redact.Text(line))
+		}
+	}
+	return kept
+}
+
+// advice says what to do about an error.
+func (e *Error) advice() string {
+	if start, ok := errors.AsType[*stdio.StartError](e.Err); ok && start.Advice == "" {
+		return "check the command, its directory and PATH"
+	} else if ok {
+		return "" // its text has it
+	}
+	if status := statusOf(e.Err); status != 0 {
+		return adviceForStatus(status)
+	}
+	switch e.Kind {
+	case ConnectionFailed:
+		return "check that the server is there and speaks MCP at this address"
+	case ConnectionLost:
+		return "whether it was carried out is not known; the next request connects again"
+	case Timeout:
+		return "allow more time, or have the server report progress"
+	case ProcessCrashed:
+		if e.Method == "" {
+			return "see what it says on standard error, and try its command by hand"
+		}
+		return "see what it says on standard error; the next request starts it again"
+	}
+	switch {
+	case errors.Is(e.Err, dragoman.ErrOverloaded):
+		return "make fewer requests at once"
+	case errors.Is(e.Err, dragoman.ErrTooLarge):
+		return "allow larger messages, or ask for less"
+	}
+	return "the conversation goes on; whether the request was carried out is not known"
+}
+
+// statusOf returns the HTTP status that an error is about, or zero.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
+		return e.Status
+	}
+	if e, ok := errors.AsType[*sse.StatusError](err); ok {
+		return e.Status
+	}
+	if e, ok := errors.AsType[*ws.StatusError](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+func adviceForStatus(status int) string {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return "the server wants to know who asks: send an Authorization header that it accepts"
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return "check the path of the URL"
+	case status == http.StatusTooManyRequests || status >= 500:
+		return "the server has a problem of its own: try again later"
+	}
+	return "check the URL and the headers"
+}

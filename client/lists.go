@@ -1,0 +1,91 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const (
+	// MaxPages is how many pages a list may have.
+	MaxPages = 1000
+
+	// MaxItems is how many items it may have in all.
+	MaxItems = 100_000
+)
+
+// Tools returns all tools of the server.
+func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
+	return list[Tool](ctx, c, protocol.MethodListTools, "tools")
+}
+
+// Resources returns all resources of the server.
+func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
+	return list[Resource](ctx, c, protocol.MethodListResources, "resources")
+}
+
+// Templates returns all templates of resources.
+func (c *Client) Templates(ctx context.Context) ([]Template, error) {
+	return list[Template](ctx, c, protocol.MethodListTemplates, "resourceTemplates")
+}
+
+// Prompts returns all prompts of the server.
+func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
+	return list[Prompt](ctx, c, protocol.MethodListPrompts, "prompts")
+}
+
+// list returns the items of all pages.
+func list[T any](ctx context.Context, c *Client, method, member string) ([]T, error) {
+	var (
+		all    []T
+		params = struct {
+			Cursor json.RawMessage `json:"cursor,omitempty"`
+		}{}
+		seen = make(map[string]bool)
+	)
+	for range MaxPages {
+		resp, err := c.do(ctx, method, params, nil)
+		if err != nil {
+			return nil, err
+		}
+		var page []T
+		if items := resp.Get(member); items == nil {
+			return nil, c.unreadable(method, fmt.Errorf("the result has no %s", member))
+		} else if err := json.Unmarshal(items, &page); err != nil {
+			return nil, c.unreadable(method, err)
+		}
+		if all = append(all, page...); len(all) > MaxItems {
+			return nil, c.unreadable(method, fmt.Errorf("the list has more than %d items", MaxItems))
+		}
+		// An empty string is a cursor as good as any; null is what some servers
+		// write instead of nothing.
+		params.Cursor = resp.Get("nextCursor")
+		if params.Cursor == nil || string(params.Cursor) == "null" {
+			return all, nil
+		}
+		if seen[string(params.Cursor)] {
+			return nil, c.unreadable(method, fmt.Errorf("the pages of the list go round in a circle: the cursor of a page comes again after %d pages", len(seen)))
+		}
+		seen[string(params.Cursor)] = true
+	}
+	return nil, c.unreadable(method, fmt.Errorf("the list has more than %d pages", MaxPages))
+}
+
+// unreadable is the error of an answer that is not what it should be.
+func (c *Client) unreadable(method string, err error) error {
+	e := c.wrap(NetworkError, method, true, err)
+	e.Advice = "the server's answer is not what the protocol says: report it to the server's makers"
+	return e
+}
+
+// decode reads a result.
+func decode[T any](c *Client, method string, resp *dragoman.Message) (*T, error) {
+	v := new(T)
+	if err := resp.Decode(v); err != nil {
+		return nil, c.unreadable(method, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,205 @@
+package client
+
+import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const (
+	// firstBackoff is the wait before changes are listened to again when the
+	// server has stopped to tell of them. It doubles with each failure, up to
+	// maxBackoff, less some jitter.
+	firstBackoff = 250 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+
+	// ackTimeout is how long a server may take to say of what it will tell.
+	ackTimeout = 30 * time.Second
+)
+
+// A filter says of which changes to hear.
+type filter struct {
+	Tools     bool     `json:"toolsListChanged,omitempty"`
+	Prompts   bool     `json:"promptsListChanged,omitempty"`
+	Resources bool     `json:"resourcesListChanged,omitempty"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+}
+
+func (f *filter) empty() bool { return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 }
+
+// A watch hears of a modern server's changes: one listen, and when the wishes
+// change, its successor, which is acknowledged before the one before ends. A
+// change may be told twice meanwhile, but none is missed.
+type watch struct {
+	side *modern
+	wake chan struct{} // holds one token when there is something to do
+	over sync.WaitGroup
+
+	// Owned by the goroutine.
+	cur   *listen
+	fails int  // in a row
+	gap   bool // changes may have been missed
+
+	mu      sync.Mutex
+	running bool            // there is a goroutine, or there may be none any more; guarded by mu
+	lists   filter          // that the caller wants to hear of; guarded by mu
+	uris    map[string]bool // guarded by mu
+	wishes  []*wish         // that wait to be granted; guarded by mu
+}
+
+func newWatch(m *modern) *watch {
+	return &watch{side: m, wake: make(chan struct{}, 1), uris: make(map[string]bool)}
+}
+
+// begin listens to changes of lists, if anybody wants to know and the server
+// tells.
+func (w *watch) begin(capabilities json.RawMessage) {
+	if w.side.client.opts.OnNotification == nil {
+		return
+	}
+	var can struct{ Tools, Prompts, Resources struct{ ListChanged bool } }
+	_ = json.Unmarshal(capabilities, &can) // what cannot be read promises nothing
+	w.mu.Lock()
+	w.lists = filter{Tools: can.Tools.ListChanged, Prompts: can.Prompts.ListChanged, Resources: can.Resources.ListChanged}
+	nothing := w.lists.empty()
+	w.mu.Unlock()
+	if !nothing {
+		w.rouse()
+	}
+}
+
+// rouse makes the goroutine look for what there is to do. The first time, it
+// makes the goroutine.
+func (w *watch) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // awake already
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running {
+		w.running = true
+		// Ends with the Client, whose Close waits for it.
+		w.over.Go(w.run)
+	}
+}
+
+func (w *watch) close() {
+	w.mu.Lock()
+	w.running = true // none is made from now on
+	w.mu.Unlock()
+	w.over.Wait()
+}
+
+// run keeps one listen open for what is wanted.
+func (w *watch) run() {
+	done := w.side.client.ctx.Done()
+	retry := time.NewTimer(0)
+	retry.Stop()
+	for {
+		var lost <-chan struct{}
+		if w.cur != nil {
+			lost = w.cur.ended
+		}
+		select {
+		case <-done:
+			w.replace(nil)
+			return
+		case <-w.wake:
+			w.renew()
+		case <-retry.C:
+			w.renew()
+		case <-lost:
+			w.lose(w.cur)
+			w.cur = nil
+		}
+		retry.Stop()
+		if w.cur == nil && w.fails > 0 {
+			d := min(firstBackoff<<min(w.fails-1, 8), maxBackoff)
+			retry.Reset(d - rand.N(d/4+1))
+		}
+	}
+}
+
+// take returns what is wanted by now, and who waits for it.
+func (w *watch) take() (filter, []*wish) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want, wishes := w.lists, w.wishes
+	want.URIs = slices.Sorted(maps.Keys(w.uris))
+	w.wishes = nil
+	return want, wishes
+}
+
+// renew opens a listen for what is wanted by now.
+func (w *watch) renew() {
+	want, wishes := w.take()
+	if want.empty() {
+		w.replace(nil)
+		w.fails, w.gap = 0, false
+		w.settle(wishes, filter{}, nil)
+		return
+	}
+	next := w.open(want)
+	ack, err := next.acknowledged(w.side.client.ctx)
+	if err != nil {
+		next.end()
+		if w.cur == nil {
+			w.lose(next)
+			if len(wishes) > 0 {
+				w.fails = max(w.fails, 1) // without them it may go better
+			}
+		}
+		w.settle(wishes, filter{}, err)
+		return
+	}
+	next.ack = ack
+	w.replace(next)
+	w.settle(wishes, ack, nil)
+	if w.gap {
+		w.gap = false
+		w.remind(ack)
+	}
+}
+
+func (w *watch) replace(next *listen) {
+	if w.cur != nil {
+		w.cur.end()
+	}
+	w.cur = next
+}
+
+// lose notes that a listen has ended without being told to.
+func (w *watch) lose(l *listen) {
+	w.side.client.opts.Logger.Debug("changes are not told any more", "error", l.err)
+	if l.hopeless() {
+		w.fails = 0 // until something else is wanted
+		return
+	}
+	w.gap = true
+	if time.Since(l.began) > maxBackoff {
+		w.fails = 0
+	}
+	w.fails++
+}
+
+// remind tells what may have changed while nobody listened.
+func (w *watch) remind(ack filter) {
+	tell := func(wanted bool, method string, params any) {
+		if note, err := dragoman.NewNotification(method, params); wanted && err == nil {
+			w.side.client.tell(note)
+		}
+	}
+	tell(ack.Tools, protocol.NoteToolsChanged, nil)
+	tell(ack.Prompts, protocol.NotePromptsChanged, nil)
+	tell(ack.Resources, protocol.NoteResourcesChanged, nil)
+	for _, uri := range ack.URIs {
+		tell(true, protocol.NoteResourceUpdated, map[string]string{"uri": uri})
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// A front is where clients come in: sockets, and standard input and output.
+type front struct {
+	entrances []*entrance
+	handler   func(*entrance) http.Handler // who answers over HTTP there
+	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
+	options   *stdio.Options               // of those
+
+	stdio   bool // standard input and output are served
+	endless bool // the end of standard input does not end us
+
+	// shutdown takes no new work, lets requests under way end until its context
+	// does, and ends the rest.
+	shutdown func(context.Context) error
+}
+
+// exposed tells whether other machines can come in.
+func (f *front) exposed() bool { return slices.ContainsFunc(f.entrances, (*entrance).exposed) }
+
+// serve lets clients in until ctx ends. It owns the entrances.
+func (f *front) serve(ctx context.Context, v *voice) error {
+	defer closeEntrances(f.entrances)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options}
+	var (
+		running sync.WaitGroup
+		webs    []*http.Server
+	)
+	for _, e := range f.entrances {
+		serve := lines.Serve
+		if e.http {
+			web := newHTTPServer(f.handler(e), v.log)
+			webs = append(webs, web)
+			serve = web.Serve
+		}
+		// Ends with the servers, or when it cannot accept any more, which ends us.
+		running.Go(func() {
+			if err := serve(e); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, stdio.ErrServerClosed) {
+				cancel(err)
+			}
+		})
+	}
+	if f.stdio {
+		// Ends at the end of standard input, or with ctx.
+		running.Go(func() {
+			ignoreTerminalStops()
+			if err := stdio.Serve(ctx, f.acceptor, f.options); err != nil && ctx.Err() == nil {
+				v.log.Debug("standard input is not served any more", "error", err)
+			}
+			if !f.endless {
+				cancel(context.Canceled)
+			}
+		})
+	}
+	<-ctx.Done()
+	f.stop(ctx, webs, lines, v)
+	running.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// stop lets what is under way end, for a while, and ends the rest.
+func (f *front) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *voice) {
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	var stopping sync.WaitGroup
+	stopping.Go(func() { _ = lines.Close() }) // it never fails
+	if err := f.shutdown(limit); err != nil {
+		v.log.Warn("requests under way were cut", "error", err)
+	}
+	stopping.Wait()
+	for _, web := range webs {
+		if web.Shutdown(limit) != nil {
+			_ = web.Close() // whoever is left has had the time
+		}
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package main
-
-// ignoreTerminalStops does nothing: terminals stop nobody here.
-func ignoreTerminalStops() {}

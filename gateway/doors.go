@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
+)
+
+// The paths of the doors.
+const (
+	MCPPath      = "/mcp"      // Streamable HTTP
+	SSEPath      = "/sse"      // HTTP+SSE: the stream
+	MessagesPath = "/messages" // HTTP+SSE: what clients send
+	WSPath       = "/ws"       // WebSocket
+	CallPath     = "/call"     // tool calls over plain HTTP, also below it
+)
+
+// A Served is a server as its doors see it.
+type Served struct {
+	Acceptor dragoman.Acceptor // takes conversations of either era
+	Sessions dragoman.Acceptor // takes sessions of the legacy era; nil if it is not served
+	Requests dragoman.Peer     // takes requests of the modern era; nil if it is not served
+}
+
+// DoorOptions is what the doors of a server have in common. Zero values mean the
+// defaults of the transports.
+type DoorOptions struct {
+	Hosts, Origins []string                   // accepted beside those of this machine
+	Caller         func(*http.Request) string // tells who makes a request; nil if all are one
+	MessagesPath   string                     // what clients of HTTP+SSE are told
+	MaxMessage     int
+	MaxSessions    int
+	MaxRequests    int // of one session
+	IdleTimeout    time.Duration
+	Log            eventlog.Log
+	Store          streamable.SessionStore
+	Logger         *slog.Logger
+}
+
+// Doors let clients to one server, over every transport.
+type Doors struct {
+	at    map[string]http.Handler
+	doors []stopper
+}
+
+// A stopper is a door that ends what it has open.
+type stopper interface{ Shutdown(context.Context) error }
+
+// NewDoors returns the doors of a server.
+func NewDoors(s *Served, o *DoorOptions) *Doors {
+	mcp := &streamable.Server{
+		Sessions: s.Sessions, Requests: s.Requests, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
+		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
+		Log: o.Log, Store: o.Store, Logger: o.Logger,
+	}
+	old := &sse.Server{
+		Acceptor: s.Acceptor, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller, MessagesPath: o.MessagesPath,
+		MaxMessage: o.MaxMessage, Logger: o.Logger,
+	}
+	sockets := &ws.Server{
+		Acceptor: s.Acceptor, Requests: s.Requests, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
+		MaxMessage: o.MaxMessage, Logger: o.Logger,
+	}
+	d := &Doors{
+		at:    map[string]http.Handler{MCPPath: mcp, SSEPath: old.Stream(), MessagesPath: old.Messages(), WSPath: sockets},
+		doors: []stopper{mcp, old, sockets},
+	}
+	if s.Requests != nil {
+		call := &toolhttp.Server{
+			Requests: s.Requests, Check: new(schema.Checker).Check, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
+			MaxMessage: o.MaxMessage, Logger: o.Logger,
+		}
+		d.doors = append(d.doors, call)
+		d.at[CallPath] = call
+	}
+	return d
+}
+
+// At returns the door at a path, and how much of the path leads to it. It is nil
+// if there is none.
+func (d *Doors) At(path string) (door http.Handler, prefix string) {
+	if path == CallPath || strings.HasPrefix(path, CallPath+"/") {
+		return d.at[CallPath], CallPath
+	}
+	return d.at[path], ""
+}
+
+// ServeHTTP implements http.Handler: it takes the path as one below the doors.
+func (d *Doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	door, prefix := d.At(r.URL.Path)
+	switch {
+	case door == nil:
+		http.NotFound(w, r)
+	case prefix != "":
+		http.StripPrefix(prefix, door).ServeHTTP(w, r)
+	default:
+		door.ServeHTTP(w, r)
+	}
+}
+
+// Shutdown refuses new requests, lets those under way end until ctx does, and
+// ends the rest. It returns an error if there was a rest.
+func (d *Doors) Shutdown(ctx context.Context) error {
+	var (
+		closing sync.WaitGroup
+		mu      sync.Mutex
+		first   error
+	)
+	for _, door := range d.doors {
+		// Ends when the door is shut, which ctx bounds.
+		closing.Go(func() {
+			if err := door.Shutdown(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		})
+	}
+	closing.Wait()
+	return first
+}

@@ -1,0 +1,256 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/manager"
+	"github.com/dragoman-mcp/dragoman/state"
+)
+
+// DrainTimeout is how long requests under way may take when their server has
+// been removed or replaced.
+const DrainTimeout = 10 * time.Second
+
+// maxKept is how many sessions are remembered beyond their doors when there is no
+// directory for them.
+const maxKept = 16384
+
+// Options configures a Gateway. The zero value is ready to use.
+type Options struct {
+	// Name and Version are what we call ourselves.
+	Name, Version string
+
+	// Load reads the configuration again. If nil, it cannot be reloaded.
+	Load func() (*config.File, *config.Report)
+
+	// State is the directory for what outlives the process. If empty, the file
+	// says it; if that does not either, nothing does.
+	State string
+
+	// Cache is the directory for the last known lists of servers, if State does
+	// not name one for everything.
+	Cache string
+
+	// Logger receives what happens. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+// A Gateway lets clients to the servers of a configuration.
+type Gateway struct {
+	opts    Options
+	log     *slog.Logger
+	began   time.Time
+	manager *manager.Manager
+	store   state.Store  // of sessions
+	events  eventlog.Log // nil if it is in memory
+	closers []func() error
+	limits  config.Limits
+
+	now      atomic.Pointer[routes]
+	draining atomic.Bool
+
+	mu     sync.Mutex // held while a configuration is applied
+	file   *config.File
+	all    *entry
+	groups map[string]*entry
+	last   Reloaded       // guarded by mu
+	seen   string         // the files when they were last read; guarded by mu
+	leaves sync.WaitGroup // doors that are being shut
+}
+
+// New returns a gateway for a configuration, whose servers it starts. State,
+// limits and what is listened on are those of this file until the end.
+func New(opts *Options, file *config.File) (*Gateway, error) {
+	g := &Gateway{opts: *opts, began: time.Now(), limits: file.Limits, groups: make(map[string]*entry)}
+	if g.log = opts.Logger; g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	lists, err := g.openState(file)
+	if err != nil {
+		return nil, errors.Join(err, g.closeState())
+	}
+	g.manager = manager.New(&manager.Options{
+		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message), Logger: g.log,
+	})
+	u := newUnion(g, false)
+	g.all = &entry{Doors: g.doors("", u.served(), g.caller), about: u}
+	g.now.Store(&routes{all: g.all})
+	g.seen = stamps(file.Files)
+	g.Apply(file)
+	return g, nil
+}
+
+// Served returns all servers as one, for transports that the caller serves.
+func (g *Gateway) Served() *Served { return g.all.about.(*union).served() }
+
+// Apply puts a configuration in the place of the one before. What is unchanged
+// goes on undisturbed; what is gone finishes what is under way.
+func (g *Gateway) Apply(file *config.File) manager.Changes {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	servers := make([]*config.Server, 0, len(file.Names))
+	for _, name := range file.Names {
+		servers = append(servers, file.Servers[name])
+	}
+	changes := g.manager.Apply(servers)
+	before, after := g.now.Load(), &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
+	var gone []*entry
+	ups := g.manager.Upstreams()
+	for _, up := range ups {
+		e := before.servers[up.Name()]
+		if e == nil || e.about != up {
+			e = g.enter(up)
+		}
+		after.servers[up.Name()] = e
+	}
+	for name, e := range before.servers {
+		if after.servers[name] != e {
+			gone = append(gone, e)
+		}
+	}
+	gone = append(gone, g.regroup(file, after)...)
+	g.file = file
+	g.now.Store(after)
+	g.all.about.(*union).set(ups, g)
+	for _, e := range gone {
+		// Ends when what is under way does, or after DrainTimeout.
+		g.leaves.Go(func() { g.leave(e) })
+	}
+	return changes
+}
+
+// enter makes the doors of a server.
+func (g *Gateway) enter(up *manager.Upstream) *entry {
+	s := newSingle(up, g.log)
+	return &entry{Doors: g.doors(up.Name(), s.served(), s.caller), path: serversPath + up.Name(), about: up}
+}
+
+// regroup makes the groups of a configuration, and returns those that are gone.
+func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
+	made := make(map[string]*entry, len(file.Groups))
+	for name, group := range file.Groups {
+		e := g.groups[name]
+		mcp := group.Path
+		if mcp == "" {
+			mcp = groupsPath + name + MCPPath
+		}
+		plain := group.Naming == "plain"
+		if e == nil || e.mcp != mcp || e.about.(*union).plain != plain {
+			u := newUnion(g, plain)
+			e = &entry{Doors: g.doors("group "+name, u.served(), g.caller), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, about: u}
+		}
+		var list []*manager.Upstream
+		for _, server := range group.Servers {
+			if up := g.manager.Upstream(server); up != nil {
+				list = append(list, up)
+			}
+		}
+		e.about.(*union).set(list, g)
+		made[name] = e
+		after.groups[e.path] = e
+	}
+	for name, e := range g.groups {
+		if made[name] != e {
+			gone = append(gone, e)
+		}
+	}
+	g.groups = made
+	return gone
+}
+
+// leave shuts doors that nothing leads to any more.
+func (g *Gateway) leave(e *entry) {
+	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
+	defer cancel()
+	if err := e.Shutdown(ctx); err != nil {
+		g.log.Warn("requests under way were cut", "path", e.path, "error", err)
+	}
+	if u, ok := e.about.(*union); ok {
+		u.close()
+	}
+}
+
+// doors makes the doors of what a name means. Host and Origin have been checked
+// before, by Handler.
+func (g *Gateway) doors(name string, s *Served, caller func(*http.Request) string) *Doors {
+	any := []string{"*"}
+	return NewDoors(s, &DoorOptions{
+		Hosts: any, Origins: any, Caller: caller,
+		MaxMessage: int(g.limits.Message), MaxSessions: g.limits.Sessions, MaxRequests: g.limits.Calls, IdleTimeout: g.limits.IdleSession,
+		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
+	})
+}
+
+// Handler answers the clients that come in where gate says who may.
+func (g *Gateway) Handler(gate *httpx.Gate) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := gate.Check(r); err != nil {
+			refuse(w, err)
+			return
+		}
+		r = httpx.Identified(w, r)
+		if h := g.public(r.URL.Path); h != nil {
+			h(w, r)
+			return
+		}
+		g.now.Load().serve(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+		refusal.Write(w)
+		return
+	}
+	http.Error(w, err.Error(), http.StatusForbidden)
+}
+
+// Shutdown takes no new work, lets what is under way end until ctx does, ends all
+// streams in good order and stops the servers. It returns an error if something
+// was cut.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	g.draining.Store(true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now.Load()
+	entries := slices.Concat([]*entry{now.all}, slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
+	var (
+		closing sync.WaitGroup
+		cut     atomic.Pointer[error]
+	)
+	for _, e := range entries {
+		// Ends with the doors, which ctx bounds.
+		closing.Go(func() {
+			if err := e.Shutdown(ctx); err != nil {
+				cut.Store(&err)
+			}
+		})
+	}
+	closing.Wait()
+	g.leaves.Wait()
+	for _, e := range entries {
+		if u, ok := e.about.(*union); ok {
+			u.close()
+		}
+	}
+	err := g.manager.Shutdown(ctx)
+	if p := cut.Load(); p != nil {
+		err = errors.Join(err, *p)
+	}
+	return errors.Join(err, g.closeState())
+}
+
+var _ dragoman.Acceptor = (*union)(nil)

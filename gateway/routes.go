@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+)
+
+// The paths of servers and groups.
+const (
+	serversPath = "/servers/"
+	groupsPath  = "/groups/"
+)
+
+// routes says which doors a path leads to. It never changes.
+type routes struct {
+	servers map[string]*entry
+	groups  map[string]*entry // by the path that is before their doors
+	all     *entry
+}
+
+// An entry is what stands behind a path, with its doors.
+type entry struct {
+	*Doors
+	path  string // before the doors
+	mcp   string // where Streamable HTTP is, if not at the usual place
+	about any    // *manager.Upstream or *union: who is behind it
+}
+
+// find returns the entry for a path, and the path below it.
+func (t *routes) find(path string) (e *entry, rest string) {
+	if after, ok := strings.CutPrefix(path, serversPath); ok {
+		name, rest, _ := strings.Cut(after, "/")
+		return t.servers[name], "/" + rest
+	}
+	for _, g := range t.groups {
+		if path == g.mcp {
+			return g, MCPPath
+		}
+		if rest, ok := strings.CutPrefix(path, g.path); ok && strings.HasPrefix(rest, "/") {
+			return g, rest
+		}
+	}
+	return t.all, path
+}
+
+// serve answers a request by the doors of its path.
+func (t *routes) serve(w http.ResponseWriter, r *http.Request) {
+	e, rest := t.find(r.URL.Path)
+	if e == nil {
+		http.Error(w, "there is no server of that name; GET /status lists them", http.StatusNotFound)
+		return
+	}
+	door, prefix := e.At(rest)
+	if door == nil {
+		http.Error(w, "nothing is here; the doors of a server are /mcp, /sse, /messages, /ws and /call", http.StatusNotFound)
+		return
+	}
+	if prefix != "" {
+		door = http.StripPrefix(strings.TrimSuffix(r.URL.Path, rest)+prefix, door)
+	}
+	door.ServeHTTP(w, r)
+}

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/state"
+)
+
+// openState opens what outlives the process, if there is a directory for it. It
+// returns where the lists of servers are kept.
+func (g *Gateway) openState(file *config.File) (lists state.Store, err error) {
+	dir := g.opts.State
+	if dir == "" {
+		dir = file.State
+	}
+	if dir == "" {
+		g.store = state.NewMemory(maxKept)
+		return g.openCache(), nil
+	}
+	records, err := state.Open(filepath.Join(dir, "records"))
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	g.closers = append(g.closers, records.Close)
+	events, err := eventlog.Open(filepath.Join(dir, "events"), nil)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	g.closers = append(g.closers, events.Close)
+	g.store, g.events = records, events
+	return records, nil
+}
+
+// openCache opens the directory for lists. Without one they are asked for anew.
+func (g *Gateway) openCache() state.Store {
+	if g.opts.Cache == "" {
+		return nil
+	}
+	err := os.MkdirAll(g.opts.Cache, 0o700)
+	if err == nil {
+		var cache *state.Dir
+		if cache, err = state.Open(g.opts.Cache); err == nil {
+			g.closers = append(g.closers, cache.Close)
+			return cache
+		}
+	}
+	g.log.Warn("the last known lists of servers are not kept", "error", err)
+	return nil
+}
+
+func (g *Gateway) closeState() (err error) {
+	for _, c := range g.closers {
+		err = errors.Join(err, c())
+	}
+	g.closers = nil
+	return err
+}
+
+// sessions keeps the sessions of one set of doors: a session is adopted by those
+// who stand where it was opened, and by nobody else.
+type sessions struct {
+	store state.Store
+	where string
+}
+
+const sessionKind = "session"
+
+func (s sessions) key(id string) string { return s.where + " " + id }
+
+// Put implements streamable.SessionStore.
+func (s sessions) Put(id string, record []byte) error {
+	return s.store.Put(sessionKind, s.key(id), record)
+}
+
+// Get implements streamable.SessionStore.
+func (s sessions) Get(id string) ([]byte, bool, error) { return s.store.Get(sessionKind, s.key(id)) }
+
+// Delete implements streamable.SessionStore.
+func (s sessions) Delete(id string) error { return s.store.Delete(sessionKind, s.key(id)) }

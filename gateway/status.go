@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/manager"
+)
+
+// Paths that tell about the gateway.
+const (
+	HealthPath = "/healthz" // we are there
+	ReadyPath  = "/readyz"  // we take requests
+	StatusPath = "/status"  // what is behind us
+)
+
+// A Status says how the gateway is.
+type Status struct {
+	Name     string           `json:"name"`
+	Version  string           `json:"version"`
+	Began    time.Time        `json:"began"`
+	Draining bool             `json:"draining"`
+	Servers  []manager.Status `json:"servers"`
+	Groups   []Grouped        `json:"groups,omitempty"`
+	Reload   *Reloaded        `json:"reload,omitempty"` // the last one
+}
+
+// A Grouped is a group of servers.
+type Grouped struct {
+	Name    string   `json:"name"`
+	Path    string   `json:"path"`
+	Servers []string `json:"servers"`
+}
+
+// Status returns how the gateway is. It shows no secrets.
+func (g *Gateway) Status() Status {
+	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}}
+	for _, up := range g.manager.Upstreams() {
+		s.Servers = append(s.Servers, up.Status())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, e := range g.groups {
+		s.Groups = append(s.Groups, Grouped{name, e.mcp, g.file.Groups[name].Servers})
+	}
+	slices.SortFunc(s.Groups, func(a, b Grouped) int { return strings.Compare(a.Name, b.Name) })
+	if !g.last.At.IsZero() {
+		last := g.last
+		s.Reload = &last
+	}
+	return s
+}
+
+// public returns who answers at a path that tells about the gateway, or nil.
+func (g *Gateway) public(path string) http.HandlerFunc {
+	switch path {
+	case HealthPath:
+		return plain(http.StatusOK, "ok\n")
+	case ReadyPath:
+		if g.draining.Load() {
+			return plain(http.StatusServiceUnavailable, "draining\n")
+		}
+		return plain(http.StatusOK, "ready\n")
+	case StatusPath:
+		return g.serveStatus
+	}
+	return nil
+}
+
+func plain(status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !reads(w, r) {
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text) // who asked has left
+	}
+}
+
+func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
+	if reads(w, r) {
+		answer(w, g.Status())
+	}
+}
+
+// reads tells whether a request only wants to know.
+func reads(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, "use GET", http.StatusMethodNotAllowed)
+	return false
+}
+
+// answer writes a value as JSON for people and programs.
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // who asked has left
+}

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/aggregate"
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/manager"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A union is several servers as one: those of a group, or all. It lives as long
+// as its group is configured, whatever servers come and go.
+type union struct {
+	all    *aggregate.Aggregate
+	server *era.Server // in front of all, for clients of both eras
+	plain  bool        // names are left as they are
+}
+
+func newUnion(g *Gateway, plain bool) *union {
+	modern := protocol.Modern
+	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
+	return &union{all: all, plain: plain, server: &era.Server{
+		Dialer: all, Era: &modern, Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
+	}}
+}
+
+// set says which servers it consists of.
+func (u *union) set(list []*manager.Upstream, g *Gateway) {
+	members := make([]aggregate.Member, 0, len(list))
+	for _, up := range list {
+		members = append(members, &member{up, recorder{up.Requests(), up.Name(), g.log}})
+	}
+	u.all.Set(members)
+}
+
+// Accept begins a conversation with a client, which has sessions of its own with
+// the servers that tell sessions apart.
+func (u *union) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+	return u.server.Accept(dragoman.WithSession(ctx, httpx.NewID()), client)
+}
+
+func (u *union) served() *Served {
+	return &Served{Acceptor: u, Sessions: u, Requests: u.server.Requests()}
+}
+
+// close ends what is under way. Its doors have been shut before.
+func (u *union) close() {
+	_ = u.all.Close() // listens end with their results while there is somebody to tell
+	_ = u.server.Close()
+}
+
+// A member is a server as one of a union.
+type member struct {
+	*manager.Upstream
+	requests dragoman.Peer
+}
+
+// Requests implements aggregate.Member.
+func (m *member) Requests() dragoman.Peer { return m.requests }
+
+// Tools implements aggregate.Member.
+func (m *member) Tools() *config.Tools { return &m.Config().Tools }

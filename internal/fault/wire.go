@@ -1,0 +1,106 @@
+package fault
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A wire is standard input and output, where a tool may decide which bytes its
+// answer is. What a tool leaves here is written in place of its answer, which has
+// a mark.
+type wire struct {
+	r io.Reader
+	w io.Writer
+
+	mu    sync.Mutex
+	raw   map[int][]byte // guarded by mu
+	n     int            // guarded by mu
+	until chan struct{}  // nobody reads or writes before it is closed; guarded by mu; may be nil
+}
+
+func newWire(r io.Reader, w io.Writer) *wire { return &wire{r: r, w: w, raw: map[int][]byte{}} }
+
+// mark is a member of a result that is replaced on the wire.
+const mark = `"dragoman/fault":`
+
+// leave keeps bytes and returns the result that they take the place of.
+func (w *wire) leave(raw []byte) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n++
+	w.raw[w.n] = raw
+	return []byte("{" + mark + strconv.Itoa(w.n) + "}")
+}
+
+// freeze stops reading and writing, for ever if d is zero.
+func (w *wire) freeze(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until != nil {
+		return
+	}
+	until := make(chan struct{})
+	w.until = until
+	if d > 0 {
+		time.AfterFunc(d, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.until = nil
+			close(until)
+		})
+	}
+}
+
+func (w *wire) thaw() {
+	w.mu.Lock()
+	until := w.until
+	w.mu.Unlock()
+	if until != nil {
+		<-until
+	}
+}
+
+// Read implements io.Reader.
+func (w *wire) Read(p []byte) (int, error) {
+	w.thaw()
+	n, err := w.r.Read(p)
+	w.thaw() // what came while it was frozen has not been seen
+	return n, err
+}
+
+// Write implements io.Writer. It is given whole lines.
+func (w *wire) Write(p []byte) (int, error) {
+	w.thaw()
+	if !bytes.Contains(p, []byte(mark)) {
+		return w.w.Write(p)
+	}
+	var out []byte
+	for line := range bytes.Lines(p) {
+		out = append(out, w.instead(line)...)
+	}
+	if _, err := w.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// instead returns what is written for a line.
+func (w *wire) instead(line []byte) []byte {
+	_, number, ok := bytes.Cut(line, []byte(mark))
+	if !ok {
+		return line
+	}
+	number, _, _ = bytes.Cut(number, []byte("}"))
+	n, err := strconv.Atoi(string(number))
+	if err != nil {
+		return line
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	raw := w.raw[n]
+	delete(w.raw, n)
+	return raw
+}

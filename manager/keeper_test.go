@@ -1,0 +1,403 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+var errAway = errors.New("nobody is at home")
+
+// never keeps the breaker out of a test.
+var never = config.Restart{Max: 1000}
+
+func TestAttemptsWaitTwiceAsLongEachTimeUpToTheLongest(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		retry    config.Retry
+		min, max time.Duration
+	}{
+		{"by default", config.Retry{}, 250 * time.Millisecond, 30 * time.Second},
+		{"as another configuration says", config.Retry{Min: time.Second, Max: 10 * time.Second}, time.Second, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := modernServer()
+				f.set(errAway)
+				one(t, f, &config.Server{Retry: c.retry, Restart: never})
+				time.Sleep(4 * time.Minute)
+				dials := f.dialled()
+				if len(dials) < 10 {
+					t.Fatalf("there were %d attempts in four minutes; it is tried for ever", len(dials))
+				}
+				want := c.min
+				for i := 1; i < len(dials); i++ {
+					got := dials[i].Sub(dials[i-1])
+					if got < want*8/10 || got > want*12/10 || got > c.max {
+						t.Errorf("wait %d: got %v, want about %v and at most %v", i, got, want, c.max)
+					}
+					want = min(2*want, c.max)
+				}
+			})
+		})
+	}
+}
+
+func TestS34_BreakerOpensAfterFiveStartsAndAnswersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		f.set(errAway)
+		u := one(t, f, nil)
+		time.Sleep(8 * time.Second)
+		if n := len(f.dialled()); n != DefaultRestartMax {
+			t.Fatalf("there were %d attempts, want %d before it is left alone", n, DefaultRestartMax)
+		}
+		began := time.Now()
+		resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		r := refused(t, protocol.CodeUnavailable, resp, err)
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("the answer took %v, want none of the time", took)
+		}
+		if !strings.Contains(r.Reason, errAway.Error()) || r.Server != "s" || r.RetryMS <= 0 {
+			t.Errorf("the refusal says too little: %+v", r)
+		}
+		if got := u.State(); got != BackingOff {
+			t.Errorf("the state is %q, want %q", got, BackingOff)
+		}
+
+		// One trial each time that it has cooled down.
+		time.Sleep(DefaultRetryMax)
+		synctest.Wait()
+		if n := len(f.dialled()); n != DefaultRestartMax+1 {
+			t.Fatalf("there were %d attempts, want one trial more than %d", n, DefaultRestartMax)
+		}
+		f.set(nil)
+		time.Sleep(DefaultRetryMax)
+		synctest.Wait()
+		if got := u.State(); got != Ready {
+			t.Fatalf("the state is %q after a trial that succeeds, want %q", got, Ready)
+		}
+		echo(t, u.Requests())
+	})
+}
+
+func TestPain11_ServerThatWasLostComesBackByItself(t *testing.T) {
+	for name, f := range map[string]*fake{"legacy": legacyServer(), "modern": modernServer()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := one(t, f, nil)
+				heard := make(chan string, 100)
+				defer u.OnChange(func(note string) { heard <- note })()
+				synctest.Wait()
+				if got := u.State(); got != Ready {
+					t.Fatalf("the state is %q, want %q", got, Ready)
+				}
+				f.crash()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if got := u.State(); got != Ready {
+					t.Fatalf("the state is %q two seconds after a crash, want %q", got, Ready)
+				}
+				select {
+				case <-heard:
+				default:
+					t.Error("nobody was told that lists may have changed")
+				}
+				echo(t, u.Requests())
+				if s := u.Status(); s.Restarts == 0 {
+					t.Errorf("status: %+v, want a restart", s)
+				}
+			})
+		})
+	}
+}
+
+func TestRequestsWaitForAServerThatIsAwayAndAreSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer()
+		u := one(t, f, nil)
+		synctest.Wait()
+		f.set(errAway)
+		f.crash()
+		synctest.Wait()
+		done := make(chan int, 3)
+		for range 3 {
+			go func() {
+				done <- codeOf(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`))
+			}()
+		}
+		synctest.Wait()
+		if s := u.Status(); s.Waiting != 3 {
+			t.Fatalf("status: %+v, want three that wait", s)
+		}
+		f.set(nil)
+		for range 3 {
+			if code := <-done; code != 0 {
+				t.Errorf("a request that waited failed with %d", code)
+			}
+		}
+		if n := f.saw(protocol.MethodCallTool); n != 3 {
+			t.Errorf("the server saw %d calls, want 3", n)
+		}
+	})
+}
+
+func TestQueueForAServerThatIsAwayIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		f.set(errAway)
+		u := one(t, f, &config.Server{Queue: 2, Restart: never, Retry: config.Retry{Attempts: 100}})
+		synctest.Wait()
+		done := make(chan time.Duration, 2)
+		for range 2 {
+			go func() {
+				began := time.Now()
+				resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+				refused(t, protocol.CodeUnavailable, resp, err)
+				done <- time.Since(began)
+			}()
+		}
+		synctest.Wait()
+		resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		refused(t, protocol.CodeOverloaded, resp, err)
+		for range 2 {
+			if took := <-done; took > MaxOutage {
+				t.Errorf("a request waited for %v, want at most %v", took, MaxOutage)
+			}
+		}
+		if n := f.saw(protocol.MethodCallTool); n != 0 {
+			t.Errorf("the server saw %d calls, want none", n)
+		}
+	})
+}
+
+func TestRequestFailsAfterItsAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		f.set(errAway)
+		u := one(t, f, &config.Server{Lazy: true, Restart: never})
+		synctest.Wait()
+		if n := len(f.dialled()); n != 0 || u.State() != Idle {
+			t.Fatalf("a lazy server was dialled %d times and is %q", n, u.State())
+		}
+		began := time.Now()
+		resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		refused(t, protocol.CodeUnavailable, resp, err)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		n := len(f.dialled())
+		if n < DefaultRetryAttempts {
+			t.Errorf("there were %d attempts, want at least %d", n, DefaultRetryAttempts)
+		}
+		time.Sleep(10 * time.Minute)
+		if more := len(f.dialled()); more > n+1 {
+			t.Errorf("a lazy server was dialled %d times more although nobody asked", more-n)
+		}
+	})
+}
+
+func TestConversationThatWeCloseIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(modernServer(), &settings{min: time.Second, max: time.Minute, attempts: 1, starts: 2, window: time.Minute, connect: time.Minute})
+		for range 5 {
+			conn, err := k.Dial(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if k.down() || k.conversations() != 0 {
+			t.Errorf("the keeper takes a closed conversation for a failure, or for open")
+		}
+		k.close()
+	})
+}
+
+func TestWhatFailsTogetherCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		k := newKeeper(f, &settings{min: time.Second, max: time.Minute, attempts: 1, starts: 3, window: time.Minute, connect: time.Minute})
+		for range 10 {
+			if _, err := k.Dial(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.crash()
+		synctest.Wait()
+		if k.failures != 1 || k.breaker.open() {
+			t.Errorf("ten conversations that end at once are %d failures", k.failures)
+		}
+		k.close()
+	})
+}
+
+func TestLongLivedServerThatEndsIsNoCrashLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		u := one(t, f, &config.Server{Restart: config.Restart{Max: 2}})
+		for range 5 {
+			time.Sleep(2 * DefaultRestartWindow)
+			synctest.Wait()
+			f.crash()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := u.State(); got != Ready {
+				t.Fatalf("the state is %q a second after the crash, want %q", got, Ready)
+			}
+		}
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		f.set(&streamable.HTTPError{Status: 429, Text: "Too Many Requests", RetryAfter: 20 * time.Second})
+		one(t, f, &config.Server{URL: "http://127.0.0.1:1/mcp"})
+		time.Sleep(time.Minute)
+		dials := f.dialled()
+		if len(dials) < 2 {
+			t.Fatal("it was not tried again")
+		}
+		for i := 1; i < len(dials); i++ {
+			if wait := dials[i].Sub(dials[i-1]); wait < 20*time.Second {
+				t.Errorf("attempt %d came after %v, want 20 s at least", i, wait)
+			}
+		}
+	})
+}
+
+func TestServerThatHangsInItsStartIsStopped(t *testing.T) {
+	for name, f := range map[string]*fake{"legacy": legacyServer(), "modern": modernServer()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f.setMute(true)
+				u := one(t, f, &config.Server{ConnectTimeout: 9 * time.Second})
+				time.Sleep(9*time.Second + 200*time.Millisecond)
+				synctest.Wait()
+				if n := f.open(); n != 0 {
+					t.Errorf("%d conversations are open with a server that hangs", n)
+				}
+				if s := u.Status(); s.State != BackingOff || !strings.Contains(s.LastError, "does not answer") {
+					t.Errorf("status: %+v", s)
+				}
+				f.setMute(false)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := u.State(); got != Ready {
+					t.Errorf("the state is %q after it answers, want %q", got, Ready)
+				}
+			})
+		})
+	}
+}
+
+func TestModernServerThatFailsAtFirstIsNotTakenForALegacyOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		f.setMute(true)
+		u := one(t, f, nil)
+		time.Sleep(time.Second)
+		f.crash() // in the middle of the probe
+		f.set(errAway)
+		time.Sleep(time.Second)
+		f.set(nil)
+		f.setMute(false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || s.Era != protocol.Modern.String() {
+			t.Errorf("status: %+v, want a modern server that is ready", s)
+		}
+	})
+}
+
+func TestShutdownWhileAServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		f.set(errAway)
+		u := one(t, f, nil)
+		synctest.Wait()
+		code := make(chan int)
+		go func() { code <- codeOf(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)) }()
+		synctest.Wait()
+		if err := u.manager.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-code; got != protocol.CodeDraining {
+			t.Errorf("a request that waited got %d, want %d", got, protocol.CodeDraining)
+		}
+		if _, err := u.Accept(t.Context(), nil); codeOf(nil, err) != protocol.CodeDraining {
+			t.Errorf("Accept after Shutdown: %v", err)
+		}
+		if got := u.State(); got != Stopped {
+			t.Errorf("the state is %q, want %q", got, Stopped)
+		}
+	})
+}
+
+var _ dragoman.Dialer = (*fake)(nil)
+
+func TestLegacyServerThatEndsAtTheProbeComesUpAlsoAfterALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer()
+		inner := f.acceptor
+		f.acceptor = dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {
+			peer, err := inner.Accept(ctx, c)
+			return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if req.Method() == protocol.MethodDiscover {
+					_ = c.Close()
+					return nil, dragoman.ErrClosed
+				}
+				return peer.Call(ctx, req, from)
+			}, OnNotify: peer.Notify}, err
+		})
+		f.set(errAway)
+		u := one(t, f, nil)
+		time.Sleep(10 * time.Minute)
+		f.set(nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || s.Era != protocol.Legacy.String() {
+			t.Errorf("status: %+v, want a legacy server that is ready", s)
+		}
+		echo(t, u.Requests())
+	})
+}
+
+func TestLegacyServerThatDoesNotAnswerTheProbeComesUpAlsoAfterALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer()
+		inner := f.acceptor
+		f.acceptor = dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {
+			peer, err := inner.Accept(ctx, c)
+			return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if req.Method() == protocol.MethodDiscover {
+					<-ctx.Done()
+					return nil, context.Cause(ctx)
+				}
+				return peer.Call(ctx, req, from)
+			}, OnNotify: peer.Notify}, err
+		})
+		f.set(errAway)
+		u := one(t, f, nil)
+		time.Sleep(10 * time.Minute)
+		f.set(nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || s.Era != protocol.Legacy.String() {
+			t.Errorf("status: %+v, want a legacy server that is ready", s)
+		}
+		echo(t, u.Requests())
+	})
+}

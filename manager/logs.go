@@ -1,0 +1,110 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A LogLine is a line of what a server writes to its standard error, or of what
+// happens to it. It has no secrets in it, as far as they can be told.
+type LogLine struct {
+	Time time.Time `json:"time"`
+	From string    `json:"from"` // "stderr" or "dragoman"
+	Text string    `json:"text"`
+}
+
+// Who a LogLine is from.
+const (
+	FromStderr = "stderr"
+	FromUs     = "dragoman"
+)
+
+// logs is the last lines of an upstream.
+type logs struct {
+	signal signal
+
+	mu     sync.Mutex
+	lines  []LogLine // a ring once it is full: the oldest is at count % LogLines
+	count  int       // lines ever
+	stderr string    // the last one
+}
+
+func (l *logs) add(from, text string) {
+	l.mu.Lock()
+	line := LogLine{time.Now(), from, text}
+	if len(l.lines) < LogLines {
+		l.lines = append(l.lines, line)
+	} else {
+		l.lines[l.count%LogLines] = line
+	}
+	l.count++
+	if from == FromStderr && strings.TrimSpace(text) != "" {
+		l.stderr = text
+	}
+	l.mu.Unlock()
+	l.signal.fire()
+}
+
+func (l *logs) lastStderr() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stderr
+}
+
+// since returns the lines behind the first n ever, how many of them are gone, and
+// how many there are now.
+func (l *logs) since(n int) (lines []LogLine, gone, count int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := max(n, l.count-len(l.lines))
+	for i := first; i < l.count; i++ {
+		lines = append(lines, l.lines[i%LogLines])
+	}
+	return lines, first - n, l.count
+}
+
+// Logs returns the last lines, oldest first.
+func (u *Upstream) Logs() []LogLine {
+	lines, _, _ := u.logs.since(0)
+	return lines
+}
+
+// Follow calls f with the lines that Logs would return and then with each that
+// comes, until ctx ends. If f is so slow that lines get lost, it is told how many.
+func (u *Upstream) Follow(ctx context.Context, f func(LogLine)) {
+	_, at, _ := u.logs.since(0) // what is gone by now is no loss
+	for {
+		more := u.logs.signal.wait()
+		lines, gone, count := u.logs.since(at)
+		if gone > 0 {
+			f(LogLine{time.Now(), FromUs, fmt.Sprintf("%d lines were lost, because they were not read in time", gone)})
+		}
+		for _, line := range lines {
+			f(line)
+		}
+		at = count
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stderr takes a line that a process has written.
+func (u *Upstream) stderr(p *passed, line string) {
+	line = u.scrub(p, line)
+	u.logs.add(FromStderr, line)
+	u.log.Debug("stderr", "line", line)
+}
+
+// event notes something that has happened to the upstream.
+func (u *Upstream) event(p *passed, what string) {
+	what = u.scrub(p, what)
+	u.logs.add(FromUs, what)
+	u.log.Info(what)
+	u.since(u.State()) // what happens is mostly a change of it
+}

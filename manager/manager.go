@@ -1,0 +1,217 @@
+package manager
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/state"
+	"github.com/dragoman-mcp/dragoman/target"
+)
+
+// Options are how a Manager behaves. Nil and the zero value hold the defaults.
+type Options struct {
+	// Name and Version are what we call ourselves towards servers. If empty, they
+	// are "dragoman" and "0".
+	Name, Version string
+
+	// Store keeps the last known lists. If nil, they are kept in memory.
+	Store state.Store
+
+	// MaxMessage is the largest message in bytes. Zero means
+	// dragoman.DefaultMaxMessage.
+	MaxMessage int
+
+	// Logger receives what happens to the servers. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+// A Manager keeps any number of servers running. Its methods may be called at any
+// time, by anybody.
+type Manager struct {
+	opts Options
+	salt []byte         // of digests; it outlives the process if the store does
+	busy sync.WaitGroup // upstreams that are being drained
+
+	target func(*target.Spec) (*target.Target, error) // is target.New, except in tests
+
+	changing sync.Mutex // held by Apply and Shutdown, which are not many
+
+	mu     sync.Mutex
+	closed bool
+	list   []*Upstream // in the order of Apply
+}
+
+// New returns a manager without servers.
+func New(opts *Options) *Manager {
+	m := &Manager{target: target.New}
+	if opts != nil {
+		m.opts = *opts
+	}
+	if m.opts.Name == "" {
+		m.opts.Name = "dragoman"
+	}
+	if m.opts.Version == "" {
+		m.opts.Version = "0"
+	}
+	if m.opts.Store == nil {
+		m.opts.Store = state.NewMemory(0)
+	}
+	if m.opts.Logger == nil {
+		m.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	m.salt = m.savour()
+	return m
+}
+
+// savour returns the salt of digests: that of an earlier process, if there was one.
+func (m *Manager) savour() []byte {
+	const kind, key = "manager", "salt"
+	salt, ok, err := m.opts.Store.Get(kind, key)
+	if ok && err == nil && len(salt) >= sha256.Size {
+		return salt
+	}
+	salt = make([]byte, sha256.Size)
+	_, _ = rand.Read(salt) // it never fails
+	if err := m.opts.Store.Put(kind, key, salt); err != nil {
+		m.opts.Logger.Warn("the state cannot be written, so nothing outlives this process", "error", err)
+	}
+	return salt
+}
+
+// Changes is what Apply did, by names.
+type Changes struct{ Added, Kept, Replaced, Removed []string }
+
+// Apply makes the servers those of a configuration. One whose configuration is the
+// same is kept with its processes and sessions; what its Tools say is taken over.
+// Those that are replaced or removed are drained in the background. Apply returns
+// at once: all servers are started at the same time, and none waits for another.
+func (m *Manager) Apply(servers []*config.Server) Changes {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.mu.Lock()
+	old, closed := m.list, m.closed
+	m.mu.Unlock()
+	var (
+		changes Changes
+		list    []*Upstream
+	)
+	if closed {
+		return changes
+	}
+	for _, c := range servers {
+		if slices.ContainsFunc(list, func(u *Upstream) bool { return u.name == c.Name }) {
+			continue // the first one with a name has it
+		}
+		digest := m.digest(c)
+		at := slices.IndexFunc(old, func(u *Upstream) bool { return u.name == c.Name })
+		switch {
+		case at >= 0 && old[at].digest == digest:
+			old[at].conf.Store(c)
+			list = append(list, old[at])
+			changes.Kept = append(changes.Kept, c.Name)
+			continue
+		case at >= 0:
+			changes.Replaced = append(changes.Replaced, c.Name)
+		default:
+			changes.Added = append(changes.Added, c.Name)
+		}
+		list = append(list, m.newUpstream(c, digest))
+	}
+	m.mu.Lock()
+	m.list = list
+	m.mu.Unlock()
+	for _, u := range old {
+		if slices.Contains(list, u) {
+			continue
+		}
+		if !slices.ContainsFunc(list, func(n *Upstream) bool { return n.name == u.name }) {
+			changes.Removed = append(changes.Removed, u.name)
+		}
+		u.draining.Store(true)
+		// Ends when it has been drained and closed, which is bounded.
+		m.busy.Go(func() { u.retireAll() })
+	}
+	return changes
+}
+
+// retireAll drains and closes an upstream that is in no configuration any more.
+func (u *Upstream) retireAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
+	defer cancel()
+	u.drain(ctx)
+	u.close()
+}
+
+// digest tells configurations apart that need different processes. Which tools are
+// offered, and how, is no matter of the process.
+func (m *Manager) digest(c *config.Server) string {
+	bare := *c
+	bare.Tools = config.Tools{}
+	if limit := newSettings(c).timeout; longest(limit, c.Tools.Timeout) > limit {
+		bare.Timeout = longest(limit, c.Tools.Timeout) // era has to know that
+	}
+	text, _ := json.Marshal(bare) // plain values encode
+	sum := hmac.New(sha256.New, m.salt)
+	_, _ = sum.Write(text) // it never fails
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// Upstreams returns the upstreams in the order in which they were applied.
+func (m *Manager) Upstreams() []*Upstream {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.list)
+}
+
+// Upstream returns the upstream of that name, or nil.
+func (m *Manager) Upstream(name string) *Upstream {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, u := range m.list {
+		if u.name == name {
+			return u
+		}
+	}
+	return nil
+}
+
+// Shutdown takes no new work, lets what is under way end until ctx does, and stops
+// all servers. The error is that of ctx if something had to be cut off. All have
+// been stopped when it returns.
+func (m *Manager) Shutdown(ctx context.Context) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.mu.Lock()
+	m.closed = true
+	list := m.list
+	m.mu.Unlock()
+	var (
+		closing sync.WaitGroup
+		mu      sync.Mutex
+		cut     bool
+	)
+	for _, u := range list {
+		closing.Go(func() { // ends when it is drained, or with ctx, and closed
+			if !u.drain(ctx) {
+				mu.Lock()
+				cut = true
+				mu.Unlock()
+			}
+			u.close()
+		})
+	}
+	closing.Wait()
+	m.busy.Wait()
+	if cut {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package manager
+
+import (
+	"math"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/era"
+)
+
+// Defaults of what a configuration may say. They are those of the tags in package
+// config.
+const (
+	DefaultTimeout         = time.Hour        // of a request
+	DefaultConnectTimeout  = 60 * time.Second // of a start
+	DefaultRetryMin        = 250 * time.Millisecond
+	DefaultRetryMax        = 30 * time.Second
+	DefaultRetryAttempts   = 3
+	DefaultRestartMax      = 5
+	DefaultRestartWindow   = 60 * time.Second
+	DefaultHealthInterval  = 30 * time.Second
+	DefaultHealthThreshold = 3
+	DefaultCalls           = 128 // requests under way
+	DefaultQueue           = 64  // requests that wait
+)
+
+// Limits that cannot be set.
+const (
+	// MaxOutage is how long a request waits for a server that is away. One that
+	// has not failed yet may take its whole ConnectTimeout.
+	MaxOutage = 10 * time.Second
+
+	// MaxAdmission is how long a request waits while as many are under way as may
+	// be.
+	MaxAdmission = time.Second
+
+	// MaxListWait is how long a request for a list waits for a server of which no
+	// list is known.
+	MaxListWait = 2 * time.Second
+
+	// ListAge is how long the lists of a legacy server are good for, unless it
+	// says that they have changed.
+	ListAge = 5 * time.Minute
+
+	// MaxInstances is how many sets of values that callers pass on are served at
+	// once by one upstream, and InstanceIdle how long one is kept that nobody
+	// uses, if its idleStop does not say.
+	MaxInstances = 64
+	InstanceIdle = 5 * time.Minute
+
+	// MaxCallers is how many callers are remembered with what they pass on.
+	MaxCallers = 4096
+
+	// LogLines is how many lines are kept of each upstream.
+	LogLines = 1000
+
+	// DrainTimeout is how long the requests of an upstream that was removed or
+	// replaced may still take.
+	DrainTimeout = 10 * time.Second
+
+	// MaxPages and MaxListBytes are how large a list may be that is kept.
+	MaxPages     = 100
+	MaxListBytes = 16 << 20
+
+	// listTimeout bounds the fetching of one list, pingTimeout one look at the
+	// server's health.
+	listTimeout = 30 * time.Second
+	pingTimeout = 10 * time.Second
+)
+
+// settings is what a configuration says, with defaults filled in.
+type settings struct {
+	min, max      time.Duration // waits between attempts
+	attempts      int           // before a request fails
+	starts        int           // that may end badly within window
+	window        time.Duration
+	calls, queue  int
+	connect       time.Duration
+	timeout       time.Duration // zero means for ever
+	idle          time.Duration // zero means never
+	never         bool          // and that was said
+	interval      time.Duration // zero means no looks at the health
+	threshold     int
+	lazy          bool
+	isolation     era.Isolation
+	passes        bool // something of the caller is passed on
+	sessionsShare bool // all sessions see the same lists
+}
+
+func newSettings(c *config.Server) settings {
+	s := settings{
+		min: orDefault(c.Retry.Min, DefaultRetryMin), max: orDefault(c.Retry.Max, DefaultRetryMax),
+		attempts: orDefault(c.Retry.Attempts, DefaultRetryAttempts),
+		starts:   orDefault(c.Restart.Max, DefaultRestartMax), window: orDefault(c.Restart.Window, DefaultRestartWindow),
+		calls: orDefault(c.Calls, DefaultCalls), queue: orDefault(c.Queue, DefaultQueue),
+		connect: orDefault(c.ConnectTimeout, DefaultConnectTimeout),
+		timeout: orNone(c.Timeout, DefaultTimeout), idle: orNone(c.IdleStop, 0),
+		interval: orNone(c.Health.Interval, DefaultHealthInterval), threshold: orDefault(c.Health.Threshold, DefaultHealthThreshold),
+		never:  c.IdleStop < 0,
+		passes: len(c.PassHeaders)+len(c.PassEnv) > 0,
+	}
+	s.lazy = c.Lazy || s.passes // there is nobody yet whose values could be passed on
+	s.max = max(s.max, s.min)
+	switch c.Isolation {
+	case "client":
+		s.isolation = era.PerCaller
+	case "shared":
+		s.isolation, s.sessionsShare = era.Shared, true
+	case "request":
+		s.isolation = era.PerRequest
+	}
+	return s
+}
+
+// sessionIdle is how long era keeps a session that nobody uses. Zero means as long
+// as it likes: that the server as such is kept running is the attendant's doing.
+func (s *settings) sessionIdle() time.Duration {
+	if s.never {
+		return math.MaxInt64 / 4 // there are few, and the oldest gives way
+	}
+	return s.idle
+}
+
+// longest is how long any request may take; zero means for ever.
+func longest(base time.Duration, tools map[string]time.Duration) time.Duration {
+	if base == 0 {
+		return 0
+	}
+	for _, d := range tools {
+		base = max(base, d)
+	}
+	return base
+}
+
+func orDefault[T int | time.Duration](v, d T) T {
+	if v <= 0 {
+		return d
+	}
+	return v
+}
+
+// orNone is orDefault for what may be none, which is negative and becomes zero.
+func orNone(v, d time.Duration) time.Duration {
+	switch {
+	case v < 0:
+		return 0
+	case v == 0:
+		return d
+	}
+	return v
+}

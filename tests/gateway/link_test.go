@@ -1,0 +1,318 @@
+//go:build unix
+
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// A moody server is a fault server over HTTP that does something else with calls of
+// tools, on demand.
+type moody struct {
+	*fault.Handler
+	server *fault.Server
+	web    *httptest.Server
+	mood   atomic.Pointer[func(http.ResponseWriter)]
+	calls  atomic.Int64 // of tools, that arrived
+}
+
+func newMoody(t *testing.T, mode string, j fault.Journal) *moody {
+	t.Helper()
+	m := &moody{server: fault.New(&fault.Options{Revisions: fault.Revisions(mode), Journal: j})}
+	m.Handler = m.server.Handler()
+	m.web = httptest.NewServer(m)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = m.Shutdown(ctx)
+		_ = m.server.Close()
+		m.web.CloseClientConnections()
+		m.web.Close()
+	})
+	return m
+}
+
+// ServeHTTP implements http.Handler.
+func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		m.Handler.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	if msg, err := dragoman.Parse(body); err == nil && msg.Method() == protocol.MethodCallTool {
+		m.calls.Add(1)
+		if mood := m.mood.Load(); mood != nil {
+			(*mood)(w)
+			return
+		}
+	}
+	m.Handler.ServeHTTP(w, r)
+}
+
+// status returns a mood: an answer with a status.
+func status(code int, kind, body string, headers ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// cut breaks the connection with a reset, after the header of an answer or before.
+func cut(header bool) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		if header {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = c.Close()
+	}
+}
+
+// TestS43_FailedCallsEndAndAreNotSentAgain has an HTTP server answer calls in every
+// wrong way.
+func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
+	moods := map[string]struct {
+		do    func(http.ResponseWriter)
+		codes []int
+	}{
+		"reset before the answer": {cut(false), []int{protocol.CodeLost}},
+		"reset in the answer":     {cut(true), []int{protocol.CodeLost}},
+		"500":                     {status(500, "text/plain", "oops"), nil},
+		"502":                     {status(502, "text/html", "<h1>Bad Gateway</h1>"), nil},
+		"503 with Retry-After":    {status(503, "text/plain", "later", "Retry-After", "1"), nil},
+		"429 with Retry-After":    {status(429, "text/plain", "later", "Retry-After", "1"), nil},
+		"401":                     {status(401, "text/plain", "who are you", "WWW-Authenticate", "Bearer"), nil},
+		"a web page":              {status(200, "text/html", "<html>hello</html>"), nil},
+		"nothing":                 {status(200, "application/json", ""), nil},
+		"no JSON":                 {status(200, "application/json", "{oops"), nil},
+		"a stream that ends":      {status(200, "text/event-stream", ": hello\n\n"), nil},
+	}
+	for _, mode := range []string{fault.Legacy, fault.Modern} {
+		t.Run(mode+" server", func(t *testing.T) {
+			j := newJournal(t)
+			m := newMoody(t, mode, j)
+			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
+				server: object{"url": m.web.URL + "/mcp", "timeout": "10s"}, "other": child(t, fault.Legacy, j),
+			}}})
+			ctx := kit.Hurry(t, 2*kit.Patience)
+			for name, mood := range moods {
+				for _, era := range kit.Eras {
+					t.Run(name+", "+era.String()+" client", func(t *testing.T) {
+						c := enter(ctx, t, g, server, kit.HTTP, era)
+						echoes(ctx, t, c, "before")
+						before := m.calls.Load()
+						m.mood.Store(&mood.do)
+						done := begin(ctx, c, "count", object{"key": t.Name()})
+						var e ending
+						select {
+						case e = <-done:
+						case <-time.After(kit.Slow(5 * time.Second)):
+							t.Fatal("the call has no answer")
+						}
+						m.mood.Store(nil)
+						code, outcome := kit.Outcome(e.err)
+						if code == 0 || outcome == "" && code > -32700 {
+							t.Errorf("the call comes to %q, error %v, outcome %q", e.text, e.err, outcome)
+						}
+						for _, want := range mood.codes {
+							if code != want {
+								t.Errorf("the call comes to %v, want %d", e.err, want)
+							}
+						}
+						if sent := m.calls.Load() - before; sent != 1 {
+							t.Errorf("the call was sent %d times", sent)
+						}
+						recovers(ctx, t, c)
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestS43_ServersThatCannotBeReached has servers at addresses of every wrong kind.
+func TestS43_ServersThatCannotBeReached(t *testing.T) {
+	private := httptest.NewTLSServer(fault.New(nil).Handler()) // signed by nobody whom we know
+	defer private.Close()
+	j := newJournal(t)
+	servers := object{
+		"refused": object{"url": "http://" + nobody(t) + "/mcp"},
+		"unnamed": object{"url": "http://no-such-host.invalid/mcp"},
+		"foreign": object{"url": private.URL + "/mcp"},
+		"hole":    object{"url": "http://" + hole(t) + "/mcp", "connectTimeout": "3s"},
+		"page":    object{"url": webPage(t) + "/mcp"},
+		"other":   child(t, fault.Legacy, j),
+	}
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": servers}})
+	ctx := kit.Hurry(t, kit.Patience)
+	for name := range servers {
+		if name == "other" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			c := enter(ctx, t, g, name, kit.HTTP, protocol.Modern)
+			fails(t, begin(ctx, c, "echo", object{"text": "hello"}), 12*time.Second, protocol.CodeUnavailable, protocol.OutcomeNotSent)
+			echoes(ctx, t, enter(ctx, t, g, "other", kit.HTTP, protocol.Modern), "meanwhile")
+		})
+	}
+}
+
+// webPage is a web server that has nothing to do with MCP.
+func webPage(t *testing.T) string {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status(200, "text/html", "<html>hello</html>")(w)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// TestS43_LostSessionIsOpenedAnew has an HTTP server forget its sessions. What only
+// reads does not notice, and nothing is carried out twice.
+func TestS43_LostSessionIsOpenedAnew(t *testing.T) {
+	j := newJournal(t)
+	first, second := remote(t, fault.Legacy, j), remote(t, fault.Legacy, j)
+	var now atomic.Pointer[http.Handler]
+	now.Store(&first.Config.Handler)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*now.Load()).ServeHTTP(w, r) }))
+	defer web.Close()
+	defer web.CloseClientConnections()
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: object{"url": web.URL + "/mcp"}, "other": child(t, fault.Legacy, j)}}})
+	ctx := kit.Hurry(t, kit.Patience)
+	for _, era := range kit.Eras {
+		now.Store(&first.Config.Handler)
+		c := enter(ctx, t, g, server, kit.HTTP, era)
+		echoes(ctx, t, c, "in the first session")
+		now.Store(&second.Config.Handler)
+		if _, err := c.Tools(ctx); err != nil {
+			t.Errorf("the list of tools of a %s client: %v", era, err)
+		}
+		recovers(ctx, t, c)
+	}
+	g.Leave()
+}
+
+// TestS45_QuietStreamsAreKeptAlive opens streams on which nothing happens.
+func TestS45_QuietStreamsAreKeptAlive(t *testing.T) {
+	t.Parallel() // it mostly waits
+	j := newJournal(t)
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, fault.Legacy, j)}}})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*kit.Patience)
+	defer cancel()
+	v := openSession(ctx, t, g, server)
+	old, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL(server, "sse"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Header.Set("Accept", "text/event-stream")
+	stream, err := http.DefaultClient.Do(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := map[string]*http.Response{
+		"GET of a session": v.get(ctx, ""),
+		"HTTP+SSE":         stream,
+		"listen":           modernPost(ctx, t, v.url, protocol.MethodListen, 1, object{"notifications": object{"toolsListChanged": true}}),
+	}
+	var all sync.WaitGroup
+	for name, resp := range streams {
+		if got := resp.Header.Get("X-Accel-Buffering"); got != "no" {
+			t.Errorf("%s: X-Accel-Buffering is %q", name, got)
+		}
+		if got := resp.Header.Get("Cache-Control"); !strings.Contains(got, "no-cache") && !strings.Contains(got, "no-store") {
+			t.Errorf("%s: Cache-Control is %q", name, got)
+		}
+		all.Go(func() { // ends with the first comment, or with ctx
+			defer resp.Body.Close()
+			from := time.Now()
+			for lines := bufio.NewReader(resp.Body); ; {
+				line, err := lines.ReadString('\n')
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				if took := time.Since(from); strings.HasPrefix(line, ":") && took > 5*time.Second {
+					if took > 25*time.Second {
+						t.Errorf("%s is silent for %v", name, took)
+					}
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestS46_BadLinksLoseNothing has slow, halting links on both sides.
+func TestS46_BadLinksLoseNothing(t *testing.T) {
+	const clients, calls = 10, 10
+	bad := kit.Mood{Delay: 20 * time.Millisecond, Piece: 700, Rate: 128 << 10}
+	j := newJournal(t)
+	upstream := kit.NewProxy(t, remote(t, fault.Legacy, j).Listener.Addr().String())
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
+		server: object{"url": "http://" + upstream.Address() + "/mcp"}, "other": child(t, fault.Legacy, j),
+	}}})
+	link := kit.NewProxy(t, strings.TrimPrefix(g.Base, "http://"))
+	upstream.Set(bad)
+	link.Set(bad)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*kit.Patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() { // ends with its calls
+			era := kit.Eras[i%2]
+			url := strings.Replace(g.URL(server, "mcp"), strings.TrimPrefix(g.Base, "http://"), link.Address(), 1)
+			c, err := kit.Dial(ctx, &streamable.Client{URL: url, Timeout: -1, OneSession: true}, fmt.Sprint("client ", i), era)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Conn.Close()
+			for n := range calls {
+				key := fmt.Sprintf("bad link, client %d, call %d", i, n)
+				if got, err := c.Tool(ctx, "count", object{"key": key}); err != nil || got != key {
+					t.Errorf("%s: %q, error %v", key, got, err)
+				}
+			}
+			if got := len(c.Notes(protocol.NoteProgress)); got != calls {
+				t.Errorf("client %d was told of progress %d times, want %d", i, got, calls)
+			}
+		})
+	}
+	all.Wait()
+	if got := len(j.Of(fault.Ran, "")); got != clients*calls {
+		t.Errorf("%d calls were carried out, want %d", got, clients*calls)
+	}
+}

@@ -1,0 +1,315 @@
+//go:build unix
+
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+type object = kit.Object
+
+func TestMain(m *testing.M) {
+	stdio.Guard()
+	fault.Main()
+	status := m.Run()
+	kit.Clean()
+	os.Exit(status)
+}
+
+// forever is how long a tool takes that is not meant to end by itself, in
+// milliseconds.
+const forever = 3_600_000
+
+// child returns the configuration of a fault server that is a child.
+func child(t *testing.T, mode string, j fault.Journal, more ...string) object {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object{"command": self, "env": fault.Env(mode, j, more...)}
+}
+
+// newJournal returns the journal of a test, at whose end no process may be left
+// that has written in it, and no call may have been carried out twice.
+func newJournal(t *testing.T) fault.Journal {
+	t.Helper()
+	j := fault.Journal(filepath.Join(t.TempDir(), "journal"))
+	t.Cleanup(func() {
+		if err := kit.Until(kit.Patience, func() error { return kit.Gone(processes(j)...) }); err != nil {
+			t.Error(err)
+		}
+		if twice := j.Duplicates(); len(twice) > 0 {
+			t.Errorf("carried out more than once: %q", twice)
+		}
+	})
+	return j
+}
+
+// processes returns all that have written in a journal or have been written of,
+// except ourselves.
+func processes(j fault.Journal) (pids []int) {
+	for _, pid := range j.PIDs() {
+		if pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	for _, e := range j.Of(fault.Descended, "") {
+		if pid, err := strconv.Atoi(e.Key); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A scene is one client of one era before a gateway with one server of one era.
+type scene struct {
+	*testing.T
+	*kit.Gateway
+	server  string // its name in URLs; "" for all servers as one
+	mode    string // era of the server
+	era     protocol.Era
+	journal fault.Journal
+	ctx     context.Context
+}
+
+// server is the name of a server.
+const server = "fault"
+
+// The ways in which a server is served: by "dragoman run", by "dragoman serve" under
+// its own name, and there as one of all.
+var fronts = []string{"run", "serve", "all"}
+
+// scenes runs a test for each era of the client and of the server, and for each
+// front. more is added to the configuration of the server.
+func scenes(t *testing.T, more object, test func(s *scene)) {
+	t.Helper()
+	for _, front := range fronts {
+		for _, mode := range []string{fault.Legacy, fault.Modern} {
+			t.Run(fmt.Sprintf("%s, %s server", front, mode), func(t *testing.T) {
+				j, name := newJournal(t), server
+				if front == "all" {
+					name = ""
+				}
+				g := start(t, front, with(child(t, mode, j), more))
+				for _, era := range kit.Eras {
+					t.Run(era.String()+" client", func(t *testing.T) {
+						ctx, cancel := context.WithTimeout(t.Context(), 2*kit.Patience)
+						defer cancel()
+						test(&scene{t, g, name, mode, era, j, ctx})
+					})
+				}
+			})
+		}
+	}
+}
+
+// with returns an object with more members.
+func with(o, more object) object {
+	all := object{}
+	for _, part := range []object{o, more} {
+		for k, v := range part {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// start starts a gateway for one server.
+func start(t *testing.T, front string, config object) *kit.Gateway {
+	t.Helper()
+	switch front {
+	case "run":
+		return kit.Run(t, runArguments(t, config)...)
+	case "all": // its tools keep their names
+		config = with(config, object{"tools": object{"prefix": ""}})
+	}
+	return kit.Serve(t, &kit.Options{Config: object{"servers": object{server: config}}})
+}
+
+// runArguments returns the arguments of "dragoman run" for a server.
+func runArguments(t *testing.T, config object) (args []string) {
+	t.Helper()
+	keys := make([]string, 0, len(config))
+	for k := range config {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	var command []string
+	for _, k := range keys {
+		switch v := config[k].(type) {
+		case map[string]string:
+			for name, value := range v {
+				args = append(args, "-e", name+"="+value)
+			}
+		case []string:
+			command = append(command, v...)
+		case string:
+			switch k {
+			case "command":
+				command = append([]string{"--", v}, command...)
+			case "url":
+				command = []string{v}
+			default:
+				args = append(args, "--"+k, v)
+			}
+		default:
+			t.Fatalf("%s cannot be given to dragoman run", k)
+		}
+	}
+	// "args" sorts before "command".
+	if i := slices.Index(command, "--"); i > 0 {
+		command = append(command[i:], command[:i]...)
+	}
+	return append(args, command...)
+}
+
+// enter opens the conversation of a client of the scene, which leaves at its end.
+func (s *scene) enter(way string) *kit.Client {
+	s.Helper()
+	return enter(s.ctx, s.T, s.Gateway, s.server, way, s.era)
+}
+
+func enter(ctx context.Context, t *testing.T, g *kit.Gateway, name, way string, era protocol.Era) *kit.Client {
+	t.Helper()
+	c, err := kit.Dial(ctx, g.Dialer(name, way), "guest", era)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Conn.Close() })
+	return c
+}
+
+// key returns a key of the journal that no other scene has.
+func (s *scene) key(word string) string { return s.Name() + " " + word }
+
+// An ending is what a call has come to.
+type ending struct {
+	text string
+	err  error
+	took time.Duration
+}
+
+// begin calls a tool and returns where its ending will come.
+func begin(ctx context.Context, c *kit.Client, tool string, arguments object) <-chan ending {
+	done := make(chan ending, 1)
+	from := time.Now()
+	go func() { // ends with the call, which ctx bounds
+		text, err := c.Tool(ctx, tool, arguments)
+		done <- ending{text, err, time.Since(from)}
+	}()
+	return done
+}
+
+// count begins a call that is in the journal when it returns.
+func (s *scene) count(c *kit.Client, key string, ms int) <-chan ending {
+	s.Helper()
+	done := begin(s.ctx, c, "count", object{"key": key, "ms": ms})
+	s.runs(key)
+	return done
+}
+
+// runs waits until a call is carried out.
+func (s *scene) runs(key string) { s.Helper(); s.written(fault.Ran, key) }
+
+// written waits until something is in the journal.
+func (s *scene) written(what, key string) {
+	s.Helper()
+	kit.Eventually(s.T, func() error {
+		if len(s.journal.Of(what, key)) == 0 {
+			return fmt.Errorf("nobody has written that %q %s", key, what)
+		}
+		return nil
+	})
+}
+
+// fails fails the test unless a call comes to an error of ours in time.
+func fails(t *testing.T, done <-chan ending, within time.Duration, code int, outcome string) {
+	t.Helper()
+	select {
+	case e := <-done:
+		failed(t, e.err, code, outcome)
+	case <-time.After(kit.Slow(within)):
+		t.Fatalf("the call has no answer after %v, want error %d", kit.Slow(within), code)
+	}
+}
+
+func failed(t *testing.T, err error, code int, outcome string) {
+	t.Helper()
+	if c, o := kit.Outcome(err); c != code || o != outcome {
+		t.Errorf("got %v with outcome %q, want error %d with outcome %q", err, o, code, outcome)
+	}
+}
+
+// ends waits for a call that must succeed, and returns its text.
+func ends(t *testing.T, done <-chan ending) string {
+	t.Helper()
+	select {
+	case e := <-done:
+		if e.err != nil {
+			t.Fatal(e.err)
+		}
+		return e.text
+	case <-time.After(2 * kit.Patience):
+		t.Fatal("the call has no answer")
+		return ""
+	}
+}
+
+// says calls a tool, which must succeed.
+func says(ctx context.Context, t *testing.T, c *kit.Client, tool string, arguments object) string {
+	t.Helper()
+	text, err := c.Tool(ctx, tool, arguments)
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	return text
+}
+
+// echoes fails the test unless echo works.
+func echoes(ctx context.Context, t *testing.T, c *kit.Client, text string) {
+	t.Helper()
+	if got := says(ctx, t, c, "echo", object{"text": text}); got != text {
+		t.Errorf("echo says %q, want %q", got, text)
+	}
+}
+
+// recovers fails the test unless echo works again after an accident. Calls that come
+// before anybody can know of it may be lost, which the client is told.
+func recovers(ctx context.Context, t *testing.T, c *kit.Client) {
+	t.Helper()
+	if err := kit.Until(kit.Patience, func() error {
+		_, err := c.Tool(ctx, "echo", object{"text": "again"})
+		switch code, _ := kit.Outcome(err); {
+		case err == nil, code == protocol.CodeLost, code == protocol.CodeUnavailable:
+		default:
+			t.Fatalf("after the accident: %v", err)
+		}
+		return err
+	}); err != nil {
+		t.Fatalf("it does not come back: %v", err)
+	}
+}
+
+// who returns the process that answers a client.
+func who(ctx context.Context, t *testing.T, c *kit.Client) (p fault.Process) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(says(ctx, t, c, "whoami", nil)), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,39 @@
+//go:build unix
+
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+)
+
+// modernPost sends a request of the modern era by plain HTTP. The body is the
+// caller's to close.
+func modernPost(ctx context.Context, t *testing.T, url, method string, id int, params object) *http.Response {
+	t.Helper()
+	params = with(params, object{"_meta": object{
+		protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientCapabilities: object{},
+		protocol.MetaClientInfo: object{"name": "raw", "version": "1"},
+	}})
+	h := http.Header{}
+	h.Set(protocol.HeaderVersion, protocol.Latest.String())
+	h.Set(protocol.HeaderMethod, method)
+	if name, ok := params["name"].(string); ok {
+		h.Set(protocol.HeaderName, name)
+	}
+	text, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := kit.Post(ctx, url, h, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}

@@ -1,0 +1,332 @@
+//go:build unix
+
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// TestPain6_ServersAskTheirClients has servers ask for roots, for a model and for
+// the user's input, by every transport.
+func TestPain6_ServersAskTheirClients(t *testing.T) {
+	scenes(t, nil, func(s *scene) {
+		for _, way := range ways(s.era) {
+			s.Run(way, func(t *testing.T) {
+				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
+				if got := says(s.ctx, t, c, "serverreq", nil); got != "file:///guest" {
+					t.Errorf("the server gets the root %q", got)
+				}
+				for tool, arguments := range map[string]object{
+					"test_sampling": {"prompt": "who are you?"}, "test_elicitation": {"message": "who are you?"},
+				} {
+					if got := says(s.ctx, t, c, tool, arguments); !strings.Contains(got, c.Name) {
+						t.Errorf("%s does not get the answer: %q", tool, got)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestPain7_ClientsWithTheSameIDsGetTheirOwn has clients whose requests all have the
+// same ids and tokens, at the same time. Two sessions never share a process of a
+// server that remembers them.
+func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
+	scenes(t, nil, func(s *scene) {
+		const clients, calls = 8, 20
+		var all sync.WaitGroup
+		pids := make([]int, clients)
+		for i := range clients {
+			all.Go(func() { // ends after its calls
+				way := ways(s.era)[i%len(ways(s.era))]
+				c, err := kit.Dial(s.ctx, s.Dialer(s.server, way), fmt.Sprint("client ", i), s.era)
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				defer c.Conn.Close()
+				for n := range calls {
+					mine := fmt.Sprintf("client %d, call %d over %s", i, n, way)
+					if got, err := c.Tool(s.ctx, "sleep", object{"ms": (i*7 + n*3) % 20, "text": mine}); err != nil || got != mine {
+						s.Errorf("%s gets %q, error %v", mine, got, err)
+					}
+				}
+				text, err := c.Tool(s.ctx, "whoami", nil)
+				var p fault.Process
+				if err != nil || json.Unmarshal([]byte(text), &p) != nil {
+					s.Errorf("who is it: %q, error %v", text, err)
+				}
+				pids[i] = p.PID
+			})
+		}
+		all.Wait()
+		if s.era == protocol.Legacy && s.mode == fault.Legacy {
+			seen := map[int]int{}
+			for i, pid := range pids {
+				if before, twice := seen[pid]; twice {
+					s.Errorf("clients %d and %d share process %d", before, i, pid)
+				}
+				seen[pid] = i
+			}
+		}
+	})
+}
+
+// TestPain17_ProgressKeepsItsToken has two calls tell their progress at once.
+func TestPain17_ProgressKeepsItsToken(t *testing.T) {
+	scenes(t, nil, func(s *scene) {
+		for _, way := range ways(s.era) {
+			s.Run(way, func(t *testing.T) {
+				const steps = 5
+				a, b := enter(s.ctx, t, s.Gateway, s.server, way, s.era), enter(s.ctx, t, s.Gateway, s.server, way, s.era)
+				for _, c := range []*kit.Client{a, b} {
+					says(s.ctx, t, c, "echo", object{"text": "so that ids differ"})
+				}
+				says(s.ctx, t, b, "echo", object{"text": "by one"})
+				first := begin(s.ctx, a, "notify", object{"n": steps})
+				second := begin(s.ctx, b, "notify", object{"n": steps})
+				ends(t, first)
+				ends(t, second)
+				for _, c := range []*kit.Client{a, b} {
+					var tokens []string
+					for _, n := range c.Notes(protocol.NoteProgress) {
+						tokens = append(tokens, string(n.Get("progressToken")))
+					}
+					want := fmt.Sprintf("%q", fmt.Sprint("t", c.Requests()))
+					for _, token := range tokens {
+						if token != want {
+							t.Errorf("progress has the token %s, want %s", token, want)
+						}
+					}
+					if len(tokens) != steps {
+						t.Errorf("progress was told %d times, want %d", len(tokens), steps)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestPain18_LargeMessagesPassWhole sends 5 MiB each way, of characters that do not
+// fall on the edges of anybody's buffers.
+func TestPain18_LargeMessagesPassWhole(t *testing.T) {
+	large := strings.Repeat("aé漢🙂", (5<<20)/10)
+	scenes(t, nil, func(s *scene) {
+		for _, way := range ways(s.era) {
+			s.Run(way, func(t *testing.T) {
+				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
+				if got := says(s.ctx, t, c, "echo", object{"text": large}); got != large {
+					t.Errorf("of %d bytes %d come back, or others", len(large), len(got))
+				}
+			})
+		}
+		s.Run("too large", func(t *testing.T) {
+			c := enter(s.ctx, t, s.Gateway, s.server, kit.HTTP, s.era)
+			_, err := c.Tool(s.ctx, "big", object{"bytes": 17 << 20})
+			failed(t, err, protocol.CodeTooLarge, protocol.OutcomeUnknown)
+			echoes(s.ctx, t, c, "after it")
+		})
+	})
+}
+
+// TestPain19_SlowCallHoldsUpNobody has quick calls beside one that does not end, in
+// one session.
+func TestPain19_SlowCallHoldsUpNobody(t *testing.T) {
+	scenes(t, nil, func(s *scene) {
+		for _, way := range ways(s.era) {
+			s.Run(way, func(t *testing.T) {
+				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
+				ctx, cancel := context.WithCancel(s.ctx)
+				slow := begin(ctx, c, "count", object{"key": t.Name(), "ms": forever})
+				s.runs(t.Name())
+				for i := range 20 {
+					echoes(s.ctx, t, c, fmt.Sprint(i))
+				}
+				select {
+				case e := <-slow:
+					t.Errorf("the slow call has ended: %+v", e)
+				default:
+				}
+				cancel()
+				<-slow
+			})
+		}
+	})
+}
+
+// TestPain25_NothingIsLostOnTheWay compares what comes through with what the server
+// says itself.
+func TestPain25_NothingIsLostOnTheWay(t *testing.T) {
+	const odd = `{"big":123456789012345678901234567890,"float":1.50,"exp":1E+2,"nested":{"_meta":{"k":[null,true]},"é\u00e9":"\ud83d\ude42"},"dup":1}`
+	scenes(t, nil, func(s *scene) {
+		direct := s.direct()
+		through := s.enter(kit.HTTP)
+		for _, c := range []*kit.Client{direct, through} {
+			resp, err := c.Request(s.ctx, protocol.MethodCallTool, object{"name": "reflect", "arguments": json.RawMessage(odd)})
+			if err != nil {
+				s.Fatal(err)
+			}
+			// What encoding/json makes of it is what was sent.
+			sent, _ := json.Marshal(json.RawMessage(odd))
+			if got := resp.Get("structuredContent"); !bytes.Equal(got, sent) {
+				s.Errorf("%s becomes %s", sent, got)
+			}
+		}
+		for method, member := range map[string]string{
+			protocol.MethodListTools: "tools", protocol.MethodListPrompts: "prompts", protocol.MethodListResources: "resources",
+		} {
+			want, err := direct.Request(s.ctx, method, object{})
+			if err != nil {
+				s.Fatal(err)
+			}
+			got, err := through.Request(s.ctx, method, object{})
+			if err != nil {
+				s.Fatal(err)
+			}
+			same(s, method, got.Get(member), want.Get(member))
+		}
+	})
+}
+
+// same fails the test unless two lists are the same, byte for byte, in what needs no
+// translation.
+func same(s *scene, method string, got, want json.RawMessage) {
+	s.Helper()
+	var a, b []json.RawMessage
+	if json.Unmarshal(got, &a) != nil || json.Unmarshal(want, &b) != nil || len(a) != len(b) {
+		s.Fatalf("%s lists %d, want %d", method, len(a), len(b))
+	}
+	for i := range a {
+		// In the legacy era output is an object, so a schema of an array is wrapped.
+		if translated := s.era == protocol.Legacy && bytes.Contains(b[i], []byte(`"name":"levels"`)); !translated && !bytes.Equal(a[i], b[i]) {
+			s.Errorf("%s has\n%s\nof\n%s", method, a[i], b[i])
+		}
+	}
+}
+
+// direct returns a client that talks to a server of the scene's mode without anybody
+// between. It speaks the server's era, with the scene's revision where that is the
+// same.
+func (s *scene) direct() *kit.Client {
+	s.Helper()
+	config := child(s.T, s.mode, "")
+	cmd := &stdio.Command{Path: config["command"].(string)}
+	for name, value := range config["env"].(map[string]string) {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	era := protocol.Legacy
+	if s.mode == fault.Modern {
+		era = protocol.Modern
+	}
+	c, err := kit.Dial(s.ctx, cmd, "direct", era)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = c.Conn.Close() })
+	return c
+}
+
+// TestPain28_SSEBehindAReverseProxyWithAPath puts a reverse proxy before the gateway
+// that takes a part of the path away, and does not say so.
+func TestPain28_SSEBehindAReverseProxyWithAPath(t *testing.T) {
+	for _, front := range []string{"run", "serve"} {
+		t.Run(front, func(t *testing.T) {
+			g := start(t, front, child(t, fault.Legacy, newJournal(t)))
+			to, err := url.Parse(g.Base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reverse := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+			web := httptest.NewServer(http.StripPrefix("/deep/down", reverse))
+			defer web.Close()
+			ctx := kit.Hurry(t, 20*time.Second)
+			path := strings.TrimPrefix(g.URL(server, "sse"), g.Base)
+			c, err := kit.Dial(ctx, &sse.Client{URL: web.URL + "/deep/down" + path}, "guest", protocol.Legacy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Conn.Close()
+			echoes(ctx, t, c, "through the proxy")
+		})
+	}
+}
+
+// TestPain29_NoiseOnStdoutDoesNoHarm has servers write what is no message.
+func TestPain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
+	scenes(t, nil, func(s *scene) {
+		c := s.enter(kit.HTTP)
+		const noise = "this is no message"
+		before := strings.Count(s.Said(), noise)
+		for _, n := range []int{3, 10_000} {
+			if got := says(s.ctx, s.T, c, "garbage", object{"n": n}); got != "after the garbage" {
+				s.Errorf("after %d lines of garbage it says %q", n, got)
+			}
+		}
+		if said := strings.Count(s.Said(), noise) - before; said > 200 {
+			s.Errorf("%d lines of it are in the log", said)
+		}
+		for tool, want := range map[string]string{
+			"dupresp": "first", "wrongid": "the right one", "badutf8": fault.Replaced, "u2028": fault.Separators, "stderrflood": "flooded",
+		} {
+			if got := says(s.ctx, s.T, c, tool, object{"lines": 100_000}); got != want {
+				s.Errorf("%s says %q, want %q", tool, got, want)
+			}
+			echoes(s.ctx, s.T, c, "after "+tool)
+		}
+	})
+}
+
+// TestPain9_ChangesOfListsReachEveryClient has a server change its tools.
+func TestPain9_ChangesOfListsReachEveryClient(t *testing.T) {
+	scenes(t, object{"isolation": "session"}, func(s *scene) {
+		c := s.enter(kit.WS)
+		before, err := c.Tools(s.ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if s.era == protocol.Modern {
+			ctx, cancel := context.WithCancel(s.ctx)
+			done := make(chan struct{})
+			go func() { // ends with ctx
+				defer close(done)
+				_, _ = c.Once(ctx, protocol.MethodListen, object{"notifications": object{"toolsListChanged": true}})
+			}()
+			defer func() { cancel(); <-done }()
+			if err := c.Hear(s.ctx, protocol.NoteAcknowledged); err != nil {
+				s.Fatal(err)
+			}
+		}
+		says(s.ctx, s.T, c, "test_trigger_tool_change", nil)
+		if err := c.Hear(s.ctx, protocol.NoteToolsChanged); err != nil {
+			s.Fatal(err)
+		}
+		// The list of who was told is the new one.
+		kit.Eventually(s.T, func() error {
+			after, err := c.Tools(s.ctx)
+			if err == nil && len(after) == len(before) {
+				err = fmt.Errorf("there are %d tools, as before", len(after))
+			}
+			return err
+		})
+	})
+}
+
+var _ dragoman.Peer = (*kit.Client)(nil)

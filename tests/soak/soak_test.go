@@ -1,0 +1,267 @@
+//go:build unix
+
+package soak
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+type object = kit.Object
+
+var duration = flag.Duration("soak", 0, "how long the soak takes")
+
+func TestMain(m *testing.M) {
+	stdio.Guard()
+	fault.Main()
+	flag.Parse()
+	status := m.Run()
+	kit.Clean()
+	os.Exit(status)
+}
+
+// What is allowed to be different at rest, after the soak and before it. The memory
+// is what the system counts, of which the runtime gives back some later.
+const (
+	moreFiles      = 24
+	moreProcesses  = 4
+	moreGoroutines = 64
+	moreMemory     = 96 << 20 // and half as much again
+)
+
+// clients is how many there are at a time.
+const clients = 100
+
+// idle is how long sessions and servers may be unused before they end. It is short,
+// so that a rest need not be long.
+const idle = "5s"
+
+// TestS42_Soak has a hundred clients of both eras use ten servers by every way, while
+// accidents happen. Every call must come to a stated end, none may be carried out
+// twice, and nothing may grow.
+func TestS42_Soak(t *testing.T) {
+	if *duration == 0 {
+		t.Skip("it takes a while: give -soak 1m")
+	}
+	w := newWorld(t)
+	w.run("warm", *duration/5) // what is used for the first time is not growth
+	before := rest(t, w.gateway)
+	w.run("soak", *duration*4/5)
+	after := rest(t, w.gateway)
+	t.Logf("before: %v", before)
+	t.Logf("after:  %v", after)
+	t.Log(w.tally())
+	if after.files > before.files+moreFiles {
+		t.Errorf("open files grew from %d to %d", before.files, after.files)
+	}
+	if after.processes > before.processes+moreProcesses {
+		t.Errorf("processes grew from %d to %d", before.processes, after.processes)
+	}
+	if after.memory > before.memory*3/2+moreMemory {
+		t.Errorf("memory grew from %d MiB to %d MiB", before.memory>>20, after.memory>>20)
+	}
+	if twice := w.journal.Duplicates(); len(twice) > 0 {
+		t.Errorf("%d calls were carried out more than once: %.5q", len(twice), twice)
+	}
+	for _, p := range w.problems {
+		t.Error(p)
+	}
+	if w.ok*100 < w.calls*90 {
+		t.Errorf("only %d of %d calls succeeded", w.ok, w.calls)
+	}
+	w.gateway.Well()
+	// A gateway that has seen nothing of all this is the measure of goroutines.
+	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Witness: "stdio0"})
+	rest(t, fresh)
+	few, many := goroutines(fresh), goroutines(w.gateway)
+	if t.Logf("goroutines: %d, and %d after the soak", few, many); many > few+moreGoroutines {
+		t.Errorf("%d goroutines are left, where %d are at rest:\n%s", many, few, tail(w.gateway.Said()))
+	}
+}
+
+// A world is a gateway and all that it serves.
+type world struct {
+	t       *testing.T
+	gateway *kit.Gateway
+	journal fault.Journal
+	links   []*kit.Proxy
+	remotes []string // URLs of servers, by way of the links
+	self    string
+
+	mu         sync.Mutex
+	generation int            // of the server that is replaced
+	calls, ok  int            // that were made, and that succeeded
+	ends       map[string]int // how often calls ended otherwise, by the end
+	problems   []string       // what must not be
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, self: self, journal: fault.Journal(filepath.Join(t.TempDir(), "journal")), ends: map[string]int{}}
+	for i, mode := range []string{fault.Legacy, fault.Modern, fault.Legacy, fault.Legacy} {
+		link := kit.NewProxy(t, listen(t, mode, w.journal))
+		w.links = append(w.links, link)
+		scheme, path := "http", []string{"/mcp", "/mcp", "/sse", "/ws"}[i]
+		if path == "/ws" {
+			scheme = "ws"
+		}
+		w.remotes = append(w.remotes, scheme+"://"+link.Address()+path)
+	}
+	w.gateway = kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Witness: "stdio0"})
+	w.gateway.Leave() // its goroutines are counted in the end, which ends it
+	return w
+}
+
+// config returns the configuration of ten servers, of which one is another each time.
+func (w *world) config() object {
+	retry := object{"min": "50ms", "max": "1s", "attempts": 5}
+	restart := object{"max": 1000, "window": "60s"} // most of the crashes are our own work
+	servers := object{}
+	for i := range 6 {
+		mode := []string{fault.Legacy, fault.Modern}[i%2]
+		s := object{"command": w.self, "env": fault.Env(mode, w.journal), "retry": retry, "restart": restart, "timeout": "20s", "idleStop": idle}
+		if i == 5 {
+			s["args"] = []string{fmt.Sprint("generation ", w.generation)}
+		}
+		servers[fmt.Sprint("stdio", i)] = s
+	}
+	for i, url := range w.remotes {
+		servers[fmt.Sprint("remote", i)] = object{"url": url, "retry": retry, "timeout": "20s", "idleStop": idle}
+	}
+	return object{"servers": servers, "limits": object{"idleSession": idle}, "log": "warn"}
+}
+
+// names are those of the servers; "" is all of them as one.
+var names = []string{
+	"stdio0", "stdio1", "stdio2", "stdio3", "stdio4", "stdio5", "remote0", "remote1", "remote2", "remote3", "", "",
+}
+
+// run lets clients call and accidents happen, for so long.
+func (w *world) run(phase string, d time.Duration) {
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() { w.client(phase, i, stop) }) // ends with stop
+	}
+	all.Go(func() { w.accidents(stop) }) // ends with stop
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+	close(stop)
+	all.Wait()
+}
+
+// accidents happen one after the other, several in a second.
+func (w *world) accidents(stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
+		}
+		switch n % 6 {
+		case 0, 2, 4:
+			w.kill()
+		case 1, 3:
+			w.links[rand.IntN(len(w.links))].Cut()
+		case 5:
+			w.mu.Lock()
+			w.generation++
+			config := w.config()
+			w.mu.Unlock()
+			w.gateway.Write(config)
+			w.gateway.Signal(syscall.SIGHUP)
+		}
+	}
+}
+
+// kill kills one of the servers that are children of the gateway.
+func (w *world) kill() {
+	children, _ := kit.Children(w.gateway.PID())
+	started := w.journal.PIDs()
+	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
+	for _, pid := range children {
+		for _, known := range started { // the guard is a child too, and stays
+			if pid == known {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
+				return
+			}
+		}
+	}
+}
+
+// A measure is what the gateway uses at rest.
+type measure struct {
+	files, processes int
+	memory           int64
+}
+
+func (m measure) String() string {
+	return fmt.Sprintf("%d files, %d processes, %d MiB", m.files, m.processes, m.memory>>20)
+}
+
+// rest waits until the gateway has nothing to do, and measures it. It is at rest when
+// what it uses gets no less any more.
+func rest(t *testing.T, g *kit.Gateway) (m measure) {
+	t.Helper()
+	if err := kit.Until(2*kit.Patience, func() error { return ready(g) }); err != nil {
+		t.Fatal(err)
+	}
+	// Sessions that nobody closed end after a while, and so do pools.
+	least := measure{1 << 30, 1 << 30, 1 << 50}
+	for unchanged := 0; unchanged < 15; unchanged++ {
+		time.Sleep(2 * time.Second) // it is time that has to pass
+		all, dead := kit.Children(g.PID())
+		if len(dead) > 0 {
+			unchanged = 0
+		}
+		m = measure{kit.Files(g.PID()), len(all), kit.Resident(g.PID())}
+		if m.files < least.files || m.processes < least.processes {
+			unchanged = 0
+		}
+		least = measure{min(m.files, least.files), min(m.processes, least.processes), min(m.memory, least.memory)}
+	}
+	return least
+}
+
+func ready(g *kit.Gateway) error {
+	for name, s := range g.Status() {
+		if s.State != "ready" && s.State != "idle" {
+			return fmt.Errorf("%s is %s: %s", name, s.State, s.LastError)
+		}
+	}
+	return nil
+}
+
+// goroutines ends a gateway and returns how many it had: it says so when it is ended
+// by SIGQUIT.
+func goroutines(g *kit.Gateway) int {
+	g.Leave()
+	g.Signal(syscall.SIGQUIT)
+	g.Wait(kit.Patience)
+	n := 0
+	for line := range strings.Lines(g.Said()) {
+		if strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "[") {
+			n++
+		}
+	}
+	return n
+}
+
+func tail(text string) string { return text[max(0, len(text)-20_000):] }

@@ -1,0 +1,71 @@
+package streamable
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// retryAfter is how many seconds a client should wait that is told to come back.
+const retryAfter = "1"
+
+// comeBack says when to try again, if a status says that one may.
+func comeBack(h http.Header, status int) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		h["Retry-After"] = []string{retryAfter}
+	}
+}
+
+// unsent tells whether a response says that a limit of ours, or our end, kept the
+// request from being sent.
+func unsent(resp *dragoman.Message) bool {
+	if !resp.IsError() {
+		return false
+	}
+	e := resp.RPCError()
+	if e.Code != protocol.CodeOverloaded && e.Code != protocol.CodeDraining {
+		return false
+	}
+	var data struct {
+		Outcome string `json:"outcome"`
+	}
+	return json.Unmarshal(e.Data, &data) == nil && data.Outcome == protocol.OutcomeNotSent
+}
+
+// legacyStatus is the HTTP status that goes with a response of the legacy era, as
+// long as there is no stream.
+func legacyStatus(resp *dragoman.Message) int {
+	if unsent(resp) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// crowded refuses a request of a session that has too many, or whose id is in use.
+func crowded(m *dragoman.Message, e *dragoman.Error) error {
+	status := http.StatusBadRequest
+	if e.Code == protocol.CodeOverloaded {
+		status = http.StatusTooManyRequests
+	}
+	r := refused(m, status, e.Code, e.Message)
+	r.Data = e.Data
+	return r
+}
+
+// tooMany refuses another session.
+func tooMany() error {
+	e := protocol.Overloaded("there are too many sessions; try again later")
+	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+}
+
+// draining refuses whatever comes while we are stopping.
+func draining() error {
+	return &httpx.Refusal{
+		Status: http.StatusServiceUnavailable, Code: protocol.CodeDraining,
+		Message: "the server is stopping; try again later",
+		Data:    json.RawMessage(`{"source":"gateway","outcome":"` + protocol.OutcomeNotSent + `"}`),
+	}
+}

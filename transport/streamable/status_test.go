@@ -1,0 +1,119 @@
+package streamable_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+func TestS37_RefusalsThatPassSayWhenToComeBack(t *testing.T) {
+	const notSent = `{"source":"gateway","outcome":"not_sent"}`
+	fail := func(code int, data string) func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+		return func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			return req.Fail(&dragoman.Error{Code: code, Message: "no", Data: json.RawMessage(data)}), nil
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		answer func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error)
+		status int
+		code   int
+	}{
+		{"overloaded", fail(protocol.CodeOverloaded, notSent), http.StatusServiceUnavailable, protocol.CodeOverloaded},
+		{"stopping", fail(protocol.CodeDraining, notSent), http.StatusServiceUnavailable, protocol.CodeDraining},
+		{"a Go error", func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+			return nil, dragoman.ErrOverloaded
+		}, http.StatusServiceUnavailable, protocol.CodeOverloaded},
+		{"the server's own code", fail(protocol.CodeOverloaded, `"x"`), http.StatusOK, protocol.CodeOverloaded},
+		{"no data", fail(protocol.CodeOverloaded, ``), http.StatusOK, protocol.CodeOverloaded},
+		{"sent", fail(protocol.CodeOverloaded, `{"source":"gateway","outcome":"unknown"}`), http.StatusOK, protocol.CodeOverloaded},
+		{"away", fail(protocol.CodeUnavailable, notSent), http.StatusOK, protocol.CodeUnavailable},
+		{"lost", fail(protocol.CodeLost, `{"source":"gateway","outcome":"unknown"}`), http.StatusOK, protocol.CodeLost},
+		{"after a stream has begun", func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			note, err := dragoman.NewNotification(protocol.NoteMessage, map[string]string{"level": "info", "data": "x"})
+			if err != nil {
+				return nil, err
+			}
+			return nil, errors.Join(from.Notify(ctx, note), dragoman.ErrOverloaded)
+		}, http.StatusOK, protocol.CodeOverloaded},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			peer := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if req.Method() == protocol.MethodInitialize {
+					return req.Reply(map[string]string{"protocolVersion": protocol.LatestLegacy.String()})
+				}
+				return test.answer(ctx, req, from)
+			}}
+			s := open(t, &streamable.Server{Requests: peer, Sessions: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) { return peer, nil })})
+			check := func(era string, resp *http.Response) {
+				t.Helper()
+				text := s.read(resp)
+				retry := ""
+				if test.status == http.StatusServiceUnavailable {
+					retry = "1"
+				}
+				if resp.StatusCode != test.status || resp.Header.Get("Retry-After") != retry || !strings.Contains(text, fmt.Sprintf(`"id":7,"error":{"code":%d`, test.code)) {
+					t.Errorf("%s: %d, Retry-After %q, %s; want %d", era, resp.StatusCode, resp.Header.Get("Retry-After"), text, test.status)
+				}
+			}
+			check("legacy", s.hello(protocol.LatestLegacy).do(t.Context(), http.MethodPost, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`))
+			check("modern", s.modern("tools/list", "").do(t.Context(), http.MethodPost, modernCall("7", "tools/list", "")))
+		})
+	}
+}
+
+func TestS37_TooManyRequestsOfASessionGet429(t *testing.T) {
+	h := newHotel()
+	s := open(t, &streamable.Server{Sessions: h, MaxRequests: 1})
+	v := s.hello(protocol.LatestLegacy)
+	stream := v.events(v.do(t.Context(), http.MethodPost, fmt.Sprintf(talkCall, "1")))
+	stream.next()
+	resp := v.do(t.Context(), http.MethodPost, listTools)
+	text := v.read(resp)
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, `"id":"adopt-1"`) ||
+		!strings.Contains(text, fmt.Sprint(protocol.CodeOverloaded)) || !strings.Contains(text, `"not_sent"`) {
+		t.Errorf("answered with %d %v %s", resp.StatusCode, resp.Header, text)
+	}
+	if resp := v.do(t.Context(), http.MethodPost, fmt.Sprintf(talkCall, "1")); resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Retry-After") != "" {
+		t.Errorf("an id in use: %d %v", resp.StatusCode, resp.Header)
+	}
+	if n := len(h.heard(0)); n != 3 {
+		t.Errorf("the server heard %d things: %q", n, h.heard(0))
+	}
+	for range 3 {
+		h.goOn <- struct{}{}
+		stream.next()
+	}
+}
+
+func TestS38_TooManySessionsGet503(t *testing.T) {
+	s := open(t, &streamable.Server{Sessions: newHotel(), MaxSessions: 1})
+	s.hello(protocol.LatestLegacy)
+	resp := s.do(t.Context(), http.MethodPost, initialize(protocol.LatestLegacy, `{}`))
+	text := s.read(resp)
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || resp.Header.Get(protocol.HeaderSession) != "" ||
+		!strings.Contains(text, fmt.Sprint(protocol.CodeOverloaded)) || !strings.Contains(text, `"not_sent"`) {
+		t.Errorf("answered with %d %v %s", resp.StatusCode, resp.Header, text)
+	}
+}
+
+func TestS47_ServerThatStopsSaysSo(t *testing.T) {
+	server := &streamable.Server{Sessions: newHotel()}
+	s, _ := serve(t, server)
+	if err := server.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	resp := s.do(t.Context(), http.MethodPost, listTools)
+	text := s.read(resp)
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, fmt.Sprint(protocol.CodeDraining)) || !strings.Contains(text, `"not_sent"`) {
+		t.Errorf("answered with %d %v %s", resp.StatusCode, resp.Header, text)
+	}
+}
