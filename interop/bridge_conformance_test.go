@@ -123,7 +123,6 @@ const (
 var (
 	oursLegacy = map[protocol.Revision]map[string]string{protocol.V20260728: {
 		"input-required-result-basic-elicitation": noKeys,
-		"server-stateless":                        "the fixture has no code for a missing capability in the legacy era: its tool fails, and says why in words",
 	}}
 	goLegacy = map[protocol.Revision]map[string]string{protocol.V20260728: {
 		"input-required-result-basic-elicitation": noKeys,

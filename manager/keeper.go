@@ -165,7 +165,6 @@ func (k *keeper) healthy() bool {
 
 // down tells whether the server is away for everybody.
 func (k *keeper) down() bool {
-	k.sweep()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.failures > 0 && !k.healthy()

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -141,6 +142,7 @@ func TestS34_CrashLoopIsLeftAloneAndSaysWhy(t *testing.T) {
 }
 
 func TestPain1_NoProcessIsLeftBehind(t *testing.T) {
+	peertest.NoLeak(t)
 	j := journal(t)
 	stubborn := child(t, fault.Legacy, j, fault.IgnoreTermVariable+"=1", fault.IgnoreEOFVariable+"=1")
 	stubborn.Name = "stubborn"

@@ -39,7 +39,6 @@ func (u *Upstream) State() State {
 var rank = map[State]int{Idle: 0, BackingOff: 1, Starting: 2, Degraded: 3, Ready: 4}
 
 func (i *instance) state() State {
-	i.keeper.sweep()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	k := i.keeper

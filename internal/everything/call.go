@@ -109,7 +109,7 @@ func (c *call) answerTo(err error) *dragoman.Error {
 	switch {
 	case errors.As(err, &rpc):
 		return rpc
-	case errors.As(err, &lack) && c.rev.HasInputRounds():
+	case errors.As(err, &lack) && lack.need != nil:
 		return failure(protocol.CodeMissingCapability, object{"requiredCapabilities": lack.need}, "%v", err)
 	case errors.As(err, &lack):
 		return failure(protocol.CodeInvalidRequest, nil, "%v", err)

@@ -160,8 +160,8 @@ func (t *tool) call(ctx context.Context, c *call) (*toolResult, error) {
 	switch {
 	case ctx.Err() != nil, errors.As(err, &rpc), errors.As(err, &input):
 		return nil, err
-	case errors.As(err, &lack) && c.rev.HasInputRounds():
-		return nil, err // the modern era has a code for it
+	case errors.As(err, &lack) && lack.need != nil:
+		return nil, err // there is a code for it, of the modern era, which says it to old clients too
 	}
 	return &toolResult{Content: []block{text(err.Error())}, IsError: true}, nil
 }

@@ -133,6 +133,10 @@ func TestPain18_LargeMessagesPassWhole(t *testing.T) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
 				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
+				large := large
+				if way != kit.HTTP || s.server != server { // the rest need not be that large
+					large = large[:len(large)/10]
+				}
 				if got := says(s.ctx, t, c, "echo", object{"text": large}); got != large {
 					t.Errorf("of %d bytes %d come back, or others", len(large), len(got))
 				}
