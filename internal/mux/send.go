@@ -47,6 +47,17 @@ type outgoing struct {
 	id  dragoman.ID
 }
 
+// MessageOf returns the message that a frame is, or nil if it is several in one.
+func MessageOf(f Frame) *dragoman.Message {
+	switch f := f.(type) {
+	case *dragoman.Message:
+		return f
+	case outgoing:
+		return f.req.WithID(f.id)
+	}
+	return nil
+}
+
 // Len implements Frame.
 func (o outgoing) Len() int { return o.req.Len() - len(o.req.ID().String()) + len(o.id.String()) }
 

@@ -169,7 +169,7 @@ func (l *link) Read() ([]byte, error) {
 // have been accepted; what becomes of each is between it and its call.
 func (l *link) Write(frames []mux.Frame) error {
 	for _, f := range frames {
-		m, _ := f.(*dragoman.Message)
+		m := mux.MessageOf(f)
 		if m != nil && m.Kind() == dragoman.Notification {
 			if !l.sync {
 				l.posts.Wait() // what came before it arrives before it

@@ -152,7 +152,7 @@ type toolSink struct{ *socket }
 func (s toolSink) Write(frames []mux.Frame) error {
 	calls := frames[:0:0]
 	for _, f := range frames {
-		if m, ok := f.(*dragoman.Message); ok && m.Kind() == dragoman.Request {
+		if m := mux.MessageOf(f); m != nil && m.Kind() == dragoman.Request {
 			calls = append(calls, toolFrame{m})
 		}
 	}
