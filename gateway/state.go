@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/dragoman-mcp/dragoman/config"
@@ -22,12 +21,12 @@ func (g *Gateway) openState(file *config.File) (lists state.Store, err error) {
 		g.store = state.NewMemory(maxKept)
 		return g.openCache(), nil
 	}
-	records, err := state.Open(filepath.Join(dir, "records"))
+	records, err := state.OpenWith(filepath.Join(dir, "records"), &state.DirOptions{Logger: g.log})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	g.closers = append(g.closers, records.Close)
-	events, err := eventlog.Open(filepath.Join(dir, "events"), nil)
+	events, err := eventlog.Open(filepath.Join(dir, "events"), &eventlog.FileOptions{Logger: g.log})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
@@ -41,16 +40,13 @@ func (g *Gateway) openCache() state.Store {
 	if g.opts.Cache == "" {
 		return nil
 	}
-	err := os.MkdirAll(g.opts.Cache, 0o700)
-	if err == nil {
-		var cache *state.Dir
-		if cache, err = state.Open(g.opts.Cache); err == nil {
-			g.closers = append(g.closers, cache.Close)
-			return cache
-		}
+	cache, err := state.OpenWith(g.opts.Cache, &state.DirOptions{Logger: g.log})
+	if err != nil {
+		g.log.Warn("the last known lists of servers are not kept", "error", err)
+		return nil
 	}
-	g.log.Warn("the last known lists of servers are not kept", "error", err)
-	return nil
+	g.closers = append(g.closers, cache.Close)
+	return cache
 }
 
 func (g *Gateway) closeState() (err error) {
