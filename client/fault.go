@@ -63,6 +63,9 @@ func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
 
 // kindOf judges an error of a conversation.
 func kindOf(err error) (kind Kind, sent bool) {
+	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
+		return NetworkError, e.Outcome() != protocol.OutcomeNotSent
+	}
 	fault, isFault := errors.AsType[protocol.Fault](err)
 	switch {
 	case errors.Is(err, dragoman.ErrOverloaded):

@@ -72,7 +72,8 @@ func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Con
 	case <-a.done:
 		return a.value, a.err
 	case <-ctx.Done():
-		return a.value, context.Cause(ctx)
+		var none T // the value is not ours to look at yet
+		return none, context.Cause(ctx)
 	}
 }
 

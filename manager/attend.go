@@ -45,9 +45,6 @@ func (i *instance) idleTime() time.Duration {
 func (i *instance) attend() (again bool) {
 	ctx, cancel := context.WithCancel(dragoman.WithCaller(i.ctx, attendant))
 	defer cancel()
-	i.mu.Lock()
-	round := i.round
-	i.mu.Unlock()
 	a := &attendance{instance: i, notes: make(chan string, len(kinds))}
 	if i.attended() {
 		a.begin(ctx)
@@ -59,7 +56,7 @@ func (i *instance) attend() (again bool) {
 	for {
 		changed := i.keeper.signal.wait()
 		i.mu.Lock()
-		restart := i.round != round
+		restart := i.round != i.begun
 		i.mu.Unlock()
 		switch {
 		case i.ctx.Err() != nil:
@@ -205,45 +202,4 @@ func (i *instance) sleep() bool {
 	i.mu.Unlock()
 	i.keeper.signal.fire()
 	return true
-}
-
-// overhear takes what a conversation of whomever tells of changed lists.
-func (u *Upstream) overhear(c *kept, note string) {
-	u.lists.mu.Lock()
-	modern := u.lists.modern
-	u.lists.mu.Unlock()
-	if modern {
-		return // it tells our subscription too
-	}
-	if !c.mine.Load() && !u.set.sessionsShare {
-		u.lists.differs(note)
-	}
-	u.lists.want(note, true)
-}
-
-// OnChange has f called when lists of the server may have changed, with the method
-// of the notification that says so. f must not block.
-func (u *Upstream) OnChange(f func(note string)) (stop func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	key := new(int)
-	u.ears[key] = f
-	return func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.ears, key)
-	}
-}
-
-// announce tells who wants to know that lists may have changed.
-func (u *Upstream) announce(note string) {
-	u.mu.Lock()
-	ears := make([]func(string), 0, len(u.ears))
-	for _, f := range u.ears {
-		ears = append(ears, f)
-	}
-	u.mu.Unlock()
-	for _, f := range ears {
-		f(note)
-	}
 }

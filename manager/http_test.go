@@ -21,7 +21,7 @@ type site struct {
 	address string
 	mode    string
 	status  atomic.Int32 // what everybody is told, if not zero
-	asked   atomic.Int32 // requests that were told so
+	asked   atomic.Int32 // how often it was asked meanwhile whether it is there
 	server  *http.Server
 }
 
@@ -45,7 +45,9 @@ func (s *site) open() {
 	handler := fault.New(&fault.Options{Revisions: fault.Revisions(s.mode)}).Handler()
 	s.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status := s.status.Load(); status != 0 {
-			s.asked.Add(1)
+			if r.Header.Get(protocol.HeaderMethod) == protocol.MethodDiscover {
+				s.asked.Add(1)
+			}
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(int(status))
 			return
@@ -112,8 +114,8 @@ func TestS43_ServerThatIsOverloadedIsLeftAlone(t *testing.T) {
 	eventually(t, "its tools are known", func() bool { return u.Status().Tools > 0 && u.Status().Resources > 0 })
 	s.status.Store(http.StatusServiceUnavailable)
 	before := time.Now()
-	if code := outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)); code == 0 {
-		t.Fatal("the call succeeded")
+	if code := outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)); code != protocol.CodeUnavailable {
+		t.Fatalf("the call got %d, want %d", code, protocol.CodeUnavailable)
 	}
 	asked := s.asked.Load()
 	awaits(t, u, BackingOff)

@@ -31,12 +31,14 @@ type instance struct {
 	started  bool // a start has succeeded
 	era      protocol.Era
 	starting bool
-	asleep   bool // stopped, because nobody used it
-	tries    int  // starts that failed
-	visits   int  // starts that did not
-	round    int  // restarts that were asked for
-	sick     int  // failed looks at its health, in a row
-	users    int  // requests under way
+	since    time.Time // when that began
+	asleep   bool      // stopped, because nobody used it
+	tries    int       // starts that failed
+	visits   int       // starts that did not
+	round    int       // restarts that were asked for
+	begun    int       // those of them before the last start
+	sick     int       // failed looks at its health, in a row
+	users    int       // requests under way
 	used     time.Time
 	stopping bool                       // on its way to being asleep
 	guests   map[*conversation]struct{} // of clients, open or not
@@ -56,7 +58,7 @@ func (u *Upstream) instanceOf(t *target.Target, p *passed) *instance {
 	i := &instance{
 		up: u, passed: p, target: t, keeper: newKeeper(t.Dialer, &u.set),
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		starting: !u.set.lazy, used: time.Now(), guests: make(map[*conversation]struct{}),
+		starting: !u.set.lazy, since: time.Now(), used: time.Now(), guests: make(map[*conversation]struct{}),
 	}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	i.keeper.note = func(what string) { u.event(p, what) }

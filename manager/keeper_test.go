@@ -401,3 +401,28 @@ func TestLegacyServerThatDoesNotAnswerTheProbeComesUpAlsoAfterALongOutage(t *tes
 		echo(t, u.Requests())
 	})
 }
+
+func TestRestartAtAnyMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer()
+		u := one(t, f, &config.Server{Restart: never})
+		for range 50 { // some while it starts
+			if err := u.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := u.State(); got != Ready {
+			t.Errorf("the state is %q, want %q", got, Ready)
+		}
+		f.set(errAway)
+		if err := u.Restart(t.Context()); codeOf(nil, err) != protocol.CodeUnavailable {
+			t.Errorf("Restart of a server that does not start: %v", err)
+		}
+		f.set(nil)
+		if err := u.Restart(t.Context()); err != nil {
+			t.Errorf("Restart while it backs off: %v", err)
+		}
+		echo(t, u.Requests())
+	})
+}

@@ -249,19 +249,3 @@ func unreached(err error) bool {
 	_, fault := errors.AsType[protocol.Fault](err)
 	return fault
 }
-
-// overhearing is a peer of a conversation. What it is told of changed lists, the
-// keeper hears too.
-type overhearing struct {
-	dragoman.Peer
-	conn *kept
-}
-
-// Notify implements dragoman.Peer.
-func (o overhearing) Notify(ctx context.Context, note *dragoman.Message) error {
-	switch method := note.Method(); method {
-	case protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged:
-		o.conn.keeper.hear(o.conn, method)
-	}
-	return o.Peer.Notify(ctx, note)
-}

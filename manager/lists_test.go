@@ -196,6 +196,12 @@ func TestPain24_ListOfAServerThatStartsSlowlyWaitsTwoSecondsAtMost(t *testing.T)
 		if took := time.Since(began); took != MaxListWait {
 			t.Errorf("it took %v, want %v", took, MaxListWait)
 		}
+		began = time.Now()
+		resp, err = ask(t.Context(), m.Upstream("slow").Requests(), protocol.MethodListTools, `{}`)
+		refused(t, protocol.CodeUnavailable, resp, err)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the next one waits %v for the same start", took)
+		}
 	})
 }
 

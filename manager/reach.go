@@ -17,6 +17,9 @@ func (i *instance) reach(ctx context.Context, patience time.Duration) error {
 	}
 	defer stand()
 	before, began := i.keeper.age(), time.Now()
+	if patience > 0 {
+		began = i.waited(began)
+	}
 	for {
 		changed := i.keeper.signal.wait()
 		if i.up.draining.Load() {
@@ -43,6 +46,17 @@ func (i *instance) usable() bool {
 	ok := i.started && !i.stopping
 	i.mu.Unlock()
 	return ok && (!i.keeper.down() || !i.attended() && i.keeper.mayTry())
+}
+
+// waited returns since when a server is waited for that is being started, for who
+// comes now: those who are in a hurry wait once, and not each of them anew.
+func (i *instance) waited(now time.Time) time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.starting {
+		return i.since
+	}
+	return now
 }
 
 // prospect returns how much longer it makes sense to wait for the server, for who

@@ -45,7 +45,7 @@ func (i *instance) await(ctx context.Context, tries, visits int) error {
 	for {
 		changed := i.keeper.signal.wait()
 		i.mu.Lock()
-		failed, ready := i.tries > tries, i.visits > visits
+		failed, ready := i.tries > tries, i.visits > visits && i.begun == i.round
 		i.mu.Unlock()
 		switch {
 		case ready:

@@ -14,7 +14,10 @@ func (i *instance) start() error {
 	ctx, cancel := context.WithTimeoutCause(i.ctx, i.up.set.connect, errHang)
 	defer cancel()
 	i.mu.Lock()
-	i.starting = true
+	if !i.starting {
+		i.starting, i.since = true, time.Now()
+	}
+	i.begun = i.round
 	i.keeper.setAsleep(false)
 	i.mu.Unlock()
 	i.keeper.signal.fire()
@@ -38,10 +41,11 @@ func (i *instance) start() error {
 	}
 	i.mu.Lock()
 	i.starting = false
-	if err == nil {
+	switch {
+	case err == nil:
 		i.started, i.era, i.asleep, i.sick, i.used = true, found, false, 0, time.Now()
 		i.visits++
-	} else {
+	case i.begun == i.round: // else it failed because of a restart
 		i.tries++
 	}
 	i.mu.Unlock()

@@ -64,6 +64,15 @@ func (e *HTTPError) Error() string {
 	return s
 }
 
+// Outcome implements protocol.Fault. A server that refuses a request, or has no
+// time for it, has not carried it out; of other failures nobody knows.
+func (e *HTTPError) Outcome() string {
+	if e.Status < http.StatusInternalServerError || e.Status == http.StatusServiceUnavailable {
+		return protocol.OutcomeNotSent
+	}
+	return protocol.OutcomeUnknown
+}
+
 // Unwrap returns the JSON-RPC error, if there is one.
 func (e *HTTPError) Unwrap() error {
 	if e.RPC == nil {
