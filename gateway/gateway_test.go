@@ -23,7 +23,7 @@ func both(t *testing.T) string {
 	return fmt.Sprintf("servers:\n  old: {url: %s}\n  new: {url: %s}\n", upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest))
 }
 
-func TestPain33_EachServerAndAllAsOneOnEveryPathInBothEras(t *testing.T) {
+func TestC05_Pain33_EachServerAndAllAsOneOnEveryPathInBothEras(t *testing.T) {
 	g := begin(t, both(t)+"groups:\n  some: [new]\n  same: {servers: [old], naming: plain, path: /mine}\n")
 	g.ready()
 	for _, era := range eras {
@@ -110,7 +110,7 @@ func TestForeignPagesAreKeptOutOfEveryPath(t *testing.T) {
 	}
 }
 
-func TestStatusTellsOfServersGroupsAndReadiness(t *testing.T) {
+func TestC17_StatusTellsOfServersGroupsAndReadiness(t *testing.T) {
 	g := begin(t, both(t)+"groups: {some: [new]}\n")
 	g.ready()
 	if status, body := g.get(gateway.HealthPath); status != http.StatusOK || body != "ok\n" {

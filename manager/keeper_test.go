@@ -19,7 +19,7 @@ var errAway = errors.New("nobody is at home")
 // never keeps the breaker out of a test.
 var never = config.Restart{Max: 1000}
 
-func TestAttemptsWaitTwiceAsLongEachTimeUpToTheLongest(t *testing.T) {
+func TestC09_AttemptsWaitTwiceAsLongEachTimeUpToTheLongest(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		retry    config.Retry
@@ -89,7 +89,7 @@ func TestS34_BreakerOpensAfterFiveStartsAndAnswersAtOnce(t *testing.T) {
 	})
 }
 
-func TestPain11_ServerThatWasLostComesBackByItself(t *testing.T) {
+func TestC11_D21_Pain11_ServerThatWasLostComesBackByItself(t *testing.T) {
 	for name, f := range map[string]*fake{"legacy": legacyServer(), "modern": modernServer()} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestPain11_ServerThatWasLostComesBackByItself(t *testing.T) {
 	}
 }
 
-func TestRequestsWaitForAServerThatIsAwayAndAreSentOnce(t *testing.T) {
+func TestC10_C11_RequestsWaitForAServerThatIsAwayAndAreSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := legacyServer()
 		u := one(t, f, nil)
@@ -150,7 +150,7 @@ func TestRequestsWaitForAServerThatIsAwayAndAreSentOnce(t *testing.T) {
 	})
 }
 
-func TestQueueForAServerThatIsAwayIsBounded(t *testing.T) {
+func TestC11_QueueForAServerThatIsAwayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := modernServer()
 		f.set(errAway)
@@ -179,7 +179,7 @@ func TestQueueForAServerThatIsAwayIsBounded(t *testing.T) {
 	})
 }
 
-func TestRequestFailsAfterItsAttempts(t *testing.T) {
+func TestC09_RequestFailsAfterItsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := modernServer()
 		f.set(errAway)

@@ -141,7 +141,7 @@ func TestChangedListIsFetchedAndTold(t *testing.T) {
 	}
 }
 
-func TestLastKnownListIsServedWhileTheServerIsAwayAlsoByAnotherProcess(t *testing.T) {
+func TestD20_LastKnownListIsServedWhileTheServerIsAwayAlsoByAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory(0)
 		f := legacyServer()
@@ -177,7 +177,7 @@ func TestLastKnownListIsServedWhileTheServerIsAwayAlsoByAnotherProcess(t *testin
 	})
 }
 
-func TestPain24_ListOfAServerThatStartsSlowlyWaitsTwoSecondsAtMost(t *testing.T) {
+func TestD20_Pain24_ListOfAServerThatStartsSlowlyWaitsTwoSecondsAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, good := modernServer(), modernServer()
 		slow.setMute(true)

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/config"
 )
 
-func TestLogsKeepTheLastLinesWithoutSecrets(t *testing.T) {
+func TestC17_LogsKeepTheLastLinesWithoutSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := one(t, modernServer(), &config.Server{Env: map[string]string{"API_TOKEN": "very-secret-value"}})
 		synctest.Wait()

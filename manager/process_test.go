@@ -177,7 +177,7 @@ func TestPain1_NoProcessIsLeftBehind(t *testing.T) {
 	}
 }
 
-func TestPain11_ProcessThatIsKilledIsStartedAgain(t *testing.T) {
+func TestD13_D21_Pain11_ProcessThatIsKilledIsStartedAgain(t *testing.T) {
 	j := journal(t)
 	u := supervise(t, j, child(t, fault.Legacy, j)).Upstream("s")
 	awaits(t, u, Ready)
@@ -230,7 +230,7 @@ func TestProcessModels(t *testing.T) {
 	}
 }
 
-func TestPoolKeepsProcessesReady(t *testing.T) {
+func TestC14_PoolKeepsProcessesReady(t *testing.T) {
 	j := journal(t)
 	conf := child(t, fault.Legacy, j)
 	conf.Pool = 2

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-func TestServersAreReachedByTheirSchemeAndTransport(t *testing.T) {
+func TestD02_ServersAreReachedByTheirSchemeAndTransport(t *testing.T) {
 	secret := http.Header{"X-Key": {"hush"}}
 	for _, test := range []struct {
 		spec target.Spec
