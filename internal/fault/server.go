@@ -151,7 +151,7 @@ func (s *Server) run(ctx context.Context, t *tool, req *dragoman.Message, from d
 	c := &call{Server: s, req: req, from: from}
 	if given := req.Get("arguments"); given != nil {
 		if json.Unmarshal(given, &c.args) != nil {
-			return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "arguments of the wrong type"}), nil
+			return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "arguments of the wrong type"}), nil //nolint:nilerr // that is the answer
 		}
 	}
 	if t.wire && s.wire == nil {
