@@ -46,13 +46,14 @@ var architecture = map[string]importRule{
 	"internal/walk": {},
 	"protocol":      {ours: []string{".", "internal/walk"}},
 
-	"internal/redact": {},
-	"internal/leak":   {},
-	"internal/memnet": {},
-	"internal/sse":    {ours: archNouns},
-	"internal/httpx":  {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/mux":    {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/schema": {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/redact":  {},
+	"internal/running": {},
+	"internal/leak":    {},
+	"internal/memnet":  {},
+	"internal/sse":     {ours: archNouns},
+	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/mux":     {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/schema":  {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 
 	"internal/everything": {ours: archNouns},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
@@ -68,13 +69,13 @@ var architecture = map[string]importRule{
 	"era/internal/up":    {ours: joinPackages(archNouns, "era/internal/adapt")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "era/internal/adapt")},
 
-	"era":     {ours: joinPackages(archNouns, "era/internal/adapt", "era/internal/up", "era/internal/down")},
+	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/redact")},
 	"state":   {},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "config", "internal/walk")},
+	"aggregate": {ours: joinPackages(archNouns, "config", "internal/running", "internal/walk")},
 
 	"config":   {ours: joinPackages(archNouns, "internal/redact"), third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"eventlog": {ours: archNouns, third: []string{"github.com/nats-io"}},

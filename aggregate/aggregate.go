@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -65,7 +66,7 @@ type Aggregate struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	busy   running // our goroutines
+	busy   running.Group // our goroutines
 
 	setting sync.Mutex // orders Set and Close
 	group   atomic.Pointer[group]
@@ -168,7 +169,7 @@ func (a *Aggregate) Close() error {
 	for _, m := range a.group.Load().members {
 		m.leave()
 	}
-	a.busy.wait()
+	a.busy.Wait()
 	return nil
 }
 

@@ -125,7 +125,7 @@ func gather[T any](ctx context.Context, a *Aggregate, n int, ask func(ctx contex
 	for i := range n {
 		answers[i].err = errSlow
 		// Ends with the answer, or when ctx does, as a Peer promises.
-		if !a.busy.start(func() {
+		if !a.busy.Start(func() {
 			v, err := ask(ctx, i)
 			came <- one{i, answer[T]{v, err}}
 		}) {

@@ -32,7 +32,7 @@ func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *
 		wanted.Tasks = append(wanted.Tasks, id[len(m.Name()+taskMark):])
 	}
 	// Ends when the member ends the subscription, or with cancel, as a Peer promises.
-	if !l.aggregate.busy.start(func() {
+	if !l.aggregate.busy.Start(func() {
 		defer l.move()
 		defer close(w.done)
 		defer cancel()

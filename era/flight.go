@@ -7,32 +7,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 )
 
-// running counts our goroutines. None is added after the end.
-type running struct {
-	mu    sync.Mutex
-	ended bool
-	group sync.WaitGroup
-}
-
-// start runs f on a goroutine of its own, unless we are at the end.
-func (r *running) start(f func()) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return false
-	}
-	r.group.Go(f)
-	return true
-}
-
-// wait waits for all of them, and keeps new ones from starting.
-func (r *running) wait() {
-	r.mu.Lock()
-	r.ended = true
-	r.mu.Unlock()
-	r.group.Wait()
-}
-
 // A flight makes a value that many wait for, once. It is made on a goroutine of
 // its own, so that it comes about even if the one who asked first leaves. A
 // failure is told to those who wait, and the next one tries anew.
@@ -61,7 +35,7 @@ func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Con
 		a = newAttempt[T]()
 		f.trying = a
 		// Ends with make, which ends with life.
-		if !life.busy.start(func() { f.try(life.ctx, a, make) }) {
+		if !life.busy.Start(func() { f.try(life.ctx, a, make) }) {
 			f.trying = nil
 			f.mu.Unlock()
 			return a.value, dragoman.ErrClosed

@@ -87,7 +87,7 @@ func (s *Server) ask(ctx context.Context) (protocol.Era, error) {
 // discard closes a conversation that nobody needs, which may take a while.
 func (s *Server) discard(conn dragoman.Conn) {
 	// Ends when a child has been stopped, which is bounded.
-	if !s.busy.start(func() { _ = conn.Close() }) {
+	if !s.busy.Start(func() { _ = conn.Close() }) {
 		_ = conn.Close()
 	}
 }

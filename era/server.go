@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -89,7 +90,7 @@ type Server struct {
 	once    sync.Once
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc
-	busy    running // our goroutines
+	busy    running.Group // our goroutines
 	log     *slog.Logger
 	found   flight[protocol.Era]
 	silent  atomic.Bool  // the probe had no answer
@@ -187,7 +188,7 @@ func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	s.cancel(dragoman.ErrClosed)
 	err := errors.Join(s.up.Close(), s.round.Close(), s.down.Close())
-	s.busy.wait()
+	s.busy.Wait()
 	s.spares.close()
 	return errors.Join(err, s.link.close())
 }

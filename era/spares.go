@@ -60,7 +60,7 @@ func (p *spares) fill() {
 		return
 	}
 	// Ends when there are enough, when one fails, or with the server.
-	p.filling = p.server.busy.start(func() {
+	p.filling = p.server.busy.Start(func() {
 		for p.wanting() {
 			ear := new(ear)
 			conn, err := p.server.open(p.server.ctx, ear)

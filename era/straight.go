@@ -43,7 +43,7 @@ func newStraight(s *Server, client dragoman.Conn) *straight {
 		opened: make(chan dragoman.Conn, 1), subscribed: make(map[string]*dragoman.Message),
 	}
 	// Ends with the client, or with the server.
-	s.busy.start(v.attend)
+	s.busy.Start(v.attend)
 	return v
 }
 

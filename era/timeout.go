@@ -48,17 +48,24 @@ func (t timed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if req.Method() == protocol.MethodListen {
 		return t.Conn.Call(ctx, req, from)
 	}
+	return Limited(ctx, t.Conn, req, from, t.limit)
+}
+
+// Limited passes a request on that may take so long, counted anew with each
+// progress, and not while the other side waits for an answer. After that its
+// context ends with an error that is a [context.DeadlineExceeded].
+func Limited(ctx context.Context, to dragoman.Peer, req *dragoman.Message, from dragoman.Peer, limit time.Duration) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &watched{peer: from, limit: t.limit}
-	w.timer = time.AfterFunc(t.limit, func() {
-		cancel(fmt.Errorf("%w: the server gave none within %v", context.DeadlineExceeded, t.limit))
+	w := &watched{peer: from, limit: limit}
+	w.timer = time.AfterFunc(limit, func() {
+		cancel(fmt.Errorf("%w: the server gave none within %v", context.DeadlineExceeded, limit))
 	})
 	defer w.timer.Stop()
 	if from == nil {
-		return t.Conn.Call(ctx, req, nil)
+		return to.Call(ctx, req, nil)
 	}
-	return t.Conn.Call(ctx, req, w)
+	return to.Call(ctx, req, w)
 }
 
 // watched is a caller whose request has a limit.

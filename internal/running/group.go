@@ -1,0 +1,32 @@
+// Package running counts goroutines that somebody owns.
+package running
+
+import "sync"
+
+// A Group counts the goroutines of their owner. None is added after the end. The
+// zero value is ready to use.
+type Group struct {
+	mu    sync.Mutex
+	ended bool
+	group sync.WaitGroup
+}
+
+// Start runs f on a goroutine of its own, unless we are at the end. It tells
+// whether it does.
+func (g *Group) Start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return false
+	}
+	g.group.Go(f)
+	return true
+}
+
+// Wait waits for all of them, and keeps new ones from starting.
+func (g *Group) Wait() {
+	g.mu.Lock()
+	g.ended = true
+	g.mu.Unlock()
+	g.group.Wait()
+}
