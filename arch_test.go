@@ -66,8 +66,8 @@ var architecture = map[string]importRule{
 	"transport/toolhttp":   {ours: forTransports},
 
 	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "era/internal/adapt")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "era/internal/adapt")},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt")},
 
 	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},

@@ -23,10 +23,15 @@ func (g *Group) Start(f func()) bool {
 	return true
 }
 
+// End keeps new ones from starting.
+func (g *Group) End() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+}
+
 // Wait waits for all of them, and keeps new ones from starting.
 func (g *Group) Wait() {
-	g.mu.Lock()
-	g.ended = true
-	g.mu.Unlock()
+	g.End()
 	g.group.Wait()
 }

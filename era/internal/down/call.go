@@ -70,7 +70,7 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 	}
 	// Ends when the server has answered, or the call is cancelled: by its turn, at
 	// the end of its suspension or of its session, or by Close.
-	if !s.start(func() { c.run(upctx) }) {
+	if !s.busy.Start(func() { c.run(upctx) }) {
 		v.setAsking(c, false)
 		v.leave(c)
 		s.pool.release(v, true)

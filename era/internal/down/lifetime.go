@@ -64,7 +64,7 @@ func (p *pool) bury(v *session) bool {
 	p.unlink(v)
 	// Ends at once: there is nothing left to close. If we are closing already,
 	// nobody counts sessions any more.
-	p.server.start(func() { p.end(v) })
+	p.server.busy.Start(func() { p.end(v) })
 	return true
 }
 
@@ -108,7 +108,7 @@ func (p *pool) release(v *session, asks bool) {
 	p.mu.Unlock()
 	// Ends when the conversation is closed. Nobody need wait for that; if we are
 	// closing, that closes it.
-	if ends && !p.server.start(func() { p.end(v) }) {
+	if ends && !p.server.busy.Start(func() { p.end(v) }) {
 		p.end(v)
 	}
 }
@@ -159,7 +159,7 @@ func (p *pool) idle(v *session) {
 		p.unlink(v)
 		p.mu.Unlock()
 		// Ends when the conversation is closed.
-		if !p.server.start(func() { p.end(v) }) {
+		if !p.server.busy.Start(func() { p.end(v) }) {
 			p.end(v)
 		}
 	}

@@ -122,7 +122,7 @@ func (p *pool) try(ctx context.Context, r *request, asks bool) try {
 		v.take(asks)
 		p.mu.Unlock()
 		// Ends when the session is open, at OpenTimeout or with Close.
-		if !p.server.start(func() { v.open(ctx, r.info) }) {
+		if !p.server.busy.Start(func() { v.open(ctx, r.info) }) {
 			p.failed(v, draining())
 		}
 		return try{taken: v}

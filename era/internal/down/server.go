@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -21,10 +21,7 @@ type Server struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-
-	mu     sync.Mutex
-	closed bool           // guarded by mu
-	busy   sync.WaitGroup // our goroutines; none is added once closed is set
+	busy   running.Group // our goroutines
 
 	kinds kinds
 	pool  pool
@@ -139,27 +136,13 @@ func (s *Server) unsupported(requested string) *dragoman.Error {
 		"protocol version %q is not served here; use one of data.supported", requested)
 }
 
-// start runs f on a goroutine of its own that Close waits for. It does not once
-// we are closed.
-func (s *Server) start(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.busy.Go(f)
-	return true
-}
-
 // newID returns the id of a request that we make up.
 func (s *Server) newID() dragoman.ID { return dragoman.IntID(s.ids.Add(1)) }
 
 // Close ends subscriptions in good order, gives up the calls that wait for their
 // client, ends all sessions, and waits for our goroutines.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.busy.End()
 	s.cancel(dragoman.ErrClosed)
 	s.desk.close()
 	s.pool.close()

@@ -72,7 +72,7 @@ func (s *Server) facts(ctx context.Context) (*facts, error) {
 		f = &flight{done: make(chan struct{})}
 		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
 		// nobody's own, for the one who asked first may leave first.
-		if !s.start(func() { s.fly(f) }) {
+		if !s.busy.Start(func() { s.fly(f) }) {
 			d.mu.Unlock()
 			return nil, dragoman.ErrClosed
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -21,9 +21,7 @@ type Server struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	mu     sync.Mutex // orders start and Close
-	closed bool       // guarded by mu
-	wg     sync.WaitGroup
+	busy   running.Group // our goroutines
 }
 
 // New returns a Server for the modern server behind link, which all sessions
@@ -51,24 +49,10 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 // a task, and refuses all others from then on. It waits for our goroutines.
 // Plain calls under way go on until the link or their callers end them.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.busy.End()
 	s.cancel(dragoman.ErrClosed)
-	s.wg.Wait()
+	s.busy.Wait()
 	return nil
-}
-
-// start runs f on a goroutine that Close waits for. It tells whether it does:
-// after Close it does not.
-func (s *Server) start(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.wg.Go(f)
-	return true
 }
 
 // mint returns an id for a request of our own. It is a string: some servers lose

@@ -64,7 +64,7 @@ func (v *session) watching(h *hello) *watch {
 	w.ctx, w.cancel = context.WithCancel(v.ctx)
 	w.rouse()
 	// Ends with the client's conversation, or with Close, which waits for it.
-	if !v.server.start(w.run) {
+	if !v.server.busy.Start(w.run) {
 		w.cancel()
 		return nil
 	}
