@@ -23,10 +23,19 @@ type limiter interface {
 	LimitCalls(after time.Duration)
 }
 
+// withTimeout limits the requests of a conversation, or of the one that it is
+// wrapped around, as its Unwrap says.
 func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn {
-	if l, ok := conn.(limiter); ok {
-		l.LimitCalls(limit)
-		return conn
+	for inner := conn; inner != nil; {
+		if l, ok := inner.(limiter); ok {
+			l.LimitCalls(limit)
+			return conn
+		}
+		w, ok := inner.(interface{ Unwrap() dragoman.Conn })
+		if !ok {
+			break
+		}
+		inner = w.Unwrap()
 	}
 	return timed{conn, limit}
 }

@@ -31,6 +31,9 @@ type kept struct {
 	probed atomic.Bool           // it was asked what some servers cannot bear
 }
 
+// Unwrap returns the conversation itself, for what can be said to that alone.
+func (c *kept) Unwrap() dragoman.Conn { return c.Conn }
+
 func (k *keeper) begin() *kept {
 	return &kept{keeper: k, born: time.Now(), since: k.age()}
 }

@@ -38,6 +38,9 @@ type witnessed struct {
 	witness *witness
 }
 
+// Unwrap returns the conversation itself, for what can be said to that alone.
+func (c *witnessed) Unwrap() dragoman.Conn { return c.Conn }
+
 // Correlates implements dragoman.Correlator.
 func (c *witnessed) Correlates() bool {
 	inner, ok := c.Conn.(dragoman.Correlator)

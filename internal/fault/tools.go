@@ -57,7 +57,7 @@ func tools() []*tool {
 		{name: "wrongid", description: "Answers what nobody asked before its answer.", wire: true, run: wrongID},
 		{name: "notify", description: "Tells progress and log messages, so many of each.", properties: `"n":{"type":"integer"}`, run: notify},
 		{name: "serverreq", description: "Asks the client for its roots, and answers with the first.", run: serverRequest},
-		{name: "freeze", description: "Neither reads nor writes for a while, or for ever.", properties: `"ms":{"type":"integer"}`, wire: true, run: freeze},
+		{name: "freeze", description: "Neither reads nor writes for a while, or for ever.", properties: `"key":{"type":"string"},"ms":{"type":"integer"}`, wire: true, run: freeze},
 		{name: "stderrflood", description: "Writes so many lines to standard error.", properties: `"lines":{"type":"integer"}`, run: flood},
 		{name: "noanswer", description: "Never answers.", run: noAnswer},
 	}
@@ -192,8 +192,12 @@ func (c *call) tell(ctx context.Context, done, total int) error {
 	return c.from.Notify(ctx, note)
 }
 
+// freeze writes its key in the journal when nothing is read any more.
 func freeze(_ context.Context, c *call) (any, error) {
 	c.wire.freeze(time.Duration(c.args.MS) * time.Millisecond)
+	if c.args.Key != "" {
+		c.journal.Write(Ran, c.args.Key)
+	}
 	return c.result("thawed", false), nil
 }
 

@@ -171,7 +171,7 @@ func TestPain26_ClientThatLeavesInMidResponseHarmsNobody(t *testing.T) {
 					s.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(s.ctx)
-				done := begin(ctx, c, "notify", object{"n": 100_000})
+				done := begin(ctx, c, "notify", object{"n": kit.Few(100_000)})
 				if err := c.Hear(s.ctx, protocol.NoteProgress); err != nil {
 					s.Fatal(err)
 				}

@@ -115,7 +115,10 @@ func TestPain11_ListsAreThereWhileTheServerIsNot(t *testing.T) {
 	web := remote(t, fault.Legacy, j)
 	link := kit.NewProxy(t, web.Listener.Addr().String())
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
-		server:  object{"url": "http://" + link.Address() + "/mcp", "retry": object{"min": "100ms", "max": "500ms"}},
+		server: object{
+			"url": "http://" + link.Address() + "/mcp", "retry": object{"min": "100ms", "max": "500ms"},
+			"health": object{"interval": "200ms", "threshold": 1},
+		},
 		"other": child(t, fault.Legacy, j),
 	}}})
 	kit.Eventually(t, func() error {

@@ -56,7 +56,9 @@ func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 			ctx := kit.Hurry(t, 2*kit.Patience)
 			stuck, other := enter(ctx, t, g, server, kit.WS, protocol.Legacy), enter(ctx, t, g, "other", kit.HTTP, protocol.Legacy)
 			before := kit.Resident(g.PID())
-			frozen := begin(ctx, stuck, "freeze", nil)
+			s := &scene{T: t, Gateway: g, journal: j, ctx: ctx}
+			frozen := begin(ctx, stuck, "freeze", object{"key": "frozen"})
+			s.runs("frozen")
 			text := strings.Repeat("x", 1<<20)
 			const calls = 64
 			var all sync.WaitGroup

@@ -247,10 +247,16 @@ func (c *Client) Tool(ctx context.Context, name string, arguments Object) (strin
 		return "", fmt.Errorf("%s: a result of another kind: %.200s", name, resp.Bytes())
 	}
 	if result.IsError {
-		return "", fmt.Errorf("%s fails: %s", name, result.Content[0].Text)
+		return "", &ToolError{name, result.Content[0].Text}
 	}
 	return result.Content[0].Text, nil
 }
+
+// A ToolError is a result that says isError.
+type ToolError struct{ Tool, Text string }
+
+// Error implements error.
+func (e *ToolError) Error() string { return e.Tool + " fails: " + e.Text }
 
 // Tools returns the names of the tools.
 func (c *Client) Tools(ctx context.Context) (names []string, err error) {

@@ -262,3 +262,12 @@ func Slow(limit time.Duration) time.Duration {
 	}
 	return 4 * limit
 }
+
+// Few returns how much of something is enough here, where everything takes longer
+// under the race detector.
+func Few(n int) int {
+	if race {
+		return n / 10
+	}
+	return n
+}

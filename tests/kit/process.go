@@ -155,12 +155,12 @@ func (p *Process) Over() bool {
 	}
 }
 
-// Unwell returns what it must never say.
+// Unwell returns what it must never say, with what it says about that.
 func (p *Process) Unwell() error {
 	text := p.Said()
-	for line := range strings.Lines(text) {
-		if slices.ContainsFunc([]string{"panic", "DATA RACE", "fatal error"}, func(s string) bool { return strings.Contains(line, s) }) {
-			return fmt.Errorf("dragoman says %q", strings.TrimSpace(line))
+	for _, sign := range []string{"panic", "DATA RACE", "fatal error"} {
+		if i := strings.Index(text, sign); i >= 0 {
+			return fmt.Errorf("dragoman says %s", text[i:min(len(text), i+4000)])
 		}
 	}
 	return nil

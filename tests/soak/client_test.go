@@ -55,7 +55,7 @@ func (w *world) client(phase string, i int, stop <-chan struct{}) {
 		c, err := kit.Dial(ctx, w.gateway.Dialer(server, way), fmt.Sprint("client ", i), era)
 		if err == nil {
 			for m := range 1 + rand.IntN(20) {
-				if err = w.call(c, server, fmt.Sprintf("%s/%d/%d/%d", phase, i, n, m)); err != nil {
+				if err = w.call(c, server, way, fmt.Sprintf("%s/%d/%d/%d", phase, i, n, m)); err != nil {
 					break
 				}
 			}
@@ -75,11 +75,13 @@ func (w *world) way(era protocol.Era) string {
 }
 
 // call makes one call. An error means that the client must connect anew.
-func (w *world) call(c *kit.Client, server, key string) error {
+func (w *world) call(c *kit.Client, server, way, key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	where := fmt.Sprintf("of a %s client of %q over %s", c.Revision.Era(), server, way)
 	if server == "" {
 		server = names[rand.IntN(10)] + "_"
+		where += ", there " + server
 	} else {
 		server = ""
 	}
@@ -118,6 +120,13 @@ func (w *world) call(c *kit.Client, server, key string) error {
 	if err == nil && got != want {
 		w.problem("%s says %.100q instead of %.100q", tool, got, want)
 	}
+	if code, _ := kit.Outcome(err); code == protocol.CodeTimeout || code == protocol.CodeInternal {
+		w.mu.Lock()
+		if len(w.odd) < 20 {
+			w.odd = append(w.odd, fmt.Sprintf("%s %s: %v", tool, where, err))
+		}
+		w.mu.Unlock()
+	}
 	return w.note(err, tool)
 }
 
@@ -132,6 +141,7 @@ func (w *world) note(err error, what string) error {
 		return nil
 	}
 	code, outcome := kit.Outcome(err)
+	told, isTold := errors.AsType[*kit.ToolError](err)
 	status, isStatus := errors.AsType[*streamable.HTTPError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -141,9 +151,14 @@ func (w *world) note(err error, what string) error {
 	case code != 0 && outcome != "":
 		w.ends[fmt.Sprintf("%d %s", code, outcome)]++
 		return nil
-	case code == protocol.CodeInvalidParams || code == protocol.CodeInternal || code == protocol.CodeMethodNotFound:
-		// The server, or what it had in mind, is another one since the reload.
+	case code == protocol.CodeInvalidParams || code == protocol.CodeMethodNotFound:
+		// The server is another one since the reload, and knows nothing of the round
+		// that the one before began.
 		w.ends[fmt.Sprintf("%d: %s", code, what)]++
+		return nil
+	case isTold && strings.Contains(told.Text, "gave no answer"):
+		// The server lost the client while it asked.
+		w.ends["isError: "+what]++
 		return nil
 	case isStatus:
 		w.ends[fmt.Sprintf("HTTP %d: %s", status.Status, what)]++
@@ -177,5 +192,5 @@ func (w *world) tally() string {
 		lines = append(lines, fmt.Sprintf("%7d %s", n, end))
 	}
 	sort.Strings(lines[1:])
-	return strings.Join(lines, "\n")
+	return strings.Join(append(lines, w.odd...), "\n")
 }

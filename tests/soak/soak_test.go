@@ -105,6 +105,7 @@ type world struct {
 	calls, ok  int            // that were made, and that succeeded
 	ends       map[string]int // how often calls ended otherwise, by the end
 	problems   []string       // what must not be
+	odd        []string       // ends of calls that are worth a look
 }
 
 func newWorld(t *testing.T) *world {
