@@ -45,11 +45,13 @@ type DoorOptions struct {
 	IdleTimeout    time.Duration
 	Log            eventlog.Log
 	Store          streamable.SessionStore
+	Before         *Doors // whose place these take, with their Log and Store; may be nil
 	Logger         *slog.Logger
 }
 
 // Doors let clients to one server, over every transport.
 type Doors struct {
+	mcp   *streamable.Server
 	at    map[string]http.Handler
 	doors []stopper
 }
@@ -64,6 +66,9 @@ func NewDoors(s *Served, o *DoorOptions) *Doors {
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
 		Log: o.Log, Store: o.Store, Logger: o.Logger,
 	}
+	if o.Before != nil {
+		mcp.Before = o.Before.mcp
+	}
 	old := &sse.Server{
 		Acceptor: s.Acceptor, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller, MessagesPath: o.MessagesPath,
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
@@ -73,6 +78,7 @@ func NewDoors(s *Served, o *DoorOptions) *Doors {
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	d := &Doors{
+		mcp:   mcp,
 		at:    map[string]http.Handler{MCPPath: mcp, SSEPath: old.Stream(), MessagesPath: old.Messages(), WSPath: sockets},
 		doors: []stopper{mcp, old, sockets},
 	}

@@ -55,7 +55,7 @@ type Gateway struct {
 	began   time.Time
 	manager *manager.Manager
 	store   state.Store  // of sessions
-	events  eventlog.Log // nil if it is in memory
+	events  eventlog.Log // of all doors' streams
 	closers []func() error
 	limits  config.Limits
 
@@ -86,7 +86,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message), Logger: g.log,
 	})
 	u := newUnion(g, false)
-	g.all = &entry{Doors: g.doors("", u.served(), g.caller), about: u}
+	g.all = &entry{Doors: g.doors("", u.served(), g.caller, nil), about: u}
 	g.now.Store(&routes{all: g.all})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
@@ -112,7 +112,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	for _, up := range ups {
 		e := before.servers[up.Name()]
 		if e == nil || e.about != up {
-			e = g.enter(up)
+			e = g.enter(up, e)
 		}
 		after.servers[up.Name()] = e
 	}
@@ -132,10 +132,10 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	return changes
 }
 
-// enter makes the doors of a server.
-func (g *Gateway) enter(up *manager.Upstream) *entry {
+// enter makes the doors of a server, in place of others.
+func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
 	s := newSingle(up, g.log)
-	return &entry{Doors: g.doors(up.Name(), s.served(), s.caller), path: serversPath + up.Name(), about: up}
+	return &entry{Doors: g.doors(up.Name(), s.served(), s.caller, before), path: serversPath + up.Name(), about: up}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -150,7 +150,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		plain := group.Naming == "plain"
 		if e == nil || e.mcp != mcp || e.about.(*union).plain != plain {
 			u := newUnion(g, plain)
-			e = &entry{Doors: g.doors("group "+name, u.served(), g.caller), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, about: u}
+			e = &entry{Doors: g.doors("group "+name, u.served(), g.caller, e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, about: u}
 		}
 		var list []*manager.Upstream
 		for _, server := range group.Servers {
@@ -185,13 +185,17 @@ func (g *Gateway) leave(e *entry) {
 
 // doors makes the doors of what a name means. Host and Origin have been checked
 // before, by Handler.
-func (g *Gateway) doors(name string, s *Served, caller func(*http.Request) string) *Doors {
+func (g *Gateway) doors(name string, s *Served, caller func(*http.Request) string, before *entry) *Doors {
 	any := []string{"*"}
-	return NewDoors(s, &DoorOptions{
+	opts := &DoorOptions{
 		Hosts: any, Origins: any, Caller: caller,
 		MaxMessage: int(g.limits.Message), MaxSessions: g.limits.Sessions, MaxRequests: g.limits.Calls, IdleTimeout: g.limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
-	})
+	}
+	if before != nil {
+		opts.Before = before.Doors
+	}
+	return NewDoors(s, opts)
 }
 
 // Handler answers the clients that come in where gate says who may.

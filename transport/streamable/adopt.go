@@ -32,6 +32,8 @@ type past struct {
 	adoptions map[string]*adoption // under way, by session id
 	deletions map[string]bool      // likewise
 	timer     *time.Timer          // of watchUse; nil if it is not needed
+	before    *Server              // whose place this one has taken; nil once it has ended
+	ended     bool                 // nothing is left to finish
 }
 
 // An adoption is one that any number of requests wait for.

@@ -51,10 +51,15 @@ type Server struct {
 	Log eventlog.Log
 
 	// Store remembers sessions beyond the life of this Server, so that one that
-	// comes after it, or beside it while it is shut down, goes on with them as if
+	// comes after it goes on with them as if
 	// nothing had happened. Streams can then be resumed if Log outlives it too. If
 	// nil, sessions end with the Server.
 	Store SessionStore
+
+	// Before is the Server whose place this one takes, and whose Store and Log
+	// it has, while that is shut down: streams of calls that it finishes can be
+	// resumed here, and be cancelled and answered. It may be nil.
+	Before *Server
 
 	// MaxMessage is the largest body, in bytes. Zero means
 	// dragoman.DefaultMaxMessage; negative means no limit.
@@ -129,7 +134,7 @@ func (s *Server) prepare() {
 	if s.Store != nil {
 		// Clients may still answer what a Server before this one has asked.
 		s.lastID.Store(time.Now().UnixMilli()<<10 | rand.Int64N(1<<10))
-		s.join()
+		s.past.before, s.Before = s.Before, nil
 	}
 }
 

@@ -3,65 +3,47 @@ package streamable
 import (
 	"crypto/rand"
 	"strings"
-	"sync"
-	"weak"
 )
 
-// running are the Servers with a Store in this process. While one is replaced by
-// another, both may have a session of the same id: the old one finishes the calls
-// that it has begun, and the client speaks to the new one already. What it says
-// about those calls is handed to the old one.
-var running struct {
-	mu      sync.Mutex
-	servers map[weak.Pointer[Server]]struct{}
-}
-
-// join adds a Server to those that run.
-func (s *Server) join() {
-	running.mu.Lock()
-	defer running.mu.Unlock()
-	if running.servers == nil {
-		running.servers = make(map[weak.Pointer[Server]]struct{})
-	}
-	running.servers[weak.Make(s)] = struct{}{}
-}
-
-// part takes a Server that is shut down out of those that run.
+// part says that this Server, which is shut down, has nothing left to finish.
 func (s *Server) part() {
 	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
 	if s.past.timer != nil {
 		s.past.timer.Stop()
 	}
+	s.past.ended = true
+}
+
+// before returns the Server whose place this one has taken, as long as that, or
+// one before it, has something to finish.
+func (s *Server) before() *Server {
+	s.past.mu.Lock()
+	o := s.past.before
 	s.past.mu.Unlock()
-	running.mu.Lock()
-	defer running.mu.Unlock()
-	delete(running.servers, weak.Make(s))
+	for o != nil && o.ended() {
+		o = o.before()
+	}
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	s.past.before = o // so that nobody holds on to those that have ended
+	return o
 }
 
-// others returns the other Servers that run.
-func (s *Server) others() []*Server {
-	if s.Store == nil {
-		return nil
-	}
-	running.mu.Lock()
-	defer running.mu.Unlock()
-	var list []*Server
-	for p := range running.servers {
-		switch o := p.Value(); o {
-		case nil:
-			delete(running.servers, p) // nobody has shut it down
-		case s:
-		default:
-			list = append(list, o)
-		}
-	}
-	return list
+func (s *Server) ended() bool {
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	return s.past.ended
 }
 
-// siblings calls f with the sessions of other Servers that are the same session,
-// until f says that this was the one, and tells whether one was.
+// siblings calls f with the sessions of the Servers before this one that are the
+// same session, until f says that this was the one, and tells whether one was.
+//
+// While one Server takes the place of another, both may have a session of the same
+// id: the old one finishes the calls that it has begun, and the client speaks to
+// the new one already. What it says about those calls is handed to the old one.
 func (s *Server) siblings(id, owner string, f func(*session) bool) bool {
-	for _, o := range s.others() {
+	for o := s.before(); o != nil; o = o.before() {
 		o.mu.Lock()
 		v := o.sessions[id]
 		o.mu.Unlock()

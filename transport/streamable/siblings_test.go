@@ -33,7 +33,7 @@ func newTakeover(t *testing.T) *takeover {
 	var first, next *site
 	first, x.stop = serve(t, x.old)
 	x.v = first.hello(protocol.LatestLegacy)
-	next, _ = serve(t, &streamable.Server{Sessions: x.hotel, Store: x.store, Log: log})
+	next, _ = serve(t, &streamable.Server{Sessions: x.hotel, Store: x.store, Log: log, Before: x.old})
 	x.w = x.v.at(next)
 	return x
 }
