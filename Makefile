@@ -6,6 +6,7 @@ MODULES := . $(patsubst %/go.mod,%,$(wildcard interop/go.mod gosdk/go.mod))
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 TIMEOUT ?= 10m
+SOAK ?= 10m
 FUZZTIME ?= 30s
 BENCH ?= .
 ARGS ?=
@@ -30,7 +31,7 @@ RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 # $(call tool,name,module folder) runs a pinned tool on one module.
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 
-.PHONY: help run build cross test matrix lint lint-format lint-modules lint-platforms fuzz bench interop browser conformance
+.PHONY: help run build cross test matrix soak lint lint-format lint-modules lint-platforms fuzz bench interop browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -64,6 +65,9 @@ test: ## run all tests that need Go alone
 matrix: ## run every client with every server, and write the table to docs/matrix.md
 	@go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update
 	@cat docs/matrix.md
+
+soak: build ## run many clients against many failing servers for SOAK (default 10m)
+	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
 
 lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
 

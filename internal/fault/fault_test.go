@@ -115,17 +115,17 @@ func TestEveryFaultIsWhatItSays(t *testing.T) {
 		j := fault.Journal(filepath.Join(t.TempDir(), "journal"))
 		c := open(t, child(t, mode, j), mode == fault.Modern)
 		for tool, want := range map[string]string{
-			"echo": "hi", "garbage": "after the garbage", "dupresp": "first", "wrongid": "the right one", "count": "k",
+			"echo": "hi", "garbage": "after the garbage", "dupresp": "first", "wrongid": "the right one", "count": "k of count",
 			"u2028": fault.Separators, "notify": "3", "stderrflood": "flooded", "sleep": "hi", "freeze": "thawed",
 			"badutf8": fault.Replaced, "big": strings.Repeat("x", 1000),
 		} {
-			got := c.text(tool, object{"text": "hi", "key": "k", "n": 3, "bytes": 1000, "lines": 5, "ms": 1})
+			got := c.text(tool, object{"text": "hi", "key": "k of " + tool, "n": 3, "bytes": 1000, "lines": 5, "ms": 1})
 			if got != want {
 				t.Errorf("%s says %q, want %q", tool, got, want)
 			}
 		}
-		if got := j.Of(fault.Ran, "k"); len(got) != 1 {
-			t.Errorf("the journal has %v of k", got)
+		if got := j.Of(fault.Ran, "k of count"); len(got) != 1 {
+			t.Errorf("the journal has %v", got)
 		}
 		var who fault.Process
 		if err := json.Unmarshal([]byte(c.text("whoami", nil)), &who); err != nil || who.PID == os.Getpid() || who.PPID != os.Getpid() {

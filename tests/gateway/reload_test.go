@@ -1,0 +1,169 @@
+//go:build unix
+
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+)
+
+// TestS48_ReloadTouchesOnlyWhatChanged_Pain32 changes the file while calls run.
+func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
+	for _, era := range kit.Eras {
+		t.Run(era.String()+" clients", func(t *testing.T) {
+			j := newJournal(t)
+			a, b, c := child(t, fault.Legacy, j), child(t, fault.Modern, j), child(t, fault.Legacy, j)
+			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a, "b": b, "c": c}}, Flags: []string{"--no-watch"}, Witness: "a"})
+			ctx := kit.Hurry(t, 2*kit.Patience)
+			s := &scene{T: t, Gateway: g, journal: j, ctx: ctx}
+			onA := enter(ctx, t, g, "a", kit.HTTP, era)
+			before := who(ctx, t, onA)
+			slow := s.count(onA, t.Name()+" on a", int(kit.Slow(time.Second).Milliseconds()))
+			onC := enter(ctx, t, g, "c", kit.HTTP, era)
+			last := s.count(onC, t.Name()+" on c", 1000)
+
+			reload := func(config object, says string) {
+				t.Helper()
+				g.Write(config)
+				n := strings.Count(g.Said(), says)
+				g.Signal(syscall.SIGHUP)
+				kit.Eventually(t, func() error {
+					if strings.Count(g.Said(), says) == n {
+						return fmt.Errorf("it does not say %q", says)
+					}
+					return nil
+				})
+			}
+			// A file with errors changes nothing, and the error says where it is.
+			reload(object{"servers": object{"a": with(a, object{"comand": "x"})}}, "comand")
+			echoes(ctx, t, enter(ctx, t, g, "b", kit.HTTP, era), "still there")
+
+			// B changes, C goes.
+			reload(object{"servers": object{"a": a, "b": with(b, object{"args": []string{"changed"}})}}, "was read again")
+			if got := ends(t, slow); got != t.Name()+" on a" {
+				t.Errorf("the call on a says %q", got)
+			}
+			if got := ends(t, last); got != t.Name()+" on c" {
+				t.Errorf("the call on c, which has been removed, says %q", got)
+			}
+			if era == protocol.Legacy {
+				if after := who(ctx, t, onA); after.PID != before.PID {
+					t.Errorf("a was process %d and is %d", before.PID, after.PID)
+				}
+			}
+			echoes(ctx, t, onA, "the same conversation")
+			if p := who(ctx, t, enter(ctx, t, g, "b", kit.HTTP, era)); !slices.Contains(p.Args, "changed") {
+				t.Errorf("b was started with %q", p.Args)
+			}
+			if _, err := onC.Tool(ctx, "echo", object{"text": "hello"}); err == nil {
+				t.Error("c is still there")
+			}
+			if _, there := g.Status()["c"]; there {
+				t.Error("c is still in the status")
+			}
+		})
+	}
+}
+
+// TestS48_ManyReloadsLeaveNothingBehind reloads a hundred times.
+func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
+	const reloads = 100
+	j := newJournal(t)
+	a := child(t, fault.Legacy, j)
+	config := func(n int) object {
+		return object{"servers": object{"a": a, "b": with(child(t, fault.Modern, j), object{"args": []string{fmt.Sprint("generation ", n)}})}}
+	}
+	g := kit.Serve(t, &kit.Options{Config: config(0), Flags: []string{"--no-watch"}, Witness: "a"})
+	ctx := kit.Hurry(t, 2*kit.Patience)
+	c := enter(ctx, t, g, "a", kit.HTTP, protocol.Legacy)
+	before := who(ctx, t, c)
+	kit.Eventually(t, func() error { return settled(g) })
+	files := kit.Files(g.PID())
+	var calling sync.WaitGroup
+	stop := make(chan struct{})
+	calling.Go(func() { // ends with stop
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := c.Tool(ctx, "echo", object{"text": "during it"}); err != nil {
+				t.Errorf("during a reload: %v", err)
+				return
+			}
+		}
+	})
+	read := 0
+	for n := range reloads {
+		g.Write(config(n + 1))
+		g.Signal(syscall.SIGHUP)
+		if n%10 == 9 { // signals that come together are one
+			continue
+		}
+		kit.Eventually(t, func() error {
+			if got := strings.Count(g.Said(), "was read again"); got <= read {
+				return fmt.Errorf("it was read again %d times", got)
+			}
+			return nil
+		})
+		read = strings.Count(g.Said(), "was read again")
+	}
+	kit.Eventually(t, func() error {
+		text, err := enter(ctx, t, g, "b", kit.HTTP, protocol.Modern).Tool(ctx, "whoami", nil)
+		if err == nil && !strings.Contains(text, fmt.Sprint("generation ", reloads, `"`)) {
+			err = fmt.Errorf("b is %s", text)
+		}
+		return err
+	})
+	close(stop)
+	calling.Wait()
+	if after := who(ctx, t, c); after.PID != before.PID {
+		t.Errorf("a was process %d and is %d", before.PID, after.PID)
+	}
+	kit.Eventually(t, func() error {
+		if err := settled(g); err != nil {
+			return err
+		}
+		if now := kit.Files(g.PID()); now > files+20 {
+			return fmt.Errorf("it has %d files open, and had %d", now, files)
+		}
+		return nil
+	})
+}
+
+// settled returns an error unless all servers are ready and no process is left over.
+func settled(g *kit.Gateway) error {
+	status := g.Status()
+	for name, s := range status {
+		if s.State != "ready" {
+			return fmt.Errorf("%s is %s", name, s.State)
+		}
+	}
+	// Ours and those of the servers: a session and the gateway's own for each, and
+	// the guard.
+	if all, _ := kit.Children(g.PID()); len(all) > 3*len(status)+1 {
+		return fmt.Errorf("it has %d children", len(all))
+	}
+	return nil
+}
+
+// TestReloadByItself changes the file and tells nobody.
+func TestReloadByItself(t *testing.T) {
+	j := newJournal(t)
+	a := child(t, fault.Legacy, j)
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a}}, Witness: "a"})
+	g.Write(object{"servers": object{"a": a, "b": child(t, fault.Modern, j)}})
+	g.Await("was read again")
+	ctx := kit.Hurry(t, kit.Patience)
+	echoes(ctx, t, enter(ctx, t, g, "b", kit.HTTP, protocol.Modern), "new")
+}
