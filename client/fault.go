@@ -63,11 +63,10 @@ func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
 
 // kindOf judges an error of a conversation.
 func kindOf(err error) (kind Kind, sent bool) {
-	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
-		return NetworkError, e.Outcome() != protocol.OutcomeNotSent
-	}
 	fault, isFault := errors.AsType[protocol.Fault](err)
 	switch {
+	case answersHTTP(err):
+		return NetworkError, !isFault || fault.Outcome() != protocol.OutcomeNotSent
 	case errors.Is(err, dragoman.ErrOverloaded):
 		return NetworkError, false
 	case errors.Is(err, context.DeadlineExceeded):
@@ -78,6 +77,13 @@ func kindOf(err error) (kind Kind, sent bool) {
 		return ConnectionFailed, false
 	}
 	return NetworkError, true
+}
+
+// answersHTTP tells whether an error is the status of an HTTP answer.
+func answersHTTP(err error) bool {
+	_, streamed := errors.AsType[*streamable.HTTPError](err)
+	_, old := errors.AsType[*sse.StatusError](err)
+	return streamed || old
 }
 
 // unconnected returns the error of Connect.

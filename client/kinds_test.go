@@ -57,7 +57,7 @@ func TestC08_ErrorsAreToldApart(t *testing.T) {
 		{&streamable.TimeoutError{}, client.Timeout, true, "more time"},
 		{&streamable.HTTPError{Status: http.StatusTooManyRequests}, client.NetworkError, false, "later"},
 		{&streamable.HTTPError{Status: http.StatusBadGateway}, client.NetworkError, true, "later"},
-		{&sse.StatusError{Status: http.StatusNotFound}, client.NetworkError, true, "path"},
+		{&sse.StatusError{Status: http.StatusNotFound}, client.NetworkError, false, "path"},
 		{&ws.StatusError{Status: http.StatusBadRequest}, client.NetworkError, true, "URL"},
 		{errors.New("whatever"), client.NetworkError, true, "goes on"},
 	} {

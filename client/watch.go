@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -171,6 +172,9 @@ func (w *watch) renew() {
 func (w *watch) replace(next *listen) {
 	if w.cur != nil {
 		w.cur.end()
+		if errors.Is(w.cur.err, dragoman.ErrClosed) {
+			w.gap = true // it was lost before it was told to end
+		}
 	}
 	w.cur = next
 }

@@ -62,6 +62,8 @@ func (l *link) listen(ctx context.Context, req *dragoman.Message, from dragoman.
 		resp, err = l.Call(ctx, req, h)
 	}
 	switch {
+	case ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed):
+		return nil, err // who leaves may have missed something before
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case h.lost(resp, err):

@@ -106,7 +106,8 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		servers = append(servers, file.Servers[name])
 	}
 	changes := g.manager.Apply(servers)
-	before, after := g.now.Load(), &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
+	before := g.now.Load()
+	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
 	var gone []*entry
 	ups := g.manager.Upstreams()
 	for _, up := range ups {
@@ -123,11 +124,17 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	}
 	gone = append(gone, g.regroup(file, after)...)
 	g.file = file
-	g.now.Store(after)
+	g.reroute(func(now *routes) *routes {
+		after.leaving = slices.Concat(now.leaving, gone)
+		return after
+	})
 	g.all.about.(*union).set(ups, g)
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
-		g.leaves.Go(func() { g.leave(e) })
+		g.leaves.Go(func() {
+			g.leave(e)
+			g.left(e)
+		})
 	}
 	return changes
 }
@@ -181,6 +188,24 @@ func (g *Gateway) leave(e *entry) {
 	if u, ok := e.about.(*union); ok {
 		u.close()
 	}
+}
+
+// reroute replaces the routes by others that are made of them.
+func (g *Gateway) reroute(change func(now *routes) *routes) {
+	for {
+		if now := g.now.Load(); g.now.CompareAndSwap(now, change(now)) {
+			return
+		}
+	}
+}
+
+// left has nothing lead to an entry any more.
+func (g *Gateway) left(e *entry) {
+	g.reroute(func(now *routes) *routes {
+		next := *now
+		next.leaving = slices.DeleteFunc(slices.Clone(now.leaving), func(other *entry) bool { return other == e })
+		return &next
+	})
 }
 
 // doors makes the doors of what a name means. Host and Origin have been checked

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"iter"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +18,7 @@ const (
 type routes struct {
 	servers map[string]*entry
 	groups  map[string]*entry // by the path that is before their doors
+	leaving []*entry          // what is gone but finishes what is under way
 	all     *entry
 }
 
@@ -30,17 +34,31 @@ type entry struct {
 func (t *routes) find(path string) (e *entry, rest string) {
 	if after, ok := strings.CutPrefix(path, serversPath); ok {
 		name, rest, _ := strings.Cut(after, "/")
-		return t.servers[name], "/" + rest
+		if e = t.servers[name]; e == nil {
+			e, _ = among(slices.Values(t.leaving), path)
+		}
+		return e, "/" + rest
 	}
-	for _, g := range t.groups {
-		if path == g.mcp {
-			return g, MCPPath
-		}
-		if rest, ok := strings.CutPrefix(path, g.path); ok && strings.HasPrefix(rest, "/") {
-			return g, rest
-		}
+	if e, rest = among(maps.Values(t.groups), path); e == nil {
+		e, rest = among(slices.Values(t.leaving), path)
+	}
+	if e != nil {
+		return e, rest
 	}
 	return t.all, path
+}
+
+// among returns the entry that a path is of, and the path below it.
+func among(list iter.Seq[*entry], path string) (e *entry, rest string) {
+	for e := range list {
+		if path == e.mcp {
+			return e, MCPPath
+		}
+		if rest, ok := strings.CutPrefix(path, e.path); ok && strings.HasPrefix(rest, "/") {
+			return e, rest
+		}
+	}
+	return nil, ""
 }
 
 // serve answers a request by the doors of its path.

@@ -29,7 +29,7 @@ func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	}
 	defer i.leave()
 	var patience time.Duration
-	if isList(req.Method()) {
+	if isKept(req.Method()) {
 		patience = MaxListWait
 	}
 	return u.pass(ctx, i, patience, req, from, func() (dragoman.Peer, error) { return i.server.Requests(), nil })

@@ -29,8 +29,8 @@ var kinds = []kind{
 	{protocol.MethodListTemplates, "resourceTemplates", "resources", protocol.NoteResourcesChanged},
 }
 
-// isList tells whether a method's answers are kept.
-func isList(method string) bool {
+// isKept tells whether a method's answers are kept.
+func isKept(method string) bool {
 	return method == protocol.MethodDiscover || slices.ContainsFunc(kinds, func(k kind) bool { return k.method == method })
 }
 
@@ -165,7 +165,7 @@ func (l *lists) count(method string) (n int, known bool) {
 // fromCache answers a request for a list, if that can be done without the server.
 // It returns nil if not.
 func (u *Upstream) fromCache(req *dragoman.Message) *dragoman.Message {
-	if !isList(req.Method()) || u.set.passes || !plain(req) {
+	if !isKept(req.Method()) || u.set.passes || !plain(req) {
 		return nil
 	}
 	away := false

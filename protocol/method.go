@@ -29,6 +29,15 @@ func Repeatable(method string) bool {
 	return false
 }
 
+// IsList tells whether a method asks for a list of what a server offers.
+func IsList(method string) bool {
+	switch method {
+	case MethodListTools, MethodListPrompts, MethodListResources, MethodListTemplates:
+		return true
+	}
+	return false
+}
+
 // MayNeedInput tells whether a server may answer a method by asking for input.
 func MayNeedInput(method string) bool {
 	return method == MethodCallTool || method == MethodGetPrompt || method == MethodReadResource

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -246,7 +247,7 @@ func (l *link) send(f mux.Frame, m *dragoman.Message) {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		l.fail(m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
 	case err != nil:
-		l.fail(m, fmt.Errorf("sse: cannot post the message: %w", bare(err)))
+		l.fail(m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", bare(err))))
 	default:
 		l.outcome(resp, m)
 	}

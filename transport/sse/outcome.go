@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -41,6 +42,9 @@ func (e *StatusError) Error() string {
 	}
 	return s
 }
+
+// Outcome implements protocol.Fault.
+func (e *StatusError) Outcome() string { return httpx.OutcomeOf(e.Status) }
 
 // Unwrap returns what the status means to a caller, or nil.
 func (e *StatusError) Unwrap() error {

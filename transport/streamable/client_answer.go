@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -67,7 +68,7 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 const clientCodeNoSession = -32001
 
 func (k *clientCall) noResponse(reason error) error {
-	return &clientFault{fmt.Errorf("%w: %s: %w", ErrNoResponse, k.req.Method(), reason), protocol.OutcomeUnknown}
+	return httpx.LostOnTheWay(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.req.Method(), reason))
 }
 
 // await waits for an answer that comes on the session's own stream. If the

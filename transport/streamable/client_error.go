@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -64,14 +64,8 @@ func (e *HTTPError) Error() string {
 	return s
 }
 
-// Outcome implements protocol.Fault. A server that refuses a request, or has no
-// time for it, has not carried it out; of other failures nobody knows.
-func (e *HTTPError) Outcome() string {
-	if e.Status < http.StatusInternalServerError || e.Status == http.StatusServiceUnavailable {
-		return protocol.OutcomeNotSent
-	}
-	return protocol.OutcomeUnknown
-}
+// Outcome implements protocol.Fault.
+func (e *HTTPError) Outcome() string { return httpx.OutcomeOf(e.Status) }
 
 // Unwrap returns the JSON-RPC error, if there is one.
 func (e *HTTPError) Unwrap() error {
@@ -99,26 +93,9 @@ func (e *TimeoutError) Is(target error) bool { return target == context.Deadline
 // Timeout implements net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// A clientFault is a request that was lost on the way. It is a [protocol.Fault].
-type clientFault struct {
-	error
-	outcome string
-}
-
-// Outcome implements protocol.Fault.
-func (e *clientFault) Outcome() string { return e.outcome }
-
-// Unwrap returns the reason.
-func (e *clientFault) Unwrap() error { return e.error }
-
-// clientLost returns the error of a request that got no answer of any kind. The
-// server cannot have seen it if there was no connection.
+// clientLost returns the error of a request that got no answer of any kind.
 func clientLost(err error) error {
-	outcome := protocol.OutcomeUnknown
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		outcome = protocol.OutcomeNotSent
-	}
-	return &clientFault{fmt.Errorf("streamable: the request failed: %w", err), outcome}
+	return httpx.Lost(fmt.Errorf("streamable: the request failed: %w", err))
 }
 
 // clientRefusal reads an answer that is no success.

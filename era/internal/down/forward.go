@@ -70,7 +70,7 @@ func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds i
 	if err != nil {
 		return r.Fail(failure(protocol.CodeInternal, nil, "the server's answer cannot be passed on: %v", err)), nil
 	}
-	if isList(method) && !out.IsError() {
+	if protocol.IsList(method) && !out.IsError() {
 		return s.page(r, v, out)
 	}
 	return out, nil

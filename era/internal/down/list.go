@@ -10,14 +10,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-func isList(method string) bool {
-	switch method {
-	case protocol.MethodListTools, protocol.MethodListResources, protocol.MethodListTemplates, protocol.MethodListPrompts:
-		return true
-	}
-	return false
-}
-
 // A cursor is what the cursors that clients are given hold: a server's cursor is
 // good in its own session only.
 type cursor struct {

@@ -35,6 +35,9 @@ type call struct {
 
 // forward passes a request on.
 func (v *session) forward(ctx context.Context, h *hello, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if protocol.IsList(req.Method()) {
+		v.hearFirst(ctx)
+	}
 	up, err := h.route.Request(req, v.envelope(h))
 	if err != nil {
 		return invalid(req, "%s cannot be passed on: %v", req.Method(), err), nil

@@ -33,6 +33,7 @@ type watch struct {
 	cancel  context.CancelFunc
 	wake    chan struct{} // holds one token when there is something to do
 	over    chan struct{} // closed when the goroutine has ended
+	began   chan struct{} // closed when the first listen is acknowledged, or is not to be had
 
 	// Owned by the goroutine.
 	cur   *listen // nil if there is none
@@ -58,7 +59,7 @@ func (v *session) watching(h *hello) *watch {
 		return v.watch
 	}
 	w := &watch{
-		session: v, hello: h, wake: make(chan struct{}, 1), over: make(chan struct{}),
+		session: v, hello: h, wake: make(chan struct{}, 1), over: make(chan struct{}), began: make(chan struct{}),
 		uris: make(map[string]bool), dropped: make(map[string]bool), keys: make(map[change]bool),
 	}
 	w.ctx, w.cancel = context.WithCancel(v.ctx)
@@ -70,6 +71,33 @@ func (v *session) watching(h *hello) *watch {
 	}
 	v.watch = w
 	return w
+}
+
+// firstHold is how long a list waits for the first listen.
+const firstHold = 500 * time.Millisecond
+
+// hearFirst waits until changes are heard of, if that is on its way: whoever has a
+// list is told when it changes, from then on.
+func (v *session) hearFirst(ctx context.Context) {
+	v.mu.Lock()
+	w := v.watch
+	v.mu.Unlock()
+	if w == nil {
+		return
+	}
+	select {
+	case <-w.began:
+		return
+	default:
+	}
+	late := time.NewTimer(firstHold)
+	defer late.Stop()
+	select {
+	case <-w.began:
+	case <-w.over:
+	case <-ctx.Done():
+	case <-late.C:
+	}
 }
 
 // rouse makes the goroutine look for what there is to do.
@@ -86,7 +114,7 @@ func (w *watch) run() {
 	defer w.leave()
 	retry := time.NewTimer(0)
 	retry.Stop()
-	for {
+	for first := true; ; first = false {
 		var lost <-chan struct{}
 		if w.cur != nil {
 			lost = w.cur.ended
@@ -103,6 +131,9 @@ func (w *watch) run() {
 			w.cur = nil
 		case <-retry.C:
 			w.renew()
+		}
+		if first {
+			close(w.began)
 		}
 		retry.Stop()
 		if w.cur == nil && w.fails > 0 {
@@ -209,6 +240,9 @@ func (w *watch) renew() {
 		w.lose(old)
 	}
 	w.settle(old)
+	if old != nil && errors.Is(old.err, dragoman.ErrClosed) {
+		w.gap = true // it was lost before it was told to end
+	}
 	if w.gap {
 		w.gap = false
 		w.remind(next.ack)

@@ -1,0 +1,44 @@
+package httpx
+
+import (
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A lost request is one that got no answer of any kind.
+type lost struct {
+	error
+	outcome string
+}
+
+// Lost returns the error of a request that got no answer of any kind, as a
+// [protocol.Fault]. The server cannot have seen it if there was no connection.
+func Lost(err error) error {
+	outcome := protocol.OutcomeUnknown
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		outcome = protocol.OutcomeNotSent
+	}
+	return &lost{err, outcome}
+}
+
+// LostOnTheWay is Lost for a request that the server may have seen in any case.
+func LostOnTheWay(err error) error { return &lost{err, protocol.OutcomeUnknown} }
+
+// Outcome implements protocol.Fault.
+func (e *lost) Outcome() string { return e.outcome }
+
+// Unwrap returns the reason.
+func (e *lost) Unwrap() error { return e.error }
+
+// OutcomeOf returns what became of a request that a server has answered by a
+// status. One that refuses a request, or has no time for it, has not carried it
+// out; of other failures nobody knows.
+func OutcomeOf(status int) string {
+	if status < http.StatusInternalServerError || status == http.StatusServiceUnavailable {
+		return protocol.OutcomeNotSent
+	}
+	return protocol.OutcomeUnknown
+}
