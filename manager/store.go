@@ -40,7 +40,7 @@ func (u *Upstream) load() {
 	u.lists.mu.Lock()
 	defer u.lists.mu.Unlock()
 	for method, result := range record {
-		if !protocol.IsList(method) || !walk.IsObject(result) {
+		if !isKept(method) || !walk.IsObject(result) {
 			continue
 		}
 		v := &offer{result: result}

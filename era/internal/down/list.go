@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A cursor is what the cursors that clients are given hold: a server's cursor is
