@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 MODULES := . $(patsubst %/go.mod,%,$(wildcard interop/go.mod gosdk/go.mod))
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-TIMEOUT ?= 10m
+TIMEOUT ?= 15m
 SOAK ?= 10m
 FUZZTIME ?= 30s
 BENCH ?= .

@@ -167,9 +167,9 @@ func (c *kept) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if isHandshake(req.Method()) {
 		return c.greet(ctx, req, from)
 	}
-	since := c.since
+	since, age := c.since, c.keeper.age()
 	if c.proven.Load() {
-		since = c.keeper.age()
+		since = age
 	}
 	began := time.Now()
 	resp, err := c.Conn.Call(ctx, req, from)
@@ -177,7 +177,7 @@ func (c *kept) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	case err != nil:
 		c.failed(ctx, since, began, err)
 	default:
-		c.answered()
+		c.answered(age)
 	}
 	return resp, err
 }
@@ -189,7 +189,7 @@ func (c *kept) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 	if req.Method() == protocol.MethodDiscover {
 		c.probed.Store(true)
 	}
-	began := time.Now()
+	began, age := time.Now(), c.keeper.age()
 	resp, err := c.Conn.Call(limit, req, from)
 	switch {
 	case err == nil && !resp.IsError():
@@ -197,7 +197,7 @@ func (c *kept) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 			rev := []byte(resp.Get("protocolVersion"))
 			c.keeper.rev.Store(&rev)
 		}
-		c.answered()
+		c.answered(age)
 	case err == nil, ctx.Err() != nil && !c.proven.Load() && c.since == c.keeper.age():
 		// It lives, or somebody has lost patience: that proves nothing.
 		c.keeper.mu.Lock()
@@ -216,9 +216,11 @@ func (c *kept) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 // age returns how many incidents there have been.
 func (k *keeper) age() int { return int(k.past.Load()) }
 
-func (c *kept) answered() {
+// answered notes that the server has answered a request that was sent after so many
+// incidents. What was sent before the last one does not show that it is over.
+func (c *kept) answered(age int) {
 	c.keeper.heard.Store(time.Now().UnixNano())
-	if !c.proven.Load() || c.faulty.Load() {
+	if !c.proven.Load() || c.faulty.Load() && age == c.keeper.age() {
 		c.keeper.works(c)
 	}
 }

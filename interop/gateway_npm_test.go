@@ -1,0 +1,84 @@
+//go:build npm
+
+package interop_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// npmGatewayClients are the clients of other languages, by their commands.
+var npmGatewayClients = []struct {
+	name    string
+	rev     protocol.Revision
+	command func(t *testing.T, url string, rev protocol.Revision) []string
+}{
+	{"TypeScript 1", protocol.V20251125, func(t *testing.T, url string, _ protocol.Revision) []string {
+		return []string{node22(t), filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), url}
+	}},
+	{"TypeScript 2", protocol.V20251125, npmGatewayClient2},
+	{"TypeScript 2", protocol.V20260728, npmGatewayClient2},
+	{"Python", protocol.V20251125, pipGatewayClient},
+	{"Python", protocol.V20260728, pipGatewayClient},
+}
+
+func npmGatewayClient2(t *testing.T, url string, rev protocol.Revision) []string {
+	return []string{node22(t), filepath.Join("ts", "cross_client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String(), url}
+}
+
+func pipGatewayClient(t *testing.T, url string, rev protocol.Revision) []string {
+	return []string{python(t), filepath.Join("py", "client.py"), url, rev.String()}
+}
+
+// hostFile writes the file of a host with the reference server and one of the
+// Python SDK, which is returned too.
+func hostFile(t *testing.T) (string, *crossServer) {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("py", "cross_server.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &crossServer{kind: "Python", transport: "stdio", journal: filepath.Join(t.TempDir(), "journal")}
+	reference := npmServer(t)
+	return gatewayFile(t, ".mcp.json", object{"mcpServers": object{
+		"everything": object{"command": reference.Path, "args": reference.Args},
+		"snake":      object{"command": python(t), "args": []string{script, "stdio"}, "env": object{crossJournal: s.journal}},
+	}}), s
+}
+
+func TestNpmPipGatewayClientsUseTheServersOfAHostFile(t *testing.T) {
+	t.Parallel()
+	file, s := hostFile(t)
+	url := serveFile(t, file)
+	for _, client := range npmGatewayClients {
+		t.Run(fmt.Sprintf("%s %s", client.name, client.rev), func(t *testing.T) {
+			c := crossDrive(t, &crossServer{name: gatewayName}, client.rev, client.command(t, url+"/mcp", client.rev))
+			names, err := c.tools(t.Context())
+			if err != nil || !slices.Contains(names, "everything_echo") || !slices.Contains(names, "snake_echo") {
+				t.Fatalf("tools: %q, %v", names, err)
+			}
+			snake := &prefixed{c, "snake_", func(uri string) bool { return strings.HasPrefix(uri, "test://") }}
+			cross(t, s, snake, c.heard, client.rev)
+			t.Run("reference server", func(t *testing.T) { tryReference(t, c) })
+		})
+	}
+}
+
+// tryReference uses the reference server among all.
+func tryReference(t *testing.T, c *npmClient) {
+	rows := npmTools()
+	all := &prefixed{crossClient: c, prefix: "everything_"}
+	for _, name := range []string{"get-sum", "get-tiny-image", "trigger-long-running-operation", "trigger-sampling-request", "trigger-elicitation-request"} {
+		want := rows[name]
+		if want.args == nil {
+			want.args = object{}
+		}
+		callTool(t, all, c.heard, name, want)
+	}
+	callTool(t, all, c.heard, "echo", expected{args: object{"message": "some text"}, text: "some text", logs: -1})
+}
