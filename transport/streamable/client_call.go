@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -121,7 +122,7 @@ func (k *clientCall) finish(err error) error {
 	if err != nil && ended == nil && k.ctx.Err() != nil {
 		err = context.Cause(k.ctx)
 		if k.sent && !k.modern && protocol.Cancellable(k.req) {
-			k.mark = c.cancelled(k, err)
+			k.mark = c.cancelled(k.id, k.session, err.Error())
 		}
 	}
 	close(k.gone)
@@ -260,13 +261,34 @@ func (k *clientCall) elsewhere(resp *dragoman.Message) {
 }
 
 // cancelled tells the server that nobody waits for a call any more.
-func (c *clientConn) cancelled(k *clientCall, reason error) (mark uint64) {
+func (c *clientConn) cancelled(id int64, s *clientSession, reason string) (mark uint64) {
 	note, err := dragoman.NewNotification(protocol.NoteCancelled, struct {
 		RequestID int64  `json:"requestId"`
 		Reason    string `json:"reason,omitempty"`
-	}{k.id, reason.Error()})
+	}{id, reason})
 	if err == nil {
-		mark, _ = c.send(note, k.session) // nobody is left to be told
+		mark, _ = c.send(note, s) // nobody is left to be told
 	}
 	return mark
+}
+
+// callOff tells the server that nobody waits for any call of the session any more.
+// Not every server takes the end of a session for that.
+func (c *clientConn) callOff() {
+	c.mu.Lock()
+	s := c.state.session
+	var ids []int64
+	for id, k := range c.calls {
+		if !k.modern && protocol.Cancellable(k.req) {
+			ids = append(ids, id)
+		}
+	}
+	c.mu.Unlock()
+	if s == nil {
+		return
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		c.cancelled(id, s, "the session ends")
+	}
 }

@@ -258,6 +258,7 @@ func (c *clientConn) shut(s *clientSession, reason error) {
 
 // Close implements dragoman.Conn.
 func (c *clientConn) Close() error {
+	c.callOff()
 	c.end(nil)
 	<-c.closed
 	c.in.wait(clientPeerWait)

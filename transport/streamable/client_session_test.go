@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -297,5 +300,67 @@ func TestB15_ClientFallsBackToHTTPWithSSE(t *testing.T) {
 				t.Errorf("%d dials of the fallback after %s", dials, strings.Join(all, " "))
 			}
 		})
+	}
+}
+
+func TestCallsAreCalledOffBeforeTheSessionEnds(t *testing.T) {
+	peertest.NoLeak(t)
+	begun, said := make(chan struct{}), make(chan string, 8)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			if r.Method == http.MethodDelete {
+				said <- r.Method
+			}
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		text, _ := io.ReadAll(r.Body)
+		m, err := dragoman.Parse(text)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		switch m.Method() {
+		case protocol.MethodInitialize:
+			w.Header().Set(protocol.HeaderSession, "s")
+			w.Header().Set("Content-Type", "application/json")
+			resp, _ := m.Reply(map[string]any{"protocolVersion": protocol.LatestLegacy.String(), "capabilities": map[string]any{}, "serverInfo": map[string]string{"name": "x", "version": "1"}})
+			_, _ = w.Write(resp.Bytes())
+		case protocol.MethodCallTool:
+			close(begun)
+			<-r.Context().Done()
+		default:
+			if m.Method() == protocol.NoteCancelled {
+				said <- m.Method()
+			}
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer web.Close()
+	conn, err := (&streamable.Client{URL: web.URL}).Dial(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(method string, params any) error {
+		req, err := dragoman.NewRequest(dragoman.IntID(1), method, params)
+		if err == nil {
+			_, err = conn.Call(t.Context(), req, nil)
+		}
+		return err
+	}
+	if err := ask(protocol.MethodInitialize, map[string]any{"protocolVersion": protocol.LatestLegacy.String(), "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "x", "version": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ask(protocol.MethodCallTool, map[string]any{"name": "x"}) }() // ends with the conversation
+	<-begun
+	_ = conn.Close()
+	if err := <-ended; !errors.Is(err, dragoman.ErrClosed) {
+		t.Errorf("the call ends with %v", err)
+	}
+	for _, want := range []string{protocol.NoteCancelled, http.MethodDelete} {
+		if got := <-said; got != want {
+			t.Fatalf("the server was told %s, want %s", got, want)
+		}
 	}
 }
