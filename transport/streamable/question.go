@@ -1,0 +1,142 @@
+package streamable
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A question is a request to the client that has no answer yet.
+type question struct {
+	req   *dragoman.Message
+	reply chan *dragoman.Message
+
+	mu   sync.Mutex
+	from dragoman.Peer // nil when the question is over; used with mu held
+}
+
+// tell gives whoever asked what the client says on the way.
+func (q *question) tell(ctx context.Context, note *dragoman.Message) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.from == nil {
+		return nil
+	}
+	return q.from.Notify(ctx, note)
+}
+
+func (q *question) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.from = nil
+}
+
+// A speaker is what a message to the client goes out by: a stream of its own,
+// or that of the request it belongs to.
+type speaker interface {
+	tell(note *dragoman.Message) error
+	ask(ctx context.Context, req *dragoman.Message) error
+}
+
+// ask sends a request to the client, under an id that no other client of this
+// server has, and waits for the answer, which comes by POST.
+func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by speaker) (*dragoman.Message, error) {
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	q := &question{req: req, from: from, reply: make(chan *dragoman.Message, 1)}
+	defer q.end()
+	id := v.server.lastID.Add(1)
+	out := req
+	if req.Meta(protocol.MetaProgressToken) != nil {
+		var err error
+		if out, err = req.Edit().SetMeta(protocol.MetaProgressToken, strconv.AppendInt(nil, id, 10)).Message(); err != nil {
+			return nil, err
+		}
+	}
+	v.mu.Lock()
+	if len(v.asked) >= v.server.opts.maxRequests {
+		v.mu.Unlock()
+		return nil, dragoman.ErrOverloaded
+	}
+	v.asked[id] = q
+	v.mu.Unlock()
+	defer v.unask(id)
+	sending, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.ctx, func() { cancel(v.Err()) })()
+	if err := by.ask(sending, out.WithID(dragoman.IntID(id))); err != nil {
+		return nil, err
+	}
+	select {
+	case resp := <-q.reply:
+		return resp.WithID(req.ID()), nil
+	case <-v.ctx.Done():
+		return nil, v.Err()
+	case <-ctx.Done():
+		note, err := dragoman.NewNotification(protocol.NoteCancelled, map[string]any{"requestId": id, "reason": context.Cause(ctx).Error()})
+		if err == nil {
+			_ = by.tell(note)
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (v *session) unask(id int64) *question {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	q := v.asked[id]
+	delete(v.asked, id)
+	return q
+}
+
+// reply takes a response of the client. Who never was asked is ignored.
+func (v *session) reply(resp *dragoman.Message) {
+	id, ok := resp.ID().Int()
+	if !ok {
+		return
+	}
+	q := v.unask(id)
+	if q == nil {
+		v.server.siblings(v.id, v.owner, func(o *session) bool { q = o.unask(id); return q != nil })
+	}
+	if q != nil {
+		q.reply <- resp
+	}
+}
+
+// progress gives a question its progress, with the token of whoever asked.
+func (v *session) progress(ctx context.Context, note *dragoman.Message) error {
+	id, err := strconv.ParseInt(string(note.Get("progressToken")), 10, 64)
+	if err != nil {
+		return fmt.Errorf("progress of an unknown token: %w", err)
+	}
+	v.mu.Lock()
+	q := v.asked[id]
+	v.mu.Unlock()
+	if q == nil {
+		return nil
+	}
+	own, err := note.Edit().Set("progressToken", q.req.Meta(protocol.MetaProgressToken)).Message()
+	if err != nil {
+		return err
+	}
+	return q.tell(ctx, own)
+}
+
+// only returns the one question under way, or nil: a log message of the client
+// belongs to it.
+func (v *session) only() *question {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.asked) == 1 {
+		for _, q := range v.asked {
+			return q
+		}
+	}
+	return nil
+}
