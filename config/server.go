@@ -52,8 +52,8 @@ type ChildLimits struct {
 
 // A Retry says how a lost server is tried again.
 type Retry struct {
-	Min      time.Duration `key:"min" doc:"Wait before the first attempt; it doubles with each." default:"250ms"`
-	Max      time.Duration `key:"max" doc:"Longest wait." default:"30s"`
+	Min      time.Duration `key:"min" doc:"Wait before the first attempt; it doubles with each." default:"250ms, 1s of a URL"`
+	Max      time.Duration `key:"max" doc:"Longest wait." default:"30s, 10s of a URL"`
 	Attempts int           `key:"attempts" doc:"Attempts before a request fails." default:"3"`
 }
 

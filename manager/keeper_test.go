@@ -22,17 +22,19 @@ var never = config.Restart{Max: 1000}
 func TestC09_AttemptsWaitTwiceAsLongEachTimeUpToTheLongest(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		retry    config.Retry
+		server   config.Server
 		min, max time.Duration
 	}{
-		{"by default", config.Retry{}, 250 * time.Millisecond, 30 * time.Second},
-		{"as another configuration says", config.Retry{Min: time.Second, Max: 10 * time.Second}, time.Second, 10 * time.Second},
+		{"a command", config.Server{}, 250 * time.Millisecond, 30 * time.Second},
+		{"a URL", config.Server{URL: "http://127.0.0.1:1"}, time.Second, 10 * time.Second},
+		{"as the configuration says", config.Server{Retry: config.Retry{Min: 2 * time.Second, Max: 5 * time.Second}}, 2 * time.Second, 5 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := modernServer()
 				f.set(errAway)
-				one(t, f, &config.Server{Retry: c.retry, Restart: never})
+				c.server.Restart = never
+				one(t, f, &c.server)
 				time.Sleep(4 * time.Minute)
 				dials := f.dialled()
 				if len(dials) < 10 {

@@ -13,8 +13,10 @@ import (
 const (
 	DefaultTimeout         = time.Hour        // of a request
 	DefaultConnectTimeout  = 60 * time.Second // of a start
-	DefaultRetryMin        = 250 * time.Millisecond
+	DefaultRetryMin        = 250 * time.Millisecond // of a command
 	DefaultRetryMax        = 30 * time.Second
+	DefaultReconnectMin    = time.Second // of a URL
+	DefaultReconnectMax    = 10 * time.Second
 	DefaultRetryAttempts   = 3
 	DefaultRestartMax      = 5
 	DefaultRestartWindow   = 60 * time.Second
@@ -88,8 +90,12 @@ type settings struct {
 }
 
 func newSettings(c *config.Server) settings {
+	least, most := DefaultRetryMin, DefaultRetryMax
+	if c.URL != "" {
+		least, most = DefaultReconnectMin, DefaultReconnectMax
+	}
 	s := settings{
-		min: orDefault(c.Retry.Min, DefaultRetryMin), max: orDefault(c.Retry.Max, DefaultRetryMax),
+		min: orDefault(c.Retry.Min, least), max: orDefault(c.Retry.Max, most),
 		attempts: orDefault(c.Retry.Attempts, DefaultRetryAttempts),
 		starts:   orDefault(c.Restart.Max, DefaultRestartMax), window: orDefault(c.Restart.Window, DefaultRestartWindow),
 		calls: orDefault(c.Calls, DefaultCalls), queue: orDefault(c.Queue, DefaultQueue),

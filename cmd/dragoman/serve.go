@@ -75,6 +75,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	if s.files, err = foundFiles(s.files); err != nil {
 		return err
 	}
+	keepPrivate()
 	load := func() (*config.File, *config.Report) { return config.Load(nil, s.files...) }
 	file, report := load()
 	v, err := s.voice(c, file)

@@ -132,6 +132,9 @@ func TestS36_ServersAreStartedClean(t *testing.T) {
 	if len(p.Files) > 0 {
 		t.Errorf("it has files open: %q", p.Files)
 	}
+	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID)); err == nil && !strings.Contains(string(status), "Umask:\t0077\n") {
+		t.Errorf("what it writes can be read by others:\n%s", status)
+	}
 	env := strings.Join(p.Env, "\n")
 	if strings.Contains(env, "GATEWAY_SECRET") || !strings.Contains(env, "OURS=configured") {
 		t.Errorf("its environment is\n%s", env)
