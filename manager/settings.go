@@ -11,8 +11,8 @@ import (
 // Defaults of what a configuration may say. They are those of the tags in package
 // config.
 const (
-	DefaultTimeout         = time.Hour        // of a request
-	DefaultConnectTimeout  = 60 * time.Second // of a start
+	DefaultTimeout         = time.Hour              // of a request
+	DefaultConnectTimeout  = 60 * time.Second       // of a start
 	DefaultRetryMin        = 250 * time.Millisecond // of a command
 	DefaultRetryMax        = 30 * time.Second
 	DefaultReconnectMin    = time.Second // of a URL
