@@ -97,10 +97,14 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 func (g *Gateway) Served() *Served { return g.all.about.(*union).served() }
 
 // Apply puts a configuration in the place of the one before. What is unchanged
-// goes on undisturbed; what is gone finishes what is under way.
+// goes on undisturbed; what is gone finishes what is under way. After Shutdown
+// nothing changes.
 func (g *Gateway) Apply(file *config.File) manager.Changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.draining.Load() {
+		return manager.Changes{}
+	}
 	servers := make([]*config.Server, 0, len(file.Names))
 	for _, name := range file.Names {
 		servers = append(servers, file.Servers[name])
@@ -223,8 +227,10 @@ func (g *Gateway) doors(name string, s *Served, caller func(*http.Request) strin
 	return NewDoors(s, opts)
 }
 
-// Handler answers the clients that come in where gate says who may.
-func (g *Gateway) Handler(gate *httpx.Gate) http.Handler {
+// Handler answers clients over HTTP. Hosts and origins are accepted in the headers
+// of these names beside those of this machine, as by the transports.
+func (g *Gateway) Handler(hosts, origins []string) http.Handler {
+	gate := &httpx.Gate{Hosts: hosts, Origins: origins}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := gate.Check(r); err != nil {
 			refuse(w, err)
@@ -251,10 +257,10 @@ func refuse(w http.ResponseWriter, err error) {
 // streams in good order and stops the servers. It returns an error if something
 // was cut.
 func (g *Gateway) Shutdown(ctx context.Context) error {
-	g.draining.Store(true)
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.draining.Store(true) // nothing is applied from now on
 	now := g.now.Load()
+	g.mu.Unlock()
 	entries := slices.Concat([]*entry{now.all}, slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
 	var (
 		closing sync.WaitGroup

@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/target"
@@ -92,7 +91,7 @@ func (g *running) start(opts *gateway.Options) {
 		g.t.Fatal(err)
 	}
 	g.Gateway = made
-	web := httptest.NewServer(made.Handler(&httpx.Gate{}))
+	web := httptest.NewServer(made.Handler(nil, nil))
 	g.url = web.URL
 	g.t.Cleanup(func() {
 		if err := made.Shutdown(within(g.t)); err != nil {

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // backoff returns how long to wait after so many failures in a row: min doubled
@@ -24,8 +26,18 @@ func (s *settings) backoff(failures int) time.Duration {
 
 // retryAfter returns how long the server asks to wait, or zero.
 func retryAfter(err error) time.Duration {
-	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
-		return e.RetryAfter
+	var (
+		streamed *streamable.HTTPError
+		old      *sse.StatusError
+		socket   *ws.StatusError
+	)
+	switch {
+	case errors.As(err, &streamed):
+		return streamed.RetryAfter
+	case errors.As(err, &old):
+		return old.RetryAfter
+	case errors.As(err, &socket):
+		return socket.RetryAfter
 	}
 	return 0
 }

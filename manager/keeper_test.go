@@ -11,7 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 var errAway = errors.New("nobody is at home")
@@ -263,21 +265,28 @@ func TestLongLivedServerThatEndsIsNoCrashLoop(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := modernServer()
-		f.set(&streamable.HTTPError{Status: 429, Text: "Too Many Requests", RetryAfter: 20 * time.Second})
-		one(t, f, &config.Server{URL: "http://127.0.0.1:1/mcp"})
-		time.Sleep(time.Minute)
-		dials := f.dialled()
-		if len(dials) < 2 {
-			t.Fatal("it was not tried again")
-		}
-		for i := 1; i < len(dials); i++ {
-			if wait := dials[i].Sub(dials[i-1]); wait < 20*time.Second {
-				t.Errorf("attempt %d came after %v, want 20 s at least", i, wait)
+	const wait = 20 * time.Second
+	for _, refusal := range []error{
+		&streamable.HTTPError{Status: 429, Text: "Too Many Requests", RetryAfter: wait},
+		&sse.StatusError{Status: 503, RetryAfter: wait},
+		&ws.StatusError{Status: 503, RetryAfter: wait},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := modernServer()
+			f.set(refusal)
+			one(t, f, &config.Server{URL: "http://127.0.0.1:1/mcp"})
+			time.Sleep(time.Minute)
+			dials := f.dialled()
+			if len(dials) < 2 {
+				t.Fatalf("%v: it was not tried again", refusal)
 			}
-		}
-	})
+			for i := 1; i < len(dials); i++ {
+				if got := dials[i].Sub(dials[i-1]); got < wait {
+					t.Errorf("%v: attempt %d came after %v, want %v at least", refusal, i, got, wait)
+				}
+			}
+		})
+	}
 }
 
 func TestServerThatHangsInItsStartIsStopped(t *testing.T) {

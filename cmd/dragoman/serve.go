@@ -15,7 +15,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
@@ -105,7 +104,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	control.serve(g, v)
 	f := &front{
 		entrances: entrances,
-		handler:   func(e *entrance) http.Handler { return g.Handler(listens[e].gate(e)) },
+		handler:   func(e *entrance) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
 		acceptor:  g.Served().Acceptor,
 		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
 		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
@@ -198,13 +197,12 @@ func isStdio(l config.Listen) bool { return l.Address == "stdio" }
 // listening is what is accepted at an entrance.
 type listening config.Listen
 
-// gate returns who may come in.
-func (l listening) gate(e *entrance) *httpx.Gate {
-	g := &httpx.Gate{Hosts: l.Hosts, Origins: l.Origins}
+// hosts returns the names by which clients may call us there.
+func (l listening) hosts(e *entrance) []string {
 	if e.exposed() {
-		g.Hosts = append(slices.Clone(g.Hosts), ownNames()...)
+		return append(slices.Clone(l.Hosts), ownNames()...)
 	}
-	return g
+	return l.Hosts
 }
 
 // open opens the entrances: those of the command line, or else those of the file.

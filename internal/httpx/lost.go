@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -32,6 +34,19 @@ func (e *lost) Outcome() string { return e.outcome }
 
 // Unwrap returns the reason.
 func (e *lost) Unwrap() error { return e.error }
+
+// RetryAfter returns how long an answer asks to wait, a day at most. Zero means that
+// it does not.
+func RetryAfter(h http.Header) time.Duration {
+	after := h.Get("Retry-After")
+	if n, err := strconv.Atoi(after); err == nil {
+		return time.Duration(max(0, min(n, 24*60*60))) * time.Second
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return min(max(0, time.Until(at)), 24*time.Hour)
+	}
+	return 0
+}
 
 // OutcomeOf returns what became of a request that a server has answered by a
 // status. One that refuses a request, or has no time for it, has not carried it

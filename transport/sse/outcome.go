@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -27,6 +28,10 @@ type StatusError struct {
 	// Challenge and AuthServer are the headers WWW-Authenticate and
 	// Mcp-Auth-Server, which say how to be let in.
 	Challenge, AuthServer string
+
+	// RetryAfter is how long the server asks to wait. Zero means that it does
+	// not.
+	RetryAfter time.Duration
 
 	body []byte
 }
@@ -73,6 +78,7 @@ func statusError(resp *http.Response) *StatusError {
 		Status:     resp.StatusCode,
 		Challenge:  resp.Header.Get("WWW-Authenticate"),
 		AuthServer: resp.Header.Get(protocol.HeaderAuthServer),
+		RetryAfter: httpx.RetryAfter(resp.Header),
 	}
 	e.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxText))
 	if m, err := dragoman.Parse(e.body); err == nil && m.IsError() {

@@ -110,13 +110,7 @@ func clientRefusal(resp *http.Response) *HTTPError {
 			Challenges: resp.Header.Values("WWW-Authenticate"),
 			Server:     resp.Header.Get(protocol.HeaderAuthServer),
 		},
-	}
-	if after := resp.Header.Get("Retry-After"); after != "" {
-		if n, err := strconv.Atoi(after); err == nil {
-			e.RetryAfter = time.Duration(max(0, min(n, 24*60*60))) * time.Second
-		} else if at, err := http.ParseTime(after); err == nil {
-			e.RetryAfter = max(0, time.Until(at))
-		}
+		RetryAfter: httpx.RetryAfter(resp.Header),
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -164,6 +165,10 @@ type StatusError struct {
 	// Challenge and AuthServer are the headers WWW-Authenticate and
 	// Mcp-Auth-Server, which say how to be let in.
 	Challenge, AuthServer string
+
+	// RetryAfter is how long the server asks to wait. Zero means that it does
+	// not.
+	RetryAfter time.Duration
 }
 
 // Error implements error.
@@ -189,6 +194,7 @@ func statusError(resp *http.Response) *StatusError {
 		Status:     resp.StatusCode,
 		Challenge:  resp.Header.Get("WWW-Authenticate"),
 		AuthServer: resp.Header.Get(protocol.HeaderAuthServer),
+		RetryAfter: httpx.RetryAfter(resp.Header),
 	}
 	if resp.Body == nil {
 		return e

@@ -18,6 +18,11 @@ const (
 	// messages pass them by. Most sockets are idle most of the time.
 	readBuffer  = 2 << 10
 	writeBuffer = 256 // holds any control frame, so that it is one write
+
+	// lingerTime and lingerBytes are how long, and of how much, the rest of what
+	// the other side sends is read when a socket is closed.
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 256 << 10
 )
 
 // A wire is the connection below a socket. The library keeps it to itself, but
@@ -126,6 +131,16 @@ type tappedConn struct {
 
 func (c *tappedConn) Read(p []byte) (int, error)  { return c.wire.read(p) }
 func (c *tappedConn) Write(p []byte) (int, error) { return c.wire.Write(p) }
+
+// Close ends our side and reads, for a moment, what the other still sends: a
+// connection that is closed over that takes our last words with it.
+func (c *tappedConn) Close() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes) // whatever comes of it
+	}
+	return c.Conn.Close()
+}
 
 // canHijack tells whether connections can be taken from w.
 func canHijack(w http.ResponseWriter) bool {
