@@ -31,7 +31,7 @@ RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 # $(call tool,name,module folder) runs a pinned tool on one module.
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 
-.PHONY: help run build cross test matrix soak lint lint-format lint-modules lint-platforms fuzz bench interop browser conformance
+.PHONY: help run build cross test matrix soak scorecard lint lint-format lint-modules lint-platforms fuzz bench interop browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -68,6 +68,10 @@ matrix: ## run every client with every server, and write the table to docs/matri
 
 soak: build ## run many clients against many failing servers for SOAK (default 10m)
 	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
+
+# Without the race detector, since that is no part of what is measured.
+scorecard: build ## run the gateway's tests with their own limits of time, for a machine with nothing else to do
+	@DRAGOMAN_STRICT=1 DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 15m ./tests/gateway
 
 lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
 

@@ -36,6 +36,10 @@ type Options struct {
 	// Load reads the configuration again. If nil, it cannot be reloaded.
 	Load func() (*config.File, *config.Report)
 
+	// Applied, if not nil, is called with each configuration that takes effect by
+	// a reload, for the keys that are not ours: what is logged.
+	Applied func(*config.File)
+
 	// State is the directory for what outlives the process. If empty, the file
 	// says it; if that does not either, nothing does.
 	State string

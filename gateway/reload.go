@@ -49,6 +49,9 @@ func (g *Gateway) Reload() (Reloaded, error) {
 		g.log.Error("the configuration has errors; the one before goes on", "error", err)
 	} else {
 		done.Later = g.later(file)
+		if g.opts.Applied != nil {
+			g.opts.Applied(file)
+		}
 		done.Changes = g.Apply(file)
 		g.log.Info("the configuration was read again", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
 			"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "needs a restart", done.Later)
@@ -69,7 +72,7 @@ func (g *Gateway) later(file *config.File) (keys []string) {
 	for key, same := range map[string]bool{
 		"listen": reflect.DeepEqual(g.file.Listen, file.Listen),
 		"state":  g.file.State == file.State,
-		"log":    g.file.Log == file.Log,
+		"log":    g.file.Log.Format == file.Log.Format,
 		"limits": g.limits == file.Limits,
 	} {
 		if !same {

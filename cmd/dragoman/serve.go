@@ -77,7 +77,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	keepPrivate()
 	load := func() (*config.File, *config.Report) { return config.Load(nil, s.files...) }
 	file, report := load()
-	v, err := s.voice(c, file)
+	v, loudness, err := s.voice(c, file)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,9 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	}
 	defer control.close()
 	g, err := gateway.New(&gateway.Options{
-		Name: "dragoman", Version: versionText(), Load: load, State: s.state, Cache: cacheDirectory(), Logger: v.log,
+		Name: "dragoman", Version: versionText(), Load: load,
+		Applied: func(file *config.File) { _ = loudness.apply(file) }, // the file was checked
+		State:   s.state, Cache: cacheDirectory(), Logger: v.log,
 	}, file)
 	if err != nil {
 		closeEntrances(entrances)
@@ -140,22 +142,13 @@ func foundFiles(files []string) ([]string, error) {
 }
 
 // voice returns how we speak: as the flags, the environment or the file say.
-func (s *serving) voice(c *cobra.Command, file *config.File) (*voice, error) {
-	var flag *bool
+func (s *serving) voice(c *cobra.Command, file *config.File) (*voice, *loudness, error) {
+	level := &loudness{env: os.Getenv(debugVariable)}
 	if c.Flags().Changed("debug") {
-		flag = &s.debug
+		level.flag = &s.debug
 	}
-	asked := file.Log.Level == "debug"
-	debug, err := decideDebug(flag, os.Getenv(debugVariable), &asked)
-	if err != nil {
-		return nil, err
-	}
-	level := slog.LevelInfo
-	if err := level.UnmarshalText([]byte(file.Log.Level)); file.Log.Level != "" && err != nil {
-		return nil, err
-	}
-	if debug {
-		level = slog.LevelDebug
+	if err := level.apply(file); err != nil {
+		return nil, nil, err
 	}
 	v := newVoice("info")
 	opts := &slog.HandlerOptions{Level: level}
@@ -164,7 +157,37 @@ func (s *serving) voice(c *cobra.Command, file *config.File) (*voice, error) {
 	} else {
 		v.log = slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}
-	return v, nil
+	return v, level, nil
+}
+
+// A loudness is how much is logged: what the file says, which may change, unless
+// the flag or the environment says it.
+type loudness struct {
+	slog.LevelVar
+	flag *bool
+	env  string
+}
+
+// apply takes over what a configuration says.
+func (l *loudness) apply(file *config.File) error {
+	level := slog.LevelInfo
+	if file.Log.Level != "" {
+		if err := level.UnmarshalText([]byte(file.Log.Level)); err != nil {
+			return err
+		}
+	}
+	asked := level == slog.LevelDebug
+	debug, err := decideDebug(l.flag, l.env, &asked)
+	switch {
+	case err != nil:
+		return err
+	case debug:
+		level = slog.LevelDebug
+	case asked:
+		level = slog.LevelInfo
+	}
+	l.Set(level)
+	return nil
 }
 
 // judge tells what is wrong with the configuration. A server that cannot be

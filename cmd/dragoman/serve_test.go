@@ -174,10 +174,11 @@ func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0", "--no-watch")
 	base := strings.TrimSuffix(p.place("http://"), gateway.MCPPath)
 	ready(t, base, "one")
-	f.write("servers: {two: " + child(t, "modern") + "}")
+	f.write("log: debug\nservers: {two: " + child(t, "modern") + "}")
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
+	p.await("level=DEBUG")
 	p.await("the configuration was read again")
 	if s := ready(t, base, "two"); len(s.Servers) != 1 {
 		t.Errorf("the servers are %+v", s.Servers)
