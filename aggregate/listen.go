@@ -26,19 +26,6 @@ const (
 	MaxEvents = 4096
 )
 
-// A filter says of which changes a client wants to hear.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
-	Tasks     []string `json:"taskIds,omitempty"`
-}
-
-func (f *filter) empty() bool {
-	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 && len(f.Tasks) == 0
-}
-
 // A change is something to tell a client. One that a member told of is told as it
 // came; about is which resource or task it is about.
 type change struct {
@@ -53,8 +40,8 @@ type event struct{ method, about string }
 type listener struct {
 	aggregate *Aggregate
 	request   *request
-	kept      filter        // what is honoured
-	wake      chan struct{} // holds a token when there is something to do
+	kept      protocol.Interest // what is honoured
+	wake      chan struct{}     // holds a token when there is something to do
 
 	// Of the goroutine that serves it.
 	group   *group      // that the members are of
@@ -72,7 +59,7 @@ type listener struct {
 // listen serves a subscription on the goroutine that brought it.
 func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, error) {
 	var params struct {
-		Notifications *filter `json:"notifications"`
+		Notifications *protocol.Interest `json:"notifications"`
 	}
 	if err := r.Decode(&params); err != nil || params.Notifications == nil {
 		return r.Fail(invalid("params.notifications must be an object that says of which changes to tell, such as " +

@@ -41,10 +41,10 @@ func (l *listener) place(ctx context.Context, uris, tasks []string) {
 		holders[uri] = may
 	}
 	for try := 0; try < maxHolders && len(uris)+len(tasks) > 0; try++ {
-		share := make(map[*member]*filter)
-		part := func(m *member) *filter {
+		share := make(map[*member]*protocol.Interest)
+		part := func(m *member) *protocol.Interest {
 			if share[m] == nil {
-				share[m] = new(filter)
+				share[m] = new(protocol.Interest)
 			}
 			return share[m]
 		}
@@ -78,7 +78,7 @@ func (l *listener) run(ctx context.Context) error {
 	l.retry = time.NewTimer(0)
 	l.retry.Stop()
 	defer l.retry.Stop()
-	for !l.kept.empty() {
+	for !l.kept.Empty() {
 		if l.deliver(ctx) {
 			l.reap()
 		}

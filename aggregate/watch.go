@@ -17,17 +17,17 @@ type watch struct {
 	member   *member
 	cancel   context.CancelFunc
 	began    time.Time
-	acked    chan filter   // gets what the member acknowledged, once
-	done     chan struct{} // closed when the member tells no more
+	acked    chan protocol.Interest // gets what the member acknowledged, once
+	done     chan struct{}          // closed when the member tells no more
 
-	kept filter // what the member has acknowledged, in our terms; of the listener's goroutine
+	kept protocol.Interest // what the member has acknowledged, in our terms; of the listener's goroutine
 }
 
 // watch begins to watch resources and tasks, by our ids, of a member.
 func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{listener: l, member: m, cancel: cancel, began: time.Now(), acked: make(chan filter, 1), done: make(chan struct{})}
-	wanted := filter{URIs: uris}
+	w := &watch{listener: l, member: m, cancel: cancel, began: time.Now(), acked: make(chan protocol.Interest, 1), done: make(chan struct{})}
+	wanted := protocol.Interest{URIs: uris}
 	for _, id := range tasks {
 		wanted.Tasks = append(wanted.Tasks, id[len(m.Name()+taskMark):])
 	}
@@ -44,7 +44,7 @@ func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *
 	return w
 }
 
-func (w *watch) run(ctx context.Context, wanted filter) {
+func (w *watch) run(ctx context.Context, wanted protocol.Interest) {
 	text, err := json.Marshal(wanted)
 	if err != nil {
 		return // strings always encode
@@ -65,7 +65,7 @@ func (w *watch) run(ctx context.Context, wanted filter) {
 func (w *watch) Notify(_ context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteAcknowledged:
-		var ack filter
+		var ack protocol.Interest
 		_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
 		select {
 		case w.acked <- ack:
@@ -110,7 +110,7 @@ func (w *watch) over() bool {
 }
 
 // accept takes in what the member has acknowledged.
-func (w *watch) accept(ack filter) {
+func (w *watch) accept(ack protocol.Interest) {
 	w.kept.URIs = ack.URIs
 	for _, id := range ack.Tasks {
 		w.kept.Tasks = append(w.kept.Tasks, w.member.Name()+taskMark+id)
@@ -136,7 +136,7 @@ func (l *listener) await(ctx context.Context, watches []*watch) {
 		case <-l.aggregate.ctx.Done():
 			return
 		}
-		if w.kept.empty() {
+		if w.kept.Empty() {
 			w.cancel()
 			continue
 		}
@@ -154,9 +154,9 @@ func (w *watch) acceptNow() {
 }
 
 // covers tells whether a resource or a task is watched.
-func (l *listener) covers(of func(*filter) []string, name string) bool {
+func (l *listener) covers(of func(*protocol.Interest) []string, name string) bool {
 	return slices.ContainsFunc(l.watches, func(w *watch) bool { return slices.Contains(of(&w.kept), name) })
 }
 
-func urisOf(f *filter) []string  { return f.URIs }
-func tasksOf(f *filter) []string { return f.Tasks }
+func urisOf(f *protocol.Interest) []string  { return f.URIs }
+func tasksOf(f *protocol.Interest) []string { return f.Tasks }

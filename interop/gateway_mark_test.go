@@ -64,13 +64,11 @@ func tryMark(t *testing.T, x *crossing) {
 		}
 	}
 	// In the modern era a server of mcp-go 1.2.1 does not say on stdio to which
-	// subscription a notification belongs, so it reaches nobody.
-	if x.server.era == protocol.Legacy {
-		if !crossHasty(x.crossClient) { // which does not want to know
-			x.until(t, "change", "changed", protocol.NotePromptsChanged)
-		}
-		x.until(t, "update", "updated", protocol.NoteResourceUpdated)
+	// subscription a notification belongs; it reaches all that want to know.
+	if !crossHasty(x.crossClient) { // which does not want to know
+		x.until(t, "change", "changed", protocol.NotePromptsChanged)
 	}
+	x.until(t, "update", "updated", protocol.NoteResourceUpdated)
 	if cancels {
 		x.cancelMark(t)
 	}

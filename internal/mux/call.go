@@ -116,9 +116,10 @@ func (k *call) downstream(resp *dragoman.Message) *dragoman.Message {
 	return resp.WithID(k.req.ID())
 }
 
-// subscription puts the caller's id where a listen names its subscription.
+// subscription puts the caller's id where a listen names its subscription. A
+// notification is given one if it has none; an answer belongs to its request anyway.
 func (k *call) subscription(m *dragoman.Message) *dragoman.Message {
-	if m.Meta(protocol.MetaSubscriptionID) == nil {
+	if m.Kind() == dragoman.Response && m.Meta(protocol.MetaSubscriptionID) == nil {
 		return m
 	}
 	own, err := m.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(k.req.ID().String())).Message()
@@ -239,6 +240,21 @@ func (t *calls) only() *call {
 		}
 	}
 	return nil
+}
+
+// listens returns the listens under way.
+func (t *calls) listens() (list []*call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) == t.asking {
+		return nil
+	}
+	for _, k := range t.open {
+		if k.listen {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // waits tells whether there are calls under way, not counting listens.

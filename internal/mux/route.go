@@ -2,6 +2,7 @@ package mux
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"unicode/utf8"
 
@@ -111,9 +112,25 @@ func (c *Conn) notification(m *dragoman.Message) {
 			return
 		}
 	}
-	if !c.in.put(m) {
+	if c.untagged(m) || !c.in.put(m) {
 		c.release(m)
 	}
+}
+
+// untagged gives a change that does not say to which listen it belongs, as servers
+// of some libraries send it, to all that want to know. It tells whether there are any.
+func (c *Conn) untagged(m *dragoman.Message) (any bool) {
+	if m.Meta(protocol.MetaSubscriptionID) != nil {
+		return false
+	}
+	for _, k := range c.calls.listens() {
+		var wanted protocol.Interest
+		if json.Unmarshal(k.req.Get("notifications"), &wanted) == nil && wanted.Wants(m) {
+			any = true
+			c.tell(k, k.subscription(m))
+		}
+	}
+	return any
 }
 
 func (c *Conn) tell(k *call, note *dragoman.Message) {

@@ -27,18 +27,19 @@ func TestQuestionsBecomeRounds(t *testing.T) {
 		args   object
 		want   string
 		rounds int
+		most   int // if not rounds: three questions at once are as many rounds where they come late
 		elicit bool
 		url    bool
 	}{
-		{"echo", object{"text": "hello"}, "hello", 0, false, false},
-		{"test_sampling", object{"prompt": "Hello?"}, "LLM response: Hi!", 1, false, false},
-		{"test_elicitation", object{"message": "Who?"}, `User response: action=accept, content={"email":"Ada","username":"Ada"}`, 1, true, false},
-		{"test_elicitation_url", nil, "The user was sent to the page: action=accept", 1, true, true},
-		{"test_streaming_elicitation", nil, `Elicitation completed: action=accept, content={"ok":true}`, 1, true, false},
-		{"test_missing_capability", nil, "The client can be asked for sampling.", 0, false, false},
-		{"test_input_required_result_list_roots", nil, "The client's roots: file:///a, file:///b", 1, false, false},
-		{"test_input_required_result_multiple_inputs", nil, "Hi! Ada (roots: 2)", 1, true, false},
-		{"test_input_required_result_multi_round", nil, "Ada likes Ada.", 2, true, false},
+		{"echo", object{"text": "hello"}, "hello", 0, 0, false, false},
+		{"test_sampling", object{"prompt": "Hello?"}, "LLM response: Hi!", 1, 0, false, false},
+		{"test_elicitation", object{"message": "Who?"}, `User response: action=accept, content={"email":"Ada","username":"Ada"}`, 1, 0, true, false},
+		{"test_elicitation_url", nil, "The user was sent to the page: action=accept", 1, 0, true, true},
+		{"test_streaming_elicitation", nil, `Elicitation completed: action=accept, content={"ok":true}`, 1, 0, true, false},
+		{"test_missing_capability", nil, "The client can be asked for sampling.", 0, 0, false, false},
+		{"test_input_required_result_list_roots", nil, "The client's roots: file:///a, file:///b", 1, 0, false, false},
+		{"test_input_required_result_multiple_inputs", nil, "Hi! Ada (roots: 2)", 1, 3, true, false},
+		{"test_input_required_result_multi_round", nil, "Ada likes Ada.", 2, 0, true, false},
 	}
 	everyRevision(t, everything.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
 		for _, test := range tests {
@@ -51,7 +52,7 @@ func TestQuestionsBecomeRounds(t *testing.T) {
 				}
 				continue
 			}
-			if said(t, got) != test.want || rounds != test.rounds {
+			if said(t, got) != test.want || rounds < test.rounds || rounds > max(test.rounds, test.most) {
 				t.Errorf("%s: got %q after %d rounds, want %q after %d", test.tool, said(t, got), rounds, test.want, test.rounds)
 			}
 		}

@@ -2,8 +2,6 @@ package down
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,40 +19,12 @@ const (
 	lossPause = 100 * time.Millisecond
 )
 
-// A filter says of which changes a client wants to hear.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
-}
-
-func (f *filter) empty() bool { return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 }
-
-// wants tells whether a notification is one of those. An updated resource may be
-// a part of the one that was subscribed to.
-func (f *filter) wants(note *dragoman.Message) bool {
-	switch note.Method() {
-	case protocol.NoteToolsChanged:
-		return f.Tools
-	case protocol.NotePromptsChanged:
-		return f.Prompts
-	case protocol.NoteResourcesChanged:
-		return f.Resources
-	}
-	uri := note.URI()
-	return slices.ContainsFunc(f.URIs, func(whole string) bool {
-		rest, ok := strings.CutPrefix(uri, whole)
-		return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(whole, "/"))
-	})
-}
-
 // A listen is one subscription. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
 type listen struct {
-	wanted filter
-	kept   filter        // what the session it is in has honoured
-	wake   chan struct{} // holds one token when something waits
+	wanted protocol.Interest
+	kept   protocol.Interest // what the session it is in has honoured
+	wake   chan struct{}     // holds one token when something waits
 
 	mu      sync.Mutex
 	waiting []*dragoman.Message
@@ -68,7 +38,7 @@ type event struct{ method, uri string }
 // listen serves a subscription on the goroutine that brought it.
 func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, error) {
 	var params struct {
-		Notifications *filter `json:"notifications"`
+		Notifications *protocol.Interest `json:"notifications"`
 	}
 	if !decodes(r.Message, &params) || params.Notifications == nil {
 		return r.Fail(invalid("params.notifications must be an object that says of which changes to tell, such as " +
@@ -76,7 +46,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 	}
 	l := &listen{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
 	if r.from == nil {
-		l.wanted = filter{} // nobody would hear it
+		l.wanted = protocol.Interest{} // nobody would hear it
 	}
 	v, err := s.pool.get(ctx, r, false)
 	if err != nil {
@@ -88,7 +58,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 	}
 	info := v.info
 	s.acknowledge(ctx, r, l)
-	for opened, losses := time.Now(), 0; !l.kept.empty() && v != nil; {
+	for opened, losses := time.Now(), 0; !l.kept.Empty() && v != nil; {
 		select {
 		case <-l.wake:
 			l.deliver(ctx, r, v)
@@ -154,22 +124,11 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses 
 		s.pool.release(v, false)
 		return nil
 	}
-	hint := func(method string, params any) {
-		if note, err := dragoman.NewNotification(method, params); err == nil {
-			l.put(note)
-		}
-	}
-	if l.kept.Tools = l.kept.Tools && before.Tools; l.kept.Tools {
-		hint(protocol.NoteToolsChanged, nil)
-	}
-	if l.kept.Prompts = l.kept.Prompts && before.Prompts; l.kept.Prompts {
-		hint(protocol.NotePromptsChanged, nil)
-	}
-	if l.kept.Resources = l.kept.Resources && before.Resources; l.kept.Resources {
-		hint(protocol.NoteResourcesChanged, nil)
-	}
-	for _, uri := range l.kept.URIs {
-		hint(protocol.NoteResourceUpdated, map[string]string{"uri": uri})
+	subscribed := l.kept.URIs // dismiss ends all of these
+	l.kept = l.kept.And(&before)
+	l.kept.URIs = subscribed
+	for note := range l.kept.Reminders() {
+		l.put(note)
 	}
 	return v
 }

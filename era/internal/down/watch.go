@@ -20,7 +20,7 @@ func (v *session) enlist(ctx context.Context, l *listen) error {
 	}
 	v.listens[l] = struct{}{} // from here on nothing is missed
 	v.mu.Unlock()
-	l.kept = filter{
+	l.kept = protocol.Interest{
 		Tools:     l.wanted.Tools && v.hears && v.serves.Tools.ListChanged,
 		Prompts:   l.wanted.Prompts && v.hears && v.serves.Prompts.ListChanged,
 		Resources: l.wanted.Resources && v.hears && v.serves.Resources.ListChanged,
@@ -112,7 +112,7 @@ func (v *session) changed(note *dragoman.Message) {
 // put adds a change. One that waits already takes the place of the older: the
 // client will look at what changed after both.
 func (l *listen) put(note *dragoman.Message) {
-	if !l.wanted.wants(note) {
+	if !l.wanted.Wants(note) {
 		return
 	}
 	l.mu.Lock()
@@ -144,7 +144,7 @@ func (l *listen) deliver(ctx context.Context, r *request, v *session) {
 	l.waiting, l.at = nil, nil
 	l.mu.Unlock()
 	for _, note := range notes {
-		if !l.kept.wants(note) {
+		if !l.kept.Wants(note) {
 			continue
 		}
 		if note = v.route(r.rev).Note(note); note == nil {

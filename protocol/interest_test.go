@@ -1,0 +1,63 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+func TestInterestWantsWhatItNames(t *testing.T) {
+	all := protocol.Interest{Tools: true, Prompts: true, Resources: true, URIs: []string{"file:///a", "file:///d/"}, Tasks: []string{"t1"}}
+	for _, c := range []struct {
+		method, params string
+		interest       protocol.Interest
+		want           bool
+	}{
+		{protocol.NoteToolsChanged, `{}`, all, true},
+		{protocol.NotePromptsChanged, `{}`, all, true},
+		{protocol.NoteResourcesChanged, `{}`, all, true},
+		{protocol.NoteToolsChanged, `{}`, protocol.Interest{Prompts: true, Resources: true}, false},
+		{protocol.NotePromptsChanged, `{}`, protocol.Interest{Tools: true, Resources: true}, false},
+		{protocol.NoteResourcesChanged, `{}`, protocol.Interest{Tools: true, Prompts: true}, false},
+		{protocol.NoteResourceUpdated, `{"uri":"file:///a"}`, all, true},
+		{protocol.NoteResourceUpdated, `{"uri":"file:///a/part"}`, all, true},
+		{protocol.NoteResourceUpdated, `{"uri":"file:///d/part"}`, all, true},
+		{protocol.NoteResourceUpdated, `{"uri":"file:///another"}`, all, false},
+		{protocol.NoteResourceUpdated, `{}`, all, false},
+		{protocol.NoteTasks, `{"taskId":"t1"}`, all, true},
+		{protocol.NoteTasks, `{"taskId":"t2"}`, all, false},
+		{protocol.NoteMessage, `{}`, all, false},
+	} {
+		note, err := dragoman.NewNotification(c.method, json.RawMessage(c.params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.interest.Wants(note); got != c.want {
+			t.Errorf("%s %s is wanted: %v, want %v", c.method, c.params, got, c.want)
+		}
+	}
+}
+
+func TestRemindersAreOfWhatBothNameAndTheServerPromises(t *testing.T) {
+	promised := protocol.ListsOf(json.RawMessage(`{"tools":{"listChanged":true},"prompts":{},"resources":{"listChanged":true,"subscribe":true}}`))
+	promised.URIs = []string{"a:1", "a:2"}
+	both := promised.And(&protocol.Interest{Tools: true, Prompts: true, URIs: []string{"a:2", "a:3"}})
+	var got []string
+	for note := range both.Reminders() {
+		got = append(got, note.Method()+" "+note.URI())
+		if !both.Wants(note) {
+			t.Errorf("%s is not wanted", note.Method())
+		}
+	}
+	if want := []string{protocol.NoteToolsChanged + " ", protocol.NoteResourceUpdated + " a:2"}; !slices.Equal(got, want) {
+		t.Errorf("the reminders are %q, want %q", got, want)
+	}
+	for _, unreadable := range []string{``, `7`, `{"tools":7}`} {
+		if none := protocol.ListsOf(json.RawMessage(unreadable)); !none.Empty() {
+			t.Errorf("capabilities %q promise %+v", unreadable, none)
+		}
+	}
+}
