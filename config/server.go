@@ -54,7 +54,7 @@ type ChildLimits struct {
 type Retry struct {
 	Min      time.Duration `key:"min" doc:"Wait before the first attempt; it doubles with each." default:"250ms, 1s of a URL"`
 	Max      time.Duration `key:"max" doc:"Longest wait." default:"30s, 10s of a URL"`
-	Attempts int           `key:"attempts" doc:"Attempts before a request fails." default:"3"`
+	Attempts int           `key:"attempts" doc:"Attempts that a request waits for." default:"3"`
 }
 
 // A Restart says when to give up on a program that keeps ending.

@@ -26,14 +26,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 		return era, nil
 	}
 	return s.found.get(ctx, s, func(ctx context.Context) (protocol.Era, error) {
-		find := s.ask
-		if s.Probe != nil {
-			find = s.Probe
-		}
-		era, err := find(ctx)
-		if err == nil && s.silent.Load() {
-			err = s.try(ctx)
-		}
+		era, err := s.find(ctx)
 		if err == nil {
 			s.log.Info("the server speaks the "+era.String()+" era", "era", era)
 		}
@@ -41,12 +34,29 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	})
 }
 
+// find finds out the era. A server that does not answer the probe, or ends, has not
+// said what it is: it may be a legacy one that cannot bear the probe, or one that is
+// not well. So it is tried once more, by a handshake. That is the next thing that is
+// tried also if a Dialer has it wait for so long that this attempt is over by then:
+// probe and handshake take turns, each on a conversation of its own.
+func (s *Server) find(ctx context.Context) (protocol.Era, error) {
+	if s.Probe != nil {
+		return s.Probe(ctx)
+	}
+	if !s.silent.Load() {
+		if era, err := s.ask(ctx); err != nil || !s.silent.Load() {
+			return era, err
+		}
+	}
+	return protocol.Legacy, s.try(ctx)
+}
+
 // ask finds out the era on a conversation. One on which it is settled that the
 // server is modern serves everybody from then on. One with a legacy server is
 // used again only if the server took the probe for any other method that it does
-// not have: some servers choose their era by the first request.
+// not have: some servers choose their era by the first request. If there is no answer,
+// the server is silent from then on.
 func (s *Server) ask(ctx context.Context) (protocol.Era, error) {
-	s.silent.Store(false)
 	ear := new(ear)
 	conn, err := s.open(ctx, ear)
 	if err != nil {
@@ -66,8 +76,8 @@ func (s *Server) ask(ctx context.Context) (protocol.Era, error) {
 		return 0, context.Cause(ctx)
 	case errors.Is(err, errProbe), errors.Is(err, dragoman.ErrClosed):
 		s.discard(conn)
-		s.silent.Store(true) // the next conversation shows whether there is a server at all
-		return protocol.Legacy, nil
+		s.silent.Store(true)
+		return 0, nil
 	default:
 		s.discard(conn)
 		return 0, err

@@ -52,7 +52,8 @@ type Server struct {
 	Era *protocol.Era
 
 	// Probe finds out the era, if that is known. If nil, it is done by asking on
-	// a conversation, for ProbeTimeout at most.
+	// a conversation, for ProbeTimeout at most, and if there is no answer by a
+	// handshake on another.
 	Probe func(context.Context) (protocol.Era, error)
 
 	// ProbeTimeout is how long a server may take to answer what no legacy server
@@ -93,7 +94,7 @@ type Server struct {
 	busy    running.Group // our goroutines
 	log     *slog.Logger
 	found   flight[protocol.Era]
-	silent  atomic.Bool  // the probe had no answer
+	silent  atomic.Bool  // the last probe had no answer, and nothing has been opened since
 	repeats atomic.Int64 // for ids
 	link    *link        // to a modern server
 	spares  spares       // conversations with a legacy server that nobody uses yet
@@ -212,6 +213,7 @@ func (s *Server) open(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 	if err != nil {
 		return nil, err
 	}
+	s.silent.Store(false)
 	if s.Timeout > 0 {
 		conn = withTimeout(conn, s.Timeout)
 	}

@@ -9,6 +9,27 @@
 // while on a server that keeps ending. Its attendant is a client of our own that
 // starts the server, keeps the lists of what it offers, and looks after its health.
 //
+// A request that comes while the server is away waits for the attempt that is under
+// way. What follows if that fails depends on whether the server has been there:
+//
+//   - A server that was there and was lost is expected back. Requests wait for it,
+//     until so many attempts have failed as its configuration says, for [MaxOutage] at
+//     most.
+//   - A server that has not been there yet, or not since it was last stopped because
+//     nobody used it, may never be. Requests wait for further attempts only if those
+//     follow soon, within [MaxPause]: they do for a command, and not for a URL. Else
+//     they are refused at once, until the next attempt.
+//   - A server that keeps failing is left alone, and requests are refused at once.
+//
+// An attempt takes ConnectTimeout at most, with everything that belongs to it: to
+// dial, to find out the era, to shake hands. A process that ends when it is asked for
+// its era has not said what it is: it may be unwell, or a legacy server that cannot
+// bear the question. That counts as an attempt that failed, and the next one makes the
+// handshake without asking; they take turns from then on. So a process that ends at
+// once is started once in each attempt, and one that cannot bear the question comes up
+// at its second start. One that lives and does not answer is stopped, and started a
+// second time in the same attempt.
+//
 // Nothing that has been sent is sent again, except by era, which repeats what only
 // reads.
 package manager

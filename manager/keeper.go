@@ -34,8 +34,10 @@ type keeper struct {
 	closed   bool
 	asleep   bool // stopped because nobody uses it, and to stay so until somebody does
 	open     map[*kept]struct{}
-	failures int       // in a row, until the server answers again
-	next     time.Time // nothing is tried before, if there are failures
+	failures int           // in a row, until the server answers again
+	next     time.Time     // nothing is tried before, if there are failures
+	pause    time.Duration // how long that was after the last failure
+	met      bool          // the server has answered since it was last asleep
 	breaker  breaker
 	last     error // why, of the last failure
 	restarts int   // conversations that were opened after failures
@@ -105,7 +107,8 @@ func (k *keeper) fail(since int, born time.Time, err error) bool {
 	k.last = err
 	k.past.Add(1)
 	k.failures++
-	k.next = now.Add(max(k.set.backoff(k.failures), retryAfter(err)))
+	k.pause = max(k.set.backoff(k.failures), retryAfter(err))
+	k.next = now.Add(k.pause)
 	k.breaker.count(born, now)
 	return true
 }
@@ -123,6 +126,7 @@ func (k *keeper) outlook() string {
 // last failure or had part in it.
 func (k *keeper) works(c *kept) {
 	k.mu.Lock()
+	k.met = true
 	was := k.failures
 	if c.since == k.age() || c.faulty.Load() {
 		k.failures = 0

@@ -83,8 +83,8 @@ func (k *keeper) ended(c *kept) {
 		if k.fail(c.since, c.born, reason) {
 			text = k.outlook()
 		}
-		if c.probed.Load() && !c.proven.Load() && lost == nil {
-			k.grant(time.Now()) // it may be a legacy server that ends for that
+		if c.probed.Load() && !c.proven.Load() && lost == nil && !k.set.process {
+			k.grant(time.Now()) // it may be a legacy server that ends for that; to dial costs little
 		}
 	}
 	k.mu.Unlock()

@@ -33,6 +33,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	away  error       // why it cannot be dialled
+	hole  bool        // whoever dials waits for ever
 	mute  bool        // it does not answer
 	dials []time.Time // also those that failed
 	conns []*fakeConn
@@ -50,8 +51,12 @@ func modernServer() *fake { return serving(protocol.Latest) }
 func (f *fake) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	f.mu.Lock()
 	f.dials = append(f.dials, time.Now())
-	away := f.away
+	away, hole := f.away, f.hole
 	f.mu.Unlock()
+	if hole {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	if away != nil {
 		return nil, away
 	}
@@ -105,6 +110,23 @@ func (f *fake) open() (n int) {
 		}
 	}
 	return n
+}
+
+// endsAt has the server end when it is asked for a method, or for anything if that
+// is "".
+func (f *fake) endsAt(method string) *fake {
+	inner := f.acceptor
+	f.acceptor = dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {
+		peer, err := inner.Accept(ctx, c)
+		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			if method == "" || req.Method() == method {
+				_ = c.Close()
+				return nil, dragoman.ErrClosed
+			}
+			return peer.Call(ctx, req, from)
+		}, OnNotify: peer.Notify}, err
+	})
+	return f
 }
 
 // saw returns how many requests of a method have come.

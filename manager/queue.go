@@ -9,7 +9,7 @@ import (
 )
 
 // turn waits until something may be tried. It fails if that is later than limit, or
-// for who comes while the breaker is open.
+// for who comes while nobody is made to wait.
 func (k *keeper) turn(ctx context.Context, limit time.Time) error {
 	for {
 		changed := k.signal.wait()
@@ -30,7 +30,7 @@ func (k *keeper) turn(ctx context.Context, limit time.Time) error {
 			k.mu.Unlock()
 			return nil
 		}
-		hopeless := k.breaker.open() || now.Add(wait).After(limit)
+		hopeless := k.breaker.open() || k.curt(now) || now.Add(wait).After(limit)
 		k.mu.Unlock()
 		if hopeless {
 			return k.turnedAway()
@@ -50,6 +50,7 @@ func (k *keeper) setAsleep(asleep bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asleep = asleep
+	k.met = k.met && !asleep
 }
 
 // pace waits until something may be tried, however long that is. It tells whether
@@ -89,6 +90,12 @@ func (k *keeper) due(now time.Time) time.Duration {
 		wait = max(wait, k.breaker.until.Sub(now))
 	}
 	return wait
+}
+
+// curt tells whether who comes now is turned away, and not made to wait: the server
+// has not been there yet, and is not tried again soon. The caller holds mu.
+func (k *keeper) curt(now time.Time) bool {
+	return !k.met && len(k.open) == 0 && k.pause > MaxPause && k.due(now) > 0
 }
 
 // mayTry tells whether something may be tried now.

@@ -59,10 +59,17 @@ func (i *instance) waited(now time.Time) time.Time {
 	return now
 }
 
+// resting tells whether nobody is starting the server now.
+func (i *instance) resting() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return !i.starting
+}
+
 // prospect returns how much longer it makes sense to wait for the server, for who
 // came then, after so many incidents.
 func (i *instance) prospect(began time.Time, before int, patience time.Duration) time.Duration {
-	k := i.keeper
+	k, resting := i.keeper, i.resting()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -75,7 +82,7 @@ func (i *instance) prospect(began time.Time, before int, patience time.Duration)
 	}
 	left := began.Add(limit).Sub(now)
 	due := k.due(now)
-	if k.closed || k.age()-before >= i.up.set.attempts || due > 0 && k.breaker.open() || due > left {
+	if k.closed || resting && k.curt(now) || k.age()-before >= i.up.set.attempts || due > 0 && k.breaker.open() || due > left {
 		return 0
 	}
 	return left

@@ -28,9 +28,13 @@ const (
 
 // Limits that cannot be set.
 const (
-	// MaxOutage is how long a request waits for a server that is away. One that
-	// has not failed yet may take its whole ConnectTimeout.
+	// MaxOutage is how long a request waits for a server that was there and is
+	// away. One that has not failed yet may take its whole ConnectTimeout.
 	MaxOutage = 10 * time.Second
+
+	// MaxPause is the longest wait between two attempts that a request sits out
+	// for a server that has not been there yet.
+	MaxPause = 750 * time.Millisecond
 
 	// MaxAdmission is how long a request waits while as many are under way as may
 	// be.
@@ -84,6 +88,7 @@ type settings struct {
 	interval      time.Duration // zero means no looks at the health
 	threshold     int
 	lazy          bool
+	process       bool // each conversation is one
 	isolation     era.Isolation
 	passes        bool // something of the caller is passed on
 	sessionsShare bool // all sessions see the same lists
@@ -102,7 +107,7 @@ func newSettings(c *config.Server) settings {
 		connect: orDefault(c.ConnectTimeout, DefaultConnectTimeout),
 		timeout: orNone(c.Timeout, DefaultTimeout), idle: orNone(c.IdleStop, 0),
 		interval: orNone(c.Health.Interval, DefaultHealthInterval), threshold: orDefault(c.Health.Threshold, DefaultHealthThreshold),
-		never:  c.IdleStop < 0,
+		never: c.IdleStop < 0, process: c.Command != "",
 		passes: len(c.PassHeaders)+len(c.PassEnv) > 0,
 	}
 	s.lazy = c.Lazy || s.passes // there is nobody yet whose values could be passed on

@@ -1,0 +1,77 @@
+package era_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// ending is a server that ends when it is asked for one of some methods.
+func ending(r protocol.Revision, methods ...string) *upstream {
+	built := serving(r)
+	return &upstream{acceptor: dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+		peer, err := built.acceptor.Accept(ctx, client)
+		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			if slices.Contains(methods, req.Method()) {
+				_ = client.Close()
+				return nil, dragoman.ErrClosed
+			}
+			return peer.Call(ctx, req, from)
+		}, OnNotify: peer.Notify}, err
+	})}
+}
+
+func TestLegacyServerThatEndsAtTheProbeIsGreetedOnAnotherConversation(t *testing.T) {
+	u := ending(protocol.LatestLegacy, protocol.MethodDiscover)
+	s := start(t, &era.Server{Dialer: u})
+	if got, err := s.Start(t.Context()); err != nil || got != protocol.Legacy {
+		t.Errorf("got %v, error %v", got, err)
+	}
+	if u.dials() != 2 || u.saw(protocol.MethodDiscover) != 1 {
+		t.Errorf("%d dials; the server saw %q", u.dials(), u.asked)
+	}
+	for _, r := range protocol.Revisions() {
+		join(t, s, r).echo()
+	}
+}
+
+func TestProbeAndHandshakeTakeTurnsWithAServerThatKeepsEnding(t *testing.T) {
+	u := ending(protocol.LatestLegacy, protocol.MethodDiscover, protocol.MethodInitialize)
+	errLater := errors.New("not now")
+	may := 0 // how many dials may succeed
+	s := start(t, &era.Server{Dialer: dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+		if may == 0 {
+			return nil, errLater
+		}
+		may--
+		return u.Dial(ctx, local)
+	})})
+	for range 2 {
+		for _, method := range []string{protocol.MethodDiscover, protocol.MethodInitialize} {
+			before := u.saw(method)
+			may = 1
+			if got, err := s.Start(t.Context()); err == nil {
+				t.Fatalf("a server that ends is taken to be of the %v era", got)
+			}
+			if u.saw(method) != before+1 {
+				t.Errorf("the server saw %q, want %s last", u.asked, method)
+			}
+			if _, err := s.Start(t.Context()); err == nil { // nothing is dialled, so nothing is learned
+				t.Fatal("a server that cannot be dialled has an era")
+			}
+		}
+	}
+	if u.dials() != 4 || len(u.asked) != 4 {
+		t.Errorf("%d dials; the server saw %q", u.dials(), u.asked)
+	}
+	// One that is well again is told by the answer to the probe.
+	u.acceptor, may = serving(protocol.Latest).acceptor, 1
+	if got, err := s.Start(t.Context()); err != nil || got != protocol.Modern {
+		t.Errorf("got %v, error %v", got, err)
+	}
+}
