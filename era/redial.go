@@ -2,12 +2,10 @@ package era
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -146,31 +144,16 @@ func (v *straight) announce(ctx context.Context, subscriptions []*dragoman.Messa
 	v.mu.Lock()
 	caps, route := v.caps, v.route
 	v.mu.Unlock()
-	var can map[string]struct {
-		ListChanged bool `json:"listChanged"`
-	}
-	_ = json.Unmarshal(caps, &can) // what cannot be read promises nothing
-	for _, c := range [...]struct{ name, note string }{
-		{"tools", protocol.NoteToolsChanged}, {"prompts", protocol.NotePromptsChanged}, {"resources", protocol.NoteResourcesChanged},
-	} {
-		if can[c.name].ListChanged {
-			v.tell(ctx, route, c.note, nil)
-		}
-	}
+	lost := protocol.ListsOf(caps)
 	for _, req := range subscriptions {
 		if req.Method() == protocol.MethodSubscribe {
-			v.tell(ctx, route, protocol.NoteResourceUpdated, map[string]string{"uri": req.URI()})
+			lost.URIs = append(lost.URIs, req.URI())
 		}
 	}
-}
-
-func (v *straight) tell(ctx context.Context, route adapt.Route, method string, params any) {
-	note, err := dragoman.NewNotification(method, params)
-	if err == nil {
-		err = route.Peer(v.client).Notify(ctx, note)
-	}
-	if err != nil {
-		v.server.log.Debug("a client was not told of a change", "method", method, "error", err)
+	for note := range lost.Reminders() {
+		if err := route.Peer(v.client).Notify(ctx, note); err != nil {
+			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -80,17 +79,9 @@ type listener struct {
 	id dragoman.ID
 
 	mu      sync.Mutex
-	heard   bool   // the server has acknowledged the subscription, on whatever conversation; guarded by mu
-	kept    filter // what it has acknowledged all along; guarded by mu
-	renewed bool   // the next acknowledgement is not the first; guarded by mu
-}
-
-// A filter says of which changes a client is told.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged"`
-	Prompts   bool     `json:"promptsListChanged"`
-	Resources bool     `json:"resourcesListChanged"`
-	URIs      []string `json:"resourceSubscriptions"`
+	heard   bool              // the server has acknowledged the subscription, on whatever conversation; guarded by mu
+	kept    protocol.Interest // what it has acknowledged all along; guarded by mu
+	renewed bool              // the next acknowledgement is not the first; guarded by mu
 }
 
 // lost tells whether a subscription that had begun was lost on the way. An answer
@@ -117,7 +108,7 @@ func (h *listener) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() != protocol.NoteAcknowledged {
 		return h.Peer.Notify(ctx, note)
 	}
-	var ack filter
+	var ack protocol.Interest
 	_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
 	h.mu.Lock()
 	if !h.renewed {
@@ -125,34 +116,22 @@ func (h *listener) Notify(ctx context.Context, note *dragoman.Message) error {
 		h.mu.Unlock()
 		return h.Peer.Notify(ctx, note)
 	}
-	h.kept.Tools = h.kept.Tools && ack.Tools
-	h.kept.Prompts = h.kept.Prompts && ack.Prompts
-	h.kept.Resources = h.kept.Resources && ack.Resources
-	h.kept.URIs = slices.DeleteFunc(h.kept.URIs, func(uri string) bool { return !slices.Contains(ack.URIs, uri) })
+	h.kept = h.kept.And(&ack)
 	kept := h.kept
-	kept.URIs = slices.Clone(kept.URIs)
 	h.mu.Unlock()
 	return h.remind(ctx, kept)
 }
 
 // remind tells the client what may have changed while nobody listened.
-func (h *listener) remind(ctx context.Context, kept filter) error {
-	var err error
-	tell := func(wanted bool, method string, params map[string]any) {
-		if !wanted || err != nil {
-			return
+func (h *listener) remind(ctx context.Context, kept protocol.Interest) error {
+	for note := range kept.Reminders() {
+		own, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(h.id.String())).Message()
+		if err == nil {
+			err = h.Peer.Notify(ctx, own)
 		}
-		params["_meta"] = map[string]any{protocol.MetaSubscriptionID: h.id}
-		var note *dragoman.Message
-		if note, err = dragoman.NewNotification(method, params); err == nil {
-			err = h.Peer.Notify(ctx, note)
+		if err != nil {
+			return err
 		}
 	}
-	tell(kept.Tools, protocol.NoteToolsChanged, map[string]any{})
-	tell(kept.Prompts, protocol.NotePromptsChanged, map[string]any{})
-	tell(kept.Resources, protocol.NoteResourcesChanged, map[string]any{})
-	for _, uri := range kept.URIs {
-		tell(true, protocol.NoteResourceUpdated, map[string]any{"uri": uri})
-	}
-	return err
+	return nil
 }
