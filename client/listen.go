@@ -15,20 +15,20 @@ type listen struct {
 	client *Client
 	began  time.Time
 	cancel context.CancelFunc
-	acked  chan filter   // gets what the server acknowledged, once
-	ended  chan struct{} // closed when the server tells no more
+	acked  chan protocol.Interest // gets what the server acknowledged, once
+	ended  chan struct{}          // closed when the server tells no more
 
-	ack filter          // of the owner of the watch, once acked
-	err error           // why it ended; set before ended is closed
-	no  *dragoman.Error // the server's refusal; set before ended is closed
+	ack protocol.Interest // of the owner of the watch, once acked
+	err error             // why it ended; set before ended is closed
+	no  *dragoman.Error   // the server's refusal; set before ended is closed
 }
 
 var errEnded = errors.New("the server has ended the subscription")
 
 // open begins a listen.
-func (w *watch) open(want filter) *listen {
+func (w *watch) open(want protocol.Interest) *listen {
 	ctx, cancel := context.WithCancel(w.side.client.ctx)
-	l := &listen{client: w.side.client, began: time.Now(), cancel: cancel, acked: make(chan filter, 1), ended: make(chan struct{})}
+	l := &listen{client: w.side.client, began: time.Now(), cancel: cancel, acked: make(chan protocol.Interest, 1), ended: make(chan struct{})}
 	// Ends when the server ends the listen, or with cancel; end waits for it.
 	go func() {
 		defer close(l.ended)
@@ -38,7 +38,7 @@ func (w *watch) open(want filter) *listen {
 	return l
 }
 
-func (l *listen) run(ctx context.Context, m *modern, want filter) {
+func (l *listen) run(ctx context.Context, m *modern, want protocol.Interest) {
 	l.err = errEnded
 	req, err := dragoman.NewRequest(l.client.mint(), protocol.MethodListen, map[string]any{"notifications": want})
 	if err != nil {
@@ -63,13 +63,13 @@ func (l *listen) run(ctx context.Context, m *modern, want filter) {
 // tell, which is not going to change.
 func (l *listen) hopeless() bool {
 	if l.no == nil {
-		return errors.Is(l.err, errEnded) && l.ack.empty()
+		return errors.Is(l.err, errEnded) && l.ack.Empty()
 	}
 	return l.no.Code == protocol.CodeMethodNotFound || l.no.Code == protocol.CodeInvalidParams
 }
 
 // acknowledged waits until the server has said of what it will tell.
-func (l *listen) acknowledged(ctx context.Context) (filter, error) {
+func (l *listen) acknowledged(ctx context.Context) (protocol.Interest, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ackTimeout, &late{ackTimeout})
 	defer cancel()
 	select {
@@ -81,9 +81,9 @@ func (l *listen) acknowledged(ctx context.Context) (filter, error) {
 			return ack, nil
 		default:
 		}
-		return filter{}, l.err
+		return protocol.Interest{}, l.err
 	case <-ctx.Done():
-		return filter{}, context.Cause(ctx)
+		return protocol.Interest{}, context.Cause(ctx)
 	}
 }
 
@@ -104,7 +104,7 @@ func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
 		l.client.tell(note)
 		return nil
 	}
-	var ack filter
+	var ack protocol.Interest
 	_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
 	select {
 	case l.acked <- ack:

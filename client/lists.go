@@ -81,6 +81,15 @@ func (c *Client) unreadable(method string, err error) error {
 	return e
 }
 
+// fetch sends a request and reads the result.
+func fetch[T any](ctx context.Context, c *Client, method string, params any) (*T, error) {
+	resp, err := c.do(ctx, method, params, nil)
+	if err != nil {
+		return nil, err
+	}
+	return decode[T](c, method, resp)
+}
+
 // decode reads a result.
 func decode[T any](c *Client, method string, resp *dragoman.Message) (*T, error) {
 	v := new(T)

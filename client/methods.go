@@ -37,13 +37,9 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, o *CallOpt
 
 // ReadResource reads a resource, which may consist of several.
 func (c *Client) ReadResource(ctx context.Context, uri string) ([]ResourceContents, error) {
-	resp, err := c.do(ctx, protocol.MethodReadResource, map[string]string{"uri": uri}, nil)
-	if err != nil {
-		return nil, err
-	}
-	result, err := decode[struct {
+	result, err := fetch[struct {
 		Contents []ResourceContents `json:"contents"`
-	}](c, protocol.MethodReadResource, resp)
+	}](ctx, c, protocol.MethodReadResource, map[string]string{"uri": uri})
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +52,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 	if len(args) > 0 {
 		params["arguments"] = args
 	}
-	resp, err := c.do(ctx, protocol.MethodGetPrompt, params, nil)
-	if err != nil {
-		return nil, err
-	}
-	return decode[PromptResult](c, protocol.MethodGetPrompt, resp)
+	return fetch[PromptResult](ctx, c, protocol.MethodGetPrompt, params)
 }
 
 // Complete returns how an argument of a prompt, or of the template of a resource,
@@ -70,13 +62,9 @@ func (c *Client) Complete(ctx context.Context, ref Ref, argument, value string, 
 	if len(chosen) > 0 {
 		params["context"] = map[string]any{"arguments": chosen}
 	}
-	resp, err := c.do(ctx, protocol.MethodComplete, params, nil)
-	if err != nil {
-		return nil, err
-	}
-	result, err := decode[struct {
+	result, err := fetch[struct {
 		Completion Completion `json:"completion"`
-	}](c, protocol.MethodComplete, resp)
+	}](ctx, c, protocol.MethodComplete, params)
 	if err != nil {
 		return nil, err
 	}

@@ -24,16 +24,6 @@ const (
 	ackTimeout = 30 * time.Second
 )
 
-// A filter says of which changes to hear.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
-}
-
-func (f *filter) empty() bool { return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 }
-
 // A watch hears of a modern server's changes: one listen, and when the wishes
 // change, its successor, which is acknowledged before the one before ends. A
 // change may be told twice meanwhile, but none is missed.
@@ -48,10 +38,10 @@ type watch struct {
 	gap   bool // changes may have been missed
 
 	mu      sync.Mutex
-	running bool            // there is a goroutine, or there may be none any more; guarded by mu
-	lists   filter          // that the caller wants to hear of; guarded by mu
-	uris    map[string]bool // guarded by mu
-	wishes  []*wish         // that wait to be granted; guarded by mu
+	running bool              // there is a goroutine, or there may be none any more; guarded by mu
+	lists   protocol.Interest // that the caller wants to hear of; guarded by mu
+	uris    map[string]bool   // guarded by mu
+	wishes  []*wish           // that wait to be granted; guarded by mu
 }
 
 func newWatch(m *modern) *watch {
@@ -64,11 +54,9 @@ func (w *watch) begin(capabilities json.RawMessage) {
 	if w.side.client.opts.OnNotification == nil {
 		return
 	}
-	var can struct{ Tools, Prompts, Resources struct{ ListChanged bool } }
-	_ = json.Unmarshal(capabilities, &can) // what cannot be read promises nothing
 	w.mu.Lock()
-	w.lists = filter{Tools: can.Tools.ListChanged, Prompts: can.Prompts.ListChanged, Resources: can.Resources.ListChanged}
-	nothing := w.lists.empty()
+	w.lists = protocol.ListsOf(capabilities)
+	nothing := w.lists.Empty()
 	w.mu.Unlock()
 	if !nothing {
 		w.rouse()
@@ -129,7 +117,7 @@ func (w *watch) run() {
 }
 
 // take returns what is wanted by now, and who waits for it.
-func (w *watch) take() (filter, []*wish) {
+func (w *watch) take() (protocol.Interest, []*wish) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	want, wishes := w.lists, w.wishes
@@ -141,10 +129,10 @@ func (w *watch) take() (filter, []*wish) {
 // renew opens a listen for what is wanted by now.
 func (w *watch) renew() {
 	want, wishes := w.take()
-	if want.empty() {
+	if want.Empty() {
 		w.replace(nil)
 		w.fails, w.gap = 0, false
-		w.settle(wishes, filter{}, nil)
+		w.settle(wishes, protocol.Interest{}, nil)
 		return
 	}
 	next := w.open(want)
@@ -157,7 +145,7 @@ func (w *watch) renew() {
 				w.fails = max(w.fails, 1) // without them it may go better
 			}
 		}
-		w.settle(wishes, filter{}, err)
+		w.settle(wishes, protocol.Interest{}, err)
 		return
 	}
 	next.ack = ack
@@ -194,16 +182,8 @@ func (w *watch) lose(l *listen) {
 }
 
 // remind tells what may have changed while nobody listened.
-func (w *watch) remind(ack filter) {
-	tell := func(wanted bool, method string, params any) {
-		if note, err := dragoman.NewNotification(method, params); wanted && err == nil {
-			w.side.client.tell(note)
-		}
-	}
-	tell(ack.Tools, protocol.NoteToolsChanged, nil)
-	tell(ack.Prompts, protocol.NotePromptsChanged, nil)
-	tell(ack.Resources, protocol.NoteResourcesChanged, nil)
-	for _, uri := range ack.URIs {
-		tell(true, protocol.NoteResourceUpdated, map[string]string{"uri": uri})
+func (w *watch) remind(ack protocol.Interest) {
+	for note := range ack.Reminders() {
+		w.side.client.tell(note)
 	}
 }

@@ -70,7 +70,7 @@ func (w *watch) withdraw(order *wish) {
 }
 
 // settle tells those who wait what has become of their wishes.
-func (w *watch) settle(wishes []*wish, ack filter, err error) {
+func (w *watch) settle(wishes []*wish, ack protocol.Interest, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, order := range wishes {

@@ -3,18 +3,13 @@
 package interop_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -42,7 +37,7 @@ var crossKinds = []crossKind{
 	{
 		"TypeScript 2", crossEras, crossEras[1:],
 		crossDriven(func(t *testing.T, rev protocol.Revision, to []string) []string {
-			return append([]string{node22(t), filepath.Join("ts", "cross_client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String()}, to...)
+			return append([]string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String()}, to...)
 		}),
 		crossStarted("TypeScript 2", func(t *testing.T, transport string) []string {
 			return []string{node22(t), filepath.Join("ts", "cross_server2.mjs"), npmFolder(t), transport}
@@ -107,77 +102,15 @@ func crossDriven(command func(t *testing.T, rev protocol.Revision, to []string) 
 	}
 }
 
-// crossDrive starts a client and waits until it is connected.
+// crossDrive starts a client of a server and waits until it is connected.
 func crossDrive(t *testing.T, s *crossServer, rev protocol.Revision, command []string) *npmClient {
 	t.Helper()
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stderr = t.Output()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+	c, server := launch(t, command[0], command[1:]...)
+	if server != s.says() || c.rev != "" && c.rev != rev.String() {
+		t.Fatalf("the conversation begins with the server %q and revision %q", server, c.rev)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	hello := make(chan npmLine, 1)
-	c := &npmClient{t: t, stdin: stdin, heard: newEar(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
-	lines, rest := io.Pipe()
-	go func() { // ends with the process
-		rest.CloseWithError(c.refuse(stdout, rest))
-	}()
-	go func() { // ends with the one above
-		defer close(c.gone)
-		c.read(lines)
-	}()
-	t.Cleanup(func() {
-		stdin.Close()
-		kill := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-		defer kill.Stop()
-		<-c.gone
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the client did not end in good order: %v", err)
-		}
-	})
-	select {
-	case line := <-hello:
-		got := decode[struct {
-			Server   struct{ Name string }
-			Revision string
-		}](t, line.Result)
-		if c.rev = got.Revision; got.Server.Name != s.says() || c.rev != "" && c.rev != rev.String() {
-			t.Fatalf("the conversation begins with %s", line.Result)
-		}
-		c.rev = rev.String()
-	case <-c.gone:
-		t.Fatal("the client has gone")
-	case <-time.After(3 * patience): // interpreters start slowly on a busy machine
-		t.Fatal("the client does not connect")
-	}
+	c.rev = rev.String()
 	return c
-}
-
-// refuse declines what every client declines, and passes on what else the
-// process writes.
-func (c *npmClient) refuse(from io.Reader, to io.Writer) error {
-	lines := bufio.NewReader(from)
-	for {
-		text, err := lines.ReadBytes('\n')
-		if err != nil {
-			return err
-		}
-		var line npmLine
-		if bytes.Contains(text, []byte(crossRefuse)) && json.Unmarshal(text, &line) == nil && line.Ask != 0 {
-			c.write(object{"answer": line.Ask, "result": object{"action": "decline"}})
-			continue
-		}
-		if _, err := to.Write(text); err != nil {
-			return err
-		}
-	}
 }
 
 // crossWays are the ways in which a client and a server meet: over each transport

@@ -28,7 +28,7 @@ var npmGatewayClients = []struct {
 }
 
 func npmGatewayClient2(t *testing.T, url string, rev protocol.Revision) []string {
-	return []string{node22(t), filepath.Join("ts", "cross_client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String(), url}
+	return []string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String(), url}
 }
 
 func pipGatewayClient(t *testing.T, url string, rev protocol.Revision) []string {

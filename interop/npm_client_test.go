@@ -4,6 +4,7 @@ package interop_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 )
 
 // npmClient is a client of an SDK in another language, in a process that is
-// driven by lines of JSON; see ts/client.mjs.
+// driven by lines of JSON; see ts/drive.mjs.
 type npmClient struct {
 	t     *testing.T
 	stdin io.WriteCloser
@@ -52,6 +53,17 @@ func dialNpm(t *testing.T) *npmClient {
 // drive starts a client of our built-in server.
 func drive(t *testing.T, name string, args ...string) *npmClient {
 	t.Helper()
+	c, server := launch(t, name, args...)
+	if server != "dragoman-everything" {
+		t.Errorf("the server is %q", server)
+	}
+	return c
+}
+
+// launch starts a client, waits until it is connected, and returns it with the name
+// of the server.
+func launch(t *testing.T, name string, args ...string) (c *npmClient, server string) {
+	t.Helper()
 	cmd := exec.Command(name, args...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -66,7 +78,7 @@ func drive(t *testing.T, name string, args ...string) *npmClient {
 		t.Fatal(err)
 	}
 	hello := make(chan npmLine, 1)
-	c := &npmClient{t: t, stdin: stdin, heard: newEar(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
+	c = &npmClient{t: t, stdin: stdin, heard: newEar(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
 	go func() { // ends with the process
 		defer close(c.gone)
 		c.read(stdout)
@@ -83,21 +95,16 @@ func drive(t *testing.T, name string, args ...string) *npmClient {
 	select {
 	case line := <-hello:
 		got := decode[struct {
-			Server struct {
-				Name string `json:"name"`
-			} `json:"server"`
-			Revision string `json:"revision"`
+			Server   struct{ Name string }
+			Revision string
 		}](t, line.Result)
-		if got.Server.Name != "dragoman-everything" {
-			t.Errorf("the server is %s", line.Result)
-		}
-		c.rev = got.Revision
+		c.rev, server = got.Revision, got.Server.Name
 	case <-c.gone:
 		t.Fatal("the client has gone")
 	case <-time.After(3 * patience): // interpreters start slowly on a busy machine
 		t.Fatal("the client does not connect")
 	}
-	return c
+	return c, server
 }
 
 // read takes what the process writes.
@@ -122,6 +129,8 @@ func (c *npmClient) read(stdout io.Reader) {
 			if done != nil {
 				done <- line
 			}
+		case line.Ask != 0 && bytes.Contains(text, []byte(crossRefuse)):
+			c.write(object{"answer": line.Ask, "result": object{"action": "decline"}})
 		case line.Ask != 0:
 			result, err := answerAs[object](line.Method, line.Params)
 			if err != nil {

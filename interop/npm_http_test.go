@@ -174,7 +174,7 @@ func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
 			url := dragomanRun(t)
-			drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), url, rev.String()).tryEverything(rev)
+			drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String(), url).tryEverything(rev)
 		})
 	}
 }
@@ -183,7 +183,7 @@ func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {
 // initialize.
 func TestNpmV2ClientFindsOutWhatOurServerSpeaks(t *testing.T) {
 	client := func(t *testing.T, url string) *npmClient {
-		return drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), url, "auto")
+		return drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), "auto", url)
 	}
 	t.Run("both eras", func(t *testing.T) {
 		t.Parallel()

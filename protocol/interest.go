@@ -32,10 +32,10 @@ func (i *Interest) Empty() bool {
 	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0 && len(i.Tasks) == 0
 }
 
-// Wants tells whether a notification is of such a change. An updated resource may
-// be a part of the one that was named.
-func (i *Interest) Wants(note *dragoman.Message) bool {
-	switch note.Method() {
+// Wants tells whether the notification of a change is wanted. about is the URI of a
+// resource, which may be a part of one that was named, or the id of a task.
+func (i *Interest) Wants(method, about string) bool {
+	switch method {
 	case NoteToolsChanged:
 		return i.Tools
 	case NotePromptsChanged:
@@ -43,14 +43,12 @@ func (i *Interest) Wants(note *dragoman.Message) bool {
 	case NoteResourcesChanged:
 		return i.Resources
 	case NoteResourceUpdated:
-		uri := note.URI()
 		return slices.ContainsFunc(i.URIs, func(whole string) bool {
-			rest, ok := strings.CutPrefix(uri, whole)
+			rest, ok := strings.CutPrefix(about, whole)
 			return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(whole, "/"))
 		})
 	case NoteTasks:
-		var id string
-		return json.Unmarshal(note.Get("taskId"), &id) == nil && slices.Contains(i.Tasks, id)
+		return slices.Contains(i.Tasks, about)
 	}
 	return false
 }

@@ -12,7 +12,7 @@ import (
 // until its own call tells it, since the caller may be told nothing after that
 // call has returned.
 type listen struct {
-	filter filter
+	wanted protocol.Interest
 	wake   chan struct{} // holds one token when there is something to do
 
 	mu      sync.Mutex
@@ -20,51 +20,28 @@ type listen struct {
 	ended   bool    // guarded by mu
 }
 
-// A filter says of which changes a client wants to hear.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	Updates   []string `json:"resourceSubscriptions,omitempty"`
-}
-
-func (f *filter) empty() bool {
-	return !f.Tools && !f.Prompts && !f.Resources && len(f.Updates) == 0
-}
-
-func (f *filter) wants(e event) bool {
-	switch e.method {
-	case protocol.NoteToolsChanged:
-		return f.Tools
-	case protocol.NotePromptsChanged:
-		return f.Prompts
-	case protocol.NoteResourcesChanged:
-		return f.Resources
-	}
-	return slices.Contains(f.Updates, e.uri)
-}
-
 // subscribe tells the caller of changes until it cancels or the server closes.
 func subscribe(ctx context.Context, c *call) (any, error) {
 	var params struct {
-		Notifications *filter `json:"notifications"`
+		Notifications *protocol.Interest `json:"notifications"`
 	}
 	if err := c.req.Decode(&params); err != nil || params.Notifications == nil {
 		return nil, invalid("params.notifications must be an object that says of which changes to tell, " +
 			`such as {"toolsListChanged":true,"resourceSubscriptions":["` + watched + `"]}`)
 	}
-	l := &listen{filter: *params.Notifications, wake: make(chan struct{}, 1)}
-	l.filter.Updates = slices.DeleteFunc(l.filter.Updates, func(uri string) bool { return !c.server.knows(uri) })
+	l := &listen{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
+	l.wanted.URIs = slices.DeleteFunc(l.wanted.URIs, func(uri string) bool { return !c.server.knows(uri) })
+	l.wanted.Tasks = nil // there are none
 	if c.from == nil {
-		l.filter = filter{} // nobody would hear it
+		l.wanted = protocol.Interest{} // nobody would hear it
 	}
 	// From here on nothing is missed, though the acknowledgement goes first.
 	c.server.open(l)
 	defer c.server.leave(l)
 
 	tag := object{protocol.MetaSubscriptionID: c.req.ID()}
-	c.notify(ctx, protocol.NoteAcknowledged, object{"notifications": l.filter, "_meta": tag})
-	for !l.filter.empty() {
+	c.notify(ctx, protocol.NoteAcknowledged, object{"notifications": l.wanted, "_meta": tag})
+	for !l.wanted.Empty() {
 		events, ended := l.next()
 		for _, e := range events {
 			params := object{"_meta": tag}
@@ -88,7 +65,7 @@ func subscribe(ctx context.Context, c *call) (any, error) {
 // put adds an event, if it is wanted. One that waits already is not added again:
 // the client will look at what changed after both.
 func (l *listen) put(e event) {
-	if !l.filter.wants(e) {
+	if !l.wanted.Wants(e.method, e.uri) {
 		return
 	}
 	l.mu.Lock()

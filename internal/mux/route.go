@@ -125,7 +125,7 @@ func (c *Conn) untagged(m *dragoman.Message) (any bool) {
 	}
 	for _, k := range c.calls.listens() {
 		var wanted protocol.Interest
-		if json.Unmarshal(k.req.Get("notifications"), &wanted) == nil && wanted.Wants(m) {
+		if json.Unmarshal(k.req.Get("notifications"), &wanted) == nil && wanted.Wants(m.Method(), m.URI()) {
 			any = true
 			c.tell(k, k.subscription(m))
 		}

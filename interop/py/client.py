@@ -2,7 +2,7 @@
 
     python client.py URL REVISION
 
-It is driven by lines of JSON on standard input, as ts/client.mjs is.
+It is driven by lines of JSON on standard input, as ts/drive.mjs says.
 """
 
 import asyncio

@@ -4,8 +4,6 @@ package crowd
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // soon is how long a client may be kept waiting after an accident.
@@ -80,10 +79,10 @@ func (s *scene) begins(tool string, arguments object) <-chan outcome {
 	done := make(chan outcome, 1)
 	before := len(s.journal.of("run " + tool))
 	go func() { // ends with the call
-		resp, err := s.request(s.ctx, protocol.MethodCallTool, object{"name": tool, "arguments": arguments})
+		resp, err := s.Request(s.ctx, protocol.MethodCallTool, object{"name": tool, "arguments": arguments})
 		done <- outcome{resp, err}
 	}()
-	if err := eventually(func() error {
+	if err := kit.Until(patience, func() error {
 		if len(s.journal.of("run "+tool)) == before {
 			return fmt.Errorf("%s was not run", tool)
 		}
@@ -108,14 +107,12 @@ func (s *scene) ends(done <-chan outcome, code int, result string) {
 // failed fails the test unless err is an error of ours.
 func (s *scene) failed(err error, code int, result string) {
 	s.t.Helper()
-	var rpc *dragoman.Error
-	if !errors.As(err, &rpc) || rpc.Code != code {
+	got, what := kit.Outcome(err)
+	if got != code {
 		s.t.Fatalf("got %v, want error %d", err, code)
 	}
-	var data struct{ Source, Outcome string }
-	_ = json.Unmarshal(rpc.Data, &data) // without data, the outcome is ""
-	if data.Source != "gateway" || data.Outcome != result {
-		s.t.Errorf("error %d has data %s, want the outcome %q", code, rpc.Data, result)
+	if what != result {
+		s.t.Errorf("%v has the outcome %q, want %q", err, what, result)
 	}
 }
 
@@ -168,7 +165,7 @@ func TestChildKilledBetweenCalls(t *testing.T) {
 		s.works()
 		for range 3 {
 			killed := s.journal.kill(t)
-			if _, err := s.request(s.ctx, protocol.MethodListTools, object{}); err != nil {
+			if _, err := s.Request(s.ctx, protocol.MethodListTools, object{}); err != nil {
 				t.Errorf("the list of tools: %v", err)
 			}
 			s.replaced(killed)
@@ -183,22 +180,21 @@ func TestChildKilledWhileItsQuestionIsOpen(t *testing.T) {
 	const tool = "test_input_required_result_tampered_state" // takes answers of its own questions only
 	eras(t, func(t *testing.T, s *scene) {
 		s.children()
-		if s.modern() {
+		if s.Modern() {
 			params := object{"name": tool, "arguments": object{}}
-			resp, err := s.once(s.ctx, protocol.MethodCallTool, params)
-			if err != nil || !needsInput(resp) {
+			resp, err := s.Once(s.ctx, protocol.MethodCallTool, params)
+			if err != nil || !kit.NeedsInput(resp) {
 				t.Fatalf("got %v, error %v, want a question", resp, err)
 			}
 			killed := s.journal.kill(t)
-			next, err := s.nextRound(s.ctx, params, resp)
+			next, err := s.NextRound(s.ctx, params, resp)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// The first retry may come before anybody can know of the accident.
 			for _, codes := range [][]int{{protocol.CodeInvalidParams, protocol.CodeLost}, {protocol.CodeInvalidParams}} {
-				_, err = s.once(s.ctx, protocol.MethodCallTool, next)
-				var rpc *dragoman.Error
-				if !errors.As(err, &rpc) || !slices.Contains(codes, rpc.Code) {
+				_, err = s.Once(s.ctx, protocol.MethodCallTool, next)
+				if code, _ := kit.Outcome(err); !slices.Contains(codes, code) {
 					t.Errorf("the retry got %v, want error %d", err, codes)
 				}
 			}
@@ -220,8 +216,7 @@ func TestChildKilledWhileItsQuestionIsOpen(t *testing.T) {
 		} else {
 			close(s.hold)
 			got := <-done // the next child does not take the state of the one before
-			var rpc *dragoman.Error
-			if !errors.As(got.err, &rpc) || rpc.Code != protocol.CodeInvalidParams && rpc.Code != protocol.CodeLost {
+			if code, _ := kit.Outcome(got.err); code != protocol.CodeInvalidParams && code != protocol.CodeLost {
 				t.Errorf("got %v, error %v, want error %d or %d", got.resp, got.err, protocol.CodeInvalidParams, protocol.CodeLost)
 			}
 		}

@@ -4,7 +4,6 @@ package crowd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -62,7 +62,7 @@ func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
 			b := newBridge(t, &era.Server{Dialer: server.dial(t, server.rev, j), MaxSessions: many / 2})
 			began := time.Now()
 			refused := b.crowd(t, many, func(ctx context.Context, g *guest) error {
-				return g.everything(ctx, server.piped && (g.modern() || server.rev.Era() == protocol.Modern))
+				return g.everything(ctx, server.piped && (g.Modern() || server.rev.Era() == protocol.Modern))
 			})
 			if refused != 0 {
 				t.Errorf("%d of %d clients were refused", refused, many)
@@ -108,19 +108,19 @@ func TestFullQueueRefusesAndTheRestIsServed(t *testing.T) {
 
 	thinking := make(chan struct{})
 	var holders, waiters sync.WaitGroup
-	ask := func(g *guest) error { return g.wants(ctx, "test_sampling", g.name, "LLM response: "+g.name) }
+	ask := func(g *guest) error { return g.wants(ctx, "test_sampling", g.Name, "LLM response: "+g.Name) }
 	for i := range sessions {
 		g := b.mustEnter(ctx, t, fmt.Sprintf("holder-%d", i), overHTTP, protocol.Latest)
 		g.hold = thinking
 		holders.Go(func() {
 			if err := ask(g); err != nil {
-				t.Errorf("%s: %v", g.name, err)
+				t.Errorf("%s: %v", g.Name, err)
 			}
 		})
 		select {
 		case <-g.asked:
 		case <-ctx.Done():
-			t.Fatalf("%s was never asked", g.name)
+			t.Fatalf("%s was never asked", g.Name)
 		}
 	}
 	var refused atomic.Int64
@@ -132,16 +132,15 @@ func TestFullQueueRefusesAndTheRestIsServed(t *testing.T) {
 		g := crowd[i%len(crowd)]
 		waiters.Go(func() {
 			err := ask(g)
-			var rpc *dragoman.Error
-			switch {
-			case errors.As(err, &rpc) && rpc.Code == protocol.CodeOverloaded && strings.Contains(string(rpc.Data), protocol.OutcomeNotSent):
+			switch code, outcome := kit.Outcome(err); {
+			case code == protocol.CodeOverloaded && outcome == protocol.OutcomeNotSent:
 				refused.Add(1)
 			case err != nil:
-				t.Errorf("%s: %v", g.name, err)
+				t.Errorf("%s: %v", g.Name, err)
 			}
 		})
 	}
-	if err := eventually(func() error {
+	if err := kit.Until(patience, func() error {
 		if n := refused.Load(); n < over {
 			return fmt.Errorf("%d calls were refused, want %d at least", n, over)
 		}
@@ -190,10 +189,9 @@ func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r pr
 			way, r := kind(i)
 			name := fmt.Sprintf("guest-%03d", i) // none is a part of another
 			err := b.visited(ctx, name, way, r, visit)
-			var rpc *dragoman.Error
-			switch {
+			switch code, _ := kit.Outcome(err); {
 			case err == nil:
-			case errors.As(err, &rpc) && rpc.Code == protocol.CodeOverloaded:
+			case code == protocol.CodeOverloaded:
 				refused.Add(1)
 			default:
 				t.Errorf("%s, %s over %s: %v", name, r, way, err)
@@ -212,7 +210,7 @@ func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revis
 		return err
 	}
 	err = visit(ctx, g)
-	_ = g.conn.Close()
+	_ = g.Conn.Close()
 	if err == nil && len(g.foreign) > 0 {
 		err = fmt.Errorf("it was asked what is another's: %s", strings.Join(g.foreign, "; "))
 	}
@@ -222,13 +220,13 @@ func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revis
 // everything uses tools of each kind. Each step has a word of its own, which
 // nobody else uses.
 func (g *guest) everything(ctx context.Context, shared bool) error {
-	if err := g.wants(ctx, "echo", g.name+" echo", g.name+" echo"); err != nil {
+	if err := g.wants(ctx, "echo", g.Name+" echo", g.Name+" echo"); err != nil {
 		return err
 	}
 	if err := g.tell(ctx, shared); err != nil {
 		return err
 	}
-	resp, err := g.request(ctx, protocol.MethodListTools, object{})
+	resp, err := g.Request(ctx, protocol.MethodListTools, object{})
 	if err != nil || resp.Get("tools") == nil {
 		return fmt.Errorf("tools/list: got %v, error %w", resp, err)
 	}
@@ -249,7 +247,7 @@ func (g *guest) wants(ctx context.Context, tool, word, want string) error {
 	default:
 		g.begin("") // its questions are the same for all
 	}
-	got, err := g.says(ctx, tool, arguments)
+	got, err := g.Tool(ctx, tool, arguments)
 	if err == nil && got != want {
 		err = fmt.Errorf("%s says %q, want %q", tool, got, want)
 	}
@@ -259,21 +257,21 @@ func (g *guest) wants(ctx context.Context, tool, word, want string) error {
 // tell has itself told its name, and wants that and nothing else. On a pipe that
 // is shared nobody knows whose a log message is, so some reach nobody.
 func (g *guest) tell(ctx context.Context, shared bool) error {
-	word := g.name + " tell"
+	word := g.Name + " tell"
 	if err := g.wants(ctx, "tell", word, word); err != nil {
 		return err
 	}
-	for i, n := range g.notes(protocol.NoteProgress) {
-		if text(n.Get("message")) != word || text(n.Get("progressToken")) != token || string(n.Get("progress")) != fmt.Sprint(i+1) {
+	for i, n := range g.Notes(protocol.NoteProgress) {
+		if kit.Text(n.Get("message")) != word || kit.Text(n.Get("progressToken")) != token || string(n.Get("progress")) != fmt.Sprint(i+1) {
 			return fmt.Errorf("progress %d of %q is %s", i+1, word, n.Params())
 		}
 	}
-	for _, n := range g.notes(protocol.NoteMessage) {
-		if text(n.Get("data")) != word {
+	for _, n := range g.Notes(protocol.NoteMessage) {
+		if kit.Text(n.Get("data")) != word {
 			return fmt.Errorf("a log message of %q is %s", word, n.Params())
 		}
 	}
-	if p, l := len(g.notes(protocol.NoteProgress)), len(g.notes(protocol.NoteMessage)); p != steps || l > steps || l < steps && !shared {
+	if p, l := len(g.Notes(protocol.NoteProgress)), len(g.Notes(protocol.NoteMessage)); p != steps || l > steps || l < steps && !shared {
 		return fmt.Errorf("heard of progress %d times and %d log messages, want %d of each", p, l, steps)
 	}
 	return nil
@@ -282,12 +280,12 @@ func (g *guest) tell(ctx context.Context, shared bool) error {
 // input uses tools that ask. What they say has the guest's own answers in it.
 func (g *guest) input(ctx context.Context) error {
 	for _, step := range []struct{ tool, want string }{
-		{"test_sampling", "LLM response: " + g.name},
-		{"test_elicitation", fmt.Sprintf(`User response: action=accept, content={"email":%q,"username":%[1]q}`, g.name)},
-		{"test_input_required_result_list_roots", "The client's roots: file:///" + g.name},
-		{"test_input_required_result_multiple_inputs", g.name + " " + g.name + " (roots: 1)"},
+		{"test_sampling", "LLM response: " + g.Name},
+		{"test_elicitation", fmt.Sprintf(`User response: action=accept, content={"email":%q,"username":%[1]q}`, g.Name)},
+		{"test_input_required_result_list_roots", "The client's roots: file:///" + g.Name},
+		{"test_input_required_result_multiple_inputs", g.Name + " " + g.Name + " (roots: 1)"},
 	} {
-		if err := g.wants(ctx, step.tool, g.name+" "+step.tool, step.want); err != nil {
+		if err := g.wants(ctx, step.tool, g.Name+" "+step.tool, step.want); err != nil {
 			return err
 		}
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // subscribes makes the client hear of changes of tools and of one resource. For
 // a modern client, the listen that ends comes out of the channel.
 func (s *scene) subscribes() <-chan outcome {
 	s.t.Helper()
-	if !s.modern() {
-		if _, err := s.request(s.ctx, protocol.MethodSubscribe, object{"uri": watched}); err != nil {
+	if !s.Modern() {
+		if _, err := s.Request(s.ctx, protocol.MethodSubscribe, object{"uri": watched}); err != nil {
 			s.t.Fatal(err)
 		}
 		return nil
@@ -30,7 +31,7 @@ func (s *scene) subscribes() <-chan outcome {
 	over := make(chan struct{})
 	go func() { // ends with ctx, or with the listen
 		defer close(over)
-		resp, err := s.once(ctx, protocol.MethodListen, object{"notifications": object{
+		resp, err := s.Once(ctx, protocol.MethodListen, object{"notifications": object{
 			"toolsListChanged": true, "resourceSubscriptions": []string{watched},
 		}})
 		done <- outcome{resp, err}
@@ -48,7 +49,7 @@ func (s *scene) must(method string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
-	if err := s.hears(ctx, method); err != nil {
+	if err := s.Hear(ctx, method); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -57,15 +58,15 @@ func (s *scene) must(method string) {
 func (s *scene) changes() {
 	s.t.Helper()
 	s.begin("")
-	if _, err := s.says(s.ctx, "update_resource", object{"uri": watched}); err != nil {
+	if _, err := s.Tool(s.ctx, "update_resource", object{"uri": watched}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.must(protocol.NoteResourceUpdated)
-	for _, n := range s.notes(protocol.NoteResourceUpdated) {
+	for _, n := range s.Notes(protocol.NoteResourceUpdated) {
 		if n.URI() != watched {
 			s.t.Errorf("an update of another resource: %s", n.Params())
 		}
-		if tagged := n.Meta(protocol.MetaSubscriptionID) != nil; tagged != s.modern() {
+		if tagged := n.Meta(protocol.MetaSubscriptionID) != nil; tagged != s.Modern() {
 			s.t.Errorf("an update that is tagged wrongly: %s", n.Bytes())
 		}
 	}
@@ -79,14 +80,15 @@ func (s *scene) reminded(listen <-chan outcome) {
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
 	for {
-		if len(s.notes(protocol.NoteToolsChanged)) > 0 && len(s.notes(protocol.NoteResourceUpdated)) > 0 {
+		news := s.News()
+		if len(s.Notes(protocol.NoteToolsChanged)) > 0 && len(s.Notes(protocol.NoteResourceUpdated)) > 0 {
 			s.changes()
 			return
 		}
 		select {
-		case <-s.news:
+		case <-news:
 		case got := <-listen:
-			if got.err != nil || text(got.resp.Get("resultType")) != protocol.ResultComplete {
+			if got.err != nil || kit.Text(got.resp.Get("resultType")) != protocol.ResultComplete {
 				s.t.Fatalf("the listen ended with %v, error %v", got.resp, got.err)
 			}
 			s.t.Log("the listen has ended with its result")
@@ -129,20 +131,19 @@ func TestListenEndsInGoodOrderIfTheServerStaysAway(t *testing.T) {
 		listen := s.subscribes()
 		broken.Store(true)
 		killed := s.journal.kill(t)
-		if s.modern() {
+		if s.Modern() {
 			select {
 			case got := <-listen:
-				if got.err != nil || text(got.resp.Get("resultType")) != protocol.ResultComplete || got.resp.Meta(protocol.MetaSubscriptionID) == nil {
+				if got.err != nil || kit.Text(got.resp.Get("resultType")) != protocol.ResultComplete || got.resp.Meta(protocol.MetaSubscriptionID) == nil {
 					t.Errorf("the listen ended with %v, error %v", got.resp, got.err)
 				}
 			case <-time.After(soon):
 				t.Errorf("the listen has not ended after %v", soon)
 			}
 		}
-		if err := eventually(func() error {
-			_, err := s.request(s.ctx, protocol.MethodListTools, object{})
-			var rpc *dragoman.Error
-			if !errors.As(err, &rpc) || rpc.Code != protocol.CodeUnavailable {
+		if err := kit.Until(patience, func() error {
+			_, err := s.Request(s.ctx, protocol.MethodListTools, object{})
+			if code, _ := kit.Outcome(err); code != protocol.CodeUnavailable {
 				return fmt.Errorf("got %w, want error %d", err, protocol.CodeUnavailable)
 			}
 			return nil
@@ -151,7 +152,7 @@ func TestListenEndsInGoodOrderIfTheServerStaysAway(t *testing.T) {
 		}
 		broken.Store(false)
 		s.replaced(killed)
-		if s.modern() {
+		if s.Modern() {
 			s.subscribes()
 		}
 		s.changes() // a legacy client hears of it without another word
@@ -167,7 +168,7 @@ func TestServerThatComesBack(t *testing.T) {
 		done := s.begins("wait", object{})
 		h.vanish()
 		s.ends(done, protocol.CodeLost, protocol.OutcomeUnknown)
-		_, err := s.says(s.ctx, "echo", object{"text": "x"})
+		_, err := s.Tool(s.ctx, "echo", object{"text": "x"})
 		s.failed(err, protocol.CodeUnavailable, protocol.OutcomeNotSent)
 		listen(t, s.server, s.journal, h.address)
 		s.works()

@@ -27,7 +27,7 @@ func TestChildThatHangs(t *testing.T) {
 		s.works()
 		for _, tool := range []string{"hang", "echo"} {
 			began := time.Now()
-			_, err := s.says(s.ctx, tool, object{"text": "x"})
+			_, err := s.Tool(s.ctx, tool, object{"text": "x"})
 			s.failed(err, protocol.CodeTimeout, protocol.OutcomeUnknown)
 			if took := time.Since(began); took > soon {
 				t.Errorf("it took %v", took)
@@ -45,7 +45,7 @@ func TestChildThatHangs(t *testing.T) {
 func TestChildThatHangsIsStoppedAllTheSame(t *testing.T) {
 	erasOver(t, []string{overHTTP}, func(t *testing.T, s *scene) {
 		s.set(&era.Server{Dialer: child(t, s.server, s.journal), Timeout: time.Second})
-		_, err := s.says(s.ctx, "hang", object{})
+		_, err := s.Tool(s.ctx, "hang", object{})
 		s.failed(err, protocol.CodeTimeout, protocol.OutcomeUnknown)
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // A journal is a file in which servers write down what they do, each line with
@@ -31,7 +32,7 @@ func newJournal(t *testing.T) journal {
 	j := journal(filepath.Join(t.TempDir(), "journal"))
 	t.Cleanup(func() {
 		for _, pid := range j.pids() {
-			if err := eventually(func() error { return gone(pid) }); err != nil {
+			if err := kit.Until(patience, func() error { return gone(pid) }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -101,7 +102,7 @@ func (j journal) kill(t *testing.T) (killed []int) {
 		t.Fatal("there is no child to be killed")
 	}
 	for _, pid := range killed {
-		if err := eventually(func() error { return gone(pid) }); err != nil {
+		if err := kit.Until(patience, func() error { return gone(pid) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,16 +115,4 @@ func gone(pid int) error {
 		return fmt.Errorf("process %d is still there", pid)
 	}
 	return nil
-}
-
-// eventually waits until there is no error any more.
-func eventually(f func() error) error {
-	limit := time.Now().Add(patience)
-	for {
-		err := f()
-		if err == nil || time.Now().After(limit) {
-			return err
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -16,37 +15,51 @@ import (
 // An Object is a JSON object.
 type Object = map[string]any
 
-// A Client is a client of one era. It numbers its requests from 1 on, as all others
-// do, answers every question with its name, and remembers what it is told.
+// A Client is a client of one revision. It numbers its requests from 1 on, as all
+// others do, answers every question with its name, and remembers what it is told.
+// The first four fields may be set before Open.
 type Client struct {
 	Name     string
 	Revision protocol.Revision
-	Conn     dragoman.Conn
 
+	// Alike makes all requests of all such clients have the same id and the same
+	// progress token.
+	Alike bool
+
+	// Asked, if not nil, is called before a question is answered. An error takes the
+	// answer's place.
+	Asked func(ctx context.Context, method string, params json.RawMessage) error
+
+	Conn dragoman.Conn // set by Open
+	Ear
 	next atomic.Int64
-	mu   sync.Mutex
-	said []*dragoman.Message // notifications, in order; guarded by mu
-	news chan struct{}       // something was said
 }
 
-// Dial opens the conversation of a client.
+// Dial opens the conversation of a client that speaks the newest revision of an era.
 func Dial(ctx context.Context, d dragoman.Dialer, name string, era protocol.Era) (*Client, error) {
-	c := &Client{Name: name, Revision: protocol.Latest, news: make(chan struct{}, 1)}
+	c := &Client{Name: name, Revision: protocol.Latest}
 	if era == protocol.Legacy {
 		c.Revision = protocol.LatestLegacy
 	}
-	var err error
-	if c.Conn, err = d.Dial(ctx, c); err != nil {
-		return nil, fmt.Errorf("%s cannot connect: %w", name, err)
+	if err := c.Open(ctx, d); err != nil {
+		return nil, err
 	}
-	if c.modern() {
-		return c, nil
+	return c, nil
+}
+
+// Open opens the client's conversation.
+func (c *Client) Open(ctx context.Context, d dragoman.Dialer) (err error) {
+	if c.Conn, err = d.Dial(ctx, c); err != nil {
+		return fmt.Errorf("%s cannot connect: %w", c.Name, err)
+	}
+	if c.Modern() {
+		return nil
 	}
 	if err := c.greet(ctx); err != nil {
 		_ = c.Conn.Close()
-		return nil, fmt.Errorf("%s, initialize: %w", name, err)
+		return fmt.Errorf("%s, initialize: %w", c.Name, err)
 	}
-	return c, nil
+	return nil
 }
 
 // greet is the handshake of the legacy era.
@@ -64,7 +77,8 @@ func (c *Client) greet(ctx context.Context) error {
 	return c.Conn.Notify(ctx, note)
 }
 
-func (c *Client) modern() bool { return c.Revision.Era() == protocol.Modern }
+// Modern tells whether the client is of the modern era.
+func (c *Client) Modern() bool { return c.Revision.Era() == protocol.Modern }
 
 func (c *Client) capabilities() Object {
 	return Object{"sampling": Object{}, "roots": Object{}, "elicitation": Object{}}
@@ -73,14 +87,17 @@ func (c *Client) capabilities() Object {
 // Message makes a request of this client.
 func (c *Client) Message(method string, params Object) (*dragoman.Message, error) {
 	id := c.next.Add(1)
+	if c.Alike {
+		id = 1
+	}
 	params, meta := maps.Clone(params), Object{}
 	if params == nil {
 		params = Object{}
 	}
-	if method == protocol.MethodCallTool {
+	if method == protocol.MethodCallTool || c.Alike && method != protocol.MethodInitialize && method != protocol.MethodListen {
 		meta[protocol.MetaProgressToken] = fmt.Sprintf("t%d", id)
 	}
-	if c.modern() {
+	if c.Modern() {
 		meta[protocol.MetaProtocolVersion] = c.Revision.String()
 		meta[protocol.MetaClientCapabilities] = c.capabilities()
 		meta[protocol.MetaClientInfo] = Object{"name": c.Name, "version": "1"}
@@ -117,43 +134,31 @@ func (c *Client) Once(ctx context.Context, method string, params Object) (*drago
 func (c *Client) Request(ctx context.Context, method string, params Object) (*dragoman.Message, error) {
 	for range 10 {
 		resp, err := c.Once(ctx, method, params)
-		if err != nil || text(resp.Get("resultType")) != protocol.ResultInputRequired {
+		if err != nil || !NeedsInput(resp) {
 			return resp, err
 		}
-		if params, err = c.nextRound(params, resp); err != nil {
+		if params, err = c.NextRound(ctx, params, resp); err != nil {
 			return nil, err
 		}
 	}
 	return nil, errors.New("the server asks for ever")
 }
 
-func (c *Client) nextRound(params Object, resp *dragoman.Message) (Object, error) {
-	var questions map[string]struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	if err := json.Unmarshal(resp.Get("inputRequests"), &questions); err != nil {
-		return nil, fmt.Errorf("a round without questions: %w", err)
-	}
-	answers := Object{}
-	for key, q := range questions {
-		answer, err := c.answer(q.Method, q.Params)
-		if err != nil {
-			return nil, err
-		}
-		answers[key] = answer
-	}
-	next := maps.Clone(params)
-	next["inputResponses"] = answers
-	delete(next, "requestState")
-	if state := resp.Get("requestState"); state != nil {
-		next["requestState"] = state
-	}
-	return next, nil
+// NextRound returns the params of the next round of a request that got a result
+// which asks for input.
+func (c *Client) NextRound(ctx context.Context, params Object, resp *dragoman.Message) (Object, error) {
+	return NextRound(params, resp, func(method string, params json.RawMessage) (Object, error) {
+		return c.answer(ctx, method, params)
+	})
 }
 
 // answer is what this client says to a question: its name.
-func (c *Client) answer(method string, params json.RawMessage) (Object, error) {
+func (c *Client) answer(ctx context.Context, method string, params json.RawMessage) (Object, error) {
+	if c.Asked != nil {
+		if err := c.Asked(ctx, method, params); err != nil {
+			return nil, err
+		}
+	}
 	switch method {
 	case protocol.MethodListRoots:
 		return Object{"roots": []Object{{"uri": "file:///" + c.Name}}}, nil
@@ -183,57 +188,21 @@ func (c *Client) form(params json.RawMessage) Object {
 }
 
 // Call implements dragoman.Peer: a legacy client is asked.
-func (c *Client) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (c *Client) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodPing {
 		return req.Reply(nil)
 	}
-	if c.modern() {
+	if c.Modern() {
 		return nil, fmt.Errorf("a modern client was asked for %s", req.Method())
 	}
-	answer, err := c.answer(req.Method(), req.Params())
+	answer, err := c.answer(ctx, req.Method(), req.Params())
 	if err != nil {
 		return nil, err
 	}
 	return req.Reply(answer)
 }
 
-// Notify implements dragoman.Peer.
-func (c *Client) Notify(_ context.Context, note *dragoman.Message) error {
-	c.mu.Lock()
-	c.said = append(c.said, note)
-	c.mu.Unlock()
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// Notes returns what the client was told, of one method.
-func (c *Client) Notes(method string) (notes []*dragoman.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.said {
-		if n.Method() == method {
-			notes = append(notes, n)
-		}
-	}
-	return notes
-}
-
-// Hear waits until the client was told something of a method.
-func (c *Client) Hear(ctx context.Context, method string) error {
-	for len(c.Notes(method)) == 0 {
-		select {
-		case <-c.news:
-		case <-ctx.Done():
-			return fmt.Errorf("%s was never told %s: %w", c.Name, method, context.Cause(ctx))
-		}
-	}
-	return nil
-}
-
-// Tool calls a tool and returns its text. A result that says isError is an error.
+// Tool calls a tool and returns its text, which is all of its content. A result that says isError is an error.
 func (c *Client) Tool(ctx context.Context, name string, arguments Object) (string, error) {
 	resp, err := c.Request(ctx, protocol.MethodCallTool, Object{"name": name, "arguments": arguments})
 	if err != nil {
@@ -243,7 +212,7 @@ func (c *Client) Tool(ctx context.Context, name string, arguments Object) (strin
 		Content []struct{ Text string }
 		IsError bool
 	}
-	if err := resp.Decode(&result); err != nil || len(result.Content) == 0 {
+	if err := resp.Decode(&result); err != nil || len(result.Content) != 1 {
 		return "", fmt.Errorf("%s: a result of another kind: %.200s", name, resp.Bytes())
 	}
 	if result.IsError {
@@ -282,12 +251,6 @@ func (c *Client) Tools(ctx context.Context) (names []string, err error) {
 		params["cursor"] = page.NextCursor
 	}
 	return nil, errors.New("the list of tools has no end")
-}
-
-// text returns the string that JSON text is, or "".
-func text(value json.RawMessage) (s string) {
-	_ = json.Unmarshal(value, &s) // what is no string has no text
-	return s
 }
 
 // Outcome returns the code of an error that is an answer, and what became of the

@@ -255,8 +255,8 @@ func Hurry(t testing.TB, limit time.Duration) context.Context {
 	return ctx
 }
 
-// StrictVariable, if set, has all limits of time be those of the scorecard, which a
-// machine keeps that has nothing else to do.
+// StrictVariable names the variable that, if set, has limits of time be as they are
+// named, which a machine keeps that has nothing else to do.
 const StrictVariable = "DRAGOMAN_STRICT"
 
 // Slow returns how long something may take here that takes so long elsewhere.

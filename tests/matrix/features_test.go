@@ -501,7 +501,7 @@ func subscriptions(g *guest, _ protocol.Revision) error {
 	if _, err := g.says("echo", object{"text": "x"}); err != nil {
 		return err
 	}
-	if told, _ := g.hears(protocol.NoteResourceUpdated, 0); len(told) > 0 {
+	if told := g.Notes(protocol.NoteResourceUpdated); len(told) > 0 {
 		return fmt.Errorf("told of an update after the subscription had ended: %s", told[0].Bytes())
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // patience is how long anything may take.
@@ -27,22 +29,21 @@ type guest struct {
 	journal  string // of the server
 	ctx      context.Context
 	lastID   int64
+	kit.Ear
 
 	mu     sync.Mutex
-	action string              // what it does with a form or a page
-	asked  []string            // questions, by method
-	heard  []*dragoman.Message // notifications, in order
-	news   chan struct{}       // something was heard
+	action string   // what it does with a form or a page
+	asked  []string // questions, by method
 }
 
-type object = map[string]any
+type object = kit.Object
 
 func newGuest(t *testing.T, client, server side) *guest {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
 	g := &guest{
 		t: t, revision: client.revision, journal: filepath.Join(t.TempDir(), "journal"),
-		ctx: ctx, action: "accept", news: make(chan struct{}, 1),
+		ctx: ctx, action: "accept",
 	}
 	g.conn = client.through(t, server, g.journal, g)
 	if g.modern() {
@@ -55,7 +56,7 @@ func newGuest(t *testing.T, client, server side) *guest {
 	if err != nil {
 		t.Fatalf("initialize: %v", err)
 	}
-	if got := str(resp.Get("protocolVersion")); got != g.revision.String() {
+	if got := kit.Text(resp.Get("protocolVersion")); got != g.revision.String() {
 		t.Fatalf("initialize asked for %s and got %q", g.revision, got)
 	}
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
@@ -85,29 +86,25 @@ func (g *guest) capabilities() object {
 // request sends a request and returns the result, after as many rounds as the
 // server wants.
 func (g *guest) request(method string, params object) (*dragoman.Message, error) {
-	return g.requestIn(g.ctx, method, params)
-}
-
-func (g *guest) requestIn(ctx context.Context, method string, params object) (*dragoman.Message, error) {
 	for range 10 {
 		req, err := g.message(method, params)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := g.conn.Call(ctx, req, g)
+		resp, err := g.conn.Call(g.ctx, req, g)
 		switch {
 		case err != nil:
 			return nil, err
 		case resp.IsError():
 			return nil, resp.RPCError()
-		case g.modern() && str(resp.Get("resultType")) == "":
+		case g.modern() && kit.Text(resp.Get("resultType")) == "":
 			return nil, fmt.Errorf("a result without resultType: %.200s", resp.Bytes())
 		case !g.modern() && (resp.Get("resultType") != nil || resp.Get("ttlMs") != nil):
 			return nil, fmt.Errorf("a result with members of another era: %.200s", resp.Bytes())
-		case str(resp.Get("resultType")) != protocol.ResultInputRequired:
+		case !kit.NeedsInput(resp):
 			return resp, nil
 		}
-		if params, err = g.nextRound(params, resp); err != nil {
+		if params, err = kit.NextRound(params, resp, g.answer); err != nil {
 			return nil, err
 		}
 	}
@@ -118,8 +115,7 @@ func (g *guest) requestIn(ctx context.Context, method string, params object) (*d
 // need know of.
 func (g *guest) message(method string, params object) (*dragoman.Message, error) {
 	g.lastID++
-	params = clone(params)
-	meta := object{}
+	params, meta := maps.Clone(params), object{}
 	if method != protocol.MethodInitialize && method != protocol.MethodListen {
 		meta[protocol.MetaProgressToken] = g.lastID
 	}
@@ -135,42 +131,6 @@ func (g *guest) message(method string, params object) (*dragoman.Message, error)
 		params["_meta"] = meta
 	}
 	return dragoman.NewRequest(dragoman.IntID(g.lastID), method, params)
-}
-
-func clone(params object) object {
-	c := object{}
-	for k, v := range params {
-		c[k] = v
-	}
-	return c
-}
-
-// nextRound answers the questions of a result.
-func (g *guest) nextRound(params object, resp *dragoman.Message) (object, error) {
-	var questions map[string]struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	if raw := resp.Get("inputRequests"); raw != nil {
-		if err := json.Unmarshal(raw, &questions); err != nil {
-			return nil, err
-		}
-	}
-	answers := object{}
-	for key, q := range questions {
-		answer, err := g.answer(q.Method, q.Params)
-		if err != nil {
-			return nil, err
-		}
-		answers[key] = answer
-	}
-	next := clone(params)
-	next["inputResponses"] = answers
-	delete(next, "requestState")
-	if state := resp.Get("requestState"); state != nil {
-		next["requestState"] = state
-	}
-	return next, nil
 }
 
 // answer is what this client says to a question.
@@ -248,47 +208,20 @@ func (g *guest) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) 
 	return req.Reply(answer)
 }
 
-// Notify implements dragoman.Peer.
-func (g *guest) Notify(_ context.Context, note *dragoman.Message) error {
-	g.mu.Lock()
-	g.heard = append(g.heard, note)
-	g.mu.Unlock()
-	select {
-	case g.news <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
 // forget begins a new chapter: what was heard and asked before does not count.
 func (g *guest) forget() {
+	g.Forget()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.heard, g.asked = nil, nil
+	g.asked = nil
 }
 
 // hears waits until enough notifications of a method have come, and returns
 // them.
 func (g *guest) hears(method string, enough int) ([]*dragoman.Message, error) {
-	limit := time.After(patience)
-	for {
-		g.mu.Lock()
-		var found []*dragoman.Message
-		for _, n := range g.heard {
-			if n.Method() == method {
-				found = append(found, n)
-			}
-		}
-		g.mu.Unlock()
-		if len(found) >= enough {
-			return found, nil
-		}
-		select {
-		case <-g.news:
-		case <-limit:
-			return found, fmt.Errorf("heard %s %d times in %v, not %d times", method, len(found), patience, enough)
-		}
-	}
+	ctx, cancel := context.WithTimeout(g.ctx, patience)
+	defer cancel()
+	return g.HearAll(ctx, method, enough)
 }
 
 // call calls a tool.
@@ -324,9 +257,4 @@ type block struct {
 func blocksOf(resp *dragoman.Message) (blocks []block) {
 	_ = json.Unmarshal(resp.Get("content"), &blocks) // what cannot be read has no blocks
 	return blocks
-}
-
-func str(value json.RawMessage) (s string) {
-	_ = json.Unmarshal(value, &s) // what is no string has no text
-	return s
 }

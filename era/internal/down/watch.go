@@ -112,7 +112,7 @@ func (v *session) changed(note *dragoman.Message) {
 // put adds a change. One that waits already takes the place of the older: the
 // client will look at what changed after both.
 func (l *listen) put(note *dragoman.Message) {
-	if !l.wanted.Wants(note) {
+	if !l.wanted.Wants(note.Method(), note.URI()) {
 		return
 	}
 	l.mu.Lock()
@@ -144,7 +144,7 @@ func (l *listen) deliver(ctx context.Context, r *request, v *session) {
 	l.waiting, l.at = nil, nil
 	l.mu.Unlock()
 	for _, note := range notes {
-		if !l.kept.Wants(note) {
+		if !l.kept.Wants(note.Method(), note.URI()) {
 			continue
 		}
 		if note = v.route(r.rev).Note(note); note == nil {
