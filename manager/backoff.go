@@ -24,20 +24,17 @@ func (s *settings) backoff(failures int) time.Duration {
 	return min(time.Duration(float64(d)*(0.8+0.4*rand.Float64())), s.max)
 }
 
-// retryAfter returns how long the server asks to wait, or zero.
-func retryAfter(err error) time.Duration {
-	var (
-		streamed *streamable.HTTPError
-		old      *sse.StatusError
-		socket   *ws.StatusError
-	)
-	switch {
-	case errors.As(err, &streamed):
-		return streamed.RetryAfter
-	case errors.As(err, &old):
-		return old.RetryAfter
-	case errors.As(err, &socket):
-		return socket.RetryAfter
+// statusOf returns the HTTP status by which a server has refused, if that is what the
+// error is, and how long it asks to wait.
+func statusOf(err error) (status int, wait time.Duration, ok bool) {
+	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
+		return e.Status, e.RetryAfter, true
 	}
-	return 0
+	if e, ok := errors.AsType[*sse.StatusError](err); ok {
+		return e.Status, e.RetryAfter, true
+	}
+	if e, ok := errors.AsType[*ws.StatusError](err); ok {
+		return e.Status, e.RetryAfter, true
+	}
+	return 0, 0, false
 }

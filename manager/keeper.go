@@ -107,7 +107,8 @@ func (k *keeper) fail(since int, born time.Time, err error) bool {
 	k.last = err
 	k.past.Add(1)
 	k.failures++
-	k.pause = max(k.set.backoff(k.failures), retryAfter(err))
+	_, asked, _ := statusOf(err)
+	k.pause = max(k.set.backoff(k.failures), asked)
 	k.next = now.Add(k.pause)
 	k.breaker.count(born, now)
 	return true

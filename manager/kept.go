@@ -10,7 +10,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // errHang ends what does not answer when it starts.
@@ -248,8 +247,8 @@ func (k *keeper) blame(c *kept) {
 // unreached tells whether an error says that the server is not there, or asks to be
 // left alone.
 func unreached(err error) bool {
-	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
-		return e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests
+	if status, _, ok := statusOf(err); ok {
+		return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 	}
 	_, fault := errors.AsType[protocol.Fault](err)
 	return fault

@@ -1,0 +1,27 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+func TestServerThatRefusesARequestIsStillThere(t *testing.T) {
+	for status, away := range map[int]bool{
+		http.StatusBadRequest: false, http.StatusUnauthorized: false, http.StatusNotFound: false,
+		http.StatusTooManyRequests: true, http.StatusInternalServerError: true, http.StatusServiceUnavailable: true,
+	} {
+		for _, err := range []error{&streamable.HTTPError{Status: status}, &sse.StatusError{Status: status}} {
+			if got := unreached(fmt.Errorf("a call: %w", err)); got != away {
+				t.Errorf("%v means that the server is away: %v, want %v", err, got, away)
+			}
+		}
+	}
+	if unreached(errors.New("what the tool says")) {
+		t.Error("a server that answers is taken for one that is away")
+	}
+}
