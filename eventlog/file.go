@@ -18,8 +18,8 @@ type FileOptions struct {
 	MaxEvents, MaxBytes, MaxTotalBytes int
 	TTL                                time.Duration
 
-	// Logger is told what is found damaged and what cannot be written. If nil,
-	// nobody is.
+	// Logger is told what is found damaged and what cannot be deleted; who
+	// appends is told what cannot be written. If nil, nobody is.
 	Logger *slog.Logger
 }
 
@@ -47,6 +47,7 @@ type File struct {
 	writing  sync.Mutex // held by who writes; taken before mu
 	segments []*segment // oldest first
 	disk     int64      // their bytes
+	stuck    bool       // what is not needed cannot be deleted, and that was said
 	torn     bool       // the newest ends with something that could not be taken back
 	text     []byte     // of the record that is being written
 	floor    floorFile
@@ -101,17 +102,18 @@ func (f *File) Append(_ context.Context, name string, event []byte) (int64, erro
 		f.text = nil
 	}
 	if err != nil {
-		f.fail(s, err)
-		return 0, fmt.Errorf("eventlog: the event is not kept: %w", err)
+		return 0, fmt.Errorf("eventlog: the event is not kept: %w", f.fail(s, err))
 	}
 	f.mu.Lock()
 	f.hold(s)
 	p.in.live += int64(p.size)
 	f.index.add(s, p, now)
 	f.mu.Unlock()
-	if err := f.compact(); err != nil {
+	err = f.compact()
+	if err != nil && !f.stuck {
 		f.logger.Warn("old events stay on the disk", "error", err)
 	}
+	f.stuck = err != nil
 	return r.position, nil
 }
 
@@ -123,23 +125,23 @@ func (f *File) hold(s *stream[place]) {
 	}
 }
 
-// fail notes that the next event of a stream could not be written. writing is
-// held.
-func (f *File) fail(s *stream[place], reason error) {
+// fail notes that the next event of a stream could not be written, and returns the
+// reason with all that fails besides. writing is held.
+func (f *File) fail(s *stream[place], reason error) error {
 	f.mu.Lock()
 	f.hold(s)
 	f.index.skip(s)
 	newest := s.newest
 	f.mu.Unlock()
-	f.logger.Error("an event cannot be written, its stream is lost", "error", reason)
 	if newest.in != nil {
 		if _, err := newest.in.file.WriteAt([]byte{1}, newest.at+flagAt); err != nil {
-			f.logger.Error("that a stream is lost cannot be written", "error", err)
+			reason = fmt.Errorf("%w; that its stream is lost cannot be written either: %w", reason, err)
 		}
 	}
 	if err := f.reclaim(); err != nil {
-		f.logger.Warn("no room is made on the disk", "error", err)
+		reason = fmt.Errorf("%w; no room is made on the disk: %w", reason, err)
 	}
+	return reason
 }
 
 // After implements [Log].

@@ -60,6 +60,7 @@ type Gateway struct {
 	manager *manager.Manager
 	store   state.Store  // of sessions
 	events  eventlog.Log // of all doors' streams
+	disk    *disk        // where both are; nil if that is memory
 	closers []func() error
 	limits  config.Limits
 

@@ -31,8 +31,9 @@ func (g *Gateway) openState(file *config.File) (lists state.Store, err error) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	g.closers = append(g.closers, events.Close)
-	g.store, g.events = records, events
-	return records, nil
+	g.disk = &disk{log: g.log}
+	g.store, g.events = diskStore{records, g.disk}, diskLog{events, g.disk}
+	return g.store, nil
 }
 
 // openCache opens the directory for lists. Without one they are asked for anew.

@@ -27,6 +27,8 @@ type Status struct {
 	Servers  []manager.Status `json:"servers"`
 	Groups   []Grouped        `json:"groups,omitempty"`
 	Reload   *Reloaded        `json:"reload,omitempty"` // the last one
+
+	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
 }
 
 // A Grouped is a group of servers.
@@ -38,7 +40,7 @@ type Grouped struct {
 
 // Status returns how the gateway is. It shows no secrets.
 func (g *Gateway) Status() Status {
-	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}}
+	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure()}
 	for _, up := range g.manager.Upstreams() {
 		s.Servers = append(s.Servers, up.Status())
 	}

@@ -87,6 +87,11 @@ func Overloaded(message string) *dragoman.Error {
 	return own(CodeOverloaded, message, OutcomeNotSent)
 }
 
+// Draining is the error for what comes while we are stopping.
+func Draining() *dragoman.Error {
+	return own(CodeDraining, "the server is stopping; try again later", OutcomeNotSent)
+}
+
 // Unavailable is the error for a request that could not be sent because the
 // server is not there.
 func Unavailable(reason error) *dragoman.Error {

@@ -167,6 +167,9 @@ func showStatus(w io.Writer, s *gateway.Status) error {
 	if s.Reload != nil && s.Reload.Error != "" {
 		fmt.Fprintf(w, "the configuration could not be read again at %s:\n%s\n", s.Reload.At.Format(time.TimeOnly), s.Reload.Error)
 	}
+	if f := s.StateFailure; f != nil {
+		fmt.Fprintf(w, "the state is not written since %s: %s\n", f.Since.Format(time.TimeOnly), f.Error)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -24,6 +25,10 @@ func (c *Conn) send(ctx context.Context, k *call) (mark uint64, err error) {
 		k.mu.Lock()
 		over, failure := k.over, k.err
 		k.mu.Unlock()
+		if errors.Is(failure, context.DeadlineExceeded) {
+			// Nothing of it has left, so it may be sent again.
+			return 0, fmt.Errorf("%w: the other side does not read what it is sent", dragoman.ErrOverloaded)
+		}
 		if failure != nil {
 			return 0, failure
 		}

@@ -3,23 +3,31 @@
 package gateway
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/fault"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // TestS41_OutOfDescriptors has more clients than there are files. The gateway lives,
-// and goes on when they have left.
+// says that a process cannot be started, and goes on when they have left.
 func TestS41_OutOfDescriptors(t *testing.T) {
+	const files = 64
 	prlimit, err := exec.LookPath("prlimit")
 	if err != nil {
 		t.Skip("there is no prlimit here")
@@ -27,10 +35,15 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{
 		Config: object{"servers": object{server: child(t, fault.Legacy, j)}},
-		Launch: kit.Launch{Prefix: []string{prlimit, "--nofile=64:64"}},
+		Launch: kit.Launch{Prefix: []string{prlimit, fmt.Sprintf("--nofile=%d:%d", files, files)}},
 	})
 	ctx := kit.Hurry(t, kit.Patience)
 	echoes(ctx, t, enter(ctx, t, g, server, kit.HTTP, protocol.Modern), "before")
+	// The connection of this one stays open, so its requests need no file here.
+	f := &flood{T: t, ctx: ctx, web: kit.Lasting(t), url: g.URL(server, "mcp")}
+	if status, _, body, err := f.send(http.MethodGet, "none", ""); status != http.StatusNotFound {
+		t.Fatalf("a session that does not exist gets %d %s, error %v", status, body, err)
+	}
 	var conns []net.Conn
 	for range 200 {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(g.Base, "http://"))
@@ -38,13 +51,26 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 			break // the queue of the socket is full too
 		}
 		conns = append(conns, c)
+		// Who has asked something may stay for long.
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	kit.Eventually(t, func() error {
-		if n := kit.Files(g.PID()); n < 60 {
+		if n := kit.Files(g.PID()); n < files-1 {
 			return fmt.Errorf("it has %d files open", n)
 		}
 		return nil
 	})
+	_, _, body, err := f.send(http.MethodPost, "", initialize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := dragoman.Parse([]byte(body))
+	if err != nil || !m.IsError() {
+		t.Fatalf("without files for a process, initialize gets %s", body)
+	}
+	failed(t, m.RPCError(), protocol.CodeUnavailable, protocol.OutcomeNotSent)
 	for _, c := range conns {
 		_ = c.Close()
 	}
@@ -61,7 +87,8 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 	echoes(ctx, t, enter(ctx, t, g, server, kit.HTTP, protocol.Legacy), "after")
 }
 
-// TestS41_OutOfDisk has the state on a disk that is full soon.
+// TestS41_OutOfDisk has the state on a disk that is full. Everybody is served, and the
+// gateway says what is wrong, not with each write, and when it is not any more.
 func TestS41_OutOfDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	if err := mountSmall(t, dir); err != nil {
@@ -74,15 +101,68 @@ func TestS41_OutOfDisk(t *testing.T) {
 	}})
 	ctx := kit.Hurry(t, kit.Patience)
 	c := enter(ctx, t, g, server, kit.HTTP, protocol.Legacy)
+	if f := stateFailure(t, g); f != nil {
+		t.Errorf("there is room, and the status says %+v", f)
+	}
+	fill(t, dir)
 	for range 5 {
 		// Progress makes the answer a stream, and the stream is logged.
-		says(ctx, t, c, "notify", object{"n": 4000})
+		says(ctx, t, c, "notify", object{"n": kit.Few(4000)})
 	}
-	for i := range 30 {
+	for i := range max(kit.Few(30), 5) {
 		v := openSession(ctx, t, g, server)
 		v.mustEcho(ctx, i+1)
 	}
 	echoes(ctx, t, c, "after all")
+	fill(t, dir) // old events have gone meanwhile
+	openSession(ctx, t, g, server)
+	f := stateFailure(t, g)
+	if f == nil || f.Writes == 0 || !strings.Contains(f.Error, "no space left") {
+		t.Fatalf("there is no room, and the status says %+v", f)
+	}
+
+	// With more room all is written again.
+	if out, err := exec.CommandContext(ctx, "mount", "-o", "remount,size=64m", dir).CombinedOutput(); err != nil {
+		t.Fatalf("the disk does not grow: %v: %s", err, out)
+	}
+	kit.Eventually(t, func() error {
+		says(ctx, t, c, "notify", object{"n": 1})
+		if f := stateFailure(t, g); f != nil {
+			return fmt.Errorf("there is room, and the status says %+v", f)
+		}
+		return nil
+	})
+	told, over := strings.Count(g.Said(), "the state is not written"), strings.Count(g.Said(), "the state is written again")
+	if told == 0 || told > 3 || over != told {
+		t.Errorf("it says %d times that the state is not written, and %d times that it is again", told, over)
+	}
+}
+
+// fill takes all the room that there is on a disk.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+// stateFailure returns what the status says about the state.
+func stateFailure(t *testing.T, g *kit.Gateway) *gateway.StateFailure {
+	t.Helper()
+	code, body := g.Get(gateway.StatusPath)
+	var s gateway.Status
+	if err := json.Unmarshal([]byte(body), &s); code != http.StatusOK || err != nil {
+		t.Fatalf("/status says %d %s: %v", code, body, err)
+	}
+	return s.StateFailure
 }
 
 // mountSmall mounts a file system of 1 MiB until the end of the test.

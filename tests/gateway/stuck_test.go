@@ -15,10 +15,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
-// TestS40_StoppedServerHoldsUpNobody stops a server's process and lets it go on.
+// TestS40_StoppedServerHoldsUpNobody stops a server's process and lets it go on. What
+// nobody waits for any more is cancelled then, and answers come too late for anybody.
 func TestS40_StoppedServerHoldsUpNobody(t *testing.T) {
-	scenes(t, object{"timeout": "1s"}, func(s *scene) {
-		c := s.enter(kit.HTTP)
+	const timeout = 2 * time.Second // and an echo must not take that long
+	scenes(t, object{"timeout": timeout.String()}, func(s *scene) {
+		c, other := s.enter(kit.HTTP), s.enter(kit.WS)
 		echoes(s.ctx, s.T, c, "before")
 		all := func(signal syscall.Signal) {
 			for _, pid := range s.journal.PIDs() {
@@ -26,35 +28,47 @@ func TestS40_StoppedServerHoldsUpNobody(t *testing.T) {
 			}
 		}
 		defer all(syscall.SIGCONT)
+		intime := func(e ending) {
+			s.Helper()
+			failed(s.T, e.err, protocol.CodeTimeout, protocol.OutcomeUnknown)
+			if e.took < timeout || e.took > timeout+kit.Slow(time.Second) {
+				s.Errorf("the call ends after %v", e.took)
+			}
+		}
+		running := s.count(c, s.key("running"), forever)
 		// A call may find a process that has just been started, or has not stopped yet.
 		var late ending
 		for late.err == nil && s.ctx.Err() == nil {
 			all(syscall.SIGSTOP)
 			late = <-begin(s.ctx, c, "echo", object{"text": "late"})
 		}
-		failed(s.T, late.err, protocol.CodeTimeout, protocol.OutcomeUnknown)
-		if late.took > kit.Slow(5*time.Second) {
-			s.Errorf("the call ends after %v", late.took)
-		}
+		intime(late)
+		intime(<-running)
 		all(syscall.SIGCONT)
+		s.written(fault.Cancelled, s.key("running"))
 		for i := range 10 { // the late answer is nobody's
 			echoes(s.ctx, s.T, c, fmt.Sprint(i))
+			echoes(s.ctx, s.T, other, fmt.Sprint("other ", i))
+		}
+		if n := len(s.journal.Of(fault.Cancelled, s.key("running"))); n != 1 {
+			s.Errorf("the call was cancelled %d times", n)
 		}
 	})
 }
 
-// TestS40_ServerThatDoesNotReadIsNotWaitedFor sends much to a server that reads
-// nothing. All calls end, and others are served meanwhile.
+// TestS40_ServerThatDoesNotReadIsNotWaitedFor sends 64 MiB to a server that reads
+// nothing. All calls end in time, and others are served meanwhile.
 func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
+	const timeout = 2 * time.Second
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode, func(t *testing.T) {
 			j := newJournal(t)
 			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
-				server:  with(child(t, mode, j), object{"timeout": "2s"}),
+				server:  with(child(t, mode, j), object{"timeout": timeout.String()}),
 				"other": child(t, mode, j),
 			}}})
 			ctx := kit.Hurry(t, 2*kit.Patience)
-			stuck, other := enter(ctx, t, g, server, kit.WS, protocol.Legacy), enter(ctx, t, g, "other", kit.HTTP, protocol.Legacy)
+			stuck := enter(ctx, t, g, server, kit.WS, protocol.Legacy)
 			before := kit.Resident(g.PID())
 			s := &scene{T: t, Gateway: g, journal: j, ctx: ctx}
 			frozen := begin(ctx, stuck, "freeze", object{"key": "frozen"})
@@ -62,29 +76,37 @@ func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 			text := strings.Repeat("x", 1<<20)
 			calls := max(kit.Few(64), 16)
 			var all sync.WaitGroup
-			outcomes := make([]error, calls)
+			endings := make([]ending, calls)
+			quick := watchOthers(ctx, t, g, protocol.Legacy)
 			for i := range calls {
 				all.Go(func() { // ends with its call, which the gateway bounds
-					_, outcomes[i] = stuck.Tool(ctx, "echo", object{"text": text})
+					endings[i] = <-begin(ctx, stuck, "echo", object{"text": text})
 				})
 			}
-			for i := range 20 {
-				echoes(ctx, t, other, fmt.Sprint(i))
-			}
 			all.Wait()
-			<-frozen
-			for _, err := range outcomes {
-				switch code, outcome := kit.Outcome(err); {
+			quick()
+			fails(t, frozen, time.Second, protocol.CodeTimeout, protocol.OutcomeUnknown)
+			queued := 0
+			for _, e := range endings {
+				if e.took > timeout+kit.Slow(5*time.Second) {
+					t.Errorf("a call ends after %v", e.took)
+				}
+				switch code, outcome := kit.Outcome(e.err); {
 				case code == protocol.CodeTimeout && outcome == protocol.OutcomeUnknown:
+					queued++
 				case code == protocol.CodeOverloaded && outcome == protocol.OutcomeNotSent:
 				default:
-					t.Errorf("a call comes to %v", err)
+					t.Errorf("a call comes to %v", e.err)
 				}
 			}
-			if grown := kit.Resident(g.PID()) - before; grown > 1<<30 {
+			// What waits to be written is bounded, and the rest was not sent.
+			if queued > 5 {
+				t.Errorf("%d MiB were waiting to be written, want 4 and what is being written at most", queued)
+			}
+			if grown := kit.Resident(g.PID()) - before; grown > 512<<20 {
 				t.Errorf("the gateway has grown by %d MiB", grown>>20)
 			}
-			echoes(ctx, t, other, "in the end")
+			echoes(ctx, t, enter(ctx, t, g, "other", kit.HTTP, protocol.Modern), "in the end")
 			g.Leave() // the stuck server does not answer the witness
 			g.Signal(syscall.SIGTERM)
 			if status := g.Wait(kit.Patience); status != 0 {

@@ -75,7 +75,7 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 		v.leave(c)
 		s.pool.release(v, true)
 		stop(nil)
-		return r.Fail(draining()), nil
+		return r.Fail(protocol.Draining()), nil
 	}
 	return c.attend(ctx, t)
 }

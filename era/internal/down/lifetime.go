@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // add makes a session that is yet to be opened. The caller holds mu.
@@ -118,7 +119,7 @@ func (p *pool) opened(v *session) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		p.failed(v, draining())
+		p.failed(v, protocol.Draining())
 		return
 	}
 	p.nature = confuses

@@ -90,7 +90,7 @@ func (p *pool) try(ctx context.Context, r *request, asks bool) try {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return try{err: draining()}
+		return try{err: protocol.Draining()}
 	}
 	if !p.server.opts.PerRequest {
 		var first *session
@@ -123,7 +123,7 @@ func (p *pool) try(ctx context.Context, r *request, asks bool) try {
 		p.mu.Unlock()
 		// Ends when the session is open, at OpenTimeout or with Close.
 		if !p.server.busy.Start(func() { v.open(ctx, r.info) }) {
-			p.failed(v, draining())
+			p.failed(v, protocol.Draining())
 		}
 		return try{taken: v}
 	}

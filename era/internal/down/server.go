@@ -174,9 +174,3 @@ func failure(code int, data any, format string, args ...any) *dragoman.Error {
 func invalid(format string, args ...any) *dragoman.Error {
 	return failure(protocol.CodeInvalidParams, nil, format, args...)
 }
-
-// draining is the answer to what comes after Close.
-func draining() *dragoman.Error {
-	return failure(protocol.CodeDraining, map[string]string{"source": "gateway", "outcome": protocol.OutcomeNotSent},
-		"the gateway is stopping; send the request again later")
-}
