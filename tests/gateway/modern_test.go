@@ -17,6 +17,17 @@ import (
 // caller's to close.
 func modernPost(ctx context.Context, t *testing.T, url, method string, id int, params object) *http.Response {
 	t.Helper()
+	header, body := modernText(t, method, id, params)
+	resp, err := kit.Post(ctx, url, header, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// modernText returns a request of the modern era, and the headers that go with it.
+func modernText(t *testing.T, method string, id int, params object) (header http.Header, body string) {
+	t.Helper()
 	params = with(params, object{"_meta": object{
 		protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientCapabilities: object{},
 		protocol.MetaClientInfo: object{"name": "raw", "version": "1"},
@@ -31,9 +42,5 @@ func modernPost(ctx context.Context, t *testing.T, url, method string, id int, p
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := kit.Post(ctx, url, h, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp
+	return h, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, text)
 }

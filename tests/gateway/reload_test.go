@@ -90,6 +90,8 @@ func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
 	files := kit.Files(g.PID())
 	var calling sync.WaitGroup
 	stop := make(chan struct{})
+	halt := sync.OnceFunc(func() { close(stop); calling.Wait() })
+	defer halt()        // the test may end before its time
 	calling.Go(func() { // ends with stop
 		for {
 			select {
@@ -125,8 +127,7 @@ func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
 		}
 		return err
 	})
-	close(stop)
-	calling.Wait()
+	halt()
 	if after := who(ctx, t, c); after.PID != before.PID {
 		t.Errorf("a was process %d and is %d", before.PID, after.PID)
 	}

@@ -66,6 +66,9 @@ func Start(t testing.TB, with Launch, args ...string) *Process {
 		_ = os.RemoveAll(own)
 		if t.Failed() {
 			t.Logf("dragoman %q said:\n%s", args, tail(p.Said()))
+			if err := p.Unwell(); err != nil {
+				t.Log(err) // which the end of a long text may not show
+			}
 		}
 	})
 	return p

@@ -4,20 +4,16 @@ package soak
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
-	"sort"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/fault"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // limit is how long a call may take until it must have come to an end: what the
@@ -52,16 +48,18 @@ func (w *world) client(phase string, i int, stop <-chan struct{}) {
 		}
 		server, way := names[rand.IntN(len(names))], w.way(era)
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		began := time.Now()
 		c, err := kit.Dial(ctx, w.gateway.Dialer(server, way), fmt.Sprint("client ", i), era)
 		if err == nil {
+			v := &visit{world: w, client: c, server: server, way: way, opened: began}
 			for m := range 1 + rand.IntN(20) {
-				if err = w.call(c, server, way, fmt.Sprintf("%s/%d/%d/%d", phase, i, n, m)); err != nil {
+				if err = v.call(fmt.Sprintf("%s/%d/%d/%d", phase, i, n, m)); err != nil {
 					break
 				}
 			}
 			_ = c.Conn.Close()
 		} else {
-			w.note(err, "to connect over "+way)
+			w.note(err, &event{what: "to connect", server: server, way: way, era: era, began: began, opened: began})
 		}
 		cancel()
 	}
@@ -74,25 +72,32 @@ func (w *world) way(era protocol.Era) string {
 	return []string{kit.HTTP, kit.WS, kit.SSE}[rand.IntN(3)]
 }
 
+// A visit is one conversation of a client.
+type visit struct {
+	*world
+	client      *kit.Client
+	server, way string
+	opened      time.Time
+}
+
 // call makes one call. An error means that the client must connect anew.
-func (w *world) call(c *kit.Client, server, way, key string) error {
+func (v *visit) call(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	where := fmt.Sprintf("of a %s client of %q over %s", c.Revision.Era(), server, way)
-	if server == "" {
-		server = names[rand.IntN(10)] + "_"
-		where += ", there " + server
-	} else {
-		server = ""
+	c, server := v.client, ""
+	e := &event{server: v.server, way: v.way, era: c.Revision.Era(), all: v.server == "", began: time.Now(), opened: v.opened}
+	if e.all {
+		e.server = names[rand.IntN(10)]
+		server = e.server + "_"
 	}
 	var got, want, tool string
 	var err error
 	switch rand.IntN(10) {
 	case 0:
-		tool = "tools/list"
+		tool, e.server = "tools/list", v.server // all of them, if that is ""
 		_, err = c.Tools(ctx)
 	case 1, 2, 3:
-		tool, want = "count", key
+		tool, want, e.key = "count", key, key
 		got, err = c.Tool(ctx, server+tool, object{"key": key, "ms": rand.IntN(50)})
 	case 4:
 		tool, want = "sleep", key
@@ -108,7 +113,7 @@ func (w *world) call(c *kit.Client, server, way, key string) error {
 		soon, cancel := context.WithTimeout(ctx, time.Duration(rand.IntN(30))*time.Millisecond)
 		defer cancel()
 		if _, err = c.Tool(soon, server+"sleep", object{"ms": 1000}); soon.Err() != nil {
-			err = nil
+			err = errLeft
 		}
 	case 8:
 		tool, want = "echo", strings.Repeat(key+" ", rand.IntN(20_000))
@@ -117,80 +122,9 @@ func (w *world) call(c *kit.Client, server, way, key string) error {
 		tool, want = "echo", key
 		got, err = c.Tool(ctx, server+tool, object{"text": key})
 	}
+	e.what = tool
 	if err == nil && got != want {
-		w.problem("%s says %.100q instead of %.100q", tool, got, want)
+		v.problem("%s says %.100q instead of %.100q", tool, got, want)
 	}
-	if code, _ := kit.Outcome(err); code == protocol.CodeTimeout || code == protocol.CodeInternal {
-		w.mu.Lock()
-		if len(w.odd) < 20 {
-			w.odd = append(w.odd, fmt.Sprintf("%s %s: %v", tool, where, err))
-		}
-		w.mu.Unlock()
-	}
-	return w.note(err, tool)
-}
-
-// note writes down what a call has come to, and returns an error if the conversation
-// is over.
-func (w *world) note(err error, what string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls++
-	if err == nil {
-		w.ok++
-		return nil
-	}
-	code, outcome := kit.Outcome(err)
-	told, isTold := errors.AsType[*kit.ToolError](err)
-	status, isStatus := errors.AsType[*streamable.HTTPError](err)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		w.problems = append(w.problems, fmt.Sprintf("%s had no end after %v: %v", what, limit, err))
-		w.ends["none"]++
-		return err
-	case code != 0 && outcome != "":
-		w.ends[fmt.Sprintf("%d %s", code, outcome)]++
-		return nil
-	case code == protocol.CodeInvalidParams || code == protocol.CodeMethodNotFound:
-		// The server is another one since the reload, and knows nothing of the round
-		// that the one before began.
-		w.ends[fmt.Sprintf("%d: %s", code, what)]++
-		return nil
-	case isTold && strings.Contains(told.Text, "gave no answer"):
-		// The server lost the client while it asked.
-		w.ends["isError: "+what]++
-		return nil
-	case isStatus:
-		w.ends[fmt.Sprintf("HTTP %d: %s", status.Status, what)]++
-		return err
-	case errors.Is(err, dragoman.ErrClosed), errors.Is(err, streamable.ErrSessionGone):
-		// The server was replaced, and its conversations were ended in order.
-		w.ends["closed"]++
-		return err
-	}
-	w.ends["other: "+what]++
-	if w.ends["other: "+what] <= 3 {
-		w.problems = append(w.problems, fmt.Sprintf("%s came to %v", what, err))
-	}
-	return err
-}
-
-func (w *world) problem(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.problems) < 100 {
-		w.problems = append(w.problems, fmt.Sprintf(format, args...))
-	}
-}
-
-// tally says how calls ended.
-func (w *world) tally() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	lines := []string{fmt.Sprintf("%d calls, of which %d succeeded; %d processes", w.calls, w.ok, len(w.journal.Of(fault.Started, "")))}
-	for end, n := range w.ends {
-		lines = append(lines, fmt.Sprintf("%7d %s", n, end))
-	}
-	sort.Strings(lines[1:])
-	return strings.Join(append(lines, w.odd...), "\n")
+	return v.note(err, e)
 }

@@ -5,7 +5,6 @@ package soak
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,14 +31,21 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// What is allowed to be different at rest, after the soak and before it. The memory
-// is what the system counts, of which the runtime gives back some later.
+// What is allowed to be more at rest, after the soak than before it: one in twenty,
+// and as few as these. The memory is what the system counts, of which the runtime
+// gives back some later.
 const (
-	moreFiles      = 24
-	moreProcesses  = 4
-	moreGoroutines = 64
-	moreMemory     = 96 << 20 // and half as much again
+	moreFiles      = 2
+	moreProcesses  = 1
+	moreGoroutines = 3
+	moreMemory     = 64 << 20
 )
+
+// grew tells whether there is more than is allowed.
+func grew[N int | int64](before, after, more N) bool { return after > before+before/20+more }
+
+// enough is the share of the calls that no accident hit that must succeed.
+const enough = 0.99
 
 // clients is how many there are at a time.
 const clients = 100
@@ -58,18 +64,20 @@ func TestS42_Soak(t *testing.T) {
 	w := newWorld(t)
 	w.run("warm", *duration/5) // what is used for the first time is not growth
 	before := rest(t, w.gateway)
+	w.weights = nil
 	w.run("soak", *duration*4/5)
 	after := rest(t, w.gateway)
 	t.Logf("before: %v", before)
 	t.Logf("after:  %v", after)
 	t.Log(w.tally())
-	if after.files > before.files+moreFiles {
+	w.memory(t)
+	if grew(before.files, after.files, moreFiles) {
 		t.Errorf("open files grew from %d to %d", before.files, after.files)
 	}
-	if after.processes > before.processes+moreProcesses {
+	if grew(before.processes, after.processes, moreProcesses) {
 		t.Errorf("processes grew from %d to %d", before.processes, after.processes)
 	}
-	if after.memory > before.memory*3/2+moreMemory {
+	if grew(before.memory, after.memory, moreMemory) {
 		t.Errorf("memory grew from %d MiB to %d MiB", before.memory>>20, after.memory>>20)
 	}
 	if twice := w.journal.Duplicates(); len(twice) > 0 {
@@ -78,15 +86,18 @@ func TestS42_Soak(t *testing.T) {
 	for _, p := range w.problems {
 		t.Error(p)
 	}
-	if w.ok*100 < w.calls*90 {
-		t.Errorf("only %d of %d calls succeeded", w.ok, w.calls)
+	if ran := w.ranUnsent(); len(ran) > 0 {
+		t.Errorf("%d calls were carried out that were said not to have been sent: %.5q", len(ran), ran)
+	}
+	if spared, ok := w.spared(); float64(ok) < enough*float64(spared) {
+		t.Errorf("only %d of the %d calls that no accident hit succeeded", ok, spared)
 	}
 	w.gateway.Well()
 	// A gateway that has seen nothing of all this is the measure of goroutines.
-	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Witness: "stdio0"})
+	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Witness: "stdio0"})
 	rest(t, fresh)
 	few, many := goroutines(fresh), goroutines(w.gateway)
-	if t.Logf("goroutines: %d, and %d after the soak", few, many); many > few+moreGoroutines {
+	if t.Logf("goroutines: %d, and %d after the soak", few, many); grew(few, many, moreGoroutines) {
 		t.Errorf("%d goroutines are left, where %d are at rest:\n%s", many, few, tail(w.gateway.Said()))
 	}
 }
@@ -99,13 +110,15 @@ type world struct {
 	links   []*kit.Proxy
 	remotes []string // URLs of servers, by way of the links
 	self    string
+	weights []weight // owned by mishaps while it runs
 
 	mu         sync.Mutex
-	generation int            // of the server that is replaced
-	calls, ok  int            // that were made, and that succeeded
-	ends       map[string]int // how often calls ended otherwise, by the end
-	problems   []string       // what must not be
-	odd        []string       // ends of calls that are worth a look
+	generation int                  // of the server that is replaced
+	accidents  map[string]time.Time // the last, by server
+	ends       map[string]*end      // what calls came to
+	unsent     []string             // keys of calls of which it was said that no server saw them
+	problems   []string             // what must not be
+	odd        []string             // ends of calls that are worth a look
 }
 
 func newWorld(t *testing.T) *world {
@@ -114,7 +127,8 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, self: self, journal: fault.Journal(filepath.Join(t.TempDir(), "journal")), ends: map[string]int{}}
+	w := &world{t: t, self: self, journal: fault.Journal(filepath.Join(t.TempDir(), "journal"))}
+	w.accidents, w.ends = map[string]time.Time{}, map[string]*end{}
 	for i, mode := range []string{fault.Legacy, fault.Modern, fault.Legacy, fault.Legacy} {
 		link := kit.NewProxy(t, listen(t, mode, w.journal))
 		w.links = append(w.links, link)
@@ -136,11 +150,15 @@ func (w *world) config() object {
 	servers := object{}
 	for i := range 6 {
 		mode := []string{fault.Legacy, fault.Modern}[i%2]
-		s := object{"command": w.self, "env": fault.Env(mode, w.journal), "retry": retry, "restart": restart, "timeout": "20s", "idleStop": idle}
-		if i == 5 {
-			s["args"] = []string{fmt.Sprint("generation ", w.generation)}
+		name := fmt.Sprint("stdio", i)
+		args := []string{name} // by which kill knows it
+		if name == replaced {
+			args = append(args, fmt.Sprint("generation ", w.generation))
 		}
-		servers[fmt.Sprint("stdio", i)] = s
+		servers[name] = object{
+			"command": w.self, "args": args, "env": fault.Env(mode, w.journal),
+			"retry": retry, "restart": restart, "timeout": "20s", "idleStop": idle,
+		}
 	}
 	for i, url := range w.remotes {
 		servers[fmt.Sprint("remote", i)] = object{"url": url, "retry": retry, "timeout": "20s", "idleStop": idle}
@@ -160,51 +178,12 @@ func (w *world) run(phase string, d time.Duration) {
 	for i := range clients {
 		all.Go(func() { w.client(phase, i, stop) }) // ends with stop
 	}
-	all.Go(func() { w.accidents(stop) }) // ends with stop
+	all.Go(func() { w.mishaps(stop) }) // ends with stop
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C
 	close(stop)
 	all.Wait()
-}
-
-// accidents happen one after the other, several in a second.
-func (w *world) accidents(stop <-chan struct{}) {
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return
-		case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
-		}
-		switch n % 6 {
-		case 0, 2, 4:
-			w.kill()
-		case 1, 3:
-			w.links[rand.IntN(len(w.links))].Cut()
-		case 5:
-			w.mu.Lock()
-			w.generation++
-			config := w.config()
-			w.mu.Unlock()
-			w.gateway.Write(config)
-			w.gateway.Signal(syscall.SIGHUP)
-		}
-	}
-}
-
-// kill kills one of the servers that are children of the gateway.
-func (w *world) kill() {
-	children, _ := kit.Children(w.gateway.PID())
-	started := w.journal.PIDs()
-	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-	for _, pid := range children {
-		for _, known := range started { // the guard is a child too, and stays
-			if pid == known {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
-				return
-			}
-		}
-	}
 }
 
 // A measure is what the gateway uses at rest.

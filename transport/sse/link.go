@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -228,21 +227,12 @@ func (l *link) Close() error {
 	return nil
 }
 
-// send posts a frame, which is m unless it is an array of answers.
+// send posts a frame, which is m unless it is an array of answers, and takes what
+// the server says to it.
 func (l *link) send(f mux.Frame, m *dragoman.Message) {
 	ctx, cancel := l.during(m)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.endpoint.String(), bytes.NewReader(f.AppendTo(nil)))
-	if err != nil {
-		l.fail(m, err)
-		return
-	}
-	l.dress(req)
-	req.Header.Set("Content-Type", "application/json")
-	if l.sync {
-		req.Header.Set("Accept", "application/json")
-	}
-	resp, err := l.http.Do(req)
+	resp, err := l.post(ctx, f, m)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		l.fail(m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))

@@ -22,6 +22,10 @@ const (
 	DefaultIdleTimeout  = 5 * time.Minute
 )
 
+// abortWait is how long requests that were told to stop are waited for, so that
+// their clients hear that they were lost.
+const abortWait = 500 * time.Millisecond
+
 // A Server answers clients on two URLs, whose handlers are Stream and Messages.
 // It must not be changed once it is in use.
 type Server struct {
@@ -142,7 +146,7 @@ func draining() *httpx.Refusal {
 
 // Shutdown refuses new clients and requests, lets those under way be answered,
 // and ends each conversation when it has nothing left to answer. When ctx ends,
-// it ends the rest at once and returns the context's error.
+// it cancels the rest, which is answered as lost, and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -163,9 +167,28 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+	}
+	s.abort()
+	t := time.NewTimer(abortWait)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C: // somebody does not stop when told to, or read when written to
 		_ = s.Close()
 		<-done
-		return context.Cause(ctx)
+	}
+	return context.Cause(ctx)
+}
+
+// abort cancels all requests under way.
+func (s *Server) abort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.sessions {
+		c.conn.Abort()
+	}
+	for d := range s.desks {
+		d.end(dragoman.Closed(errServerClosed))
 	}
 }
 

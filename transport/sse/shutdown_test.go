@@ -68,6 +68,11 @@ func TestShutdownThatTakesTooLongEndsTheRest(t *testing.T) {
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown returned %v", err)
 	}
-	for range c.events { // what was under way may be told that it was lost
+	var last string
+	for e := range c.events {
+		last = string(e.Data)
+	}
+	if !strings.Contains(last, "-31003") {
+		t.Errorf("the last that the client hears is %s", last)
 	}
 }

@@ -132,8 +132,10 @@ func (s *Server) take(ctx context.Context, a *adoption, id string, m *memo) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
 	defer cancel()
 	defer context.AfterFunc(s.drain, cancel)()
+	v := s.newSession(id, dragoman.CallerOf(ctx))
 	defer func() {
 		if p := recover(); p != nil {
+			v.over(dragoman.ErrClosed, false)
 			s.opts.logger.Error("panic while a session was taken up", "panic", p, "stack", string(debug.Stack()))
 			a.session, a.err = nil, unavailable(errors.New("whoever serves the session failed on it"))
 		}
@@ -142,7 +144,6 @@ func (s *Server) take(ctx context.Context, a *adoption, id string, m *memo) {
 		s.past.mu.Unlock()
 		close(a.done)
 	}()
-	v := s.newSession(id, dragoman.CallerOf(ctx))
 	v.mark = newMark()
 	if a.err = v.takeUp(ctx, m); a.err != nil {
 		v.over(dragoman.ErrClosed, false)
@@ -160,6 +161,9 @@ func (v *session) takeUp(ctx context.Context, m *memo) error {
 	s := v.server
 	v.rev = protocol.ParseRevision(m.Revision)
 	v.push.ids = v.rev.ResumesStreams()
+	if !s.reserve(v) {
+		return tooMany(dragoman.ID{})
+	}
 	peer, err := s.Sessions.Accept(ctx, v)
 	if err != nil {
 		return unavailable(err)
@@ -171,7 +175,7 @@ func (v *session) takeUp(ctx context.Context, m *memo) error {
 	}
 	v.recorder.Store(&recorder{memo: *m})
 	if !s.admit(v) {
-		return tooMany()
+		return tooMany(dragoman.ID{})
 	}
 	if _, ok, err := s.Store.Get(v.id); err == nil && !ok {
 		v.end(nil) // deleted meanwhile

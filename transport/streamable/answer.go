@@ -73,7 +73,7 @@ func (a *answer) begin() *feed {
 			f.leave()
 			return
 		}
-		f.serve(out, nil, a.r.Context().Done())
+		f.serve(out, nil, a.r.Context().Done(), nil)
 	}()
 	return f
 }
@@ -158,14 +158,15 @@ func (a *answer) cut(retry time.Duration) {
 	}
 }
 
-// resume serves the stream to another connection of its client, until ctx ends.
-func (f *feed) resume(ctx context.Context, w http.ResponseWriter, position int64) error {
+// resume serves the stream to another connection of its client, until ctx ends, or
+// until parting is closed, if that is not nil: then the client is asked to come back.
+func (f *feed) resume(ctx context.Context, w http.ResponseWriter, position int64, parting <-chan struct{}) error {
 	missed, err := f.claim(ctx, position)
 	if err != nil {
 		return err
 	}
 	if out, err := sse.Start(w, f.server.opts.write); err == nil {
-		f.serve(out, missed, ctx.Done())
+		f.serve(out, missed, ctx.Done(), parting)
 	} else {
 		f.leave() // the client is gone already
 	}

@@ -62,7 +62,8 @@ type Client struct {
 	// If nil, such a server cannot be reached.
 	Fallback dragoman.Dialer
 
-	// Retry is how streams that break are opened anew. It may be nil.
+	// Retry is how streams that break are opened anew, and what may be lost with
+	// its link is sent again. It may be nil.
 	Retry *Retry
 
 	// OneSession ends a conversation when the server has ended its session.
@@ -97,6 +98,11 @@ type Client struct {
 // After Attempts failures in a row nobody tries any more. What the server says
 // about the time to wait goes before. Zero means 250 milliseconds, 10 seconds
 // and 5; negative Attempts mean none.
+//
+// In the same way the answer to a question of the server is sent again when the
+// link breaks before the server has confirmed it, for a minute at most and as long
+// as the call that it belongs to is under way; and so is that a request is
+// cancelled. A server that gets one of them twice ignores the second.
 type Retry struct {
 	Min, Max time.Duration
 	Attempts int

@@ -213,9 +213,10 @@ func (k *clientCall) downstream(resp *dragoman.Message) *dragoman.Message {
 	return resp.WithID(k.req.ID())
 }
 
-// subscription puts the caller's id where a listen names its subscription.
+// subscription puts the caller's id where a listen names its subscription. A
+// notification is given one if it has none; an answer belongs to its request anyway.
 func (k *clientCall) subscription(m *dragoman.Message) *dragoman.Message {
-	if m.IsError() || m.Meta(protocol.MetaSubscriptionID) == nil {
+	if m.Kind() == dragoman.Response && (m.IsError() || m.Meta(protocol.MetaSubscriptionID) == nil) {
 		return m
 	}
 	own, err := m.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(k.req.ID().String())).Message()

@@ -76,6 +76,10 @@ type clientQueue struct {
 	done    uint64 // the number of the last that was sent
 	ended   error  // why no more may be put
 	waiters []clientWaiter
+
+	// cut is whether the last cancel was given up: then the next is not insisted
+	// on, so that they do not pile up. The goroutine that sends owns it.
+	cut bool
 }
 
 type clientWaiter struct {
@@ -140,14 +144,29 @@ func (c *clientConn) sendOne(n clientNote) error {
 	if s == nil {
 		s = c.session()
 	}
+	if n.m.Method() == protocol.NoteCancelled {
+		return c.sendCancel(ctx, n.m, s)
+	}
 	err := c.tellServer(ctx, n.m, s)
-	if !errors.Is(err, ErrSessionGone) || n.m.Method() == protocol.NoteCancelled {
+	if !errors.Is(err, ErrSessionGone) {
 		return err
 	}
 	if s, err = c.renew(ctx, s); err != nil {
 		return err
 	}
 	return c.tellServer(ctx, n.m, s)
+}
+
+// sendCancel sends a cancel, again if the link breaks: who is cancelled would work
+// on for nobody. That must not hold up the end of the conversation.
+func (c *clientConn) sendCancel(ctx context.Context, note *dragoman.Message, s *clientSession) (err error) {
+	if c.out.cut || c.ctx.Err() != nil {
+		err = c.tellServer(ctx, note, s)
+	} else {
+		err = c.repeat(ctx, c.ctx, note, s)
+	}
+	_, c.out.cut = clientPassing(err)
+	return err
 }
 
 // wake tells those who wait for what has been sent.

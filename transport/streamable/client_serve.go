@@ -81,7 +81,7 @@ func (c *clientConn) refuse(resp *dragoman.Message, s *clientSession) {
 	// Ends when the server has the answer, or with the conversation.
 	go func() {
 		defer c.served.leave()
-		if err := c.tellServer(c.ctx, resp, s); err != nil {
+		if err := c.repeat(c.ctx, c.ctx, resp, s); err != nil {
 			c.log.Debug("answer not taken by the server", "error", err)
 		}
 	}()
@@ -143,7 +143,11 @@ func (a *clientAsked) reply(resp *dragoman.Message) {
 	if c.ctx.Err() != nil {
 		return
 	}
-	if err := c.tellServer(c.ctx, resp, a.session); err != nil && c.ctx.Err() == nil {
+	while := c.ctx
+	if a.call != nil {
+		while = a.call.ctx // nobody waits for the answer after it
+	}
+	if err := c.repeat(c.ctx, while, resp, a.session); err != nil && c.ctx.Err() == nil {
 		c.log.Warn("answer not taken by the server", "method", a.req.Method(), "error", err)
 		if errors.Is(err, ErrSessionGone) {
 			c.gone(a.session)

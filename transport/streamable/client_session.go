@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -258,23 +259,9 @@ func (c *clientConn) again(was clientState) (*clientSession, json.RawMessage, er
 // remind tells the local peer what may have changed while there was no session:
 // the lists that the server tells of, and what was subscribed to.
 func (c *clientConn) remind(caps json.RawMessage, watched map[string]*dragoman.Message) {
-	var can map[string]struct {
-		ListChanged bool `json:"listChanged"`
-	}
-	_ = json.Unmarshal(caps, &can) // what cannot be read promises nothing
-	tell := func(method string, params any) {
-		if note, err := dragoman.NewNotification(method, params); err == nil {
-			c.inform(nil, note)
-		}
-	}
-	for _, list := range [...]struct{ name, note string }{
-		{"tools", protocol.NoteToolsChanged}, {"prompts", protocol.NotePromptsChanged}, {"resources", protocol.NoteResourcesChanged},
-	} {
-		if can[list.name].ListChanged {
-			tell(list.note, nil)
-		}
-	}
-	for uri := range watched {
-		tell(protocol.NoteResourceUpdated, map[string]string{"uri": uri})
+	lost := protocol.ListsOf(caps)
+	lost.URIs = slices.Collect(maps.Keys(watched))
+	for note := range lost.Reminders() {
+		c.inform(nil, note)
 	}
 }

@@ -14,10 +14,8 @@ type callContext struct {
 	parent context.Context
 	reason error // why it ends when parent does; nil means parent's own
 
-	// Either may be set. bound says that nobody cancels it but parent, which ends
-	// soon after the request has been served anyway: then parent's Done will do.
 	// told says that whoever ends parent cancels this one too.
-	bound, told bool
+	told bool
 
 	mu    sync.Mutex
 	cause context.Context // has ended, and says why this one has; nil before
@@ -82,9 +80,6 @@ func (c *callContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done implements context.Context.
 func (c *callContext) Done() <-chan struct{} {
-	if c.bound {
-		return c.parent.Done()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
@@ -106,16 +101,13 @@ func (c *callContext) watch() {
 }
 
 // AfterFunc is what package context looks for in a context of another make, to
-// have those end that are made of it.
+// have those end that are made of it. It has asked for Done before.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cause != nil {
 		go f() // ends the context that is being made, whose maker must not wait for it
 		return func() bool { return false }
-	}
-	if c.bound {
-		c.watch()
 	}
 	if c.after == nil {
 		c.after = make(map[*func()]struct{})

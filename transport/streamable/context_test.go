@@ -13,7 +13,7 @@ type contextKey struct{}
 // contexts are the ways in which a callContext may depend on its parent.
 func contexts(t *testing.T, f func(t *testing.T, c *callContext, end context.CancelCauseFunc)) {
 	for name, c := range map[string]*callContext{
-		"alone": {}, "bound": {bound: true}, "told": {told: true},
+		"alone": {}, "told": {told: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,9 +85,6 @@ func TestContextOfARequestKnowsAtOnceThatItsParentHasEnded(t *testing.T) {
 
 func TestContextOfARequestEndsWhenItIsCancelledOrServed(t *testing.T) {
 	contexts(t, func(t *testing.T, c *callContext, end context.CancelCauseFunc) {
-		if c.bound {
-			return // nobody cancels it, and it ends with its parent
-		}
 		done := c.Done()
 		child, cancel := context.WithCancel(c)
 		defer cancel()

@@ -275,9 +275,9 @@ func (f *feed) leave() {
 }
 
 // serve writes the stream to a connection that has been claimed, until the
-// stream ends or the client is gone. What has not been written then waits for
-// another connection.
-func (f *feed) serve(out *sse.Writer, missed []fed, gone <-chan struct{}) {
+// stream ends or the client is gone, or is asked to come back later. What has not
+// been written then waits for another connection.
+func (f *feed) serve(out *sse.Writer, missed []fed, gone, parting <-chan struct{}) {
 	defer f.leave()
 	evicted := make(chan struct{})
 	f.mu.Lock()
@@ -314,6 +314,9 @@ func (f *feed) serve(out *sse.Writer, missed []fed, gone <-chan struct{}) {
 			if err = out.Event(&sse.Event{Retry: int(retry.Milliseconds())}); err == nil && out.Hangup() {
 				return
 			}
+		case <-parting:
+			_ = out.Event(&sse.Event{Retry: int(f.server.opts.retry.Milliseconds())}) // or the client is gone
+			return
 		case <-evicted:
 			return
 		case <-gone:

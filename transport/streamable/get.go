@@ -26,29 +26,41 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(v.ctx, cancel)()
-	defer context.AfterFunc(s.drain, cancel)()
 	if !present || id == "" {
 		if v.rev.PrimesStreams() {
 			v.push.prime()
 		}
-		return v.push.resume(ctx, w, -1)
+		return v.hear(w, r, -1)
 	}
 	name, n, err := parseEventID(id)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
-	f := v.push
-	if name != pushName {
-		if f = v.resumable(name); f == nil {
-			if f, err = v.revive(ctx, name, n); err != nil {
-				return err
-			}
+	if name == pushName {
+		return v.hear(w, r, n)
+	}
+	f := v.resumable(name)
+	if f == nil {
+		if f, err = v.revive(r.Context(), name, n); err != nil {
+			return err
 		}
 	}
-	return f.resume(ctx, w, n)
+	return f.resume(r.Context(), w, n, nil) // it ends with its requests, also when the session does
+}
+
+// hear serves the stream of what belongs to no request, which has no end: it is cut
+// when the session ends. When the server stops, the client is told before when to
+// come back, if its revision has that.
+func (v *session) hear(w http.ResponseWriter, r *http.Request, position int64) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
+	drain := v.server.drain
+	if v.rev.PrimesStreams() {
+		return v.push.resume(ctx, w, position, drain.Done())
+	}
+	defer context.AfterFunc(drain, cancel)()
+	return v.push.resume(ctx, w, position, nil)
 }
 
 // delete takes a DELETE, which ends a session.

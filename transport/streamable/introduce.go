@@ -86,29 +86,11 @@ func (v *session) again(ctx context.Context, req *dragoman.Message) (*dragoman.M
 
 // announce tells the client what may have changed while nobody listened.
 func (v *session) announce(hello *dragoman.Message, m *memo) {
-	var result struct {
-		Capabilities map[string]struct {
-			ListChanged bool `json:"listChanged"`
-		} `json:"capabilities"`
-	}
-	_ = hello.Decode(&result) // what cannot be read promises nothing
-	tell := func(method string, params any) {
-		note, err := dragoman.NewNotification(method, params)
-		if err == nil {
-			err = v.push.tell(note)
+	lost := protocol.ListsOf(hello.Get("capabilities"))
+	lost.URIs = m.Subscribed
+	for note := range lost.Reminders() {
+		if err := v.push.tell(note); err != nil {
+			v.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}
-		if err != nil {
-			v.server.opts.logger.Debug("a client was not told of a change", "method", method, "error", err)
-		}
-	}
-	for _, c := range [...]struct{ name, note string }{
-		{"tools", protocol.NoteToolsChanged}, {"prompts", protocol.NotePromptsChanged}, {"resources", protocol.NoteResourcesChanged},
-	} {
-		if result.Capabilities[c.name].ListChanged {
-			tell(c.note, nil)
-		}
-	}
-	for _, uri := range m.Subscribed {
-		tell(protocol.NoteResourceUpdated, map[string]string{"uri": uri})
 	}
 }

@@ -42,14 +42,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	}
 	v, err := s.session(r)
 	if err != nil {
-		var refusal *httpx.Refusal
-		if errors.As(err, &refusal) && m.Kind() == dragoman.Request {
-			refusal.ID = m.ID()
-			if refusal.Code == protocol.CodeUnavailable {
-				refusal.Status = http.StatusOK // an answer like any other
-			}
-		}
-		return err
+		return refusedSession(m, err)
 	}
 	defer v.leave()
 	switch m.Kind() {
@@ -65,6 +58,21 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	}
 	s.accepted(w)
 	return nil
+}
+
+// refusedSession returns why a message finds no session, with its id if it is a
+// request. All who waited for one session have the same err, so it is not changed.
+func refusedSession(m *dragoman.Message, err error) error {
+	shared, ok := errors.AsType[*httpx.Refusal](err)
+	if !ok || m.Kind() != dragoman.Request {
+		return err
+	}
+	own := *shared
+	own.ID = m.ID()
+	if own.Code == protocol.CodeUnavailable {
+		own.Status = http.StatusOK // an answer like any other
+	}
+	return &own
 }
 
 // accepted answers what has no response.
@@ -98,10 +106,17 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
-	v := s.newSession(httpx.NewID(), httpx.Caller(r))
+	v, opened := s.newSession(httpx.NewID(), httpx.Caller(r)), false
+	defer func() {
+		if !opened {
+			v.end(dragoman.ErrClosed)
+		}
+	}()
+	if !s.reserve(v) {
+		return tooMany(m.ID())
+	}
 	peer, err := s.Sessions.Accept(r.Context(), v)
 	if err != nil {
-		v.end(err)
 		resp := protocol.Failure(m, err)
 		s.limitWrite(w)
 		comeBack(w.Header(), statusOf(resp))
@@ -115,14 +130,14 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	a.client = inside{v, a}
 	a.await()
 	resp := v.call(v.ctx, m, a)
-	if resp == nil || resp.IsError() || !s.settle(v, resp) {
+	if opened = resp != nil && !resp.IsError() && s.settle(v, resp); opened {
+		v.record(m)
+	} else {
 		v.end(dragoman.ErrClosed)
 		w.Header().Del(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
-			resp = m.Fail(protocol.Overloaded("there are too many sessions; try again later"))
+			resp = m.Fail(protocol.Draining())
 		}
-	} else {
-		v.record(m)
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
 	return nil

@@ -140,9 +140,9 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
 	defer ctx.close()
-	if m.Method() != protocol.MethodListen {
-		ctx.bound = ctx.parent.Done() != nil
-	} else {
+	s.begin(ctx)
+	defer s.done(ctx)
+	if m.Method() == protocol.MethodListen {
 		defer context.AfterFunc(s.drain, func() { ctx.cancel(dragoman.ErrClosed) })()
 	}
 	a.await()
@@ -156,6 +156,24 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
 	return nil
+}
+
+// begin and done note the requests of the modern era that are under way, by their
+// contexts: a session ends its own.
+func (s *Server) begin(ctx *callContext) {
+	s.mu.Lock()
+	cut := s.cut
+	s.open[ctx] = struct{}{}
+	s.mu.Unlock()
+	if cut {
+		ctx.cancel(dragoman.ErrClosed)
+	}
+}
+
+func (s *Server) done(ctx *callContext) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, ctx)
 }
 
 func (s *Server) call(ctx context.Context, m *dragoman.Message, a *answer) (resp *dragoman.Message) {

@@ -48,7 +48,7 @@ type toolList struct {
 func (t *toolHeaders) check(r *http.Request, m *dragoman.Message, s *Server) error {
 	headers, known := t.get(httpx.Caller(r), m.Name())
 	if !known {
-		t.fetch(r.Context(), httpx.Caller(r), m, s.Requests)
+		t.look(r, m, s)
 		headers, _ = t.get(httpx.Caller(r), m.Name())
 	}
 	for _, h := range headers {
@@ -112,6 +112,15 @@ func (t *toolHeaders) add(caller string, list *toolList, fresh bool) {
 		headers, _ := httpx.ParamHeaders(tool.InputSchema)
 		c.tools[tool.Name] = headers
 	}
+}
+
+// look fetches the caller's tools, for as long as the request that needs them lasts.
+func (t *toolHeaders) look(r *http.Request, m *dragoman.Message, s *Server) {
+	ctx := &callContext{parent: r.Context()}
+	defer ctx.close()
+	s.begin(ctx)
+	defer s.done(ctx)
+	t.fetch(ctx, httpx.Caller(r), m, s.Requests)
 }
 
 // fetch asks for all tools, in the name of the caller.

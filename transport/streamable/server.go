@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,7 +95,10 @@ type Server struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
+	opening  int                       // sessions that have a place and are not there yet
+	open     map[*callContext]struct{} // requests of the modern era
 	stopped  bool
+	cut      bool // those under way have had their time
 }
 
 // settings are the fields of a Server with their defaults filled in.
@@ -129,7 +134,7 @@ func (s *Server) prepare() {
 	}
 	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
 	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
-	s.sessions = make(map[string]*session)
+	s.sessions, s.open = make(map[string]*session), make(map[*callContext]struct{})
 	s.drain, s.drained = context.WithCancel(context.Background())
 	if s.Store != nil {
 		// Clients may still answer what a Server before this one has asked.
@@ -205,8 +210,8 @@ func refuse(status, code int, message string) *httpx.Refusal {
 }
 
 // Shutdown refuses new requests, ends the streams that have no end, waits for
-// requests under way until ctx ends, and then ends all sessions. With a Store
-// they end here alone.
+// requests under way until ctx ends, and then cancels the rest, who are told that
+// they were lost, and ends all sessions. With a Store they end here alone.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
 	s.mu.Lock()
@@ -214,7 +219,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	s.drained()
 	done := make(chan struct{})
-	// Ends when the last request does, which ending the sessions brings about.
+	// Ends when the last request does, which cancelling it brings about.
 	go func() {
 		s.serving.Wait()
 		close(done)
@@ -224,6 +229,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+		s.abort()
 	}
 	for _, v := range s.all() {
 		v.over(dragoman.ErrClosed, s.Store == nil)
@@ -231,6 +237,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	<-done
 	s.part()
 	return err
+}
+
+// abort cancels the requests of the modern era.
+func (s *Server) abort() {
+	s.mu.Lock()
+	s.cut = true
+	open := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	for _, ctx := range open {
+		ctx.cancel(dragoman.ErrClosed)
+	}
 }
 
 func (s *Server) all() []*session {

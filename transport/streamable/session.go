@@ -41,6 +41,7 @@ type session struct {
 	streams int
 	gone    bool
 
+	reserved bool                     // it has a place and is not in the table yet; guarded by Server.mu
 	mark     string                   // in names of its streams; "" if it was opened here
 	recorder atomic.Pointer[recorder] // nil if it is not recorded
 }
@@ -63,13 +64,28 @@ func (s *Server) newSession(id, owner string) *session {
 	return v
 }
 
-// admit adds a session to the table, and tells whether there was room.
+// reserve gives a session its place, and tells whether there was one. Nothing is done
+// for a session without: a server may need a process for it.
+func (s *Server) reserve(v *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || len(s.sessions)+s.opening >= s.opts.maxSessions {
+		return false
+	}
+	s.opening++
+	v.reserved = true
+	return true
+}
+
+// admit adds a session that has a place to the table, unless it is too late for that.
 func (s *Server) admit(v *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || len(s.sessions) >= s.opts.maxSessions {
+	if s.stopped || !v.reserved {
 		return false
 	}
+	s.opening--
+	v.reserved = false
 	s.sessions[v.id] = v
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -145,6 +161,10 @@ func (v *session) over(reason error, forget bool) bool {
 	v.server.mu.Lock()
 	if v.server.sessions[v.id] == v {
 		delete(v.server.sessions, v.id)
+	}
+	if v.reserved {
+		v.server.opening--
+		v.reserved = false
 	}
 	v.server.mu.Unlock()
 	reason = dragoman.Closed(reason)

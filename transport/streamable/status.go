@@ -55,17 +55,14 @@ func crowded(m *dragoman.Message, e *dragoman.Error) error {
 	return r
 }
 
-// tooMany refuses another session.
-func tooMany() error {
+// tooMany refuses another session, which a request with that id would need.
+func tooMany(id dragoman.ID) error {
 	e := protocol.Overloaded("there are too many sessions; try again later")
-	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+	return &httpx.Refusal{ID: id, Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
 }
 
 // draining refuses whatever comes while we are stopping.
 func draining() error {
-	return &httpx.Refusal{
-		Status: http.StatusServiceUnavailable, Code: protocol.CodeDraining,
-		Message: "the server is stopping; try again later",
-		Data:    json.RawMessage(`{"source":"gateway","outcome":"` + protocol.OutcomeNotSent + `"}`),
-	}
+	e := protocol.Draining()
+	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
 }

@@ -11,37 +11,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A filter says of which changes to hear.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	Updates   []string `json:"resourceSubscriptions,omitempty"`
-}
-
-func (f *filter) empty() bool {
-	return !f.Tools && !f.Prompts && !f.Resources && len(f.Updates) == 0
-}
-
 // A listen is one subscriptions/listen of a session. It is also whom the server
 // tells.
 type listen struct {
 	watch  *watch
-	want   filter
+	want   protocol.Interest
 	cancel context.CancelFunc
 	began  time.Time
-	acked  chan filter   // gets what the server acknowledged, once
-	ended  chan struct{} // closed when the server tells no more
+	acked  chan protocol.Interest // gets what the server acknowledged, once
+	ended  chan struct{}          // closed when the server tells no more
 
-	ack filter          // of the owner of the watch, once acked
-	err error           // why it ended, nil if in good order; set before ended is closed
-	no  *dragoman.Error // the server's refusal; set before ended is closed
+	ack protocol.Interest // of the owner of the watch, once acked
+	err error             // why it ended, nil if in good order; set before ended is closed
+	no  *dragoman.Error   // the server's refusal; set before ended is closed
 }
 
 // open begins a listen.
-func (w *watch) open(want filter) *listen {
+func (w *watch) open(want protocol.Interest) *listen {
 	ctx, cancel := context.WithCancel(w.ctx)
-	l := &listen{watch: w, want: want, cancel: cancel, began: time.Now(), acked: make(chan filter, 1), ended: make(chan struct{})}
+	l := &listen{watch: w, want: want, cancel: cancel, began: time.Now(), acked: make(chan protocol.Interest, 1), ended: make(chan struct{})}
 	// Ends when the server ends the listen, or with cancel; the watch waits for it.
 	go func() {
 		defer close(l.ended)
@@ -56,7 +44,7 @@ func (l *listen) run(ctx context.Context) {
 	env := *v.envelope(l.watch.hello)
 	env.LogLevel = nil // there are no log messages on a listen
 	req, err := v.server.request(protocol.MethodListen, struct {
-		Notifications filter `json:"notifications"`
+		Notifications protocol.Interest `json:"notifications"`
 	}{l.want}, env)
 	if err != nil {
 		l.err = err
@@ -80,7 +68,7 @@ func (l *listen) end() {
 }
 
 // hears tells whether changes of a resource are among what the server tells.
-func (l *listen) hears(uri string) bool { return slices.Contains(l.ack.Updates, uri) }
+func (l *listen) hears(uri string) bool { return slices.Contains(l.ack.URIs, uri) }
 
 // Notify takes what the server tells.
 func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
@@ -88,7 +76,7 @@ func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
 		l.watch.heard(note)
 		return nil
 	}
-	var ack filter
+	var ack protocol.Interest
 	// What cannot be read acknowledges nothing.
 	_ = json.Unmarshal(note.Get("notifications"), &ack)
 	select {

@@ -100,24 +100,8 @@ func (w *watch) keeps(note *dragoman.Message) bool {
 }
 
 // remind tells the client of everything that may have changed unheard.
-func (w *watch) remind(f filter) {
-	for method, wanted := range map[string]bool{
-		protocol.NoteToolsChanged:     f.Tools,
-		protocol.NotePromptsChanged:   f.Prompts,
-		protocol.NoteResourcesChanged: f.Resources,
-	} {
-		if wanted {
-			w.make(method, nil)
-		}
-	}
-	for _, uri := range f.Updates {
-		w.make(protocol.NoteResourceUpdated, map[string]string{"uri": uri})
-	}
-}
-
-// make tells the client of a change that nobody told us of.
-func (w *watch) make(method string, params any) {
-	if note, err := dragoman.NewNotification(method, params); err == nil {
+func (w *watch) remind(f protocol.Interest) {
+	for note := range f.Reminders() {
 		w.tell(note)
 	}
 }

@@ -89,22 +89,22 @@ func (w *watch) remove(uri string) {
 
 // take takes out the wishes and returns what to listen for, with them and
 // without what was dropped.
-func (w *watch) take() (wishes []*wish, want filter) {
+func (w *watch) take() (wishes []*wish, want protocol.Interest) {
 	can := w.hello.facts.can
-	want = filter{Tools: can.Tools.ListChanged, Prompts: can.Prompts.ListChanged, Resources: can.Resources.ListChanged}
+	want = protocol.Interest{Tools: can.Tools.ListChanged, Prompts: can.Prompts.ListChanged, Resources: can.Resources.ListChanged}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wishes, w.wishes = w.wishes, nil
 	for uri := range w.uris {
-		want.Updates = append(want.Updates, uri)
+		want.URIs = append(want.URIs, uri)
 	}
 	for _, wish := range wishes {
 		if !w.uris[wish.uri] {
-			want.Updates = append(want.Updates, wish.uri)
+			want.URIs = append(want.URIs, wish.uri)
 		}
 	}
-	slices.Sort(want.Updates) // the same set is the same request
-	want.Updates = slices.Compact(want.Updates)
+	slices.Sort(want.URIs) // the same set is the same request
+	want.URIs = slices.Compact(want.URIs)
 	return wishes, want
 }
 

@@ -180,9 +180,9 @@ func (l *listen) hopeless() bool {
 	case l.err != nil:
 		return false
 	case l.no == nil:
-		return l.ack.empty()
+		return l.ack.Empty()
 	case l.no.Code == protocol.CodeInvalidParams:
-		return len(l.want.Updates) == 0 // else one of them may be the reason
+		return len(l.want.URIs) == 0 // else one of them may be the reason
 	}
 	return l.no.Code == protocol.CodeMethodNotFound
 }
@@ -202,7 +202,7 @@ func (l *listen) reason() error {
 // one before once the server has acknowledged the new one.
 func (w *watch) renew() {
 	wishes, want := w.take()
-	if want.empty() {
+	if want.Empty() {
 		if w.cur != nil {
 			w.cur.end()
 			w.cur = nil
@@ -250,11 +250,11 @@ func (w *watch) renew() {
 }
 
 // hearsAll tells whether the listen there is tells of exactly what is wanted.
-func (w *watch) hearsAll(want filter) bool {
-	if w.cur == nil || isOver(w.cur) || len(w.cur.ack.Updates) != len(want.Updates) {
+func (w *watch) hearsAll(want protocol.Interest) bool {
+	if w.cur == nil || isOver(w.cur) || len(w.cur.ack.URIs) != len(want.URIs) {
 		return false
 	}
-	return !slices.ContainsFunc(want.Updates, func(uri string) bool { return !w.cur.hears(uri) })
+	return !slices.ContainsFunc(want.URIs, func(uri string) bool { return !w.cur.hears(uri) })
 }
 
 func isOver(l *listen) bool {

@@ -1,0 +1,94 @@
+//go:build unix
+
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/tests/kit"
+)
+
+// replaced is the server that is another one after each reload.
+const replaced = "stdio5"
+
+// mishaps are accidents, one after the other, several in a second.
+func (w *world) mishaps(stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
+		}
+		w.weigh()
+		switch n % 6 {
+		case 0, 2, 4:
+			w.kill()
+		case 1, 3:
+			i := rand.IntN(len(w.links))
+			w.accident(fmt.Sprint("remote", i))
+			w.links[i].Cut()
+		case 5:
+			w.mu.Lock()
+			w.generation++
+			config := w.config()
+			w.mu.Unlock()
+			w.gateway.Write(config)
+			w.accident(replaced)
+			w.gateway.Signal(syscall.SIGHUP)
+		}
+	}
+}
+
+// kill kills one of the servers that are children of the gateway.
+func (w *world) kill() {
+	children, _ := kit.Children(w.gateway.PID())
+	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
+	for _, pid := range children {
+		if name := serverOf(pid); name != "" { // the guard is a child too, and stays
+			w.accident(name)
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
+			return
+		}
+	}
+}
+
+// serverOf returns the name of the server that a process is, which is its first
+// argument, or "".
+func serverOf(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if words := strings.Split(string(text), "\x00"); err == nil && len(words) > 1 && slices.Contains(names, words[1]) {
+		return words[1]
+	}
+	return ""
+}
+
+// accident notes that one happens to a server now.
+func (w *world) accident(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.accidents[server] = time.Now()
+}
+
+// notice is how long it may take until everybody knows of an accident: a call that
+// begins meanwhile is sent to a server that is gone already.
+const notice = 500 * time.Millisecond
+
+// hit tells whether an accident has hit a call that is over now: one that happened
+// to its server while it was under way, or shortly before. A conversation with a
+// server that is replaced ends with it, whenever the next call is. What is asked of
+// all servers at once is answered without those that are away. It also returns when
+// the last accident was. w.mu is locked.
+func (w *world) hit(e *event) (bool, time.Time) {
+	last := w.accidents[e.server]
+	since := e.began.Add(-notice)
+	if e.server == replaced && !e.all {
+		since = e.opened.Add(-notice)
+	}
+	return last.After(since), last
+}

@@ -1,0 +1,48 @@
+package streamable_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// Requests and a notification wait for one session that cannot be taken up.
+func TestPain3_EachRequestThatWaitedForALostSessionGetsItsOwnAnswer(t *testing.T) {
+	h, store := newHotel(), newLedger()
+	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store})
+	v := first.hello(protocol.LatestLegacy)
+	stop()
+	hold := make(chan struct{})
+	h.set(func() { h.closed, h.hold = true, hold })
+	var came atomic.Int32
+	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: func(*http.Request) string {
+		came.Add(1)
+		return ""
+	}})
+	const requests = 16
+	var all sync.WaitGroup
+	for i := range requests {
+		all.Go(func() { // ends with its answer
+			text := fmt.Sprintf(`{"jsonrpc":"2.0","id":"own %d","method":"tools/list"}`, i)
+			resp := v.at(next).do(t.Context(), http.MethodPost, text)
+			if body := v.read(resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, fmt.Sprintf(`"id":"own %d"`, i)) {
+				t.Errorf("request %d is answered with %d %s", i, resp.StatusCode, body)
+			}
+		})
+	}
+	all.Go(func() { // likewise
+		resp := v.at(next).do(t.Context(), http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/x"}`)
+		if body := v.read(resp); resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "own") {
+			t.Errorf("the notification is answered with %d %s", resp.StatusCode, body)
+		}
+	})
+	until(t, "all have come", func() bool { return came.Load() >= requests+1 })
+	close(hold)
+	all.Wait()
+}
