@@ -97,12 +97,10 @@ func (s *settings) accepted(hosts []string) (h, origins []string, prefix string,
 const (
 	// headerTimeout is how long a client may take over the headers of a
 	// request, idleTimeout how long a connection may stay unused, maxHeader how
-	// large the headers may be, stopTimeout how long requests under way may take
-	// when we stop.
+	// large the headers may be.
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
-	stopTimeout   = 10 * time.Second
 )
 
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -22,9 +26,23 @@ type front struct {
 	endless bool // the end of standard input does not end us
 
 	// shutdown takes no new work, lets requests under way end until its context
-	// does, and ends the rest.
+	// does, and ends the rest. drain is how long they may take.
 	shutdown func(context.Context) error
+	drain    time.Duration
 }
+
+// drainUsage is what the flag of that name means.
+const drainUsage = "how long requests under way may take when we stop; a second signal ends them at once"
+
+const (
+	// defaultDrain is how long requests under way may take when we stop, unless
+	// told otherwise.
+	defaultDrain = 10 * time.Second
+
+	// lastWords is how long the answers of requests that were cut may take to
+	// reach their clients.
+	lastWords = time.Second
+)
 
 // exposed tells whether other machines can come in.
 func (f *front) exposed() bool { return slices.ContainsFunc(f.entrances, (*entrance).exposed) }
@@ -74,18 +92,24 @@ func (f *front) serve(ctx context.Context, v *voice) error {
 	return nil
 }
 
-// stop lets what is under way end, for a while, and ends the rest.
+// stop lets what is under way end, for a while, and ends the rest. Who asks for it
+// once more does not want to wait.
 func (f *front) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *voice) {
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	ctx = context.WithoutCancel(ctx)
+	limit, cancel := context.WithTimeout(ctx, f.drain)
 	defer cancel()
+	limit, ignore := signal.NotifyContext(limit, os.Interrupt, syscall.SIGTERM)
+	defer ignore()
 	var stopping sync.WaitGroup
 	stopping.Go(func() { _ = lines.Close() }) // it never fails
 	if err := f.shutdown(limit); err != nil {
 		v.log.Warn("requests under way were cut", "error", err)
 	}
 	stopping.Wait()
+	last, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
 	for _, web := range webs {
-		if web.Shutdown(limit) != nil {
+		if web.Shutdown(last) != nil {
 			_ = web.Close() // whoever is left has had the time
 		}
 	}

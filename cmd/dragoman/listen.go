@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -72,6 +73,31 @@ func openEntrance(ctx context.Context, address string) (*entrance, error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", where, err)
 	}
 	return e, nil
+}
+
+// A client that vanishes, because its machine or the network died, says nothing. It
+// has to be noticed within 30 seconds: a stream carries a comment every 15.
+const (
+	// askAfter is how long a connection is silent before the other side's system
+	// is asked whether it is there, and askEvery how often it is asked then.
+	askAfter = 10 * time.Second
+	askEvery = 5 * time.Second
+
+	// lostTimeout is how long that system may leave unacknowledged what it was
+	// asked or sent, on Linux. It also may not take longer to have room for what
+	// is sent, which means that a client reads nothing.
+	lostTimeout = 12 * time.Second
+)
+
+// Accept implements net.Listener.
+func (e *entrance) Accept() (net.Conn, error) {
+	c, err := e.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		// What cannot be set is as the system has it.
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: askAfter, Interval: askEvery, Count: int(lostTimeout / askEvery)})
+		limitUnacknowledged(tcp)
+	}
+	return c, err
 }
 
 // exposed tells whether other machines can reach an entrance.

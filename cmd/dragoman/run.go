@@ -137,7 +137,7 @@ func runEverything(ctx context.Context, s *settings, v *voice) error {
 // the entrances.
 func serveOne(ctx context.Context, s *settings, what *served, entrances []*entrance, v *voice) error {
 	f := &front{
-		entrances: entrances, acceptor: what.Acceptor, stdio: true, endless: true,
+		entrances: entrances, acceptor: what.Acceptor, stdio: true, endless: true, drain: s.drain,
 		options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log},
 	}
 	var hosts []string

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/gateway"
@@ -26,6 +27,7 @@ type serving struct {
 	stdio   bool
 	state   string
 	socket  string
+	drain   time.Duration
 	debug   bool
 	noWatch bool
 }
@@ -50,7 +52,8 @@ at /groups/NAME; below each of these are /mcp (Streamable HTTP), /sse with /mess
 
 The files are read again when they change, on SIGHUP and by "dragoman reload". Servers
 that are unchanged go on undisturbed; a file with errors changes nothing. We stop on
-SIGINT and SIGTERM, after the requests under way, for 10 seconds at most.`,
+SIGINT and SIGTERM, after the requests under way, which may take as long as --drain says;
+a second signal ends them.`,
 		Example: `  dragoman serve
   dragoman serve dragoman.yaml --listen 127.0.0.1:9000
   dragoman serve --stdio ~/.cursor/mcp.json`,
@@ -63,6 +66,7 @@ SIGINT and SIGTERM, after the requests under way, for 10 seconds at most.`,
 	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on, instead of those of the file: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
 	f.BoolVar(&s.stdio, "stdio", false, "serve standard input and output until that ends, and listen only where --listen says")
 	f.StringVar(&s.state, "state", "", "`directory` for what outlives us: sessions, events, lists")
+	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
 	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
 	addSocket(f, &s.socket)
@@ -111,6 +115,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
 		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
 		shutdown:  g.Shutdown,
+		drain:     s.drain,
 	}
 	if f.exposed() {
 		v.say("warning: everybody who can reach this machine can use the servers: there is no authentication")

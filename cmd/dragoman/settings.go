@@ -49,7 +49,8 @@ type settings struct {
 	endpoint    string // for which of the above is said by serverType
 	serverType  string
 	idle        time.Duration // of a session
-	output      string        // "stdio" serves standard input and output alone
+	drain       time.Duration
+	output      string // "stdio" serves standard input and output alone
 
 	// Of a flag that may be repeated pflag forgets what it did not put there
 	// itself, so what other flags add waits here.
@@ -82,6 +83,7 @@ func (s *settings) addDoors(f *pflag.FlagSet) {
 	f.StringVar(&s.isolation, "isolation", "session", "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
 	f.IntVar(&s.pool, "pool", 0, "how many processes of the server's command to keep ready")
 	f.StringArrayVar(&s.origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com (repeatable)")
+	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which clients reach us, if it is not our own address")
 	f.StringVar(&s.framing, "framing", stdio.Auto.String(), "how messages to a command or a socket are framed: auto, lines or content-length")
 	f.StringArrayVar(&s.revisions, "revision", nil, "`revision` that the built-in server speaks (repeatable, default all)")

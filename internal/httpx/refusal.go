@@ -40,6 +40,11 @@ func Refuse(status int, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Code: protocol.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
+// Unavailable makes the refusal of what cannot be served now.
+func Unavailable(e *dragoman.Error) *Refusal {
+	return &Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+}
+
 // Error implements error.
 func (e *Refusal) Error() string {
 	return fmt.Sprintf("httpx: refused with status %d: %s", e.status(), e.Message)

@@ -4,7 +4,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -170,4 +172,62 @@ func TestS49_StreamsAreResumedAfterARestart(t *testing.T) {
 		seen[e.id] = true
 	}
 	v.mustEcho(ctx, 8)
+}
+
+// TestS49_TrimmedStreamsAreRefused has a stream that is longer than what is kept of
+// it. Whoever comes back for what is gone is told, before a restart and after it:
+// nobody gets a stream with a hole.
+func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
+	const kept = 1000 // events, by default
+	config := object{
+		"state":   filepath.Join(t.TempDir(), "state"),
+		"servers": object{server: child(t, fault.Legacy, newJournal(t))},
+	}
+	g := kit.Serve(t, &kit.Options{Config: config})
+	ctx := kit.Hurry(t, kit.Patience)
+	v := openSession(ctx, t, g, server)
+	all := v.follow(v.call(ctx, 7, "notify", object{"n": 3 * kept}))
+	if len(all) < kept+100 {
+		t.Fatalf("the stream has %d events: nothing is trimmed", len(all))
+	}
+	for _, killed := range []bool{false, true} {
+		if killed {
+			g.Leave()
+			g.Signal(syscall.SIGKILL)
+			g.Wait(kit.Patience)
+			g = again(t, g, config)
+		}
+		for _, behind := range []int{0, 1, len(all) / 2, len(all) - kept - 2} {
+			resp, err := v.tryGet(ctx, all[behind].id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := read(t, resp)
+			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "cannot be replayed") {
+				t.Errorf("killed: %v, behind event %d of %d: %s %.200s", killed, behind, len(all), resp.Status, body)
+			}
+		}
+		for _, behind := range []int{len(all) - kept, len(all) - kept/2, len(all) - 2} {
+			if got := v.follow(v.get(ctx, all[behind].id)); !slices.Equal(got, all[behind+1:]) {
+				t.Errorf("killed: %v, behind event %d of %d come %d events, or others", killed, behind, len(all), len(got))
+			}
+		}
+	}
+	v.mustEcho(ctx, 8)
+}
+
+// follow returns the events of a stream until its end.
+func (v *session) follow(resp *http.Response) (all []event) {
+	v.t.Helper()
+	defer resp.Body.Close()
+	for events := newEvents(resp.Body); ; {
+		e, err := events.next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
 }

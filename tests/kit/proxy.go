@@ -33,6 +33,10 @@ type Mood struct {
 	// second; zero means any number.
 	Delay       time.Duration
 	Piece, Rate int
+
+	// Idle is how long a connection may be silent in both directions before it is
+	// cut; zero means for ever. It holds for connections that begin in this mood.
+	Idle time.Duration
 }
 
 // NewProxy opens a link to an address, which is there until the end of the test.
@@ -100,11 +104,11 @@ func (p *Proxy) accept() {
 			_ = c.Close()
 			continue
 		}
-		p.all.Go(func() { p.link(c) }) // ends with the connection
+		p.all.Go(func() { p.link(c, mood.Idle) }) // ends with the connection
 	}
 }
 
-func (p *Proxy) link(c net.Conn) {
+func (p *Proxy) link(c net.Conn, idle time.Duration) {
 	defer c.Close()
 	far, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.to)
 	if err != nil {
@@ -125,19 +129,28 @@ func (p *Proxy) link(c net.Conn) {
 		return
 	default:
 	}
+	alive := func() {}
+	if idle > 0 {
+		silent := time.AfterFunc(idle, func() {
+			_ = c.Close()
+			_ = far.Close()
+		})
+		defer silent.Stop()
+		alive = func() { silent.Reset(idle) }
+	}
 	var ways sync.WaitGroup
 	for _, pair := range [][2]net.Conn{{c, far}, {far, c}} {
 		// Ends when either side is closed.
 		ways.Go(func() {
-			p.pass(pair[0], pair[1])
+			p.pass(pair[0], pair[1], alive)
 			_ = pair[1].(*net.TCPConn).CloseWrite() // the other way may go on
 		})
 	}
 	ways.Wait()
 }
 
-// pass copies what comes, as the link's mood is.
-func (p *Proxy) pass(from io.Reader, to io.Writer) {
+// pass copies what comes, as the link's mood is, and says that something came.
+func (p *Proxy) pass(from io.Reader, to io.Writer, alive func()) {
 	buffer := make([]byte, 64<<10)
 	for {
 		p.mu.Lock()
@@ -152,6 +165,7 @@ func (p *Proxy) pass(from io.Reader, to io.Writer) {
 			return
 		}
 		if n > 0 {
+			alive()
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}

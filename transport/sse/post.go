@@ -119,7 +119,7 @@ func (c *session) take(w http.ResponseWriter, r *http.Request, m *dragoman.Messa
 	case <-r.Context().Done():
 		return nil // nobody is there to be told
 	case <-t.C:
-		return refuse(m, unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
+		return refuse(m, httpx.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
 	}
 }
 

@@ -120,11 +120,6 @@ func refusalOf(err error) *httpx.Refusal {
 	return &httpx.Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: "Internal error"}
 }
 
-// unavailable is the refusal of what a limit or a fault keeps from being served.
-func unavailable(e *dragoman.Error) *httpx.Refusal {
-	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
-}
-
 // admit tells whether there may be one more conversation. s.mu is locked.
 func (s *Server) admit() *httpx.Refusal {
 	limit := s.MaxSessions
@@ -135,13 +130,13 @@ func (s *Server) admit() *httpx.Refusal {
 	case s.stopping:
 		return draining()
 	case len(s.sessions)+len(s.desks) >= limit:
-		return unavailable(protocol.Overloaded("there are too many sessions; try again later"))
+		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	return nil
 }
 
 func draining() *httpx.Refusal {
-	return unavailable(&dragoman.Error{Code: protocol.CodeDraining, Message: "the server is stopping"})
+	return httpx.Unavailable(protocol.Draining())
 }
 
 // Shutdown refuses new clients and requests, lets those under way be answered,

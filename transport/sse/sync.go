@@ -75,11 +75,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	defer s.leave(d)
 	d.opening.Do(func() { d.open(r) })
 	if d.err != nil {
-		return refuse(m, unavailable(protocol.Failure(m, d.err).RPCError()))
+		return refuse(m, httpx.Unavailable(protocol.Failure(m, d.err).RPCError()))
 	}
 	if m.Kind() == dragoman.Notification {
 		if !d.take(m) {
-			return unavailable(protocol.Overloaded("too many notifications are waiting; send them more slowly"))
+			return httpx.Unavailable(protocol.Overloaded("too many notifications are waiting; send them more slowly"))
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return nil

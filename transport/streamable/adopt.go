@@ -81,8 +81,7 @@ func (s *Server) memoOf(id string) (*memo, error) {
 
 // unavailable refuses what was not sent because the server is away.
 func unavailable(reason error) error {
-	e := protocol.Unavailable(reason)
-	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+	return httpx.Unavailable(protocol.Unavailable(reason))
 }
 
 // away is unavailable for an answer of the server's to our own request.
@@ -175,7 +174,7 @@ func (v *session) takeUp(ctx context.Context, m *memo) error {
 	}
 	v.recorder.Store(&recorder{memo: *m})
 	if !s.admit(v) {
-		return tooMany(dragoman.ID{})
+		return draining()
 	}
 	if _, ok, err := s.Store.Get(v.id); err == nil && !ok {
 		v.end(nil) // deleted meanwhile

@@ -57,12 +57,12 @@ func crowded(m *dragoman.Message, e *dragoman.Error) error {
 
 // tooMany refuses another session, which a request with that id would need.
 func tooMany(id dragoman.ID) error {
-	e := protocol.Overloaded("there are too many sessions; try again later")
-	return &httpx.Refusal{ID: id, Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+	refusal := httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
+	refusal.ID = id
+	return refusal
 }
 
 // draining refuses whatever comes while we are stopping.
 func draining() error {
-	e := protocol.Draining()
-	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+	return httpx.Unavailable(protocol.Draining())
 }

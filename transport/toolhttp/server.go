@@ -137,10 +137,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !s.enter() {
-		return &httpx.Refusal{
-			Status: http.StatusServiceUnavailable, Code: protocol.CodeDraining,
-			Message: "the server is stopping; try again later",
-		}
+		return httpx.Unavailable(protocol.Draining())
 	}
 	defer s.serving.Done()
 	r = httpx.Named(r, s.Caller)

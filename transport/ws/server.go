@@ -18,6 +18,10 @@ import (
 // DefaultMaxConns is how many clients a Server serves at once.
 const DefaultMaxConns = 16384
 
+// abortWait is how long requests that were told to stop are waited for, so that
+// their clients hear that they were lost.
+const abortWait = 500 * time.Millisecond
+
 // subprotocol is what says that JSON-RPC is spoken.
 const subprotocol = "mcp"
 
@@ -145,18 +149,14 @@ func (s *Server) admit() *httpx.Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
-		return unavailable(&dragoman.Error{Code: protocol.CodeDraining, Message: "the server is stopping"})
+		return httpx.Unavailable(protocol.Draining())
 	}
 	if s.taken >= limit {
-		return unavailable(protocol.Overloaded("there are too many clients; try again later"))
+		return httpx.Unavailable(protocol.Overloaded("there are too many clients; try again later"))
 	}
 	s.taken++
 	s.serving.Add(1)
 	return nil
-}
-
-func unavailable(e *dragoman.Error) *httpx.Refusal {
-	return &httpx.Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
 }
 
 // release gives back what admit took.
@@ -201,8 +201,8 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) (*talk, error) 
 
 // Shutdown refuses new clients, takes nothing more from those that are there,
 // and closes each socket with code 1001 when what was under way on it is
-// answered. When ctx ends, it ends the rest at once and returns the context's
-// error.
+// answered. When ctx ends, it cancels the rest, which is answered as lost, and
+// returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -222,10 +222,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, t := range s.talks() {
-		// Ends within the time that a close may take.
-		go t.cut()
+		t.abort()
 	}
-	<-done
+	limit := time.NewTimer(abortWait)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-limit.C: // somebody does not stop when told to, or read when written to
+		for _, t := range s.talks() {
+			// Ends within the time that a close may take.
+			go t.cut()
+		}
+		<-done
+	}
 	return context.Cause(ctx)
 }
 

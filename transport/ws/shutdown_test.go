@@ -70,6 +70,9 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	if err := wait(t, h.ended, "the context of the request ends"); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("it ended because of %v", err)
 	}
+	if last := tools.message(); !strings.Contains(last, "-31003") {
+		t.Errorf("the last that the client hears is %s", last)
+	}
 	tools.wantClose(1001)
 	stuck.wantClose(1001)
 	if err := wait(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {

@@ -118,6 +118,16 @@ func (t *talk) refuse() {
 	t.end()
 }
 
+// abort cancels what is under way.
+func (t *talk) abort() {
+	t.cancel(errStopping)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn != nil {
+		t.conn.Abort()
+	}
+}
+
 // cut ends the talk without waiting for what is under way.
 func (t *talk) cut() {
 	t.cancel(errStopping)

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "net"
+
+func limitUnacknowledged(*net.TCPConn) {}
