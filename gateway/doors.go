@@ -116,17 +116,21 @@ func (d *Doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Shutdown refuses new requests, lets those under way end until ctx does, and
-// ends the rest. It returns an error if there was a rest.
-func (d *Doors) Shutdown(ctx context.Context) error {
+// ends the rest. own are doors of the caller's, which are shut with ours. It returns
+// an error if there was a rest.
+func (d *Doors) Shutdown(ctx context.Context, own ...func(context.Context) error) error {
 	var (
 		closing sync.WaitGroup
 		mu      sync.Mutex
 		first   error
 	)
 	for _, door := range d.doors {
+		own = append(own, door.Shutdown)
+	}
+	for _, shut := range own {
 		// Ends when the door is shut, which ctx bounds.
 		closing.Go(func() {
-			if err := door.Shutdown(ctx); err != nil {
+			if err := shut(ctx); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				if first == nil {

@@ -259,9 +259,10 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all
-// streams in good order and stops the servers. It returns an error if something
-// was cut.
-func (g *Gateway) Shutdown(ctx context.Context) error {
+// streams in good order and stops the servers. own are doors of the caller's that
+// use Served: they are shut with ours, before the servers are stopped. It returns an
+// error if something was cut.
+func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) error) error {
 	g.mu.Lock()
 	g.draining.Store(true) // nothing is applied from now on
 	now := g.now.Load()
@@ -272,9 +273,12 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 		cut     atomic.Pointer[error]
 	)
 	for _, e := range entries {
+		own = append(own, func(ctx context.Context) error { return e.Shutdown(ctx) })
+	}
+	for _, shut := range own {
 		// Ends with the doors, which ctx bounds.
 		closing.Go(func() {
-			if err := e.Shutdown(ctx); err != nil {
+			if err := shut(ctx); err != nil {
 				cut.Store(&err)
 			}
 		})

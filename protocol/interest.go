@@ -92,3 +92,15 @@ func reminder(method string, params any) *dragoman.Message {
 	}
 	return note
 }
+
+// EndOfListen is the answer to a listen that we end in good order.
+func EndOfListen(req *dragoman.Message) *dragoman.Message {
+	resp, err := req.Reply(map[string]any{
+		"resultType": ResultComplete,
+		"_meta":      map[string]any{MetaSubscriptionID: req.ID()},
+	})
+	if err != nil {
+		return Failure(req, err)
+	}
+	return resp
+}

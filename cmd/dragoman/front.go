@@ -26,8 +26,9 @@ type front struct {
 	endless bool // the end of standard input does not end us
 
 	// shutdown takes no new work, lets requests under way end until its context
-	// does, and ends the rest. drain is how long they may take.
-	shutdown func(context.Context) error
+	// does, and ends the rest. It shuts what it is given at the same time, before the
+	// servers are stopped. drain is how long requests may take.
+	shutdown func(ctx context.Context, own ...func(context.Context) error) error
 	drain    time.Duration
 }
 
@@ -72,10 +73,10 @@ func (f *front) serve(ctx context.Context, v *voice) error {
 		})
 	}
 	if f.stdio {
-		// Ends at the end of standard input, or with ctx.
+		// Ends at the end of standard input, or with the lines.
 		running.Go(func() {
 			ignoreTerminalStops()
-			if err := stdio.Serve(ctx, f.acceptor, f.options); err != nil && ctx.Err() == nil {
+			if err := lines.ServeIO(os.Stdin, os.Stdout); err != nil && !errors.Is(err, stdio.ErrServerClosed) {
 				v.log.Debug("standard input is not served any more", "error", err)
 			}
 			if !f.endless {
@@ -100,12 +101,9 @@ func (f *front) stop(ctx context.Context, webs []*http.Server, lines *stdio.Serv
 	defer cancel()
 	limit, ignore := signal.NotifyContext(limit, os.Interrupt, syscall.SIGTERM)
 	defer ignore()
-	var stopping sync.WaitGroup
-	stopping.Go(func() { _ = lines.Close() }) // it never fails
-	if err := f.shutdown(limit); err != nil {
+	if err := f.shutdown(limit, lines.Shutdown); err != nil {
 		v.log.Warn("requests under way were cut", "error", err)
 	}
-	stopping.Wait()
 	last, cancel := context.WithTimeout(ctx, lastWords)
 	defer cancel()
 	for _, web := range webs {

@@ -205,7 +205,7 @@ type Stats struct {
 	Unknown uint64 // answers and progress for calls that never were
 	Junk    uint64 // frames that were no message
 	Dropped uint64 // notifications for which there was no room
-	Refused uint64 // requests over the limit
+	Refused uint64 // requests over the limit, or after Drain
 }
 
 type counters struct{ late, unknown, junk, dropped, refused atomic.Uint64 }

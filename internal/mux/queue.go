@@ -203,22 +203,25 @@ func (q *queue) close(err error) {
 	q.work.Broadcast()
 }
 
-// drain waits until all is written, for limit at most.
-func (q *queue) drain(limit time.Duration) {
+// whenEmpty returns what is closed when all is written, or will never be.
+func (q *queue) whenEmpty() <-chan struct{} {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.bytes == 0 || q.err != nil {
-		q.mu.Unlock()
-		return
+		return already
 	}
 	if q.empty == nil {
 		q.empty = make(chan struct{})
 	}
-	empty := q.empty
-	q.mu.Unlock()
+	return q.empty
+}
+
+// drain waits until all is written, for limit at most.
+func (q *queue) drain(limit time.Duration) {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case <-empty:
+	case <-q.whenEmpty():
 	case <-t.C:
 	}
 }

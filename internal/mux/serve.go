@@ -2,6 +2,7 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -13,10 +14,11 @@ import (
 
 // served is the table of what we were asked and have not answered.
 type served struct {
-	mu   sync.Mutex
-	open map[dragoman.ID]*request // by ID.Key
-	busy int                      // goroutines that serve, and the hold
-	idle chan struct{}            // closed when nothing is busy; nil while nobody waits
+	mu       sync.Mutex
+	open     map[dragoman.ID]*request // by ID.Key
+	draining bool                     // new ones are refused
+	busy     int                      // goroutines that serve, and the hold
+	idle     chan struct{}            // closed when nothing is busy; nil while nobody waits
 }
 
 // A request is one request of the other side that we serve. It is the from of
@@ -86,6 +88,9 @@ func (r *request) serve(peer dragoman.Peer) (resp *dragoman.Message) {
 		}
 	}()
 	resp, err := peer.Call(r.ctx, r.req, r)
+	if err != nil && r.req.Method() == protocol.MethodListen && errors.Is(context.Cause(r.ctx), dragoman.ErrClosed) {
+		return protocol.EndOfListen(r.req)
+	}
 	if resp = protocol.Conclude(r.ctx, r.req, resp, err); resp != nil {
 		r.conn.learn(r.req, resp)
 	}
@@ -110,6 +115,9 @@ func (t *served) add(r *request, limit int) *dragoman.Error {
 	key := r.req.ID().Key()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.draining {
+		return protocol.Draining()
+	}
 	if t.open[key] != nil {
 		return protocol.IDInUse(r.req)
 	}
@@ -155,7 +163,7 @@ func (t *served) stop(id dragoman.ID) bool {
 	return r != nil
 }
 
-// endListens ends what would go on for ever.
+// endListens ends what would go on for ever, in good order.
 func (t *served) endListens() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,22 +174,25 @@ func (t *served) endListens() {
 	}
 }
 
-// wait returns when nothing is served, when stop is closed or after limit.
-func (t *served) wait(limit time.Duration, stop <-chan struct{}) {
+// whenIdle returns what is closed when nothing is served.
+func (t *served) whenIdle() <-chan struct{} {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.busy == 0 {
-		t.mu.Unlock()
-		return
+		return already
 	}
 	if t.idle == nil {
 		t.idle = make(chan struct{})
 	}
-	idle := t.idle
-	t.mu.Unlock()
+	return t.idle
+}
+
+// wait returns when nothing is served, when stop is closed or after limit.
+func (t *served) wait(limit time.Duration, stop <-chan struct{}) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-idle:
+	case <-t.whenIdle():
 	case <-stop:
 	case <-timer.C:
 	}

@@ -23,11 +23,12 @@ func TestS47_DrainLetsCallsEnd(t *testing.T) {
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
 			j := newJournal(t)
-			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}})
+			take, flags := underWay()
+			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: flags})
 			s := &scene{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
 			idle, sockets, listens := s.streams(20), s.sockets(5), s.listens(5)
 			used := openSession(s.ctx, t, g, server)
-			calls := s.calls(20, 3*time.Second)
+			calls := s.calls(20, take)
 			g.Leave()
 			from := time.Now()
 			g.Signal(syscall.SIGTERM)
@@ -68,6 +69,12 @@ func TestS47_DrainLetsCallsEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// underWay returns how long calls take during which the gateway is told to end and
+// all else is looked at, and how long it must be ready to wait for them.
+func underWay() (take time.Duration, flags []string) {
+	return min(kit.Slow(3*time.Second), 8*time.Second), []string{"--drain", "30s"}
 }
 
 // streams opens so many streams of sessions on which nothing happens.

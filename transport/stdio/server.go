@@ -3,112 +3,140 @@ package stdio
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
-	"os"
-	"time"
+	"net"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
-// DefaultLinger is how long requests may still be served after the client has
-// closed our standard input.
-const DefaultLinger = 30 * time.Second
+// DefaultMaxConns is how many clients a Server serves at once.
+const DefaultMaxConns = 1024
 
-// Options configures the server side and the sockets. The zero value is ready
-// to use.
-type Options struct {
-	// Framing is how messages are written. Auto answers in kind.
-	Framing Framing
+// errTooMany is why a client is hung up on when there are enough.
+var errTooMany = errors.New("stdio: too many conversations")
 
-	// MaxMessage is the largest message accepted, in bytes. Zero means
-	// dragoman.DefaultMaxMessage; negative means no limit.
-	MaxMessage int
+// A Server serves clients that connect to sockets, and those on other streams. On
+// sockets it hangs up on those that speak HTTP, as web pages do.
+type Server struct {
+	// Acceptor is given every client. Required.
+	Acceptor dragoman.Acceptor
 
-	// Linger is how long requests under way may still be served after the
-	// client has closed its end of the stream. Zero means DefaultLinger for
-	// Serve and ServeIO, and not at all for sockets, where a client that closes
-	// its end is gone. Negative means not at all.
-	Linger time.Duration
+	// Options is how each conversation behaves. It may be nil.
+	Options *Options
 
-	// Logger receives what is skipped, and at debug level every step. If nil,
-	// nothing is logged.
-	Logger *slog.Logger
+	// MaxConns is how many clients are served at once; more are hung up on.
+	// Zero means DefaultMaxConns.
+	MaxConns int
+
+	mu        sync.Mutex // guards what follows
+	closed    bool
+	listeners map[net.Listener]struct{}
+	talks     map[*talk]struct{}
+	serving   sync.WaitGroup // conversations
 }
 
-func (o *Options) orDefault() Options {
-	if o == nil {
-		return Options{}
+// ErrServerClosed is what Serve and ServeIO return after Shutdown or Close.
+var ErrServerClosed = errors.New("stdio: server closed")
+
+// Serve accepts clients on l until Shutdown or Close.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.track(l) {
+		_ = l.Close()
+		return ErrServerClosed
 	}
-	return *o
-}
-
-func (o *Options) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: o.MaxMessage} }
-
-// server returns how the server side of a conversation is to behave.
-func (o *Options) server() *mux.Options {
-	return &mux.Options{Limits: o.limits(), AnswerBad: true, Linger: o.Linger, Logger: o.Logger}
-}
-
-// Serve serves one client on our own standard input and output, until the
-// client closes its end or ctx ends. Requests under way are answered first.
-// Nothing else may write to standard output meanwhile.
-func Serve(ctx context.Context, a dragoman.Acceptor, opts *Options) error {
-	return ServeIO(ctx, a, os.Stdin, os.Stdout, opts)
-}
-
-// ServeIO is Serve on other streams. It closes w if that can be closed, except
-// our own standard streams, and makes reads from r return.
-func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer, opts *Options) error {
-	o := opts.orDefault()
-	if o.Linger == 0 {
-		o.Linger = DefaultLinger
-	}
-	stop := interrupt(r)
-	s := newStream(r, w, o.Framing, o.limits(), o.Logger, func() error {
-		if stop != nil {
-			stop()
+	defer s.untrack(l)
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if s.isClosed() {
+				return ErrServerClosed
+			}
+			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+				continue
+			}
+			return err
 		}
-		if c, ok := w.(io.Closer); ok && w != os.Stdout && w != os.Stderr {
-			return c.Close()
-		}
-		return nil
-	})
-	m := o.server()
-	m.Abandon = stop == nil
-	return serve(ctx, a, mux.New(s, m))
+		s.open(nc)
+	}
 }
 
-// serve answers one client until it is gone or ctx ends.
-func serve(ctx context.Context, a dragoman.Acceptor, conn *mux.Conn) error {
-	defer conn.Close()
-	peer, err := a.Accept(ctx, conn)
-	if err != nil {
-		return err
+// open serves one client on a goroutine of its own, which ends with the
+// conversation.
+func (s *Server) open(nc net.Conn) {
+	o := s.Options.orDefault()
+	opts := o.server()
+	opts.Stall = socketStall
+	t := newTalk(context.Background(), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
+	limit := s.MaxConns
+	if limit == 0 {
+		limit = DefaultMaxConns
 	}
-	conn.Start(peer)
-	select {
-	case <-conn.Done():
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.admit(t, limit); err != nil {
+		_ = nc.Close()
+		t.close()
+		if o.Logger != nil {
+			o.Logger.Warn("client refused", "reason", err, "limit", limit)
+		}
+		return
 	}
-	if err := conn.Err(); !errors.Is(err, io.EOF) {
-		return err
+	go func() {
+		if err := s.serve(t); err != nil && o.Logger != nil {
+			o.Logger.Debug("conversation ended", "error", err)
+		}
+	}()
+}
+
+// admit takes a client in, unless there are limit already, if that is not zero.
+// serve must follow.
+func (s *Server) admit(t *talk, limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return ErrServerClosed
+	case limit > 0 && len(s.talks) >= limit:
+		return errTooMany
 	}
+	if s.talks == nil {
+		s.talks = make(map[*talk]struct{})
+	}
+	s.talks[t] = struct{}{}
+	s.serving.Add(1)
 	return nil
 }
 
-// interrupt returns what makes a read from r return, or nil if nothing does: a
-// read from standard input blocks until something comes.
-func interrupt(r io.Reader) func() {
-	if d, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Time{}) == nil {
-		return func() { _ = d.SetReadDeadline(time.Unix(1, 0)) }
+// serve answers a client that has been admitted, until the conversation is over.
+func (s *Server) serve(t *talk) error {
+	defer s.serving.Done()
+	err := t.serve(s.Acceptor)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.talks, t)
+	return err
+}
+
+func (s *Server) track(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
 	}
-	if c, ok := r.(io.Closer); ok {
-		if _, file := r.(*os.File); !file {
-			return func() { _ = c.Close() }
-		}
+	if s.listeners == nil {
+		s.listeners = make(map[net.Listener]struct{})
 	}
-	return nil
+	s.listeners[l] = struct{}{}
+	return true
+}
+
+func (s *Server) untrack(l net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }

@@ -184,22 +184,10 @@ func (s *Server) call(ctx context.Context, m *dragoman.Message, a *answer) (resp
 	}()
 	resp, err := s.Requests.Call(ctx, m, stream{a})
 	if err != nil && m.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
-		return endOfListen(m)
+		return protocol.EndOfListen(m)
 	}
 	if resp = protocol.Conclude(ctx, m, resp, err); resp == nil {
 		resp = protocol.Failure(m, dragoman.ErrCancelled)
-	}
-	return resp
-}
-
-// endOfListen ends a subscription in good order.
-func endOfListen(m *dragoman.Message) *dragoman.Message {
-	resp, err := m.Reply(map[string]any{
-		"resultType": protocol.ResultComplete,
-		"_meta":      map[string]any{protocol.MetaSubscriptionID: m.ID()},
-	})
-	if err != nil {
-		return protocol.Failure(m, err)
 	}
 	return resp
 }
