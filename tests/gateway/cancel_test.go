@@ -24,6 +24,7 @@ func ways(era protocol.Era) []string {
 // TestPain16_CancellationReachesTheTool cancels one of two calls, by every
 // transport. The other one is not touched.
 func TestPain16_CancellationReachesTheTool(t *testing.T) {
+	t.Parallel() // it mostly waits
 	scenes(t, nil, func(s *scene) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
@@ -56,6 +57,7 @@ func TestPain16_CancellationReachesTheTool(t *testing.T) {
 
 // TestS51_CancellationByEra is about what ends a call, and what does not.
 func TestS51_CancellationByEra(t *testing.T) {
+	t.Parallel() // it mostly waits
 	scenes(t, nil, func(s *scene) {
 		if s.era == protocol.Modern {
 			s.Run("a stream that its client closes cancels", func(t *testing.T) {
@@ -162,6 +164,7 @@ func (s *scene) brokenConnection(t *testing.T) {
 // TestPain26_ClientThatLeavesInMidResponseHarmsNobody has clients leave while they
 // are answered.
 func TestPain26_ClientThatLeavesInMidResponseHarmsNobody(t *testing.T) {
+	t.Parallel() // it mostly waits
 	scenes(t, nil, func(s *scene) {
 		stays := s.enter(kit.HTTP)
 		for _, way := range ways(s.era) {

@@ -16,6 +16,7 @@ import (
 // TestS32_CrashInACallEndsEveryCallOnce has five clients wait for their calls when
 // the server crashes, in each process that carries one out.
 func TestS32_CrashInACallEndsEveryCallOnce(t *testing.T) {
+	t.Parallel() // it mostly waits
 	scenes(t, nil, func(s *scene) {
 		const clients = 5
 		var (

@@ -20,6 +20,7 @@ import (
 // TestS47_DrainLetsCallsEnd ends the gateway while calls are under way and streams
 // are open.
 func TestS47_DrainLetsCallsEnd(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
 			j := newJournal(t)

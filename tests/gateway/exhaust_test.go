@@ -90,6 +90,7 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 // TestS41_OutOfDisk has the state on a disk that is full. Everybody is served, and the
 // gateway says what is wrong, not with each write, and when it is not any more.
 func TestS41_OutOfDisk(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := filepath.Join(t.TempDir(), "state")
 	if err := mountSmall(t, dir); err != nil {
 		t.Skipf("no file system can be mounted here: %v", err)

@@ -20,6 +20,7 @@ import (
 // TestPain1_ProcessesEndWithTheirSessions opens sessions whose servers have children
 // of their own. When a client leaves, all of its are gone.
 func TestPain1_ProcessesEndWithTheirSessions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, front := range []string{"run", "serve"} {
 		t.Run(front, func(t *testing.T) {
 			j := newJournal(t)

@@ -102,6 +102,7 @@ func cut(header bool) func(http.ResponseWriter) {
 // TestS43_FailedCallsEndAndAreNotSentAgain has an HTTP server answer calls in every
 // wrong way.
 func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
+	t.Parallel() // it mostly waits
 	moods := map[string]struct {
 		do    func(http.ResponseWriter)
 		codes []int

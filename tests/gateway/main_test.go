@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ type object = kit.Object
 func TestMain(m *testing.M) {
 	stdio.Guard()
 	fault.Main()
+	_ = flag.Set("test.parallel", "4") // those that are parallel wait, and need no processor for that
 	status := m.Run()
 	kit.Clean()
 	os.Exit(status)

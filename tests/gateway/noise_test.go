@@ -46,6 +46,7 @@ func TestPain28_SSEBehindAReverseProxyWithAPath(t *testing.T) {
 
 // TestPain29_NoiseOnStdoutDoesNoHarm has servers write what is no message.
 func TestPain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
+	t.Parallel() // it mostly waits
 	scenes(t, nil, func(s *scene) {
 		c := s.enter(kit.HTTP)
 		const noise = "this is no message"

@@ -18,6 +18,7 @@ import (
 
 // TestS48_ReloadTouchesOnlyWhatChanged_Pain32 changes the file while calls run.
 func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, era := range kit.Eras {
 		t.Run(era.String()+" clients", func(t *testing.T) {
 			j := newJournal(t)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A script is a server that does what a test wants: it begins its stream with
@@ -178,6 +179,9 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 		case http.StatusBadRequest:
 			w.WriteHeader(code)
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}`)
+		case http.StatusServiceUnavailable:
+			w.WriteHeader(code)
+			_, _ = w.Write(m.Fail(protocol.Draining()).Bytes())
 		default:
 			http.Error(w, "no", code)
 		}
@@ -189,7 +193,7 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 		code   int // of an error answer
 	}{
 		{500, nil, 0}, {413, dragoman.ErrTooLarge, 0}, {429, dragoman.ErrOverloaded, 0}, {403, nil, 0},
-		{400, nil, -32600}, {0, context.DeadlineExceeded, 0}, {202, nil, 7},
+		{400, nil, -32600}, {503, nil, protocol.CodeDraining}, {0, context.DeadlineExceeded, 0}, {202, nil, 7},
 	} {
 		status <- row.status
 		resp, err := callPing(t.Context(), conn)

@@ -104,11 +104,18 @@ func (l *link) outcome(resp *http.Response, m *dragoman.Message) {
 	switch {
 	case !l.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
 		l.end(fmt.Errorf("sse: the session is gone: %w", e))
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil:
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !e.exact():
 		l.fail(m, e)
 	default:
 		l.refused(m, e)
 	}
+}
+
+// exact tells whether the body says what became of the request, as ours do: that says
+// more than the status.
+func (e *StatusError) exact() bool {
+	answer, err := dragoman.Parse(e.body)
+	return err == nil && answer.IsError() && protocol.Ours(answer.RPCError())
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.
