@@ -15,7 +15,7 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 	err := showStatus(&b, &gateway.Status{
 		Draining:     true,
 		Servers:      []manager.Status{{Name: "files", State: "backing off", LastError: "it has ended"}},
-		Groups:       []gateway.Grouped{{Name: "work", Path: "/groups/work/mcp", Servers: []string{"files"}}},
+		Groups:       []gateway.Grouped{{Name: "office", Path: "/groups/office/mcp", Servers: []string{"files"}}},
 		Reload:       &gateway.Reloaded{At: noon, Error: "dragoman.yaml:3: no such key"},
 		StateFailure: &gateway.StateFailure{Since: noon, Error: "no space left on device"},
 	})
@@ -23,7 +23,7 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"the gateway is stopping", "files", "backing off", "it has ended", "group work at /groups/work/mcp: files",
+		"the gateway is stopping", "files", "backing off", "it has ended", "group office at /groups/office/mcp: files",
 		"could not be read again at 12:00:00:\ndragoman.yaml:3: no such key", "the state is not written since 12:00:00: no space left on device",
 	} {
 		if !strings.Contains(b.String(), want) {
