@@ -2,44 +2,86 @@ package dragoman
 
 import "context"
 
-type callerKey struct{}
+// A Caller is who makes a request. The door through which a request comes makes
+// it, once, and what is kept for somebody is bound to it: sessions, lists,
+// suspended calls, limits, records. It is not changed once it is in a context.
+type Caller struct {
+	// Principal is who it is, if that was proven, and Proof says how. Both are
+	// empty as long as nobody is asked to prove anything.
+	Principal, Proof string
 
-// WithCaller returns the context of a request that who makes. The door through
-// which a request comes sets it, and nobody else does.
-func WithCaller(ctx context.Context, who string) context.Context {
-	return context.WithValue(ctx, callerKey{}, who)
+	// Address is where the request comes from, without a port. Client is the name
+	// that the program gives itself, which proves nothing: it tells two programs on
+	// one machine apart.
+	Address, Client string
+
+	// Session is the client's own session that the request belongs to, or empty if
+	// it belongs to none.
+	Session string
+
+	// Header is what came with the request, by canonical names. Which of it is
+	// passed on is for the server's configuration to say; Passed identifies what is,
+	// without showing it. It may hold secrets.
+	Header map[string][]string
+	Passed string
 }
 
-// CallerOf returns who makes a request, or "" if its door does not tell callers
-// apart.
-func CallerOf(ctx context.Context) string {
-	who, _ := ctx.Value(callerKey{}).(string)
+// Key returns what tells callers apart: the principal, or as long as there is none
+// the address and the client's name, and what is passed on for them.
+func (c *Caller) Key() string {
+	who := c.Principal
+	if who == "" {
+		who = c.Address
+		if c.Client != "" {
+			who += " " + c.Client
+		}
+	}
+	if c.Passed != "" {
+		who += " #" + c.Passed
+	}
 	return who
 }
 
-type sessionKey struct{}
-
-// WithSession returns the context of a request that belongs to a session of its
-// caller. Who carries sessions to a peer that has none sets it.
-func WithSession(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, sessionKey{}, id)
-}
-
-// SessionOf returns the session that a request belongs to, or "" if it belongs to
-// none, or to one that its peer knows anyway.
-func SessionOf(ctx context.Context) string {
-	id, _ := ctx.Value(sessionKey{}).(string)
-	return id
-}
-
-// As returns ctx with caller and session of another context, for what is done on
-// behalf of a request but outlives it.
-func As(ctx, other context.Context) context.Context {
-	if who := CallerOf(other); who != "" {
-		ctx = WithCaller(ctx, who)
+// Identity returns what somebody must have in common with a caller to use what that
+// has opened: the principal, and what is passed on. Where a request comes from does
+// not count, since a client may change its network.
+func (c *Caller) Identity() string {
+	if c.Passed == "" {
+		return c.Principal
 	}
-	if id := SessionOf(other); id != "" {
-		ctx = WithSession(ctx, id)
+	return c.Principal + " #" + c.Passed
+}
+
+// InSession returns the caller in a session of its own.
+func (c *Caller) InSession(id string) *Caller {
+	in := *c
+	in.Session = id
+	return &in
+}
+
+// nobody is the caller of a request whose door tells nothing.
+var nobody = &Caller{}
+
+type callerKey struct{}
+
+// WithCaller returns the context of a request that c makes.
+func WithCaller(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf returns who makes a request. It is never nil.
+func CallerOf(ctx context.Context) *Caller {
+	if c, ok := ctx.Value(callerKey{}).(*Caller); ok && c != nil {
+		return c
+	}
+	return nobody
+}
+
+// As returns ctx with the caller of another context, for what is done on behalf of
+// a request but outlives it.
+func As(ctx, other context.Context) context.Context {
+	if c := CallerOf(other); c != nobody {
+		return WithCaller(ctx, c)
 	}
 	return ctx
 }

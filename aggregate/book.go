@@ -56,10 +56,10 @@ type slot struct {
 // have sessions for those of our clients.
 func callerOf(ctx context.Context) string {
 	who := dragoman.CallerOf(ctx)
-	if session := dragoman.SessionOf(ctx); session != "" {
-		who += "\x00" + session
+	if who.Session == "" {
+		return who.Key()
 	}
-	return who
+	return who.Key() + "\x00" + who.Session
 }
 
 // book returns what is known for a caller.

@@ -101,17 +101,8 @@ type conn struct {
 	dialer *dialer
 }
 
-// Correlates implements dragoman.Correlator.
-func (c *conn) Correlates() bool {
-	inner, ok := c.Conn.(dragoman.Correlator)
-	return ok && inner.Correlates()
-}
-
-// Hears implements dragoman.Hearer.
-func (c *conn) Hears() bool {
-	inner, ok := c.Conn.(dragoman.Hearer)
-	return !ok || inner.Hears()
-}
+// Unwrap returns the conversation itself.
+func (c *conn) Unwrap() dragoman.Conn { return c.Conn }
 
 // endWait is how long a conversation may take to be over after it has said so.
 const endWait = time.Second

@@ -2,14 +2,26 @@
 //
 // The legacy era is that of revisions with a handshake, a session, and a server
 // that asks its client. In the modern era every request stands for itself. A
-// [Server] finds out which era one server is of and has a door for the clients of
-// each:
+// [Server] is one server, with a door for the clients of each era. Each client is
+// served in its own era if the server speaks it; only a server of one era needs the
+// crossing:
 //
 //	client \ server   legacy                        modern
-//	legacy            a session of its own          up: input rounds become questions
+//	legacy            straight: a session of its    up: input rounds become questions
+//	                  own
 //	modern            down: questions become        passed on
 //	                  input rounds
 //
+// Each caller has its own conversations with the server: one that all its modern
+// requests share, and one for each of its legacy sessions; [Isolation] says
+// otherwise. They are kept in one pool, which bounds them.
+//
 // Between the two sides messages stay as they are, except for what the other
 // side's revision does not have.
+//
+//	server.go    the doors, and where a request goes
+//	probe.go     which eras the server speaks
+//	straight.go  legacy client, legacy server
+//	modern.go    conversations in the modern era
+//	spares.go    conversations that nobody uses yet
 package era

@@ -209,7 +209,7 @@ func TestCallersDoNotShare(t *testing.T) {
 	s := start(t, &era.Server{Dialer: u, Isolation: era.PerCaller})
 	for _, who := range []string{"ann", "bob", "ann", "bob"} {
 		c := &client{t: t, revision: protocol.Latest, peer: s.Requests()}
-		resp, err := c.request(dragoman.WithCaller(t.Context(), who), protocol.MethodCallTool, `{"name":"echo","arguments":{"text":"x"}}`)
+		resp, err := c.request(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "here", Client: who}), protocol.MethodCallTool, `{"name":"echo","arguments":{"text":"x"}}`)
 		if err != nil || resp.IsError() {
 			t.Fatalf("%v, error %v", resp, err)
 		}

@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -22,7 +23,7 @@ type attempt[T any] struct {
 	err   error
 }
 
-// get returns the value, which make makes within life.
+// get returns the value, which make makes within life on behalf of who asks first.
 func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Context) (T, error)) (T, error) {
 	f.mu.Lock()
 	if f.value != nil {
@@ -34,8 +35,9 @@ func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Con
 	if a == nil {
 		a = newAttempt[T]()
 		f.trying = a
+		as := dragoman.As(life.ctx, ctx)
 		// Ends with make, which ends with life.
-		if !life.busy.Start(func() { f.try(life.ctx, a, make) }) {
+		if !life.busy.Start(func() { f.try(as, a, make) }) {
 			f.trying = nil
 			f.mu.Unlock()
 			return a.value, dragoman.ErrClosed
@@ -74,12 +76,39 @@ func (f *flight[T]) peek() (v T, ok bool) {
 	return *f.value, true
 }
 
-// forget has the value made anew, if it is still this one.
-func (f *flight[T]) forget(same func(T) bool) {
+// replace puts another value in the place of the one that is there.
+func (f *flight[T]) replace(v T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.value != nil && same(*f.value) {
-		f.value = nil
+	f.value = &v
+}
+
+// forget has the value made anew, if it is still this one, and reports whether it
+// was.
+func (f *flight[T]) forget(same func(T) bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.value == nil || !same(*f.value) {
+		return false
+	}
+	f.value = nil
+	return true
+}
+
+// wait waits for the attempt under way, if there is one, for so long at most.
+func (f *flight[T]) wait(ctx context.Context, limit time.Duration) {
+	f.mu.Lock()
+	a := f.trying
+	f.mu.Unlock()
+	if a == nil {
+		return
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-a.done:
+	case <-late.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -173,7 +173,7 @@ func (c *client) request(ctx context.Context, method, params string) (*dragoman.
 	c.last++
 	req, err := dragoman.NewRequest(dragoman.IntID(c.last), method, json.RawMessage(params))
 	if err == nil && c.revision.Era() == protocol.Modern {
-		req, err = protocol.Envelope{Version: c.revision.String()}.Put(req)
+		req, err = protocol.Envelope{Version: c.revision.String(), Client: json.RawMessage(`{"name":"c","version":"1"}`)}.Put(req)
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -14,10 +15,10 @@ import (
 // ErrNoRevision says that a server speaks no revision that we do.
 var ErrNoRevision = errors.New("era: the server speaks no revision that we know")
 
-// errProbe ends the wait for an answer that a legacy server may never give.
-var errProbe = errors.New("era: no answer to the probe")
+// errSilent says that a server has ended instead of answering the probe.
+var errSilent = errors.New("era: no answer to the probe")
 
-// era returns the era in which the server is spoken to.
+// era returns the era in which the server is spoken to: modern if it speaks that.
 func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	if s.Era != nil {
 		return *s.Era, nil
@@ -34,64 +35,126 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	})
 }
 
-// find finds out the era. A server that does not answer the probe, or ends, has not
-// said what it is: it may be a legacy one that cannot bear the probe, or one that is
-// not well. So it is tried once more, by a handshake. That is the next thing that is
-// tried also if a Dialer has it wait for so long that this attempt is over by then:
-// probe and handshake take turns, each on a conversation of its own.
+// forget has the era found out anew: the server may be another one by now.
+func (s *Server) forget() {
+	s.found.forget(func(protocol.Era) bool { return true })
+	s.refuses.Store(false)
+}
+
+// isModernOnly reports whether a legacy client has no use in asking the server. As
+// long as that is not known it has; but if somebody is finding it out, that is waited
+// for, since a conversation comes of it that a legacy server can be asked on.
+func (s *Server) isModernOnly(ctx context.Context) bool {
+	if s.Era != nil {
+		return *s.Era == protocol.Modern
+	}
+	s.found.wait(ctx, orDefault(s.ProbeTimeout, DefaultProbeTimeout))
+	return s.refuses.Load()
+}
+
+// find finds out the era: on one conversation by asking what no legacy server knows,
+// and if there is no answer soon, also by a handshake on another one. A server that
+// starts slowly answers the first; one that cannot bear it, the second. Neither is
+// stopped before the other has answered.
+//
+// A server that ends when it is asked has not said what it is. The handshake is the
+// next thing that is tried also if a Dialer has it wait for so long that this attempt
+// is over by then: the two take turns, each on a conversation of its own.
 func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	if s.Probe != nil {
 		return s.Probe(ctx)
 	}
-	if !s.silent.Load() {
-		if era, err := s.ask(ctx); err != nil || !s.silent.Load() {
-			return era, err
+	if s.silent.Load() {
+		return protocol.Legacy, s.greet(ctx)
+	}
+	asked := make(chan verdict, 1)
+	// Ends with the server's answer, after the time for a dial, or with Close.
+	if !s.busy.Start(func() { asked <- s.ask(dragoman.As(s.ctx, ctx)) }) {
+		return 0, dragoman.ErrClosed
+	}
+	late := time.NewTimer(orDefault(s.ProbeTimeout, DefaultProbeTimeout))
+	defer late.Stop()
+	select {
+	case v := <-asked:
+		if !errors.Is(v.err, errSilent) {
+			return v.era, v.err
+		}
+		return protocol.Legacy, s.greet(ctx)
+	case <-late.C:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of the handshake, if the other answers first
+	greeted := make(chan error, 1)
+	if !s.busy.Start(func() { greeted <- s.greet(ctx) }) {
+		return 0, dragoman.ErrClosed
+	}
+	for first := true; ; first = false {
+		select {
+		case v := <-asked:
+			if v.err == nil || !first {
+				return v.era, v.err
+			}
+			asked = nil
+		case err := <-greeted:
+			if err == nil || !first {
+				return protocol.Legacy, err
+			}
+			greeted = nil
 		}
 	}
-	return protocol.Legacy, s.try(ctx)
 }
 
-// ask finds out the era on a conversation. One on which it is settled that the
-// server is modern serves everybody from then on. One with a legacy server is
-// used again only if the server took the probe for any other method that it does
-// not have: some servers choose their era by the first request. If there is no answer,
-// the server is silent from then on.
-func (s *Server) ask(ctx context.Context) (protocol.Era, error) {
-	ear := new(ear)
-	conn, err := s.open(ctx, ear)
+// A verdict is what came of a probe.
+type verdict struct {
+	era protocol.Era
+	err error
+}
+
+// ask finds out the era on a conversation. It is used again by whoever needs one next,
+// unless the server took the probe for more than a method that it does not have: some
+// servers choose their era by the first request.
+func (s *Server) ask(ctx context.Context) verdict {
+	local := new(lent)
+	conn, err := s.open(ctx, local)
 	if err != nil {
-		return 0, err
+		return verdict{err: err}
 	}
 	req, err := discoverRequest()
 	if err != nil {
-		return 0, err
+		return verdict{err: err}
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, orDefault(s.ProbeTimeout, DefaultProbeTimeout), errProbe)
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(s.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
-	resp, err := conn.Call(limit, req, nil)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
+	resp, err := conn.Call(ctx, req, nil)
+	if err != nil {
 		s.discard(conn)
-		return 0, context.Cause(ctx)
-	case errors.Is(err, errProbe), errors.Is(err, dragoman.ErrClosed):
-		s.discard(conn)
-		s.silent.Store(true)
-		return 0, nil
-	default:
-		s.discard(conn)
-		return 0, err
+		if errors.Is(err, dragoman.ErrClosed) && s.ctx.Err() == nil {
+			s.silent.Store(true)
+			err = errSilent
+		}
+		return verdict{err: err}
 	}
 	era, err := judge(resp)
 	switch {
-	case err == nil && era == protocol.Modern:
-		s.link.adopt(conn)
-	case err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
-		s.spares.put(conn, ear)
+	case err == nil && era == protocol.Modern,
+		err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
+		s.spares.put(spare{conn, local, era, dragoman.CallerOf(ctx).Passed})
 	default:
 		s.discard(conn)
 	}
-	return era, err
+	return verdict{era, err}
+}
+
+// greet finds out whether a server that has said nothing so far takes a handshake.
+// One that does not may yet turn out to be of either era.
+func (s *Server) greet(ctx context.Context) error {
+	req, err := discoverRequest()
+	if err != nil {
+		return err
+	}
+	return s.down.Greet(ctx, req)
 }
 
 // discard closes a conversation that nobody needs, which may take a while.
@@ -145,7 +208,7 @@ func versions(list json.RawMessage) (names []string, ok bool) {
 	return names, list != nil && json.Unmarshal(list, &names) == nil
 }
 
-// speaks tells whether a revision of an era that we know is among names.
+// speaks reports whether a revision of an era that we know is among names.
 func speaks(names []string, era protocol.Era) bool {
 	return slices.ContainsFunc(protocol.Revisions(), func(r protocol.Revision) bool {
 		return r.Era() == era && slices.Contains(names, r.String())

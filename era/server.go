@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -21,20 +23,20 @@ const (
 	DefaultDialTimeout  = 60 * time.Second
 )
 
-// An Isolation says which clients share a session with a server of the legacy
-// era. A server of the modern era has none.
+// An Isolation says which clients share a conversation with the server.
 type Isolation uint8
 
 // The isolations.
 const (
 	// PerSession gives each session of a legacy client one of its own. Requests
-	// of modern clients, who have no sessions, share those of their caller.
+	// of modern clients, who have no sessions, share that of their caller.
 	PerSession Isolation = iota
 
 	// PerCaller lets all sessions and requests of one caller share.
 	PerCaller
 
-	// Shared lets everybody share. It is for servers that remember nothing.
+	// Shared lets everybody share. It is for servers that remember nothing. Nobody
+	// can be asked anything, since nobody could tell who.
 	Shared
 
 	// PerRequest opens a session for each request, and closes it behind it.
@@ -44,21 +46,21 @@ const (
 // A Server is a server of one era or both, as clients of either era see it. Its
 // fields must not be changed once it is in use.
 type Server struct {
-	// Dialer opens conversations with the server. Required. Those that are a
-	// [dragoman.Correlator] need fewer sessions with a legacy server.
+	// Dialer opens conversations with the server. Required. The context of Dial says
+	// who the conversation is for.
 	Dialer dragoman.Dialer
 
 	// Era is the era in which the server is spoken to. If nil, it is found out.
 	Era *protocol.Era
 
 	// Probe finds out the era, if that is known. If nil, it is done by asking on
-	// a conversation, for ProbeTimeout at most, and if there is no answer by a
-	// handshake on another.
+	// a conversation, and if there is no answer after ProbeTimeout by a handshake on
+	// another one, too.
 	Probe func(context.Context) (protocol.Era, error)
 
 	// ProbeTimeout is how long a server may take to answer what no legacy server
-	// knows; DialTimeout how long a conversation may take to open. Zero means the
-	// defaults.
+	// knows before a handshake is tried; DialTimeout how long a conversation may take
+	// to open. Zero means the defaults.
 	ProbeTimeout, DialTimeout time.Duration
 
 	// Timeout is how long the server may take over a request, counted anew with
@@ -66,19 +68,24 @@ type Server struct {
 	// Zero means for ever.
 	Timeout time.Duration
 
-	// Isolation says which clients share a session.
+	// Isolation says which clients share a conversation.
 	Isolation Isolation
+
+	// Stateless says that in the modern era a conversation with the server holds
+	// nothing, so that everybody can share one, as over HTTP.
+	Stateless bool
 
 	// Warm is how many conversations with a legacy server are kept open for
 	// those who come next.
 	Warm int
 
-	// MaxSessions is how many sessions modern clients may have with a legacy
-	// server in all, IdleTimeout how long one stays open unused. SuspendTimeout is
-	// how long a call waits for a modern client to come back with its input. Zero
-	// means the defaults: 64, 5 minutes, 10 minutes.
-	MaxSessions                 int
-	IdleTimeout, SuspendTimeout time.Duration
+	// MaxSessions is how many conversations there may be in all, MaxPerCaller how
+	// many of one caller, IdleTimeout how long one stays open that nobody uses.
+	// MaxSuspended is how many calls of one caller may wait for it to come back with
+	// its input, and SuspendTimeout for how long. Zero means the defaults: 256, 64,
+	// 5 minutes, 64, 10 minutes.
+	MaxSessions, MaxPerCaller, MaxSuspended int
+	IdleTimeout, SuspendTimeout             time.Duration
 
 	// Name and Version are what we call ourselves where a side does not say who
 	// it is. If empty, they are "dragoman" and "0".
@@ -94,13 +101,14 @@ type Server struct {
 	busy    running.Group // our goroutines
 	log     *slog.Logger
 	found   flight[protocol.Era]
-	silent  atomic.Bool  // the last probe had no answer, and nothing has been opened since
-	repeats atomic.Int64 // for ids
-	link    *link        // to a modern server
-	spares  spares       // conversations with a legacy server that nobody uses yet
-	up      *up.Server   // for legacy clients of a modern server
+	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
+	refuses atomic.Bool   // the server is modern, and has refused a handshake
+	refused atomic.Uint64 // handshakes ever that were
+	repeats atomic.Int64  // for ids
+	pool    *pool.Pool
+	spares  spares       // conversations that nobody uses yet
+	up      *up.Server   // for legacy clients that need the crossing
 	down    *down.Server // for modern clients of a legacy server
-	round   *up.Server   // for legacy clients that share sessions of a legacy server
 }
 
 func (s *Server) prepare() {
@@ -113,59 +121,44 @@ func (s *Server) prepare() {
 	if name == "" {
 		name, version = "dragoman", "0"
 	}
-	s.link = &link{server: s}
 	s.spares.server = s
-	opts := &up.Options{Name: name, Version: version, Logger: s.log}
-	s.up = up.New(s.link, opts)
+	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
+	s.up = up.New(requests{server: s}, &up.Options{Name: name, Version: version, Logger: s.log})
 	s.down = down.New(s.dial, &down.Options{
 		Name: name, Version: version,
-		Revisions:   protocol.Revisions(),
-		Caller:      s.caller,
-		PerRequest:  s.Isolation == PerRequest,
-		MaxSessions: s.MaxSessions, IdleTimeout: s.IdleTimeout, SuspendTimeout: s.SuspendTimeout,
-		Logger: s.log,
+		Revisions:  protocol.Revisions(),
+		Owner:      s.owner,
+		PerRequest: s.Isolation == PerRequest, Shared: s.Isolation == Shared,
+		Pool: s.pool, SuspendedPerCaller: s.MaxSuspended, SuspendTimeout: s.SuspendTimeout,
+		Refused: func() { s.refused.Add(1) },
+		Logger:  s.log,
 	})
-	s.round = up.New(s.down, opts)
 }
 
-// caller returns whose sessions a request may use.
-func (s *Server) caller(ctx context.Context) string {
+// owner returns whose conversation a request may use.
+func (s *Server) owner(ctx context.Context) pool.Key {
+	c := dragoman.CallerOf(ctx)
 	switch s.Isolation {
 	case Shared:
-		return ""
+		return pool.Key{Caller: "#" + c.Passed}
 	case PerSession:
-		if session := dragoman.SessionOf(ctx); session != "" {
-			return dragoman.CallerOf(ctx) + "\x00" + session
-		}
+		return pool.Key{Caller: c.Key(), Session: c.Session}
 	}
-	return dragoman.CallerOf(ctx)
+	return pool.Key{Caller: c.Key()}
 }
 
-// Start finds out the server's era and opens what is to be kept open, so that
-// the first client need not wait and a server that does not come up is noticed.
-// It may be left out.
+// Start finds out the server's era, anew if it was known, and opens what is to be
+// kept open, so that the first client need not wait and a server that does not come
+// up is noticed. It may be left out.
 func (s *Server) Start(ctx context.Context) (protocol.Era, error) {
 	s.once.Do(s.prepare)
+	s.forget()
 	era, err := s.era(ctx)
 	if err != nil || era == protocol.Modern {
 		return era, err
 	}
 	s.spares.fill()
 	return era, nil
-}
-
-// try finds out whether a server that has said nothing so far is there at all.
-// One that is not may yet turn out to be of either era.
-func (s *Server) try(ctx context.Context) error {
-	req, err := discoverRequest()
-	if err != nil {
-		return err
-	}
-	resp, err := s.down.Call(ctx, req, nil)
-	if err == nil && resp.IsError() {
-		err = resp.RPCError()
-	}
-	return err
 }
 
 // Accept begins a conversation with a client of either era. It is the door for
@@ -175,28 +168,74 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	return &conversation{server: s, client: client, opened: dragoman.As(context.Background(), ctx)}, nil
+	return &conversation{server: s, client: client, caller: dragoman.CallerOf(ctx)}, nil
 }
 
 // Requests is the door for requests of the modern era.
 func (s *Server) Requests() dragoman.Peer {
 	s.once.Do(s.prepare)
-	return requests{s}
+	return requests{server: s}
+}
+
+// Main is the door for modern requests of our own. They have a conversation that is
+// nobody else's, unless all share one, and that stays open. A legacy server is told
+// there that everything can be asked, so that it hides nothing; what it asks is
+// answered at once, since there is nobody to ask.
+func (s *Server) Main() dragoman.Peer {
+	s.once.Do(s.prepare)
+	return requests{server: s, main: true}
+}
+
+// Ping asks the server whether it is there, in the way of its era, in the
+// conversation of our own. It fails if there is no answer, or if it is not that of a
+// server of the era that was found.
+func (s *Server) Ping(ctx context.Context) error {
+	s.once.Do(s.prepare)
+	era, err := s.era(ctx)
+	if err != nil {
+		return err
+	}
+	req, err := discoverRequest()
+	if err != nil {
+		return err
+	}
+	if era == protocol.Legacy {
+		return s.down.Ping(ctx, req)
+	}
+	resp, err := s.pass(ctx, req, nil, true)
+	if err != nil {
+		return err
+	}
+	if e := resp.RPCError(); e != nil && protocol.Ours(e) {
+		return e
+	}
+	if now, err := judge(resp); s.Era == nil && (err != nil || now != era) {
+		return errEra
+	}
+	return nil
+}
+
+// End closes what is open for the client's session that ctx is of.
+func (s *Server) End(ctx context.Context) {
+	s.once.Do(s.prepare)
+	if key := s.owner(ctx); key.Session != "" {
+		s.pool.End(key)
+	}
 }
 
 // Close ends all conversations with the server and waits for our goroutines.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	s.cancel(dragoman.ErrClosed)
-	err := errors.Join(s.up.Close(), s.round.Close(), s.down.Close())
+	err := errors.Join(s.up.Close(), s.down.Close()) // which closes the pool
 	s.busy.Wait()
 	s.spares.close()
-	return errors.Join(err, s.link.close())
+	return err
 }
 
-// dial opens a conversation with the server, or takes one that is open.
+// dial opens a conversation with a legacy server, or takes one that is open.
 func (s *Server) dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-	if conn := s.spares.take(local); conn != nil {
+	if conn := s.spares.take(protocol.Legacy, dragoman.CallerOf(ctx), local); conn != nil {
 		return conn, nil
 	}
 	return s.open(ctx, local)
@@ -229,25 +268,63 @@ func orDefault[T int | time.Duration](v, d T) T {
 	return v
 }
 
-// requests is the door for requests of the modern era.
-type requests struct{ server *Server }
+// requests is a door for requests of the modern era.
+type requests struct {
+	server *Server
+	main   bool // they are our own
+}
 
+// Call sends a request to the server in the era that it speaks. If what is known of
+// that turns out to be wrong, it is found out once more.
 func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	s := d.server
-	era, err := s.era(ctx)
-	switch {
-	case err != nil:
-		return unavailable(ctx, req, err)
-	case era == protocol.Modern:
-		switch req.Method() {
-		case protocol.MethodDiscover:
-			return s.discover(ctx, req, from)
-		case protocol.MethodListen:
-			return s.link.listen(ctx, req, from)
+	ctx = protocol.Identify(ctx, req)
+	for again := true; ; again = false {
+		era, err := s.era(ctx)
+		if err != nil {
+			return unavailable(ctx, req, err)
 		}
-		return s.link.Call(ctx, req, from)
+		var resp *dragoman.Message
+		before := s.refused.Load()
+		switch {
+		case era == protocol.Modern && !s.asksLegacy(ctx):
+			resp, err = s.modern(ctx, req, from, d.main)
+			if !errors.Is(err, errEra) || !again {
+				return answered(ctx, req, resp, err)
+			}
+			s.forget()
+			continue
+		case d.main:
+			resp, err = s.down.Main().Call(ctx, req, from)
+		default:
+			resp, err = s.down.Call(ctx, req, from)
+		}
+		if err != nil || !again || s.refused.Load() == before || !isUnavailable(resp) {
+			return resp, err
+		}
+		s.wasRefused(era)
 	}
-	return s.down.Call(ctx, req, from)
+}
+
+// asksLegacy reports whether a request that came in the modern era belongs to a
+// session of a legacy client, which is better served in its own: a server of both
+// eras can ask it then, and keeps its state.
+func (s *Server) asksLegacy(ctx context.Context) bool {
+	return s.Era == nil && s.Isolation == PerSession && !s.refuses.Load() && dragoman.CallerOf(ctx).Session != ""
+}
+
+// wasRefused notes that a server of an era has refused a handshake: if it is modern,
+// it is that alone, and if it was taken for legacy, it may be another one by now.
+func (s *Server) wasRefused(era protocol.Era) {
+	if era == protocol.Modern {
+		s.refuses.Store(true)
+		return
+	}
+	s.forget()
+}
+
+func isUnavailable(resp *dragoman.Message) bool {
+	return resp != nil && resp.IsError() && resp.RPCError().Code == protocol.CodeUnavailable
 }
 
 // Notify drops what a modern client tells outside of any request: the protocol
@@ -255,10 +332,133 @@ func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman
 // the transport.
 func (d requests) Notify(context.Context, *dragoman.Message) error { return nil }
 
+// answered returns what a call came to, in which an era that has changed is a server
+// that is not there.
+func answered(ctx context.Context, req, resp *dragoman.Message, err error) (*dragoman.Message, error) {
+	if errors.Is(err, errEra) {
+		return unavailable(ctx, req, err)
+	}
+	return resp, err
+}
+
 // unavailable answers a request that cannot reach the server.
 func unavailable(ctx context.Context, req *dragoman.Message, err error) (*dragoman.Message, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return req.Fail(protocol.Unavailable(err)), nil
+}
+
+// A conversation is one with a client, whose messages tell which era they are
+// of. What belongs to the legacy era goes to a peer that its first message
+// brings about.
+type conversation struct {
+	server *Server
+	client dragoman.Conn
+	caller *dragoman.Caller
+	legacy flight[session]
+}
+
+// A session is the legacy side of a conversation.
+type session struct {
+	dragoman.Peer
+	caller *dragoman.Caller
+}
+
+// Call implements dragoman.Peer.
+func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if protocol.IsModern(req) {
+		return requests{server: c.server}.Call(dragoman.WithCaller(ctx, c.caller), req, from)
+	}
+	v, err := c.session(ctx, req)
+	if err != nil {
+		return unavailable(ctx, req, err)
+	}
+	ctx = dragoman.WithCaller(ctx, v.caller)
+	resp, err := v.Call(ctx, req, from)
+	if _, straight := v.Peer.(*straight); !straight || err != nil || req.Method() != protocol.MethodInitialize || !resp.IsError() {
+		return resp, err
+	}
+	if other, ok := c.cross(ctx, v); ok {
+		return other.Call(ctx, req, from)
+	}
+	return resp, nil
+}
+
+// Notify implements dragoman.Peer.
+func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error {
+	if protocol.IsModern(note) {
+		return nil
+	}
+	v, ok := c.legacy.peek()
+	if !ok {
+		return nil // nothing has begun that this could be about
+	}
+	return v.Notify(dragoman.WithCaller(ctx, v.caller), note)
+}
+
+// session returns who answers in the legacy era.
+func (c *conversation) session(ctx context.Context, req *dragoman.Message) (session, error) {
+	if v, ok := c.legacy.peek(); ok {
+		return v, nil
+	}
+	return c.legacy.get(ctx, c.server, func(ctx context.Context) (session, error) { return c.accept(ctx, req) })
+}
+
+// accept begins the client's session. A server of both eras, or of an era that is
+// not known yet, is asked in the client's; see cross if it refuses.
+func (c *conversation) accept(ctx context.Context, req *dragoman.Message) (session, error) {
+	s := c.server
+	caller := *c.caller
+	if caller.Client == "" {
+		caller.Client = protocol.ClientName(req)
+	}
+	if caller.Session == "" {
+		caller.Session = rand.Text()
+	}
+	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
+		return session{newStraight(s, c.client, &caller), &caller}, nil
+	}
+	return c.through(&caller)
+}
+
+// through begins a session of a client that needs the crossing.
+func (c *conversation) through(caller *dragoman.Caller) (session, error) {
+	s := c.server
+	ctx := dragoman.WithCaller(context.Background(), caller)
+	peer, err := s.up.Accept(ctx, c.client)
+	if err == nil {
+		// Ends with the client, or with the server.
+		s.busy.Start(func() {
+			select {
+			case <-c.client.Done():
+				s.End(ctx)
+			case <-s.ctx.Done():
+			}
+		})
+	}
+	return session{peer, caller}, err
+}
+
+// cross has a client use the crossing whose handshake the server has refused, if the
+// server is modern.
+func (c *conversation) cross(ctx context.Context, v session) (session, bool) {
+	s := c.server
+	if s.Era != nil {
+		return session{}, false
+	}
+	if era, known := s.found.peek(); known {
+		s.wasRefused(era)
+	}
+	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
+		return session{}, false
+	}
+	s.refuses.Store(true)
+	v.Peer.(*straight).end()
+	other, err := c.through(v.caller)
+	if err != nil {
+		return session{}, false
+	}
+	c.legacy.replace(other)
+	return other, true
 }

@@ -1,12 +1,16 @@
 package era
 
 import (
+	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// spares are conversations with a legacy server that nobody uses yet.
+// spares are conversations with the server that nobody uses yet.
 type spares struct {
 	server *Server
 
@@ -17,37 +21,66 @@ type spares struct {
 }
 
 type spare struct {
-	conn dragoman.Conn
-	ear  *ear
+	conn   dragoman.Conn
+	local  *lent
+	era    protocol.Era
+	passed string // what of a caller was passed on when it was opened
 }
 
-// take returns a conversation for local, or nil if there is none. What was taken
-// is replaced in the background.
-func (p *spares) take(local dragoman.Peer) dragoman.Conn {
-	defer p.fill()
+// lent is the local peer of a conversation that was opened before it is known who
+// will use it. Until then it hears nothing.
+type lent struct{ peer atomic.Pointer[dragoman.Peer] }
+
+func (l *lent) to(p dragoman.Peer) {
+	if p != nil {
+		l.peer.Store(&p)
+	}
+}
+
+func (l *lent) get() dragoman.Peer {
+	if p := l.peer.Load(); p != nil {
+		return *p
+	}
+	return dragoman.Nobody
+}
+
+func (l *lent) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return l.get().Call(ctx, req, from)
+}
+
+func (l *lent) Notify(ctx context.Context, note *dragoman.Message) error {
+	return l.get().Notify(ctx, note)
+}
+
+// take returns a conversation for local, or nil if there is none that does for the
+// caller. What was taken is replaced in the background.
+func (p *spares) take(era protocol.Era, caller *dragoman.Caller, local dragoman.Peer) dragoman.Conn {
+	if era == protocol.Legacy {
+		defer p.fill()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.list) > 0 {
-		v := p.list[0]
-		p.list = p.list[1:]
-		if v.conn.Err() == nil {
-			v.ear.lend(local)
-			return v.conn
-		}
+	p.list = slices.DeleteFunc(p.list, func(v spare) bool { return v.conn.Err() != nil })
+	i := slices.IndexFunc(p.list, func(v spare) bool { return v.era == era && v.passed == caller.Passed })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	v := p.list[i]
+	p.list = slices.Delete(p.list, i, i+1)
+	v.local.to(local)
+	return v.conn
 }
 
 // put keeps a conversation that has not begun.
-func (p *spares) put(conn dragoman.Conn, ear *ear) {
+func (p *spares) put(v spare) {
 	p.mu.Lock()
 	keep := !p.closed
 	if keep {
-		p.list = append(p.list, spare{conn, ear})
+		p.list = append(p.list, v)
 	}
 	p.mu.Unlock()
 	if !keep {
-		p.server.discard(conn)
+		p.server.discard(v.conn)
 	}
 }
 
@@ -62,13 +95,13 @@ func (p *spares) fill() {
 	// Ends when there are enough, when one fails, or with the server.
 	p.filling = p.server.busy.Start(func() {
 		for p.wanting() {
-			ear := new(ear)
-			conn, err := p.server.open(p.server.ctx, ear)
+			local := new(lent)
+			conn, err := p.server.open(p.server.ctx, local)
 			if err != nil {
 				p.server.log.Warn("no conversation can be opened in advance", "error", err)
 				break
 			}
-			p.put(conn, ear)
+			p.put(spare{conn: conn, local: local, era: protocol.Legacy})
 		}
 		p.mu.Lock()
 		p.filling = false

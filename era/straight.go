@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -25,10 +27,15 @@ import (
 type straight struct {
 	server *Server
 	client dragoman.Conn
-	conn   flight[dragoman.Conn]
+	owner  pool.Key
+	conn   flight[*pool.Entry]
 	opened chan dragoman.Conn // holds the last one, until attend takes it
+	ended  chan struct{}      // closed by end
+	once   sync.Once
 
 	mu         sync.Mutex // guards what is below
+	stateful   bool       // a tool may have left something with the server
+	renewed    bool       // the conversation is a new one, which the client may have to know
 	hello      *dragoman.Message
 	route      adapt.Route
 	caps       json.RawMessage // of the server, as it gave them
@@ -37,10 +44,10 @@ type straight struct {
 	subscribed map[string]*dragoman.Message // by URI
 }
 
-func newStraight(s *Server, client dragoman.Conn) *straight {
+func newStraight(s *Server, client dragoman.Conn, caller *dragoman.Caller) *straight {
 	v := &straight{
-		server: s, client: client,
-		opened: make(chan dragoman.Conn, 1), subscribed: make(map[string]*dragoman.Message),
+		server: s, client: client, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
+		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}), subscribed: make(map[string]*dragoman.Message),
 	}
 	// Ends with the client, or with the server.
 	s.busy.Start(v.attend)
@@ -75,10 +82,15 @@ func (v *straight) over() bool {
 	select {
 	case <-v.client.Done():
 		return true
+	case <-v.ended:
+		return true
 	default:
 		return v.server.ctx.Err() != nil
 	}
 }
+
+// end ends the session before its client does.
+func (v *straight) end() { v.once.Do(func() { close(v.ended) }) }
 
 // ask passes a request on and learns from the answer.
 func (v *straight) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
@@ -97,13 +109,30 @@ func (v *straight) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Me
 	if err != nil || resp == nil {
 		return nil, err
 	}
-	if !resp.IsError() {
-		v.remember(req)
-	}
-	if route.Same() {
-		return resp, nil
+	if resp, err = v.learn(req, resp); err != nil || route.Same() {
+		return resp, err
 	}
 	return route.Response(req.Method(), resp, nil)
+}
+
+// learn notes what an answer shows, and says in it if the server has lost what
+// earlier calls may have left.
+func (v *straight) learn(req, resp *dragoman.Message) (*dragoman.Message, error) {
+	if resp.IsError() {
+		return resp, nil
+	}
+	v.remember(req)
+	if req.Method() != protocol.MethodCallTool {
+		return resp, nil
+	}
+	v.mu.Lock()
+	tell := v.renewed
+	v.stateful, v.renewed = true, false
+	v.mu.Unlock()
+	if !tell {
+		return resp, nil
+	}
+	return renewed(resp, "it was lost")
 }
 
 // initialize passes the handshake on. The client gets the revision that it asked
@@ -226,8 +255,194 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 		v.ready = note
 		v.mu.Unlock()
 	}
-	if conn, ok := v.conn.peek(); ok && conn.Err() == nil {
-		return conn.Notify(ctx, note)
+	if e, ok := v.conn.peek(); ok && !e.Item.Over() {
+		return connOf(e).Notify(ctx, note)
 	}
 	return nil
+}
+
+// get returns a conversation with the server that is not over.
+func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
+	if e, ok := v.conn.peek(); ok {
+		if !e.Item.Over() {
+			return connOf(e), nil
+		}
+		if v.conn.forget(func(other *pool.Entry) bool { return other == e }) {
+			v.server.pool.Release(e)
+		}
+	}
+	e, err := v.conn.get(ctx, v.server, v.open)
+	if err != nil {
+		return nil, err
+	}
+	return connOf(e), nil
+}
+
+// An own conversation is one in the pool that is a session's alone.
+type own struct{ dragoman.Conn }
+
+// Over implements pool.Item.
+func (c own) Over() bool { return c.Err() != nil }
+
+// Stateful implements pool.Item.
+func (c own) Stateful() bool { return false } // its session says what is lost with it
+
+func connOf(e *pool.Entry) dragoman.Conn { return e.Item.(own).Conn }
+
+// open opens a conversation and takes up on it where the one before ended.
+func (v *straight) open(ctx context.Context) (*pool.Entry, error) {
+	e, err := v.server.pool.Take(ctx, v.owner, &pool.Want{Open: func(ctx context.Context) (pool.Item, error) {
+		conn, err := v.server.dial(ctx, (*hearer)(v))
+		return own{conn}, err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if err := v.takeUp(ctx, connOf(e)); err != nil || v.over() {
+		v.server.pool.Release(e)
+		if err == nil {
+			err = dragoman.ErrClosed
+		}
+		return nil, err
+	}
+	select {
+	case <-v.opened: // over by now
+	default:
+	}
+	v.opened <- connOf(e) // there is room: nobody else opens one meanwhile
+	return e, nil
+}
+
+// attend closes the conversation with the server when the client has gone. When
+// it is lost before, and the client has subscribed to something, it is opened
+// anew, a few times: such a client may wait for news without asking for anything.
+func (v *straight) attend() {
+	var (
+		lost   <-chan struct{}
+		began  time.Time
+		losses int
+	)
+	for {
+		select {
+		case <-v.client.Done():
+		case <-v.ended:
+		case <-v.server.ctx.Done():
+		case conn := <-v.opened:
+			lost, began = conn.Done(), time.Now()
+			continue
+		case <-lost:
+			lost = nil
+			if time.Since(began) > steady {
+				losses = 0
+			}
+			losses = v.reopen(losses)
+			continue
+		}
+		if e, ok := v.conn.last(); ok {
+			v.server.pool.Release(e) // and with it the conversation
+		}
+		return
+	}
+}
+
+// reopen opens a conversation that the client needs, after so many losses in a
+// row. It returns how many there have been.
+func (v *straight) reopen(losses int) int {
+	for losses < maxLosses && v.subscribes() {
+		losses++
+		if !v.server.pause(v.client.Done(), losses) {
+			break
+		}
+		if _, err := v.get(v.server.ctx); err == nil {
+			break
+		}
+	}
+	return losses
+}
+
+func (v *straight) subscribes() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.subscribed) > 0
+}
+
+// takeUp repeats what the server knew, if it knew anything.
+func (v *straight) takeUp(ctx context.Context, conn dragoman.Conn) error {
+	v.mu.Lock()
+	hello, ready, route := v.hello, v.ready, v.route
+	v.renewed, v.stateful = v.renewed || v.stateful, false
+	again := make([]*dragoman.Message, 0, len(v.subscribed)+1)
+	if v.level != nil {
+		again = append(again, v.level)
+	}
+	for _, req := range v.subscribed {
+		again = append(again, req)
+	}
+	v.mu.Unlock()
+	if hello == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(v.server.DialTimeout, DefaultDialTimeout), errDial)
+	defer cancel()
+	resp, err := conn.Call(ctx, hello, nil)
+	switch {
+	case err != nil:
+		return err
+	case resp.IsError():
+		return resp.RPCError()
+	case text(resp.Get("protocolVersion")) != route.Server.String():
+		return fmt.Errorf("era: the server has come back with another revision, %q", text(resp.Get("protocolVersion")))
+	}
+	if ready != nil {
+		if err := conn.Notify(ctx, ready); err != nil {
+			return err
+		}
+	}
+	for _, req := range again {
+		if _, err := conn.Call(ctx, req.WithID(v.server.repeatID()), nil); err != nil {
+			return err
+		}
+	}
+	v.announce(ctx, again)
+	return nil
+}
+
+// repeatID is the id of something that we send once more. No two are under way
+// with one.
+func (s *Server) repeatID() dragoman.ID {
+	return dragoman.StringID(fmt.Sprintf("again-%d", s.repeats.Add(1)))
+}
+
+// announce tells the client what may have changed while nobody listened.
+func (v *straight) announce(ctx context.Context, subscriptions []*dragoman.Message) {
+	v.mu.Lock()
+	caps, route := v.caps, v.route
+	v.mu.Unlock()
+	lost := protocol.ListsOf(caps)
+	for _, req := range subscriptions {
+		if req.Method() == protocol.MethodSubscribe {
+			lost.URIs = append(lost.URIs, req.URI())
+		}
+	}
+	for note := range lost.Reminders() {
+		if err := route.Peer(v.client).Notify(ctx, note); err != nil {
+			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
+		}
+	}
+}
+
+// A hearer is the client as the server sees it outside of any call.
+type hearer straight
+
+func (h *hearer) peer() dragoman.Peer {
+	v := (*straight)(h)
+	return v.revisions().Peer(v.client)
+}
+
+func (h *hearer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return h.peer().Call(ctx, req, from)
+}
+
+func (h *hearer) Notify(ctx context.Context, note *dragoman.Message) error {
+	return h.peer().Notify(ctx, note)
 }

@@ -23,34 +23,17 @@ type limiter interface {
 	LimitCalls(after time.Duration)
 }
 
-// withTimeout limits the requests of a conversation, or of the one that it is
-// wrapped around, as its Unwrap says.
+// withTimeout limits the requests of a conversation.
 func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn {
-	for inner := conn; inner != nil; {
-		if l, ok := inner.(limiter); ok {
-			l.LimitCalls(limit)
-			return conn
-		}
-		w, ok := inner.(interface{ Unwrap() dragoman.Conn })
-		if !ok {
-			break
-		}
-		inner = w.Unwrap()
+	if l, ok := dragoman.ConnAs[limiter](conn); ok {
+		l.LimitCalls(limit)
+		return conn
 	}
 	return timed{conn, limit}
 }
 
-// Correlates implements dragoman.Correlator.
-func (t timed) Correlates() bool {
-	c, ok := t.Conn.(dragoman.Correlator)
-	return ok && c.Correlates()
-}
-
-// Hears implements dragoman.Hearer.
-func (t timed) Hears() bool {
-	h, ok := t.Conn.(dragoman.Hearer)
-	return !ok || h.Hears()
-}
+// Unwrap returns the conversation itself.
+func (t timed) Unwrap() dragoman.Conn { return t.Conn }
 
 // Call implements dragoman.Peer.
 func (t timed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

@@ -3,57 +3,42 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
-	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-// caller tells who makes a request for a single server: what of it is passed on
-// to the server makes a difference, and where it comes from if the server's
-// sessions are shared by the sessions of one client.
-func (s *single) caller(r *http.Request) string {
-	return s.up.Caller(identity(s.up.Config(), r), r.Header)
-}
-
-// caller tells who makes a request for several servers at once, in a way that
-// does for all of them.
-func (g *Gateway) caller(r *http.Request) string {
-	who, sum, passes := "", sha256.New(), false
-	ups := g.manager.Upstreams()
-	for _, up := range ups {
-		if id := identity(up.Config(), r); id != "" {
-			who = id
-		}
-		if key := up.Caller("", r.Header); key != "" {
-			passes = true
-			sum.Write([]byte(key + "\n"))
-		}
-	}
-	if !passes {
-		return who
-	}
-	who += "#" + hex.EncodeToString(sum.Sum(nil)[:16])
-	for _, up := range ups {
-		up.Remember(who, r.Header)
-	}
-	return who
-}
-
-// identity returns who the client is, if a server wants to know: its address, as
-// long as there is nothing better.
-func identity(s *config.Server, r *http.Request) string {
-	if s.Isolation == "client" {
-		return RemoteHost(r)
-	}
-	return ""
-}
-
-// RemoteHost tells clients apart by their address.
-func RemoteHost(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// caller tells who makes a request: everything that is kept for somebody is bound to
+// that. What of its headers some server has passed on makes a difference.
+func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
+	c, err := httpx.Address(r)
 	if err != nil {
-		return r.RemoteAddr // a Unix socket
+		return nil, err
 	}
-	return host
+	names := make(map[string]bool)
+	for _, up := range g.manager.Upstreams() {
+		conf := up.Config()
+		for name := range conf.PassHeaders {
+			names[http.CanonicalHeaderKey(name)] = true
+		}
+		for name := range conf.PassEnv {
+			names[http.CanonicalHeaderKey(name)] = true
+		}
+	}
+	sum, passes := sha256.New(), false
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if values := r.Header.Values(name); len(values) > 0 {
+			passes = true
+			fmt.Fprintf(sum, "%q=%q;", name, strings.Join(values, ", "))
+		}
+	}
+	if passes {
+		c.Passed = hex.EncodeToString(sum.Sum(nil)[:16])
+	}
+	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -36,9 +37,9 @@ type Served struct {
 // DoorOptions is what the doors of a server have in common. Zero values mean the
 // defaults of the transports.
 type DoorOptions struct {
-	Hosts, Origins []string                   // accepted beside those of this machine
-	Caller         func(*http.Request) string // tells who makes a request; nil if all are one
-	MessagesPath   string                     // what clients of HTTP+SSE are told
+	Hosts, Origins []string         // accepted beside those of this machine
+	Caller         httpx.CallerFunc // tells who makes a request, or refuses it; nil means by address
+	MessagesPath   string           // what clients of HTTP+SSE are told
 	MaxMessage     int
 	MaxSessions    int
 	MaxRequests    int // of one session

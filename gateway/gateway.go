@@ -91,7 +91,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message), Logger: g.log,
 	})
 	u := newUnion(g, false)
-	g.all = &entry{Doors: g.doors("", u.served(), g.caller, nil), about: u}
+	g.all = &entry{Doors: g.doors("", u.served(), nil), about: u}
 	g.now.Store(&routes{all: g.all})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
@@ -151,7 +151,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 // enter makes the doors of a server, in place of others.
 func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
 	s := newSingle(up, g.log)
-	return &entry{Doors: g.doors(up.Name(), s.served(), s.caller, before), path: serversPath + up.Name(), about: up}
+	return &entry{Doors: g.doors(up.Name(), s.served(), before), path: serversPath + up.Name(), about: up}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -166,7 +166,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		plain := group.Naming == "plain"
 		if e == nil || e.mcp != mcp || e.about.(*union).plain != plain {
 			u := newUnion(g, plain)
-			e = &entry{Doors: g.doors("group "+name, u.served(), g.caller, e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, about: u}
+			e = &entry{Doors: g.doors("group "+name, u.served(), e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, about: u}
 		}
 		var list []*manager.Upstream
 		for _, server := range group.Servers {
@@ -219,10 +219,10 @@ func (g *Gateway) left(e *entry) {
 
 // doors makes the doors of what a name means. Host and Origin have been checked
 // before, by Handler.
-func (g *Gateway) doors(name string, s *Served, caller func(*http.Request) string, before *entry) *Doors {
+func (g *Gateway) doors(name string, s *Served, before *entry) *Doors {
 	any := []string{"*"}
 	opts := &DoorOptions{
-		Hosts: any, Origins: any, Caller: caller,
+		Hosts: any, Origins: any, Caller: g.caller,
 		MaxMessage: int(g.limits.Message), MaxSessions: g.limits.Sessions, MaxRequests: g.limits.Calls, IdleTimeout: g.limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}

@@ -24,7 +24,7 @@ func newUnion(g *Gateway, plain bool) *union {
 	modern := protocol.Modern
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
 	return &union{all: all, plain: plain, server: &era.Server{
-		Dialer: all, Era: &modern, Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
+		Dialer: all, Era: &modern, Stateless: true, Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 	}}
 }
 
@@ -40,7 +40,10 @@ func (u *union) set(list []*manager.Upstream, g *Gateway) {
 // Accept begins a conversation with a client, which has sessions of its own with
 // the servers that tell sessions apart.
 func (u *union) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	return u.server.Accept(dragoman.WithSession(ctx, httpx.NewID()), client)
+	if caller := dragoman.CallerOf(ctx); caller.Session == "" {
+		ctx = dragoman.WithCaller(ctx, caller.InSession(httpx.NewID()))
+	}
+	return u.server.Accept(ctx, client)
 }
 
 func (u *union) served() *Served {

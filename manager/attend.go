@@ -127,7 +127,7 @@ func (a *attendance) next(ctx context.Context, changed <-chan struct{}) bool {
 	case note := <-a.notes:
 		a.up.lists.want(note, true)
 	case <-dirty:
-		a.up.refresh(ctx, a.server.Requests())
+		a.up.refresh(ctx, a.server.Main())
 	case <-a.ended:
 		a.ended, a.later = nil, time.After(relisten)
 	case <-a.later:
@@ -167,7 +167,7 @@ func (a *attendance) listen(ctx context.Context) {
 	// Ends with ctx, or with the server.
 	go func() {
 		defer close(ended)
-		_, _ = a.server.Requests().Call(ctx, req, dragoman.Funcs{OnNotify: a.told}) // how it ends says the keeper
+		_, _ = a.server.Main().Call(ctx, req, dragoman.Funcs{OnNotify: a.told}) // how it ends says the keeper
 	}()
 }
 

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"container/list"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,8 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/target"
 )
 
@@ -41,46 +40,9 @@ func (p *passed) addTo(spec *target.Spec) {
 	}
 }
 
-// callers remembers what each caller passes on. The one who has not called for the
-// longest time is forgotten first.
-type callers struct {
-	mu    sync.Mutex
-	known map[string]*list.Element // of order
-	order list.List                // of remembered, the last to call first
-}
-
-type remembered struct {
-	key    string
-	passed *passed
-}
-
-// mark stands in the key of a caller who passes something on.
-const mark = "#passes-"
-
-// Caller returns the key under which a caller is known to this upstream, and
-// remembers what of the request's headers is passed on to the server for that key.
-// It is for the doors: what it returns is who calls, see [dragoman.WithCaller].
-func (u *Upstream) Caller(identity string, h http.Header) string {
-	p := u.passedOf(h)
-	if p == nil {
-		return identity
-	}
-	key := identity + mark + p.digest
-	u.callers.put(key, p)
-	return key
-}
-
-// Remember is Caller for a door that serves several upstreams and has keys of its
-// own. Under one key the same headers must come.
-func (u *Upstream) Remember(key string, h http.Header) {
-	if p := u.passedOf(h); p != nil {
-		u.callers.put(key, p)
-	}
-}
-
-// passedOf returns what of the headers is passed on, or nil.
-func (u *Upstream) passedOf(h http.Header) *passed {
-	c := u.conf.Load()
+// passedOf returns what of a caller is passed on, or nil.
+func (u *Upstream) passedOf(caller *dragoman.Caller) *passed {
+	c, h := u.conf.Load(), http.Header(caller.Header)
 	p := &passed{env: c.Command != "", values: make(map[string]string)}
 	names := c.PassHeaders
 	if p.env {
@@ -100,33 +62,4 @@ func (u *Upstream) passedOf(h http.Header) *passed {
 	}
 	p.digest = hex.EncodeToString(sum.Sum(nil)[:16])
 	return p
-}
-
-func (c *callers) put(key string, p *passed) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.known[key]; e != nil {
-		c.order.MoveToFront(e)
-		e.Value = remembered{key, p}
-		return
-	}
-	if c.known == nil {
-		c.known = make(map[string]*list.Element)
-	}
-	c.known[key] = c.order.PushFront(remembered{key, p})
-	if len(c.known) > MaxCallers {
-		oldest := c.order.Remove(c.order.Back()).(remembered)
-		delete(c.known, oldest.key)
-	}
-}
-
-func (c *callers) find(key string) *passed {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.known[key]
-	if e == nil {
-		return nil
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(remembered).passed
 }

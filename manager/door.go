@@ -51,7 +51,7 @@ func (u *Upstream) Accept(ctx context.Context, client dragoman.Conn) (dragoman.P
 type conversation struct {
 	up     *Upstream
 	client dragoman.Conn
-	caller string
+	caller *dragoman.Caller
 
 	mu   sync.Mutex
 	peer dragoman.Peer // of era; nil until the first request
@@ -59,9 +59,7 @@ type conversation struct {
 
 // Call implements dragoman.Peer.
 func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if c.caller != "" {
-		ctx = dragoman.WithCaller(ctx, c.caller)
-	}
+	ctx = dragoman.WithCaller(ctx, c.caller)
 	if protocol.IsModern(req) {
 		return requests{c.up}.Call(ctx, req, from)
 	}

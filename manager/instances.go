@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -15,14 +14,8 @@ func (u *Upstream) take(ctx context.Context) (*instance, error) {
 		u.main.enter()
 		return u.main, nil
 	}
-	caller := dragoman.CallerOf(ctx)
-	p := u.callers.find(caller)
+	p := u.passedOf(dragoman.CallerOf(ctx))
 	if p == nil {
-		if strings.Contains(caller, mark) {
-			r := u.refusal()
-			r.Reason = "what the caller passes on is not known any more; send the request again"
-			return nil, r.unavailable(0)
-		}
 		u.main.enter()
 		return u.main, nil
 	}

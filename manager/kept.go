@@ -143,18 +143,6 @@ func (c *kept) Close() error {
 	return c.Conn.Close()
 }
 
-// Correlates implements dragoman.Correlator.
-func (c *kept) Correlates() bool {
-	other, ok := c.Conn.(dragoman.Correlator)
-	return ok && other.Correlates()
-}
-
-// Hears implements dragoman.Hearer.
-func (c *kept) Hears() bool {
-	other, ok := c.Conn.(dragoman.Hearer)
-	return !ok || other.Hears()
-}
-
 // Call passes a request on, and learns from what becomes of it.
 func (c *kept) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if from != nil && c.keeper.hear != nil {

@@ -54,9 +54,6 @@ const (
 	MaxInstances = 64
 	InstanceIdle = 5 * time.Minute
 
-	// MaxCallers is how many callers are remembered with what they pass on.
-	MaxCallers = 4096
-
 	// LogLines is how many lines are kept of each upstream.
 	LogLines = 1000
 

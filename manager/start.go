@@ -62,7 +62,7 @@ func (i *instance) newServer() *era.Server {
 	s := &era.Server{
 		Dialer: i.keeper, Probe: i.target.Probe,
 		ProbeTimeout: min(orDefault(i.target.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
-		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Warm: conf.Pool, IdleTimeout: set.sessionIdle(),
+		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Stateless: i.target.Stateless, Warm: conf.Pool, IdleTimeout: set.sessionIdle(),
 		Name: i.up.manager.opts.Name, Version: i.up.manager.opts.Version, Logger: i.up.log,
 	}
 	legacy, modern := protocol.Legacy, protocol.Modern
@@ -80,7 +80,7 @@ func (i *instance) newServer() *era.Server {
 func (i *instance) attended() bool { return i.passed == nil && !i.up.set.passes }
 
 // attendant is who we are as a client.
-const attendant = "dragoman:manager"
+var attendant = &dragoman.Caller{Principal: "dragoman"}
 
 // greet has the server say who it is and what it can do.
 func (i *instance) greet(ctx context.Context, found protocol.Era) error {
@@ -89,7 +89,7 @@ func (i *instance) greet(ctx context.Context, found protocol.Era) error {
 	if err != nil {
 		return err
 	}
-	resp, err := i.server.Requests().Call(ctx, req, nil)
+	resp, err := i.server.Main().Call(ctx, req, nil)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ type Upstream struct {
 	ids     atomic.Int64 // of requests of our own
 
 	admission admission
-	callers   callers
 	broken    error          // why the configuration cannot be used
 	main      *instance      // nil if it cannot be used, or is not to be
 	busy      sync.WaitGroup // instances that are being closed

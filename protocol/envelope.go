@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -86,6 +87,32 @@ func introduces(info json.RawMessage) bool {
 		}
 	}
 	return name && version
+}
+
+// ClientName returns the name that the client of a request gives itself: in the
+// envelope, or in initialize. It is empty if there is none.
+func ClientName(req *dragoman.Message) string {
+	info := req.Meta(MetaClientInfo)
+	if info == nil && req.Method() == MethodInitialize {
+		info = req.Get("clientInfo")
+	}
+	return walk.TextOf(info, "name")
+}
+
+// Identify returns the context of a request whose caller has the name that the client
+// gives itself. What belongs to a session has the caller that opened it, as it is.
+func Identify(ctx context.Context, req *dragoman.Message) context.Context {
+	caller := dragoman.CallerOf(ctx)
+	if caller.Client != "" || caller.Principal != "" || caller.Session != "" {
+		return ctx
+	}
+	name := ClientName(req)
+	if name == "" {
+		return ctx
+	}
+	named := *caller
+	named.Client = name
+	return dragoman.WithCaller(ctx, &named)
 }
 
 // Put returns the request with this envelope in its _meta, in place of any

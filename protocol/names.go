@@ -54,6 +54,11 @@ const (
 	ExtensionTasks         = "io.modelcontextprotocol/tasks"
 )
 
+// MetaRenewed is a member of ours of an answer's _meta: the session with the server
+// is a new one, and the value says what became of the one before, in which earlier
+// calls may have left something.
+const MetaRenewed = "dragoman/session-renewed"
+
 // HTTP headers.
 const (
 	HeaderVersion     = "MCP-Protocol-Version"

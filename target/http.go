@@ -41,6 +41,7 @@ func (t *Target) reachHTTP(s *Spec) error {
 		t.Dialer, t.Probe = client, probeOf(client)
 	}
 	t.Probe = s.bounded(t.Probe)
+	t.Stateless = true
 	return nil
 }
 

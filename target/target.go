@@ -13,9 +13,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// CommandProbeTimeout is how long a server that is a command may take over the
-// first request: it may have to be fetched first.
-const CommandProbeTimeout = 20 * time.Second
+// CommandProbeTimeout is how long a server that is a command may take over the first
+// request before a handshake is tried, too: some cannot bear a method that they do
+// not know.
+const CommandProbeTimeout = 2 * time.Second
 
 // A Spec names a server: a Command or a URL.
 type Spec struct {
@@ -83,8 +84,9 @@ type Target struct {
 	Probe        func(context.Context) (protocol.Era, error)
 	ProbeTimeout time.Duration
 
-	// Process tells that dialling starts a process.
-	Process bool
+	// Process tells that dialling starts a process, and Stateless that in the modern
+	// era each request stands by itself, so that a conversation holds nothing.
+	Process, Stateless bool
 }
 
 // A SpecError says what is wrong with a Spec. It repeats no URL, header or

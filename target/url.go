@@ -156,6 +156,6 @@ func (t *Target) reachUnix(s *Spec) error {
 	}
 	t.How = "http on a Unix socket"
 	client := newStreamable(s, at)
-	t.Dialer, t.Probe = client, s.bounded(probeOf(client))
+	t.Dialer, t.Probe, t.Stateless = client, s.bounded(probeOf(client)), true
 	return nil
 }

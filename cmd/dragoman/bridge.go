@@ -53,7 +53,7 @@ func newBridge(s *settings, framing stdio.Framing, v *voice) (*bridge, error) {
 	b.server = &era.Server{
 		Dialer: b.calls,
 		Era:    chosen, Probe: t.Probe, ProbeTimeout: t.ProbeTimeout, DialTimeout: s.dialTimeout,
-		Timeout: s.timeout, Isolation: isolation, Warm: s.pool,
+		Timeout: s.timeout, Isolation: isolation, Stateless: t.Stateless, Warm: s.pool,
 		Name: "dragoman", Version: versionText(), Logger: v.log,
 	}
 	return b, nil

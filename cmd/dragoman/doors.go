@@ -29,9 +29,6 @@ func newDoors(s *settings, v *served, hosts []string, log *slog.Logger) (http.Ha
 		return nil, nil, err
 	}
 	opts := &gateway.DoorOptions{Hosts: hosts, Origins: origins, MaxMessage: s.maxMessage, IdleTimeout: s.idle, Logger: log}
-	if s.isolation == "client" {
-		opts.Caller = gateway.RemoteHost
-	}
 	if s.ssePath != "" || s.messagePath != "" { // clients are told the one that the user knows
 		opts.MessagesPath = prefix + gateway.MessagesPath
 		if s.messagePath != "" {

@@ -41,12 +41,6 @@ type witnessed struct {
 // Unwrap returns the conversation itself, for what can be said to that alone.
 func (c *witnessed) Unwrap() dragoman.Conn { return c.Conn }
 
-// Correlates implements dragoman.Correlator.
-func (c *witnessed) Correlates() bool {
-	inner, ok := c.Conn.(dragoman.Correlator)
-	return ok && inner.Correlates()
-}
-
 // Call implements dragoman.Peer.
 func (c *witnessed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	resp, err := c.Conn.Call(ctx, req, from)

@@ -25,7 +25,7 @@ func (s *Server) serveMessage(w http.ResponseWriter, r *http.Request) *httpx.Ref
 	var c *session
 	switch {
 	case named:
-		if c = s.find(id, httpx.Caller(r)); c == nil {
+		if c = s.find(id, httpx.Owner(r)); c == nil {
 			return noSession()
 		}
 	case s.NoSync:

@@ -51,7 +51,9 @@ func (w *web) as(caller string) *web {
 }
 
 // byHeader tells callers of web apart.
-func byHeader(r *http.Request) string { return r.Header.Get("X-Caller") }
+func byHeader(r *http.Request) (*dragoman.Caller, error) {
+	return &dragoman.Caller{Principal: r.Header.Get("X-Caller")}, nil
+}
 
 func (w *web) do(method, url, body string, set ...string) (status int, header http.Header, text string) {
 	w.t.Helper()

@@ -39,8 +39,9 @@ type Server struct {
 	Hosts, Origins []string
 
 	// Caller tells who makes a request. A session belongs to the caller who
-	// opened it; to others it does not exist. If nil, all callers are one.
-	Caller func(*http.Request) string
+	// opened it; to others it does not exist. If nil, callers are told apart by
+	// their address, and a session is open to all.
+	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MessagesPath is where clients find Messages, as a reference relative to
 	// the URL of Stream. Zero means DefaultMessagesPath: beside it.
@@ -98,12 +99,14 @@ func (s *Server) door(method string, serve func(http.ResponseWriter, *http.Reque
 			refusal = httpx.Refuse(http.StatusMethodNotAllowed, "only %s is served here", method)
 			refusal.Allow = method
 		default:
-			refusal = serve(w, httpx.Named(r, s.Caller))
+			if r, refusal = httpx.Named(r, s.Caller); refusal == nil {
+				refusal = serve(w, r)
+			}
 		}
 		if refusal == nil {
 			return
 		}
-		s.logger().Debug("request refused", "method", r.Method, "status", refusal.Status, "reason", refusal.Message)
+		s.logger().Debug("request refused", "status", refusal.Status, "reason", refusal.Message)
 		if refusal.Status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}

@@ -49,7 +49,8 @@ var errClientGone = errors.New("sse: the client has closed the event stream")
 type session struct {
 	server *Server
 	id     string
-	caller string
+	caller string // who may use it
+	key    string // whose it is
 	conn   *mux.Conn
 
 	in      chan []byte   // posted messages
@@ -93,7 +94,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) *httpx.Refu
 // open makes a session.
 func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
 	c := &session{
-		server: s, id: httpx.NewID(), caller: httpx.Caller(r),
+		server: s, id: httpx.NewID(), caller: httpx.Owner(r), key: httpx.Key(r),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}

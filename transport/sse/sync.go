@@ -68,7 +68,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	if m.Kind() == dragoman.Response {
 		return httpx.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
 	}
-	d, refusal := s.enter(httpx.Caller(r), m)
+	d, refusal := s.enter(httpx.Key(r), m)
 	if refusal != nil {
 		return refusal
 	}
@@ -329,7 +329,7 @@ func (d *desk) Notify(ctx context.Context, note *dragoman.Message) error {
 	var listeners []*session
 	d.server.mu.Lock()
 	for _, c := range d.server.sessions {
-		if c.caller == d.caller && !c.spoken.Load() {
+		if c.key == d.caller && !c.spoken.Load() {
 			listeners = append(listeners, c)
 		}
 	}

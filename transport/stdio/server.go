@@ -67,7 +67,7 @@ func (s *Server) open(nc net.Conn) {
 	o := s.Options.orDefault()
 	opts := o.server()
 	opts.Stall = socketStall
-	t := newTalk(context.Background(), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
+	t := newTalk(calledBy(nc.RemoteAddr()), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
 	limit := s.MaxConns
 	if limit == 0 {
 		limit = DefaultMaxConns
@@ -85,6 +85,15 @@ func (s *Server) open(nc net.Conn) {
 			o.Logger.Debug("conversation ended", "error", err)
 		}
 	}()
+}
+
+// calledBy returns the context of a client at an address.
+func calledBy(a net.Addr) context.Context {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		host = a.Network() // a Unix socket
+	}
+	return dragoman.WithCaller(context.Background(), &dragoman.Caller{Address: host})
 }
 
 // admit takes a client in, unless there are limit already, if that is not zero.

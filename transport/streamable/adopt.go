@@ -54,7 +54,7 @@ func (s *Server) recall(r *http.Request) (string, *memo, error) {
 	switch {
 	case err != nil:
 		return "", nil, err
-	case m == nil || m.Caller != digest(httpx.Caller(r)):
+	case m == nil || m.Caller != digest(httpx.Owner(r)):
 		return "", nil, sessionGone()
 	case m.expired(s.opts.idle):
 		_ = s.Store.Delete(id) // or it stays, and is found to be too old again
@@ -131,7 +131,7 @@ func (s *Server) take(ctx context.Context, a *adoption, id string, m *memo) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
 	defer cancel()
 	defer context.AfterFunc(s.drain, cancel)()
-	v := s.newSession(id, dragoman.CallerOf(ctx))
+	v := s.newSession(id, dragoman.CallerOf(ctx).Identity())
 	defer func() {
 		if p := recover(); p != nil {
 			v.over(dragoman.ErrClosed, false)
@@ -163,7 +163,7 @@ func (v *session) takeUp(ctx context.Context, m *memo) error {
 	if !s.reserve(v) {
 		return tooMany(dragoman.ID{})
 	}
-	peer, err := s.Sessions.Accept(ctx, v)
+	peer, err := s.Sessions.Accept(v.opens(ctx), v)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -220,7 +220,7 @@ func (s *Server) deleteRecorded(r *http.Request) error {
 		return sessionGone() // somebody was faster
 	}
 	s.forget(id)
-	s.siblings(id, httpx.Caller(r), func(v *session) bool {
+	s.siblings(id, httpx.Owner(r), func(v *session) bool {
 		v.end(nil)
 		return false
 	})

@@ -2,6 +2,7 @@ package streamable_test
 
 import (
 	"fmt"
+	"github.com/dragoman-mcp/dragoman"
 	"net/http"
 	"strings"
 	"sync"
@@ -21,9 +22,9 @@ func TestPain3_EachRequestThatWaitedForALostSessionGetsItsOwnAnswer(t *testing.T
 	hold := make(chan struct{})
 	h.set(func() { h.closed, h.hold = true, hold })
 	var came atomic.Int32
-	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: func(*http.Request) string {
+	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: func(*http.Request) (*dragoman.Caller, error) {
 		came.Add(1)
-		return ""
+		return &dragoman.Caller{}, nil
 	}})
 	const requests = 16
 	var all sync.WaitGroup

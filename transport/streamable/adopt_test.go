@@ -134,8 +134,7 @@ func TestPain2_ManyRequestsAtOnceAdoptOnce(t *testing.T) {
 func TestPain3_LostSessionIs404ForEveryMethod(t *testing.T) {
 	peertest.NoLeak(t)
 	h, store := newHotel(), newLedger()
-	who := func(r *http.Request) string { return r.Header.Get("X-User") }
-	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: who})
+	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: byUser})
 	ada := first.with("X-User", "ada")
 	sessions := make(map[string]*site)
 	for _, name := range []string{"another's", "deleted", "expired", "damaged", "of no revision", "good"} {
@@ -145,7 +144,7 @@ func TestPain3_LostSessionIs404ForEveryMethod(t *testing.T) {
 	if strings.Contains(fmt.Sprint(store.records), "ada") {
 		t.Error("the caller can be read in the records")
 	}
-	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: who})
+	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: byUser})
 	sessions["another's"] = sessions["another's"].with("X-User", "bob")
 	sessions["another's"].header["X-User"] = []string{"bob"}
 	_ = store.Delete(sessions["deleted"].session)

@@ -106,7 +106,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
-	v, opened := s.newSession(httpx.NewID(), httpx.Caller(r)), false
+	v, opened := s.newSession(httpx.NewID(), httpx.Owner(r)), false
 	defer func() {
 		if !opened {
 			v.end(dragoman.ErrClosed)
@@ -115,7 +115,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.reserve(v) {
 		return tooMany(m.ID())
 	}
-	peer, err := s.Sessions.Accept(r.Context(), v)
+	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
 		s.limitWrite(w)

@@ -152,7 +152,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.learn(httpx.Caller(r), resp)
+		s.tools.learn(httpx.Key(r), resp)
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
 	return nil

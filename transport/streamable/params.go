@@ -46,10 +46,10 @@ type toolList struct {
 
 // check compares the Mcp-Param headers of a tool call with its arguments.
 func (t *toolHeaders) check(r *http.Request, m *dragoman.Message, s *Server) error {
-	headers, known := t.get(httpx.Caller(r), m.Name())
+	headers, known := t.get(httpx.Key(r), m.Name())
 	if !known {
 		t.look(r, m, s)
-		headers, _ = t.get(httpx.Caller(r), m.Name())
+		headers, _ = t.get(httpx.Key(r), m.Name())
 	}
 	for _, h := range headers {
 		want, present, err := h.Value(m.Get("arguments"))
@@ -120,7 +120,7 @@ func (t *toolHeaders) look(r *http.Request, m *dragoman.Message, s *Server) {
 	defer ctx.close()
 	s.begin(ctx)
 	defer s.done(ctx)
-	t.fetch(ctx, httpx.Caller(r), m, s.Requests)
+	t.fetch(ctx, httpx.Key(r), m, s.Requests)
 }
 
 // fetch asks for all tools, in the name of the caller.

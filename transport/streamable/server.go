@@ -45,8 +45,9 @@ type Server struct {
 	Hosts, Origins []string
 
 	// Caller tells who makes a request. A session belongs to the caller who
-	// opened it; to others it does not exist. If nil, all callers are one.
-	Caller func(*http.Request) string
+	// opened it; to others it does not exist. If nil, callers are told apart by
+	// their address, and a session is open to all.
+	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// Log keeps the events of the legacy era's streams, so that clients can
 	// resume them. If nil, it is in memory.
@@ -173,10 +174,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return draining()
 	}
 	defer s.serving.Done()
-	r = httpx.Named(r, s.Caller)
-	switch {
-	case s.gate.CORS(w, r):
+	if s.gate.CORS(w, r) {
 		return nil
+	}
+	r, refusal := httpx.Named(r, s.Caller)
+	switch {
+	case refusal != nil:
+		return refusal
 	case r.Method == http.MethodPost:
 		return s.post(w, r)
 	case r.Method == http.MethodGet && s.opts.legacy:

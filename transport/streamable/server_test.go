@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"context"
 	"fmt"
+	"github.com/dragoman-mcp/dragoman"
 	"net/http"
 	"strings"
 	"sync"
@@ -115,8 +116,13 @@ func TestB12_Sessions(t *testing.T) {
 	})
 }
 
+// byUser takes the word of a header for who calls.
+func byUser(r *http.Request) (*dragoman.Caller, error) {
+	return &dragoman.Caller{Principal: r.Header.Get("X-User")}, nil
+}
+
 func TestSessionBelongsToItsCaller(t *testing.T) {
-	s := open(t, &streamable.Server{Caller: func(r *http.Request) string { return r.Header.Get("X-User") }})
+	s := open(t, &streamable.Server{Caller: byUser})
 	ada := s.with("X-User", "ada").hello(protocol.LatestLegacy)
 	ada.want(ping, http.StatusOK, `"result":{}`)
 	bob := s.with("X-User", "bob")

@@ -77,6 +77,12 @@ func (s *Server) reserve(v *session) bool {
 	return true
 }
 
+// opens returns the context in which the session is opened: its caller's, with its
+// id.
+func (v *session) opens(ctx context.Context) context.Context {
+	return dragoman.WithCaller(ctx, dragoman.CallerOf(ctx).InSession(v.id))
+}
+
 // admit adds a session that has a place to the table, unless it is too late for that.
 func (s *Server) admit(v *session) bool {
 	s.mu.Lock()
@@ -103,7 +109,7 @@ func (s *Server) find(r *http.Request) (*session, error) {
 	s.mu.Lock()
 	v := s.sessions[id]
 	s.mu.Unlock()
-	if v == nil || v.owner != httpx.Caller(r) {
+	if v == nil || v.owner != httpx.Owner(r) {
 		return nil, sessionGone()
 	}
 	return v, nil

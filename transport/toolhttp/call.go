@@ -57,7 +57,7 @@ func (c *call) serve() error {
 // far as that can be told.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
-	schema, found := s.tools.find(ctx, s, httpx.Caller(c.r), c.req.Name())
+	schema, found := s.tools.find(ctx, s, httpx.Key(c.r), c.req.Name())
 	switch {
 	case found == missing:
 		return c.refuse(http.StatusNotFound, &dragoman.Error{

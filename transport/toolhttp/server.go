@@ -43,8 +43,9 @@ type Server struct {
 	Hosts, Origins []string
 
 	// Caller tells who makes a request. Lists of tools that are not meant for
-	// everybody are kept for each caller. If nil, all callers are one.
-	Caller func(*http.Request) string
+	// everybody are kept for each caller. If nil, callers are told apart by their
+	// address.
+	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MaxMessage is the largest body, and the largest list of tools, in bytes.
 	// Zero means dragoman.DefaultMaxMessage; negative means no limit.
@@ -140,9 +141,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return httpx.Unavailable(protocol.Draining())
 	}
 	defer s.serving.Done()
-	r = httpx.Named(r, s.Caller)
 	if s.gate.CORS(w, r) {
 		return nil
+	}
+	r, refusal := httpx.Named(r, s.Caller)
+	if refusal != nil {
+		return refusal
 	}
 	tool, err := target(r.URL)
 	if err != nil {
@@ -156,7 +160,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	case r.Method == http.MethodGet && tool == "":
 		return s.getTools(w, r)
 	}
-	refusal := httpx.Refuse(http.StatusMethodNotAllowed, "")
+	refusal = httpx.Refuse(http.StatusMethodNotAllowed, "")
 	refusal.Allow = "POST"
 	if tool == "" {
 		refusal.Allow = "GET, POST"

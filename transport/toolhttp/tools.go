@@ -178,7 +178,7 @@ func (s *Server) getTools(w http.ResponseWriter, r *http.Request) error {
 	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
-	caller, now := httpx.Caller(r), time.Now()
+	caller, now := httpx.Key(r), time.Now()
 	list := s.tools.current(caller, now)
 	// Checks make do with a list for longer than the server says that it holds.
 	if list == nil || list.failed != nil || now.Sub(list.fetched) >= list.ttl {

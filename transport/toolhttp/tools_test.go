@@ -191,7 +191,9 @@ func TestUnknownToolIsLookedForInANewListOncePerSecond(t *testing.T) {
 }
 
 func TestPrivateListsAreKeptForEachCaller(t *testing.T) {
-	caller := func(r *http.Request) string { return r.Header.Get("Who") }
+	caller := func(r *http.Request) (*dragoman.Caller, error) {
+		return &dragoman.Caller{Principal: r.Header.Get("Who")}, nil
+	}
 	for more, want := range map[string]int32{``: 2, `"cacheScope":"private",`: 2, `"cacheScope":"public",`: 1} {
 		c := newCounter(more)
 		s := &toolhttp.Server{Requests: c, Caller: caller}

@@ -43,9 +43,9 @@ type Server struct {
 	// this machine against pages in its browser.
 	Hosts, Origins []string
 
-	// Caller tells who opens a conversation, for those who answer it. If nil, all
-	// callers are one.
-	Caller func(*http.Request) string
+	// Caller tells who opens a conversation, for those who answer it. If nil,
+	// callers are told apart by their address.
+	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MaxMessage is the largest message accepted, in bytes, after it has been
 	// inflated. Zero means dragoman.DefaultMaxMessage; negative means no limit.
@@ -80,6 +80,9 @@ type Server struct {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refusal := s.check(w, r)
 	if refusal == nil {
+		r, refusal = httpx.Named(r, s.Caller)
+	}
+	if refusal == nil {
 		refusal = s.admit()
 	}
 	if refusal != nil {
@@ -87,7 +90,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w)
 		return
 	}
-	t, err := s.upgrade(w, httpx.Named(r, s.Caller))
+	t, err := s.upgrade(w, r)
 	if err != nil {
 		s.logger().Debug("client refused", "error", err)
 		s.release()

@@ -14,7 +14,7 @@ import (
 // A toolDesk answers requests that were tool frames.
 type toolDesk struct {
 	peer   dragoman.Peer
-	caller string
+	caller *dragoman.Caller
 }
 
 // Call implements dragoman.Peer.
@@ -28,10 +28,7 @@ func (d toolDesk) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Pe
 			Message: `tool frames are not served here; speak JSON-RPC, with the subprotocol "` + subprotocol + `"`,
 		}), nil
 	}
-	if d.caller != "" {
-		ctx = dragoman.WithCaller(ctx, d.caller)
-	}
-	resp, err := d.peer.Call(ctx, req, nil)
+	resp, err := d.peer.Call(dragoman.WithCaller(ctx, d.caller), req, nil)
 	if err != nil || resp == nil || resp.IsError() {
 		return resp, err
 	}

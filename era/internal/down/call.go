@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"strconv"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -19,146 +19,174 @@ import (
 // its turns. As a peer it is the caller as the server sees it.
 type call struct {
 	server  *Server
+	owner   pool.Key
+	entry   *pool.Entry
 	session *session
 	route   adapt.Route
-	up      *dragoman.Message // as it was sent
+	up      *dragoman.Message // as it is sent
+	first   []*question       // that are to be answered before
 	stop    context.CancelCauseFunc
 	over    chan struct{} // closed when resp or err is set
 
-	mu        sync.Mutex
-	id        string      // at the desk; set at the first round
-	turn      *turn       // that waits for the answer; nil while the call is suspended
-	questions []*question // that have no answer yet, oldest first
-	keys      int         // of questions
-	rounds    int         // how often the client was asked
-	expiry    *time.Timer // of the suspension
-	expired   bool
-	told      float64           // the last progress that a turn was told
-	kept      *dragoman.Message // the newest progress that nobody was told
-	done      bool
-	lost      bool // it ended, or its session did, while nobody waited for it
-	resp      *dragoman.Message
-	err       error
+	// Guarded by session.mu.
+	id       string            // of a call that has been suspended
+	can      abilities         // of the client, as its last turn says
+	turn     *turn             // that waits for the answer; nil while the call is suspended
+	rounds   int               // how often the client was asked
+	expiry   *time.Timer       // of the suspension
+	expired  bool              // given up
+	progress float64           // the last that a turn was told
+	kept     *dragoman.Message // the newest progress that nobody was told
+	done     bool
+	lost     bool // it ended, or its session did, while nobody waited for it
+	resp     *dragoman.Message
+	err      error
+}
+
+// A turn is a request of the client while it waits for a call.
+type turn struct {
+	*request
+	client listener
+	token  json.RawMessage // for progress, or nil
+	wake   chan struct{}   // holds one token when there is something to look at
+}
+
+func newTurn(r *request) *turn {
+	return &turn{
+		request: r, client: listener{from: r.from},
+		token: r.Meta(protocol.MetaProgressToken),
+		wake:  make(chan struct{}, 1),
+	}
+}
+
+func (t *turn) rouse() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // awake already
+	}
 }
 
 // begin starts a call. rounds is how often the client was asked before for the
 // same request.
 func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.Message, error) {
-	v, err := s.pool.get(ctx, r, true)
+	e, v, err := s.take(ctx, r)
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
 	up, err := v.upward(r, r.Message)
 	if err != nil {
-		s.pool.release(v, true)
+		s.pool.Release(e)
 		return s.failed(ctx, r, err)
 	}
 	v.raise(ctx, r.level)
 	if ctx.Err() != nil {
-		s.pool.release(v, true)
+		s.pool.Release(e)
 		return nil, context.Cause(ctx)
 	}
 	upctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t := newTurn(r)
 	c := &call{
-		server: s, session: v, route: v.route(r.rev), up: up, stop: stop,
-		over: make(chan struct{}), turn: t, rounds: rounds, told: math.Inf(-1),
+		server: s, owner: r.owner, entry: e, session: v, route: v.route(r.rev), up: up, stop: stop,
+		over: make(chan struct{}), can: r.kind.can, turn: t, rounds: rounds, progress: math.Inf(-1),
 	}
-	v.setAsking(c, true)
+	v.add(c)
 	if r.level >= 0 {
 		v.join(c)
 	}
 	// Ends when the server has answered, or the call is cancelled: by its turn, at
 	// the end of its suspension or of its session, or by Close.
 	if !s.busy.Start(func() { c.run(upctx) }) {
-		v.setAsking(c, false)
+		v.finish(c, nil, protocol.Draining())
 		v.leave(c)
-		s.pool.release(v, true)
+		s.pool.Release(e)
 		stop(nil)
 		return r.Fail(protocol.Draining()), nil
 	}
 	return c.attend(ctx, t)
 }
 
+// add makes a call one that the server may ask in. It carries the questions that
+// waited for one, and is not sent before they are answered: the server may need
+// that.
+func (v *session) add(c *call) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calls = append(v.calls, c)
+	for _, q := range v.open {
+		if q.carrier == nil {
+			if v.assign(q); q.carrier == c {
+				c.first = append(c.first, q)
+			}
+		}
+	}
+}
+
 // run makes the call upstream. The session is given back before anybody learns
 // of the answer, so that the client's next request finds it free.
 func (c *call) run(ctx context.Context) {
 	defer c.stop(nil)
-	resp, err := c.session.run(ctx, c.up, c)
-	c.session.setAsking(c, false)
-	c.session.leave(c)
-	c.server.pool.release(c.session, true)
-
-	c.mu.Lock()
-	c.done, c.resp, c.err = true, resp, err
-	c.lost = c.lost || c.turn == nil
-	orphans := c.questions
-	c.questions = nil
-	if c.turn != nil {
-		c.turn.rouse()
+	var resp *dragoman.Message
+	err := c.wait(ctx)
+	if err == nil {
+		resp, err = c.session.run(ctx, c.up, c)
 	}
-	c.mu.Unlock()
+	c.session.leave(c)
+	c.server.pool.Release(c.entry)
+	orphans := c.session.finish(c, resp, err)
 	c.session.leave(c) // a turn may have come meanwhile and wanted logs
 	close(c.over)
-	for _, q := range orphans {
-		q.settle(q.msg.Fail(invalid("the call that this question belongs to is over")))
-	}
+	c.session.settleAll(orphans, func(q *question) *dragoman.Message {
+		return q.msg.Fail(invalid("the call that this question belongs to is over"))
+	})
 }
 
-// Call takes a question of the server. It waits for the client's answer.
-func (c *call) Call(ctx context.Context, msg *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-	if msg.Method() == protocol.MethodPing {
-		return unasked(msg), nil
+// wait waits until the questions that came before the call are open no more, and the
+// server has had their answers.
+func (c *call) wait(ctx context.Context) error {
+	if len(c.first) == 0 {
+		return nil
 	}
-	q, refusal := newQuestion(c.route, msg)
-	if refusal != nil {
-		return msg.Fail(refusal), nil
-	}
-	c.mu.Lock()
-	if c.done || c.expired {
-		c.mu.Unlock()
-		return unasked(msg), nil
-	}
-	if len(c.questions) >= MaxQuestions {
-		c.mu.Unlock()
-		return msg.Fail(protocol.Overloaded("too many questions are open in this call; wait for answers")), nil
-	}
-	c.keys++
-	q.key = strconv.Itoa(c.keys)
-	c.questions = append(c.questions, q)
-	if c.turn != nil {
-		c.turn.rouse()
-	}
-	c.mu.Unlock()
-	select {
-	case resp := <-q.answer:
-		return resp, nil
-	case <-ctx.Done():
-		c.withdraw(q)
-		return nil, context.Cause(ctx)
-	}
-}
-
-// withdraw forgets a question that the server does not want to know any more.
-func (c *call) withdraw(q *question) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, other := range c.questions {
-		if other == q {
-			c.questions = append(c.questions[:i:i], c.questions[i+1:]...)
-			break
+	for _, q := range c.first {
+		select {
+		case <-q.done:
+		case <-c.session.conn.Done():
+			return c.session.conn.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
+	c.session.settle(ctx)
+	return nil
+}
+
+// finish notes the outcome of a call. It returns its questions that no other call
+// can carry.
+func (v *session) finish(c *call, resp *dragoman.Message, err error) []*question {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calls = slices.DeleteFunc(v.calls, func(other *call) bool { return other == c })
+	c.done, c.resp, c.err = true, resp, err
+	c.lost = c.lost || c.turn == nil
 	if c.turn != nil {
 		c.turn.rouse()
 	}
+	return v.drop(c, err != nil)
+}
+
+// Call takes a question of the server.
+func (c *call) Call(ctx context.Context, msg *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	by := c
+	if !c.session.correlates {
+		by = nil // it is but the only call at the moment
+	}
+	return c.session.question(ctx, msg, by)
 }
 
 // Notify takes what the server tells about the call.
 func (c *call) Notify(ctx context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteProgress:
-		c.progress(ctx, note)
+		c.advance(ctx, note)
 		return nil
 	case protocol.NoteMessage:
 		c.log(ctx, note)
@@ -167,43 +195,44 @@ func (c *call) Notify(ctx context.Context, note *dragoman.Message) error {
 	if c.session.took(note) {
 		return nil
 	}
-	c.mu.Lock()
-	t := c.turn
-	c.mu.Unlock()
-	if t == nil {
-		return nil
+	if t := c.current(); t != nil {
+		return t.client.tell(ctx, c.route.Note(note))
 	}
-	return t.ear.tell(ctx, c.route.Note(note))
+	return nil
+}
+
+// current returns the turn, or nil.
+func (c *call) current() *turn {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	return c.turn
 }
 
 // log implements logger.
 func (c *call) log(ctx context.Context, note *dragoman.Message) {
-	c.mu.Lock()
-	t := c.turn
-	c.mu.Unlock()
-	if t != nil && loud(note, t.level) {
-		_ = t.ear.tell(ctx, c.route.Note(note)) // who cannot be told still gets the answer
+	if t := c.current(); t != nil && loud(note, t.level) {
+		_ = t.client.tell(ctx, c.route.Note(note)) // who cannot be told still gets the answer
 	}
 }
 
-// progress tells the turn how far the call is. What does not say that it is
+// advance tells the turn how far the call is. What does not say that it is
 // further than before is dropped. While there is no turn, the newest is kept.
-func (c *call) progress(ctx context.Context, note *dragoman.Message) {
+func (c *call) advance(ctx context.Context, note *dragoman.Message) {
 	var done float64
 	if json.Unmarshal(note.Get("progress"), &done) != nil {
 		return
 	}
-	c.mu.Lock()
+	c.session.mu.Lock()
 	t := c.turn
 	switch {
-	case done <= c.told:
+	case done <= c.progress:
 		t = nil
 	case t == nil:
 		c.kept = note
 	default:
-		c.told, c.kept = done, nil
+		c.progress, c.kept = done, nil
 	}
-	c.mu.Unlock()
+	c.session.mu.Unlock()
 	if t == nil || t.token == nil {
 		return
 	}
@@ -213,5 +242,60 @@ func (c *call) progress(ctx context.Context, note *dragoman.Message) {
 			return
 		}
 	}
-	_ = t.ear.tell(ctx, c.route.Note(note)) // who cannot be told still gets the answer
+	_ = t.client.tell(ctx, c.route.Note(note)) // who cannot be told still gets the answer
+}
+
+// attend waits for the call on behalf of a turn: until the server has answered,
+// has asked something, or ctx ends.
+func (c *call) attend(ctx context.Context, t *turn) (*dragoman.Message, error) {
+	defer t.client.end()
+	v := c.session
+	var gathered <-chan time.Time // more questions are waited for until then
+	for {
+		due := false
+		select {
+		case <-ctx.Done():
+			c.stop(context.Cause(ctx))
+			<-c.over
+			c.forget()
+			return nil, context.Cause(ctx)
+		case <-t.wake:
+		case <-gathered:
+			gathered, due = nil, true
+		}
+		v.mu.Lock()
+		if c.done {
+			c.turn = nil
+			v.mu.Unlock()
+			c.forget()
+			return c.outcome(ctx, t)
+		}
+		questions := v.carried(c)
+		v.mu.Unlock()
+		open := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return !t.kind.can.answers(q) })
+		if len(open) < len(questions) {
+			v.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return t.kind.can.answers(q) }), (*question).refusal)
+		}
+		switch {
+		case len(open) == 0:
+			gathered = nil
+		case due:
+			if resp := c.suspend(t); resp != nil {
+				return resp, nil
+			}
+		case gathered == nil:
+			gathered = time.After(c.server.opts.Gather)
+		}
+	}
+}
+
+// outcome returns the answer of a turn at which the call has ended.
+func (c *call) outcome(ctx context.Context, t *turn) (*dragoman.Message, error) {
+	if c.lost && c.err != nil && ctx.Err() == nil {
+		return t.Fail(invalid("the call was lost while it waited for your answers, and is not repeated: %v", c.err)), nil
+	}
+	if c.err != nil {
+		return c.server.failed(ctx, t.request, c.err)
+	}
+	return c.server.answer(t.request, c.session, c.resp.WithID(t.ID()), c.rounds)
 }

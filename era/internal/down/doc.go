@@ -1,11 +1,11 @@
 // Package down carries clients of the modern era down to a server of the legacy
 // era.
 //
-// A [Server] is the modern door. Behind it is a pool of sessions with the legacy
-// server, each initialized with what its clients can be asked, and used by one
-// caller only:
+// A [Server] is the modern door. Behind it each caller has one session with the
+// legacy server, initialized with what that caller can be asked, and all its calls
+// run there side by side:
 //
-//	request ──▶ envelope ──▶ session of (caller, capabilities) ──▶ legacy server
+//	request ──▶ envelope ──▶ the caller's session ──▶ legacy server
 //
 // A request that the server cannot answer by asking is one Call on the goroutine
 // that brought it. One that may be asked is a [call], which has a goroutine of its
@@ -14,16 +14,21 @@
 // client comes back with answers. No call is ever sent a second time, except for
 // those that only read.
 //
-// Who owns what:
+// A question belongs to a session. It is carried by the call that the conversation
+// says it belongs to, or else by any call of the session, since they are all one
+// caller's; if there is none, it waits for the next.
 //
-//	pool     which sessions there are, who uses them, how many there may be
-//	session  one conversation: its handshake, log level, subscriptions; says
-//	         which call a question or a log message belongs to
-//	call     one request upstream, its questions, and the client's request that
-//	         waits for it, if one does
-//	desk     calls that nobody waits for
-//	listen   one subscription of a client
+//	server.go    the door: what a request says of its sender, and where it goes
+//	session.go   one conversation: its handshake, log level, what the server tells
+//	question.go  what the server asks, and which call carries it
+//	call.go      one request upstream, and the client's request that waits for it
+//	suspend.go   calls that nobody waits for, until the client comes back
+//	listen.go    one subscription of a client
+//	list.go      cursors
+//	visit.go     calls that need the user to visit a web site first
+//	task.go      tools that the server runs as tasks only
 //
-// Locks are taken in the order call, desk, session, pool where more than one is
-// held at all, and none is held while somebody else's code runs.
+// The lock of a session guards its calls and questions. Locks are taken in the
+// order session, suspended, pool where more than one is held at all, and none is
+// held while somebody else's code runs.
 package down

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -147,8 +148,8 @@ func newRig(t *testing.T, server dragoman.Dialer, wrap func(dragoman.Conn, drago
 	if opts == nil {
 		opts = &down.Options{}
 	}
-	if opts.Caller == nil {
-		opts.Caller = callerOf
+	if opts.Owner == nil {
+		opts.Owner = func(ctx context.Context) pool.Key { return pool.Key{Caller: callerOf(ctx)} }
 	}
 	d := &dialler{open: server, wrap: wrap}
 	r := &rig{t: t, dial: d, s: down.New(d.dial, opts)}

@@ -7,13 +7,14 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 )
 
 // A cursor is what the cursors that clients are given hold: a server's cursor is
 // good in its own session only.
 type cursor struct {
 	Session string          `json:"s"`
-	Caller  string          `json:"c"`
+	Owner   pool.Key        `json:"c"`
 	Method  string          `json:"m"`
 	Theirs  json.RawMessage `json:"t"`
 }
@@ -27,20 +28,24 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 		return s.forward(ctx, r)
 	}
 	var c cursor
-	if !s.seal.opens(ours, "cursor", &c) || c.Caller != r.caller || c.Method != r.Method() {
+	if s.seal.open(ours, "cursor", &c) != nil || c.Owner != r.owner || c.Method != r.Method() {
 		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil
 	}
 	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
-	v := s.pool.find(c.Session, r.caller)
-	if v == nil {
+	e := s.pool.Find(r.owner, func(item pool.Item) bool {
+		v, ok := item.(*session)
+		return ok && v.handle == c.Session
+	})
+	if e == nil {
 		return r.Fail(gone), nil
 	}
+	v := e.Item.(*session)
 	msg, err := r.Edit().Set("cursor", c.Theirs).Message()
 	var resp *dragoman.Message
 	if err == nil {
 		resp, err = v.pass(ctx, r, msg)
 	}
-	s.pool.release(v, false)
+	s.pool.Release(e)
 	switch {
 	case err == nil:
 		return s.answer(r, v, resp, 0)
@@ -55,7 +60,7 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 func (s *Server) page(r *request, v *session, resp *dragoman.Message) (*dragoman.Message, error) {
 	edit, changed := resp.Edit(), false
 	if next := resp.Get("nextCursor"); len(next) > 0 && next[0] == '"' && !s.opts.PerRequest {
-		text := s.seal.seal("cursor", cursor{v.handle, r.caller, r.Method(), next})
+		text := s.seal.seal("cursor", cursor{v.handle, r.owner, r.Method(), next})
 		edit, changed = edit.Set("nextCursor", strconv.AppendQuote(nil, text)), true
 	}
 	if ttl := s.opts.TTL.Milliseconds(); ttl > 0 {

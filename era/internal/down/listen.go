@@ -2,10 +2,14 @@ package down
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -23,7 +27,7 @@ const (
 // request tells it, since the client may be told nothing after that has returned.
 type listen struct {
 	wanted protocol.Interest
-	kept   protocol.Interest // what the session it is in has honoured
+	kept   protocol.Interest // what the session it is in has acknowledged
 	wake   chan struct{}     // holds one token when something waits
 
 	mu      sync.Mutex
@@ -48,17 +52,18 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 	if r.from == nil {
 		l.wanted = protocol.Interest{} // nobody would hear it
 	}
-	v, err := s.pool.get(ctx, r, false)
+	e, v, err := s.take(ctx, r)
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
 	if err := v.enlist(ctx, l); err != nil {
-		s.pool.release(v, false)
+		s.pool.Release(e)
 		return s.failed(ctx, r, err)
 	}
 	info := v.info
 	s.acknowledge(ctx, r, l)
-	for opened, losses := time.Now(), 0; !l.kept.Empty() && v != nil; {
+	for opened, losses := time.Now(), 0; !l.kept.Empty() && e != nil; {
+		v := e.Item.(*session)
 		select {
 		case <-l.wake:
 			l.deliver(ctx, r, v)
@@ -68,20 +73,20 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		case <-s.ctx.Done():
 		}
 		v.dismiss(l)
-		s.pool.release(v, false)
-		v = nil
+		s.pool.Release(e)
+		e = nil
 		if time.Since(opened) > steady {
 			losses = 0
 		}
-		for losses < maxLosses && v == nil && ctx.Err() == nil && s.ctx.Err() == nil {
+		for losses < maxLosses && e == nil && ctx.Err() == nil && s.ctx.Err() == nil {
 			losses++
-			v = s.listenAgain(ctx, r, l, losses)
+			e = s.listenAgain(ctx, r, l, losses)
 		}
 		opened = time.Now()
 	}
-	if v != nil {
-		v.dismiss(l)
-		s.pool.release(v, false)
+	if e != nil {
+		e.Item.(*session).dismiss(l)
+		s.pool.Release(e)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -105,7 +110,7 @@ func (s *Server) acknowledge(ctx context.Context, r *request, l *listen) {
 
 // listenAgain moves a subscription whose session is lost to another. What may have
 // changed meanwhile is told as changed. It returns nil if that failed.
-func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses int) *session {
+func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses int) *pool.Entry {
 	if losses > 1 {
 		select {
 		case <-time.After(lossPause << (losses - 2)):
@@ -116,12 +121,12 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses 
 		}
 	}
 	before := l.kept
-	v, err := s.pool.get(ctx, r, false)
+	e, v, err := s.take(ctx, r)
 	if err != nil {
 		return nil
 	}
 	if err := v.enlist(ctx, l); err != nil {
-		s.pool.release(v, false)
+		s.pool.Release(e)
 		return nil
 	}
 	subscribed := l.kept.URIs // dismiss ends all of these
@@ -130,5 +135,149 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses 
 	for note := range l.kept.Reminders() {
 		l.put(note)
 	}
-	return v
+	return e
+}
+
+// enlist makes a subscription hear of the session's changes. Many servers tell of
+// changes without having declared it, so a list counts if the server has it, and a
+// resource if the server takes the subscription.
+func (v *session) enlist(ctx context.Context, l *listen) error {
+	v.mu.Lock()
+	if len(v.listens) >= MaxListens {
+		v.mu.Unlock()
+		return protocol.Overloaded("too many subscriptions are open; end one before you open another")
+	}
+	v.listens[l] = struct{}{} // from here on nothing is missed
+	v.mu.Unlock()
+	l.kept = protocol.Interest{
+		Tools:     l.wanted.Tools && v.hears && v.serves.Tools != nil,
+		Prompts:   l.wanted.Prompts && v.hears && v.serves.Prompts != nil,
+		Resources: l.wanted.Resources && v.hears && v.serves.Resources != nil,
+	}
+	if !v.hears || v.serves.Resources == nil || len(l.wanted.URIs) == 0 {
+		return nil
+	}
+	if err := v.watching.enter(ctx); err != nil {
+		v.strike(l)
+		return err
+	}
+	var err error
+	for _, uri := range l.wanted.URIs {
+		if len(l.kept.URIs) == MaxURIs {
+			break
+		}
+		if slices.Contains(l.kept.URIs, uri) {
+			continue
+		}
+		if v.watched[uri] == 0 {
+			var resp *dragoman.Message
+			resp, err = v.ask(ctx, protocol.MethodSubscribe, map[string]string{"uri": uri})
+			if err != nil {
+				break
+			}
+			if resp.IsError() {
+				v.server.log.Debug("the server refuses a subscription", "uri", uri, "error", resp.RPCError())
+				continue
+			}
+		}
+		v.watched[uri]++
+		l.kept.URIs = append(l.kept.URIs, uri)
+	}
+	v.watching.leave()
+	if err != nil {
+		v.dismiss(l)
+	}
+	return err
+}
+
+// dismiss ends a subscription. The server is told of resources that nobody else
+// wants to hear of.
+func (v *session) dismiss(l *listen) {
+	v.strike(l)
+	if len(l.kept.URIs) == 0 || v.Over() || v.server.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), partTimeout)
+	defer cancel()
+	if v.watching.enter(ctx) != nil {
+		return
+	}
+	defer v.watching.leave()
+	for _, uri := range l.kept.URIs {
+		if v.watched[uri]--; v.watched[uri] > 0 {
+			continue
+		}
+		delete(v.watched, uri)
+		if _, err := v.ask(ctx, protocol.MethodUnsubscribe, map[string]string{"uri": uri}); errors.Is(err, dragoman.ErrClosed) {
+			return
+		}
+	}
+}
+
+func (v *session) strike(l *listen) {
+	v.mu.Lock()
+	delete(v.listens, l)
+	v.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dropped > 0 {
+		v.server.log.Warn("a subscription was not told of everything", "dropped", l.dropped)
+	}
+}
+
+// changed tells all subscriptions of a change.
+func (v *session) changed(note *dragoman.Message) {
+	v.mu.Lock()
+	all := make([]*listen, 0, len(v.listens))
+	for l := range v.listens {
+		all = append(all, l)
+	}
+	v.mu.Unlock()
+	for _, l := range all {
+		l.put(note)
+	}
+}
+
+// put adds a change. One that waits already takes the place of the older: the
+// client will look at what changed after both.
+func (l *listen) put(note *dragoman.Message) {
+	if !l.wanted.Wants(note.Method(), note.URI()) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := event{note.Method(), note.URI()}
+	i, waits := l.at[e]
+	switch {
+	case waits:
+		l.waiting[i] = note
+	case len(l.waiting) >= MaxEvents:
+		l.dropped++
+	default:
+		if l.at == nil {
+			l.at = make(map[event]int)
+		}
+		l.at[e] = len(l.waiting)
+		l.waiting = append(l.waiting, note)
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default: // awake already
+	}
+}
+
+// deliver tells the client what waits.
+func (l *listen) deliver(ctx context.Context, r *request, v *session) {
+	l.mu.Lock()
+	notes := l.waiting
+	l.waiting, l.at = nil, nil
+	l.mu.Unlock()
+	for _, note := range notes {
+		if note = v.route(r.rev).Note(note); note == nil {
+			continue
+		}
+		if tagged, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, json.RawMessage(r.ID().String())).Message(); err == nil {
+			_ = r.from.Notify(ctx, tagged) // who cannot be told has gone, which ctx will say
+		}
+	}
 }

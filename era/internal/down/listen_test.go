@@ -191,6 +191,28 @@ func TestListenThatHonoursNothingEndsAtOnce(t *testing.T) {
 	r.refused(t.Context(), r.request(protocol.MethodListen, nil, nil), protocol.CodeInvalidParams, "notifications")
 }
 
+func TestChangesThatWereNotDeclaredAreToldAllTheSame(t *testing.T) {
+	peertest.NoLeak(t)
+	s, _, conns := watching(object{"tools": object{}, "resources": object{"subscribe": false}})
+	r := newRig(t, dragoman.Local(s), nil, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ack, h, done := r.listenTo(ctx, 1, nil, object{"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": []any{"x:a", "x:refused"}})
+	if !sameJSON(t, ack, `{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}`) {
+		t.Errorf("acknowledged %s", ack)
+	}
+	for _, note := range []struct {
+		method string
+		params object
+	}{{protocol.NoteToolsChanged, object{}}, {protocol.NotePromptsChanged, object{}}, {protocol.NoteResourceUpdated, object{"uri": "x:refused"}}} {
+		conns()[0].tell(t, note.method, note.params)
+		if got := h.next(); got.Method() != note.method {
+			t.Errorf("heard %s, want %s", got, note.method)
+		}
+	}
+	cancel()
+	receive(t, done, "the subscription ends")
+}
+
 // deaf is a conversation that delivers nothing outside of calls.
 type deaf struct{ dragoman.Conn }
 

@@ -2,7 +2,6 @@ package down_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -106,44 +106,31 @@ func TestCallersAndCapabilitiesAreKeptApart(t *testing.T) {
 	})
 }
 
-func TestCallsThatMayAskShareOnlyWhatTellsThemApart(t *testing.T) {
-	s, arrived, leave := held()
-	for name, wrap := range map[string]func(dragoman.Conn, dragoman.Peer) dragoman.Conn{"correlated": nil, "confused": confuse} {
-		t.Run(name, func(t *testing.T) {
-			peertest.NoLeak(t)
-			r := newRig(t, dragoman.Local(s), wrap, nil)
-			var done []<-chan outcome
-			sessions := map[int]bool{}
-			for range 4 {
-				done = append(done, r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, call("hold", nil)), nil))
-			}
-			for range 4 {
-				sessions[receive(t, arrived, "all run at once")] = true
-			}
-			// What cannot be asked shares any of them.
-			for range 4 {
-				done = append(done, r.start(t.Context(), r.request("prompts/list", canAll, nil), nil))
-			}
-			for range 4 {
-				leave <- struct{}{}
-			}
-			for _, d := range done {
-				r.finish(d)
-			}
-			want := 1
-			if wrap != nil {
-				want = 4
-			}
-			if len(sessions) != want || r.dial.opened() != want {
-				t.Errorf("%d sessions were used and %d opened, want %d", len(sessions), r.dial.opened(), want)
-			}
-		})
-	}
+func TestCallsOfOneCallerRunSideBySideInOneSession(t *testing.T) {
+	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
+		s, arrived, leave := held()
+		r := newRig(t, dragoman.Local(s), wrap, nil)
+		var done []<-chan outcome
+		for range 50 {
+			done = append(done, r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, call("hold", nil)), nil))
+		}
+		for range 50 {
+			receive(t, arrived, "all run at once")
+		}
+		done = append(done, r.start(t.Context(), r.request("prompts/list", nil, nil), nil))
+		close(leave)
+		for _, d := range done {
+			r.finish(d)
+		}
+		if n := r.dial.opened(); n != 1 {
+			t.Errorf("%d sessions were opened, want 1", n)
+		}
+	})
 }
 
 func TestAtTheLimitAnIdleSessionGivesWay(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
-		r := newRig(t, legacy(protocol.V20250618, everything.Options{}), wrap, &down.Options{MaxSessions: 2})
+		r := newRig(t, legacy(protocol.V20250618, everything.Options{}), wrap, &down.Options{Pool: pool.New(&pool.Options{Max: 2})})
 		for _, who := range []string{"a", "b", "a", "c"} {
 			r.want(as(t.Context(), who), protocol.MethodListTools, nil, nil)
 		}
@@ -160,7 +147,7 @@ func TestAtTheLimitAnIdleSessionGivesWay(t *testing.T) {
 func TestAtTheLimitRequestsWaitForASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, arrived, leave := held()
-		r := newRig(t, dragoman.Local(s), nil, &down.Options{MaxSessions: 1})
+		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Max: 1})})
 		first := r.start(as(t.Context(), "a"), r.request(protocol.MethodCallTool, nil, call("hold", nil)), nil)
 		<-arrived
 		second := r.start(as(t.Context(), "b"), r.request(protocol.MethodCallTool, nil, call("where", nil)), nil)
@@ -177,12 +164,12 @@ func TestAtTheLimitRequestsWaitForASession(t *testing.T) {
 func TestWaitForASessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, arrived, leave := held()
-		r := newRig(t, dragoman.Local(s), nil, &down.Options{MaxSessions: 1, QueueTimeout: 10 * time.Second})
+		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Max: 1, Wait: 10 * time.Second})})
 		first := r.start(as(t.Context(), "a"), r.request(protocol.MethodCallTool, nil, call("hold", nil)), nil)
 		<-arrived
 		began := time.Now()
 		var done []<-chan outcome
-		for i := range down.MaxWaiting + 1 {
+		for i := range pool.MaxWaiting + 1 {
 			done = append(done, r.start(as(t.Context(), fmt.Sprint("other", i)), r.request(protocol.MethodListTools, nil, nil), nil))
 		}
 		synctest.Wait()
@@ -190,7 +177,7 @@ func TestWaitForASessionEnds(t *testing.T) {
 		for _, d := range done {
 			if len(d) == 1 {
 				o := <-d
-				wantError(t, o.resp, protocol.CodeOverloaded, fmt.Sprint(down.MaxWaiting))
+				wantError(t, o.resp, protocol.CodeOverloaded, fmt.Sprint(pool.MaxWaiting))
 				early++
 				continue
 			}
@@ -211,8 +198,8 @@ func TestWaitForASessionEnds(t *testing.T) {
 				late++
 			}
 		}
-		if late != down.MaxWaiting || time.Since(began) != 10*time.Second {
-			t.Errorf("%d were refused later, want %d", late, down.MaxWaiting)
+		if late != pool.MaxWaiting || time.Since(began) != 10*time.Second {
+			t.Errorf("%d were refused later, want %d", late, pool.MaxWaiting)
 		}
 		leave <- struct{}{}
 		complete(t, (<-first).resp)
@@ -222,21 +209,53 @@ func TestWaitForASessionEnds(t *testing.T) {
 func TestSuspendedCallKeepsItsSession(t *testing.T) {
 	peertest.NoLeak(t)
 	var j journal
-	r := newRig(t, dragoman.Local(asking(&j)), confuse, &down.Options{MaxSessions: 1, QueueTimeout: 20 * time.Millisecond})
+	r := newRig(t, dragoman.Local(asking(&j)), confuse, &down.Options{Pool: pool.New(&pool.Options{Max: 1, Wait: 20 * time.Millisecond})})
 	_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, ask("ada", 1)), nil))
-	r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, ask("eve", 1)), protocol.CodeOverloaded, "in use")
 	r.refused(as(t.Context(), "eve"), r.request("prompts/list", canAll, nil), protocol.CodeOverloaded, "in use")
 	r.send(t.Context(), r.request("prompts/list", canAll, nil), nil)
 	complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(ask("ada", 1), state, yes("1"))), nil))
-	if _, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, ask("eve", 1), obliging); n != 1 {
+	if _, n := r.rounds(as(t.Context(), "eve"), protocol.MethodCallTool, canAll, ask("eve", 1), obliging); n != 1 {
 		t.Errorf("%d rounds", n)
 	}
+}
+
+func TestSessionThatIsReplacedIsNotReplacedSilently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, _ := held()
+		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Max: 2, Idle: time.Minute})})
+		use := func(who string) any {
+			got := complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, canAll, call("where", nil)), nil))
+			meta, _ := got["_meta"].(object)
+			return meta[protocol.MetaRenewed]
+		}
+		if got := use("ada"); got != nil {
+			t.Errorf("the first answer says %v", got)
+		}
+		for _, step := range []struct {
+			name string
+			do   func()
+			want string
+		}{
+			{"idle", func() { time.Sleep(2 * time.Minute) }, "nobody used it for 1m0s"},
+			{"lost", r.dial.cut, "it was lost"},
+			{"no room", func() { use("eve"); use("bob") }, "it was closed to make room for another"},
+		} {
+			step.do()
+			synctest.Wait()
+			if got := use("ada"); got != step.want {
+				t.Errorf("%s: the next answer says %v, want %q", step.name, got, step.want)
+			}
+			if got := use("ada"); got != nil {
+				t.Errorf("%s: the answer after that says %v", step.name, got)
+			}
+		}
+	})
 }
 
 func TestUnusedSessionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, arrived, leave := held()
-		r := newRig(t, dragoman.Local(s), nil, &down.Options{IdleTimeout: time.Minute})
+		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Idle: time.Minute})})
 		use := func() {
 			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, call("where", nil)), nil))
 		}
@@ -298,45 +317,6 @@ func TestSessionForEachRequest(t *testing.T) {
 	})
 }
 
-func TestQuestionsOutsideOfCalls(t *testing.T) {
-	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
-		s := &script{rev: protocol.V20251125}
-		s.on = map[string]handler{protocol.MethodListTools: func(ctx context.Context, c *scripted, _ *dragoman.Message, from dragoman.Peer) (any, error) {
-			var got []string
-			for _, to := range []dragoman.Peer{from, c.client} {
-				for _, method := range []string{protocol.MethodPing, protocol.MethodListRoots, protocol.MethodElicit} {
-					a, err := c.ask(ctx, to, method, nil)
-					if rpc, ok := errors.AsType[*dragoman.Error](err); ok {
-						a = fmt.Sprint(rpc.Code)
-					}
-					got = append(got, a)
-				}
-			}
-			return object{"tools": []any{}, "got": got}, nil
-		}}
-		r := newRig(t, dragoman.Local(s), wrap, nil)
-		got := r.want(t.Context(), protocol.MethodListTools, canAll, nil)["got"]
-		if want := `[{} {"roots":[]} -32602 {} {"roots":[]} -32602]`; fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %v", got, want)
-		}
-	})
-}
-
-func TestStrayQuestionBelongsToTheOnlyCallThatMayAsk(t *testing.T) {
-	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
-		s := &script{rev: protocol.V20251125}
-		s.on = map[string]handler{protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
-			got, err := c.ask(ctx, c.client, protocol.MethodElicit, confirmForm("on another stream"))
-			return text(got), err
-		}}
-		r := newRig(t, dragoman.Local(s), wrap, nil)
-		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, call("x", nil), obliging)
-		if n != 1 || said(t, complete(t, resp)) != `{"action":"accept","content":{"ok":true}}` {
-			t.Errorf("after %d rounds: %s", n, resp)
-		}
-	})
-}
-
 func TestFailedHandshakeIsToldToAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries journal
@@ -370,47 +350,16 @@ func TestHandshakeThatTakesForEverIsGivenUp(t *testing.T) {
 		began := time.Now()
 		done := r.start(t.Context(), r.request(protocol.MethodDiscover, nil, nil), nil)
 		wantError(t, (<-done).resp, protocol.CodeUnavailable, "too long")
-		if time.Since(began) != down.OpenTimeout {
+		if time.Since(began) != pool.DefaultOpen {
 			t.Errorf("it took %v", time.Since(began))
 		}
 	})
 }
 
-// A server may be reached in two ways, of which one does not say what a question
-// belongs to.
-func TestConversationsOfBothKinds(t *testing.T) {
-	peertest.NoLeak(t)
-	s, arrived, leave := held()
-	first := true
-	r := newRig(t, dragoman.Local(s), func(c dragoman.Conn, local dragoman.Peer) dragoman.Conn {
-		if first {
-			first = false
-			return c
-		}
-		return confuse(c, local)
-	}, nil)
-	r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, call("where", nil)), nil)
-	var done []<-chan outcome
-	for range 4 {
-		done = append(done, r.start(as(t.Context(), "other"), r.request(protocol.MethodCallTool, canAll, call("hold", nil)), nil))
-	}
-	sessions := map[int]bool{}
-	for range 4 {
-		sessions[receive(t, arrived, "all run at once")] = true
-	}
-	close(leave)
-	for _, d := range done {
-		complete(t, r.finish(d))
-	}
-	if len(sessions) != 4 {
-		t.Errorf("%d sessions were used for 4 calls that may ask", len(sessions))
-	}
-}
-
 func TestDeadSessionsDoNotCount(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		s, _, _ := held()
-		r := newRig(t, dragoman.Local(s), wrap, &down.Options{MaxSessions: 1})
+		r := newRig(t, dragoman.Local(s), wrap, &down.Options{Pool: pool.New(&pool.Options{Max: 1})})
 		for _, who := range []string{"a", "a", "b", "b", "a"} {
 			complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, canAll, call("where", nil)), nil))
 			r.dial.cut()

@@ -1,23 +1,34 @@
 package down
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A question is what the server asked in a call, until it is answered.
+// A question is what the server asked, until it is answered. It belongs to a session,
+// and some call of that session carries it to the client.
 type question struct {
 	msg    *dragoman.Message // as the server asked
 	route  adapt.Route
-	key    string // in inputRequests; its own within the call
+	key    string // in inputRequests; its own within the session
 	method string
 	params json.RawMessage        // as the client is asked
 	url    bool                   // an elicitation that sends the user to a web site
 	tools  bool                   // sampling with tools
 	answer chan *dragoman.Message // holds the answer, once
+	done   chan struct{}          // closed when it is open no more
+
+	// Guarded by session.mu.
+	by      *call       // whose it is, if the conversation says so
+	carrier *call       // nil while there is none
+	expiry  *time.Timer // of a question that nobody carries
 }
 
 // newQuestion makes a question of what a server asks. The error says why it
@@ -32,7 +43,10 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 	if refusal != nil {
 		return nil, refusal
 	}
-	q := &question{msg: msg, route: route, method: msg.Method(), params: asked.Params(), answer: make(chan *dragoman.Message, 1)}
+	q := &question{
+		msg: msg, route: route, method: msg.Method(), params: asked.Params(),
+		answer: make(chan *dragoman.Message, 1), done: make(chan struct{}),
+	}
 	if q.params == nil {
 		q.params = json.RawMessage("{}") // some clients take none for an error
 	}
@@ -42,9 +56,126 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 	return q, nil
 }
 
-// settle answers the question. Who calls it has taken the question out of its
-// call, so that nobody else does.
-func (q *question) settle(resp *dragoman.Message) { q.answer <- resp }
+// question takes what the server asks and waits for the client's answer. by is the
+// call that it is said to belong to, or nil.
+func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call) (*dragoman.Message, error) {
+	if msg.Method() == protocol.MethodPing || v.main || !v.ready.Load() {
+		return unasked(msg), nil
+	}
+	q, refusal := newQuestion(v.route(protocol.Latest), msg)
+	if refusal != nil {
+		return msg.Fail(refusal), nil
+	}
+	v.mu.Lock()
+	switch {
+	case !v.kind.can.answers(q):
+		v.mu.Unlock()
+		return q.refusal(), nil
+	case by != nil && (by.done || by.expired):
+		v.mu.Unlock()
+		return unasked(msg), nil
+	case len(v.open) >= MaxQuestions:
+		v.mu.Unlock()
+		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
+	}
+	v.keys++
+	q.key, q.by = strconv.Itoa(v.keys), by
+	v.open = append(v.open, q)
+	v.assign(q)
+	v.mu.Unlock()
+	select {
+	case resp := <-q.answer:
+		return resp, nil
+	case <-ctx.Done():
+		v.mu.Lock()
+		c := q.carrier
+		v.close(q)
+		if c != nil && c.turn != nil {
+			c.turn.rouse() // it may have nothing left to ask
+		}
+		v.mu.Unlock()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// assign finds the call that carries a question: the one that it belongs to, or else
+// the newest whose client can be asked it, before all one that a request waits for.
+// Without any the question waits for the next call. The caller holds mu.
+func (v *session) assign(q *question) {
+	q.carrier = q.by
+	for _, c := range v.calls {
+		switch best := q.carrier; {
+		case q.by != nil || c.expired || !c.can.answers(q):
+		case best == nil || c.turn != nil || best.turn == nil:
+			q.carrier = c
+		}
+	}
+	if q.expiry != nil {
+		q.expiry.Stop()
+		q.expiry = nil
+	}
+	switch c := q.carrier; {
+	case c == nil:
+		q.expiry = time.AfterFunc(v.server.opts.SuspendTimeout, func() {
+			v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return q.lapse("it made no call in time") })
+		})
+	case c.turn != nil:
+		c.turn.rouse()
+	}
+}
+
+// carried returns the questions that a call carries, oldest first. The caller holds
+// mu.
+func (v *session) carried(c *call) (list []*question) {
+	for _, q := range v.open {
+		if q.carrier == c {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// close makes a question open no more, and reports whether it was. The caller holds
+// mu.
+func (v *session) close(q *question) bool {
+	i := slices.Index(v.open, q)
+	if i < 0 {
+		return false
+	}
+	v.open = slices.Delete(v.open, i, i+1)
+	q.carrier = nil
+	if q.expiry != nil {
+		q.expiry.Stop()
+	}
+	close(q.done)
+	return true
+}
+
+// settleAll answers questions that are still open.
+func (v *session) settleAll(list []*question, answer func(*question) *dragoman.Message) {
+	for _, q := range list {
+		v.mu.Lock()
+		open := v.close(q)
+		v.mu.Unlock()
+		if open {
+			q.answer <- answer(q)
+		}
+	}
+}
+
+// drop takes the questions of a call that carries none any more, and gives those to
+// other calls that may be theirs. It returns the rest, which nobody can be asked.
+// given says that the call was given up, and not answered. The caller holds mu.
+func (v *session) drop(c *call, given bool) (rest []*question) {
+	for _, q := range v.carried(c) {
+		if q.by == c || given && len(v.calls) == 0 {
+			rest = append(rest, q)
+			continue
+		}
+		v.assign(q)
+	}
+	return rest
+}
 
 // answered returns the server's answer out of the client's, a bare result.
 func (q *question) answered(result json.RawMessage) *dragoman.Message {
@@ -83,6 +214,24 @@ func (q *question) elicited(action string) *dragoman.Message {
 	resp, err := q.msg.Reply(map[string]string{"action": action})
 	if err != nil {
 		return q.failed(err.Error())
+	}
+	return resp
+}
+
+// unasked answers a question for which there is nobody to ask.
+func unasked(q *dragoman.Message) *dragoman.Message {
+	var result string
+	switch q.Method() {
+	case protocol.MethodPing:
+		result = `{}`
+	case protocol.MethodListRoots:
+		result = `{"roots":[]}`
+	default:
+		return q.Fail(invalid("%s belongs to no call of the client under way, so there is nobody to ask", q.Method()))
+	}
+	resp, err := q.Reply([]byte(result))
+	if err != nil {
+		return q.Fail(failure(protocol.CodeInternal, nil, "%v", err))
 	}
 	return resp
 }

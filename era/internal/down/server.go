@@ -3,15 +3,149 @@ package down
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
+
+// Defaults of [Options].
+const (
+	// DefaultMaxSuspended is how many calls may wait for their client to come back,
+	// and DefaultSuspendedPerCaller how many of one caller.
+	DefaultMaxSuspended       = 1024
+	DefaultSuspendedPerCaller = 64
+
+	// DefaultSuspendTimeout is how long each of them waits.
+	DefaultSuspendTimeout = 10 * time.Minute
+
+	// DefaultMaxRounds is how often one call may ask its client.
+	DefaultMaxRounds = 32
+
+	// DefaultGather is how long further questions are waited for after the first
+	// of a round.
+	DefaultGather = 5 * time.Millisecond
+)
+
+// Limits that cannot be set.
+const (
+	// MaxQuestions is how many questions of one session may be open at once.
+	MaxQuestions = 1024
+
+	// MaxListens is how many subscriptions one session serves.
+	MaxListens = 1024
+
+	// MaxURIs is how many resources one subscription may name; the rest is left
+	// out of its acknowledgement.
+	MaxURIs = 1024
+
+	// MaxEvents is how many changes may wait for one subscription to be told;
+	// those that come then are dropped and counted in the log.
+	MaxEvents = 1024
+
+	// partTimeout bounds what is said to a server when its client has gone:
+	// the end of a subscription or of a task.
+	partTimeout = 5 * time.Second
+
+	// settleTimeout is how long a server may take over the first ping of a session
+	// whose client has roots, see session.settle.
+	settleTimeout = 250 * time.Millisecond
+)
+
+// Options says how a legacy server is used. The zero value holds the defaults.
+type Options struct {
+	// Name and Version are what we call ourselves when a client does not say who
+	// it is. If empty, they are "dragoman" and "0".
+	Name, Version string
+
+	// Revisions are what server/discover names, modern ones first. If nil, it is
+	// the latest.
+	Revisions []protocol.Revision
+
+	// Owner says whose sessions a request may use. Owners share nothing. If nil,
+	// all requests are of one.
+	Owner func(context.Context) pool.Key
+
+	// PerRequest opens a session for every request and closes it behind it. Shared
+	// says that a session may serve several callers: then the server is told that
+	// nobody can be asked anything.
+	PerRequest, Shared bool
+
+	// Refused is called when the server answers initialize with an error. It may be
+	// nil.
+	Refused func()
+
+	// Pool keeps the sessions. If nil, New makes one.
+	Pool *pool.Pool
+
+	// MaxSuspended is how many calls may wait for their client's answers, and
+	// SuspendedPerCaller how many of one caller. Over it, questions are answered
+	// with an error and the call goes on.
+	MaxSuspended, SuspendedPerCaller int
+
+	// SuspendTimeout is how long each of them waits. Then the call is cancelled.
+	SuspendTimeout time.Duration
+
+	// MaxRounds is how often a call may ask its client. After that, its questions
+	// are answered with an error.
+	MaxRounds int
+
+	// Gather is how long further questions are waited for after the first of a
+	// round, so that those asked side by side reach the client together.
+	Gather time.Duration
+
+	// TTL is for how long clients may take a list, or what server/discover says,
+	// for the current one.
+	TTL time.Duration
+
+	// Logger is told what is dropped. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var full Options
+	if o != nil {
+		full = *o
+	}
+	if full.Name == "" {
+		full.Name = "dragoman"
+	}
+	if full.Version == "" {
+		full.Version = "0"
+	}
+	if full.Revisions == nil {
+		full.Revisions = []protocol.Revision{protocol.Latest}
+	}
+	if full.Owner == nil {
+		full.Owner = func(context.Context) pool.Key { return pool.Key{} }
+	}
+	if full.Pool == nil {
+		full.Pool = pool.New(nil)
+	}
+	fill(&full.MaxSuspended, DefaultMaxSuspended)
+	fill(&full.SuspendedPerCaller, DefaultSuspendedPerCaller)
+	fill(&full.SuspendTimeout, DefaultSuspendTimeout)
+	fill(&full.MaxRounds, DefaultMaxRounds)
+	fill(&full.Gather, DefaultGather)
+	if full.Logger == nil {
+		full.Logger = slog.New(slog.DiscardHandler)
+	}
+	return full
+}
+
+// fill gives a limit that was left out its default.
+func fill[T int | time.Duration](v *T, fallback T) {
+	if *v <= 0 {
+		*v = fallback
+	}
+}
 
 // A Server is a legacy server as modern clients see it.
 type Server struct {
@@ -23,50 +157,66 @@ type Server struct {
 	cancel context.CancelCauseFunc
 	busy   running.Group // our goroutines
 
-	kinds kinds
-	pool  pool
-	desk  desk
-	seal  sealer
-	ids   atomic.Int64 // of requests that we make up
+	kinds     kinds
+	pool      *pool.Pool
+	suspended suspended
+	seal      sealer
+	ids       atomic.Int64 // of requests that we make up
 }
 
 var _ dragoman.Peer = (*Server)(nil)
 
 // New returns the modern door of a legacy server. dial opens a conversation with
 // it that is not initialized yet; local is asked and told what belongs to no call.
-// A Conn that is a [dragoman.Correlator] is given any number of calls at once that
-// the server may answer by asking; others get one at a time. Changes are
-// not promised to anybody if the Conn is a [dragoman.Hearer] that hears nothing.
-// opts may be nil.
+// Changes are not promised to anybody if the Conn is a [dragoman.Hearer] that hears
+// nothing. opts may be nil.
 func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error), opts *Options) *Server {
 	s := &Server{dial: dial, opts: opts.withDefaults(), seal: newSealer()}
-	s.log = s.opts.Logger
+	s.log, s.pool = s.opts.Logger, s.opts.Pool
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.pool.init(s)
-	s.desk.init(s)
+	s.suspended.init(s)
 	return s
 }
 
 // A request is one of a client's.
 type request struct {
 	*dragoman.Message
-	from   dragoman.Peer // may be nil
-	caller string
-	rev    protocol.Revision // the client's
-	kind   *kind
-	level  int             // of log messages that are wanted, or -1
-	info   json.RawMessage // how the client introduces itself, or nil
+	from  dragoman.Peer // may be nil
+	owner pool.Key
+	main  bool              // it is our own
+	stays bool              // its session stays open
+	rev   protocol.Revision // the client's
+	kind  *kind
+	level int             // of log messages that are wanted, or -1
+	info  json.RawMessage // how the client introduces itself, or nil
 }
-
-// key returns whose sessions the request may use.
-func (r *request) key() key { return key{r.caller, r.kind.caps} }
 
 // Call implements dragoman.Peer.
 func (s *Server) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return s.serve(ctx, req, from, false)
+}
+
+// Main returns the door for requests of our own. They have a session that is nobody
+// else's, unless sessions are shared, and that stays open. What the server asks there
+// is answered at once, since there is nobody to ask.
+func (s *Server) Main() dragoman.Peer {
+	return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+		return s.serve(ctx, req, from, true)
+	}}
+}
+
+// mainOwner is whose the session of our own is. The server is told there that
+// everything can be asked, so that it lists what it offers to those who can be.
+var (
+	mainOwner = pool.Key{Caller: "\x00main"}
+	mainCaps  = json.RawMessage(`{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}`)
+)
+
+func (s *Server) serve(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r, refusal := s.read(ctx, req, from)
+	r, refusal := s.read(ctx, req, from, main)
 	if refusal != nil {
 		return req.Fail(refusal), nil
 	}
@@ -101,8 +251,8 @@ func (s *Server) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 func (s *Server) Notify(context.Context, *dragoman.Message) error { return nil }
 
 // read reads the envelope of a request.
-func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (request, *dragoman.Error) {
-	r := request{Message: req, from: from, level: -1}
+func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (request, *dragoman.Error) {
+	r := request{Message: req, from: from, level: -1, main: main}
 	env, err := protocol.ReadEnvelope(req)
 	if err != nil {
 		return r, invalid("%v", err)
@@ -111,7 +261,14 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 	if r.rev.Era() != protocol.Modern || !slices.Contains(s.opts.Revisions, r.rev) {
 		return r, s.unsupported(env.Version)
 	}
-	if r.kind, err = s.kinds.of(env.Capabilities); err != nil {
+	caps := env.Capabilities
+	switch {
+	case s.opts.Shared:
+		caps = json.RawMessage("{}")
+	case main:
+		caps = mainCaps
+	}
+	if r.kind, err = s.kinds.of(caps); err != nil {
 		return r, invalid("params._meta.%s cannot be read: %v", protocol.MetaClientCapabilities, err)
 	}
 	if env.LogLevel != nil {
@@ -119,8 +276,144 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 			return r, invalid("params._meta.%s: unknown level %s; use one of %q", protocol.MetaLogLevel, env.LogLevel, protocol.LogLevels)
 		}
 	}
-	r.caller, r.info = s.opts.Caller(ctx), env.Client
+	r.owner, r.info = s.opts.Owner(ctx), env.Client
+	r.stays = main
+	if main && !s.opts.Shared {
+		r.owner = mainOwner
+	}
 	return r, nil
+}
+
+// take returns the session of a request, which must be given back to the pool. One
+// that the server may answer by asking needs a session that was opened with what its
+// client can be asked; a client that changes its capabilities has several.
+func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, error) {
+	want := &pool.Want{
+		About: r.kind, Pinned: r.stays,
+		Open: func(ctx context.Context) (pool.Item, error) { return s.open(ctx, r) },
+	}
+	if !s.opts.PerRequest || r.main {
+		want.Fits = func(about any) bool {
+			k, ok := about.(*kind)
+			return ok && (k.caps == r.kind.caps || !protocol.MayNeedInput(r.Method()))
+		}
+	}
+	e, err := s.pool.Take(ctx, r.owner, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := e.Item.(*session)
+	if e.Renewed != "" {
+		v.renewed.CompareAndSwap(nil, &e.Renewed)
+	}
+	return e, v, nil
+}
+
+// forward passes a request on that the server will not answer by asking. It runs
+// on the goroutine that brought the request.
+func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, error) {
+	for again := protocol.Repeatable(r.Method()); ; again = false {
+		e, v, err := s.take(ctx, r)
+		if err != nil {
+			return s.failed(ctx, r, err)
+		}
+		resp, err := v.pass(ctx, r, r.Message)
+		s.pool.Release(e)
+		if err == nil {
+			return s.answer(r, v, resp, 0)
+		}
+		if !again || !errors.Is(err, dragoman.ErrClosed) || ctx.Err() != nil {
+			return s.failed(ctx, r, err)
+		}
+	}
+}
+
+// answer returns the server's response as the client has it. rounds is how often
+// the client has been asked for this request before.
+func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds int) (*dragoman.Message, error) {
+	method := r.Method()
+	if resp.IsError() && v.rev.HasURLElicitation() && protocol.MayNeedInput(method) {
+		if e := resp.RPCError(); e.Code == protocol.CodeURLElicitation {
+			return s.sendAway(r, v, e, rounds)
+		}
+	}
+	out, err := v.route(r.rev).Response(method, resp, v.info)
+	if err != nil {
+		return r.Fail(failure(protocol.CodeInternal, nil, "the server's answer cannot be passed on: %v", err)), nil
+	}
+	if out.IsError() {
+		return out, nil
+	}
+	if why := v.renewed.Load(); why != nil && !v.told.Swap(true) {
+		if out, err = out.Edit().SetMeta(protocol.MetaRenewed, quoted(*why)).Message(); err != nil {
+			return nil, err
+		}
+	}
+	if protocol.IsList(method) {
+		return s.page(r, v, out)
+	}
+	return out, nil
+}
+
+// failed returns the answer to a request that has none, because of err.
+func (s *Server) failed(ctx context.Context, r *request, err error) (*dragoman.Message, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return protocol.Failure(r.Message, err), nil
+}
+
+// discover answers by what the server said at its initialize.
+func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, error) {
+	e, v, err := s.take(ctx, r)
+	if err != nil {
+		return s.failed(ctx, r, err)
+	}
+	defer s.pool.Release(e)
+	result := map[string]any{
+		"resultType":        protocol.ResultComplete,
+		"supportedVersions": s.supported(),
+		"capabilities":      v.route(r.rev).ServerCapabilities(v.caps),
+		"ttlMs":             s.opts.TTL.Milliseconds(),
+		"cacheScope":        "private",
+	}
+	if v.instructions != nil {
+		result["instructions"] = v.instructions
+	}
+	if v.info != nil {
+		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: v.info}
+	}
+	return r.Reply(result)
+}
+
+// Ping asks the server whether it is there, in the session of our own. req is a
+// request of ours, which says what that session is opened with.
+func (s *Server) Ping(ctx context.Context, req *dragoman.Message) error {
+	return s.own(ctx, req, true, func(v *session) error {
+		_, err := v.ask(ctx, protocol.MethodPing, nil)
+		return err
+	})
+}
+
+// Greet finds out whether the server takes a handshake. The session of our own that
+// is opened for that stays open for as long as any other.
+func (s *Server) Greet(ctx context.Context, req *dragoman.Message) error {
+	return s.own(ctx, req, false, func(*session) error { return nil })
+}
+
+// own does something in the session of our own.
+func (s *Server) own(ctx context.Context, req *dragoman.Message, stays bool, do func(*session) error) error {
+	r, refusal := s.read(ctx, req, nil, true)
+	if refusal != nil {
+		return refusal
+	}
+	r.stays = stays
+	e, v, err := s.take(ctx, &r)
+	if err != nil {
+		return err
+	}
+	defer s.pool.Release(e)
+	return do(v)
 }
 
 func (s *Server) supported() []string {
@@ -144,8 +437,8 @@ func (s *Server) newID() dragoman.ID { return dragoman.IntID(s.ids.Add(1)) }
 func (s *Server) Close() error {
 	s.busy.End()
 	s.cancel(dragoman.ErrClosed)
-	s.desk.close()
-	s.pool.close()
+	s.suspended.close()
+	s.pool.Close()
 	s.busy.Wait()
 	return nil
 }
@@ -160,6 +453,12 @@ func given(req *dragoman.Message, name string) json.RawMessage {
 
 // decodes tells whether the body of a message is what v is for, and reads it.
 func decodes(m *dragoman.Message, v any) bool { return m.Decode(v) == nil }
+
+// quoted returns a text as JSON.
+func quoted(text string) []byte {
+	b, _ := json.Marshal(text) // a string always encodes
+	return b
+}
 
 // failure makes a JSON-RPC error. data may be nil.
 func failure(code int, data any, format string, args ...any) *dragoman.Error {

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -20,46 +20,45 @@ import (
 // what it says inside of one but does not say so.
 type session struct {
 	server *Server
-	key    key
-	handle string        // names the session in cursors
-	ready  chan struct{} // closed when the session is open, or cannot be opened
+	kind   *kind  // of the clients it serves
+	main   bool   // it is our own, so there is nobody to ask
+	handle string // names the session in cursors
 
-	// Set before ready is closed, and not changed afterwards.
-	err          *dragoman.Error // why it cannot be opened
+	// Set by open, and not changed afterwards.
 	conn         dragoman.Conn
-	correlates   bool
+	correlates   bool // the conversation says which call a question belongs to
 	hears        bool // the conversation delivers what belongs to no call
 	rev          protocol.Revision
 	info         json.RawMessage // serverInfo
 	caps         json.RawMessage
 	instructions json.RawMessage // or nil
 	serves       services
+	ready        atomic.Bool // all that is set
 
-	// Guarded by pool.mu.
-	users  int // requests, calls and subscriptions
-	askers int // those of them that the server may ask
-	used   time.Time
-	idle   *time.Timer
-	gone   bool // not in the pool any more
-
-	level     atomic.Int32 // of logs that the server was told to send; unset is larger than all
-	levelling gate         // who changes level
-	watching  gate         // who changes watched
+	stateful  atomic.Bool            // a tool may have left something behind
+	renewed   atomic.Pointer[string] // why there is no session before this one any more, if somebody may miss it
+	told      atomic.Bool            // and somebody has been told so
+	level     atomic.Int32           // of logs that the server was told to send; unset is larger than all
+	levelling gate                   // who changes level
+	watching  gate                   // who changes watched
 	tools     taskTools
 
 	mu      sync.Mutex
-	calls   map[*call]struct{} // that the server may ask
+	calls   []*call     // that the server may ask in, oldest first; guarded by mu
+	open    []*question // that have no answer yet, oldest first; guarded by mu
+	keys    int         // of questions; guarded by mu
 	loggers map[logger]struct{}
 	listens map[*listen]struct{}
 	watched map[string]int // how many subscriptions want a URI; changed by who holds watching
 }
 
+var _ pool.Item = (*session)(nil)
+
 // services are what matters of a server's capabilities.
 type services struct {
-	Tools, Prompts struct{ ListChanged bool }
-	Resources      struct{ ListChanged, Subscribe bool }
-	Logging        *struct{}
-	Tasks          struct {
+	Tools, Prompts, Resources, Logging *struct{}
+
+	Tasks struct {
 		Requests struct{ Tools struct{ Call *struct{} } }
 	}
 }
@@ -67,97 +66,48 @@ type services struct {
 // unset is the level of a session whose server was not told any.
 const unset = 1000
 
-func newSession(s *Server, k key) *session {
+// open opens a session for the caller of a request.
+func (s *Server) open(ctx context.Context, r *request) (pool.Item, error) {
 	v := &session{
-		server: s, key: k, handle: rand.Text(), ready: make(chan struct{}), levelling: newGate(), watching: newGate(), tools: newTaskTools(),
-		calls:   make(map[*call]struct{}),
+		server: s, kind: r.kind, main: r.main, handle: rand.Text(),
+		levelling: newGate(), watching: newGate(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
 		listens: make(map[*listen]struct{}),
 		watched: make(map[string]int),
 	}
 	v.level.Store(unset)
-	return v
-}
-
-// take makes the session somebody's. The caller holds pool.mu.
-func (v *session) take(asks bool) {
-	v.users++
-	if asks {
-		v.askers++
-	}
-}
-
-func (v *session) isReady() bool {
-	select {
-	case <-v.ready:
-		return true
-	default:
-		return false
-	}
-}
-
-// over tells whether the conversation has been open and is no more.
-func (v *session) over() bool {
-	if !v.isReady() {
-		return false
-	}
-	if v.err != nil {
-		return true
-	}
-	select {
-	case <-v.conn.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-// wait waits until the session is open.
-func (v *session) wait(ctx context.Context) error {
-	select {
-	case <-v.ready:
-	default:
-		select {
-		case <-v.ready:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	if err := v.handshake(ctx, r.info); err != nil {
+		if v.conn != nil {
+			_ = v.conn.Close() // what it ends with is err
 		}
+		return nil, err
 	}
-	if v.err != nil {
-		return v.err
-	}
-	return nil
+	return v, nil
 }
+
+// Over implements pool.Item.
+func (v *session) Over() bool { return v.conn.Err() != nil }
+
+// Stateful implements pool.Item.
+func (v *session) Stateful() bool { return v.stateful.Load() }
+
+// Close implements pool.Item.
+func (v *session) Close() error { return v.conn.Close() }
 
 // route returns how messages go between a client of a revision and the server.
 func (v *session) route(client protocol.Revision) adapt.Route {
 	return adapt.Route{Client: client, Server: v.rev}
 }
 
-// open opens the conversation and initializes it. It is shared by all who wait
-// for the session, so it does not end with the request that ctx belongs to.
-func (v *session) open(ctx context.Context, info json.RawMessage) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), OpenTimeout, errOpen)
-	defer cancel()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(v.server.ctx, func() { stop(dragoman.ErrClosed) })()
-
-	err := v.handshake(ctx, info)
-	if err == nil {
-		v.server.pool.opened(v)
-		return
-	}
-	v.server.pool.failed(v, protocol.Unavailable(err))
-}
-
-var errOpen = errors.New("the server took too long to open a session")
-
 // handshake dials and initializes. If the server refuses the newest legacy
 // revision and names others, one of those is asked for.
 func (v *session) handshake(ctx context.Context, info json.RawMessage) (err error) {
 	if v.conn, err = v.server.dial(ctx, v); err != nil {
-		return fmt.Errorf("it cannot be dialled: %w", err)
+		v.conn = nil
+		return protocol.Unavailable(fmt.Errorf("it cannot be dialled: %w", err))
+	}
+	if c, ok := dragoman.ConnAs[interface{ AskLocal() }](v.conn); ok {
+		c.AskLocal()
 	}
 	resp, err := v.hello(ctx, protocol.LatestLegacy, info)
 	if err == nil && resp.IsError() {
@@ -167,25 +117,39 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("initialize failed: %w", err)
+		return protocol.Unavailable(fmt.Errorf("initialize failed: %w", err))
 	case resp.IsError():
-		return errors.New("initialize was refused: " + resp.RPCError().Error())
+		if v.server.opts.Refused != nil {
+			v.server.opts.Refused()
+		}
+		return protocol.Unavailable(errors.New("initialize was refused: " + resp.RPCError().Error()))
 	}
 	if err := v.learn(resp); err != nil {
 		return err
 	}
+	v.correlates, v.hears = dragoman.Correlates(v.conn), dragoman.Hears(v.conn)
+	v.ready.Store(true)
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err == nil {
 		err = v.conn.Notify(ctx, note)
 	}
 	if err != nil {
-		return fmt.Errorf("the handshake failed: %w", err)
+		return protocol.Unavailable(fmt.Errorf("the handshake failed: %w", err))
 	}
-	c, ok := v.conn.(dragoman.Correlator)
-	v.correlates = ok && c.Correlates()
-	h, ok := v.conn.(dragoman.Hearer)
-	v.hears = !ok || h.Hears()
+	if v.kind.can.roots && !v.main {
+		// Many servers ask for the roots now, and refuse every path until they have an
+		// answer: the first call waits behind that.
+		v.settle(ctx)
+	}
 	return nil
+}
+
+// settle waits until the server has taken what it was told, as its answer to a ping
+// shows. A server that does not answer may do so later.
+func (v *session) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	_, _ = v.ask(ctx, protocol.MethodPing, nil)
 }
 
 func (v *session) hello(ctx context.Context, rev protocol.Revision, info json.RawMessage) (*dragoman.Message, error) {
@@ -193,7 +157,7 @@ func (v *session) hello(ctx context.Context, rev protocol.Revision, info json.Ra
 		info, _ = json.Marshal(map[string]string{"name": v.server.opts.Name, "version": v.server.opts.Version}) // strings encode
 	}
 	req, err := dragoman.NewRequest(v.server.newID(), protocol.MethodInitialize, map[string]any{
-		"protocolVersion": rev.String(), "capabilities": json.RawMessage(v.key.caps), "clientInfo": info,
+		"protocolVersion": rev.String(), "capabilities": json.RawMessage(v.kind.caps), "clientInfo": info,
 	})
 	if err != nil {
 		return nil, err
@@ -241,6 +205,224 @@ func (v *session) learn(resp *dragoman.Message) error {
 	return nil
 }
 
+// ask sends the server a request of our own.
+func (v *session) ask(ctx context.Context, method string, params any) (*dragoman.Message, error) {
+	req, err := dragoman.NewRequest(v.server.newID(), method, params)
+	if err != nil {
+		return nil, err
+	}
+	return v.conn.Call(ctx, req, aside{v})
+}
+
+// pass sends a request to the server. msg is r, or what is to be sent in its
+// place.
+func (v *session) pass(ctx context.Context, r *request, msg *dragoman.Message) (*dragoman.Message, error) {
+	up, err := v.upward(r, msg)
+	if err != nil {
+		return nil, err
+	}
+	if r.from == nil || r.level < 0 && r.Meta(protocol.MetaProgressToken) == nil {
+		return v.run(ctx, up, aside{v}) // nothing can be told on the way
+	}
+	in := &inside{session: v, route: v.route(r.rev), level: r.level, client: listener{from: r.from}}
+	if r.level >= 0 {
+		v.raise(ctx, r.level)
+		v.join(in)
+		defer v.leave(in)
+	}
+	return v.run(ctx, up, in)
+}
+
+// upward returns a request as the server has it.
+func (v *session) upward(r *request, msg *dragoman.Message) (*dragoman.Message, error) {
+	up, err := v.route(r.rev).Request(msg, nil)
+	if err == nil && v.rev.HasCoreTasks() && r.Method() == protocol.MethodCallTool && up.Get("task") != nil {
+		// A modern client has no say in whether its call becomes a task.
+		up, err = up.Edit().Drop("task").Message()
+	}
+	return up, err
+}
+
+// Call implements dragoman.Peer: it takes a question that is not said to belong to
+// a call.
+func (v *session) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return v.question(ctx, q, nil)
+}
+
+// Notify implements dragoman.Peer: it takes what is not said to belong to a call.
+func (v *session) Notify(ctx context.Context, note *dragoman.Message) error {
+	if note.Method() == protocol.NoteMessage {
+		// A conversation that does not correlate has given a log message to the
+		// only call under way, if there was one. What is left may be of a call
+		// that is over, and must not reach the next one's client.
+		if l := v.logger(); l != nil && v.ready.Load() && v.correlates {
+			l.log(ctx, note)
+		}
+		return nil
+	}
+	v.took(note)
+	return nil
+}
+
+// took takes a notification that never belongs to a call, and reports whether it
+// is one.
+func (v *session) took(note *dragoman.Message) bool {
+	switch note.Method() {
+	case protocol.NoteToolsChanged:
+		v.tools.forget()
+		v.changed(note)
+	case protocol.NotePromptsChanged, protocol.NoteResourcesChanged, protocol.NoteResourceUpdated:
+		v.changed(note)
+	case protocol.NoteElicitationComplete, protocol.NoteTaskStatus:
+		// The modern era has neither.
+	default:
+		return false
+	}
+	return true
+}
+
+// A listener is a client as seen from inside its request. It is told nothing once
+// the request has its answer.
+type listener struct {
+	from dragoman.Peer // may be nil
+
+	mu   sync.Mutex
+	over bool           // guarded by mu
+	busy sync.WaitGroup // who is telling it something; none is added once over is set
+}
+
+func (l *listener) tell(ctx context.Context, note *dragoman.Message) error {
+	l.mu.Lock()
+	if l.over || l.from == nil || note == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	l.busy.Add(1)
+	l.mu.Unlock()
+	defer l.busy.Done()
+	return l.from.Notify(ctx, note)
+}
+
+// end makes sure that it is told nothing more, and waits for what it is being told.
+func (l *listener) end() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.busy.Wait()
+}
+
+// inside is the caller as a server sees it that is not to ask it anything.
+type inside struct {
+	session *session
+	route   adapt.Route
+	level   int // of log messages that are wanted, or -1
+	client  listener
+}
+
+// Call takes a question.
+func (in *inside) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return in.session.question(ctx, q, nil)
+}
+
+// Notify takes what belongs to the request.
+func (in *inside) Notify(ctx context.Context, note *dragoman.Message) error {
+	switch note.Method() {
+	case protocol.NoteMessage:
+		in.log(ctx, note)
+		return nil
+	case protocol.NoteProgress:
+	default:
+		if in.session.took(note) {
+			return nil
+		}
+	}
+	return in.client.tell(ctx, in.route.Note(note))
+}
+
+// log implements logger.
+func (in *inside) log(ctx context.Context, note *dragoman.Message) {
+	if loud(note, in.level) {
+		_ = in.client.tell(ctx, in.route.Note(note)) // who cannot be told still gets the answer
+	}
+}
+
+// aside is the caller of a request that wants nothing on the way.
+type aside struct{ *session }
+
+// Notify takes what belongs to the request, or is said to.
+func (a aside) Notify(ctx context.Context, note *dragoman.Message) error {
+	if a.ready.Load() && a.correlates && note.Method() == protocol.NoteMessage {
+		return nil // of this request, which does not want it
+	}
+	return a.session.Notify(ctx, note)
+}
+
+// A logger is a request under way that wants log messages.
+type logger interface {
+	log(ctx context.Context, note *dragoman.Message)
+}
+
+// loud reports whether a log message is of a level or more severe. Of a level that
+// does not exist nothing can be said, so it is not.
+func loud(note *dragoman.Message, level int) bool {
+	if level < 0 {
+		return false
+	}
+	var name string
+	return json.Unmarshal(note.Get("level"), &name) == nil && protocol.LogLevel(name) >= level
+}
+
+// join and leave note who wants log messages.
+func (v *session) join(l logger) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.loggers[l] = struct{}{}
+}
+
+func (v *session) leave(l logger) {
+	v.mu.Lock()
+	delete(v.loggers, l)
+	v.mu.Unlock()
+	if in, ok := l.(*inside); ok {
+		in.client.end() // it may be told by who is not inside the request
+	}
+}
+
+// logger returns the only request that wants log messages, or nil.
+func (v *session) logger() logger {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.loggers) == 1 {
+		for l := range v.loggers {
+			return l
+		}
+	}
+	return nil
+}
+
+// raise makes the server send log messages of a level. The level is the whole
+// session's, so it is never lowered, and each request takes what it wants.
+func (v *session) raise(ctx context.Context, level int) {
+	if level < 0 || v.serves.Logging == nil || int32(level) >= v.level.Load() {
+		return
+	}
+	if v.levelling.enter(ctx) != nil {
+		return // the request is over
+	}
+	defer v.levelling.leave()
+	if int32(level) >= v.level.Load() {
+		return
+	}
+	resp, err := v.ask(ctx, protocol.MethodSetLevel, map[string]string{"level": protocol.LogLevels[level]})
+	if err != nil {
+		return // the session is over, or the request
+	}
+	if resp.IsError() {
+		v.server.log.Debug("the server refuses a log level", "level", protocol.LogLevels[level], "error", resp.RPCError())
+	}
+	v.level.Store(int32(level)) // one that was refused is not asked for again
+}
+
 // A gate lets one at a time see to something that takes a while.
 type gate chan struct{}
 
@@ -257,12 +439,3 @@ func (g gate) enter(ctx context.Context) error {
 }
 
 func (g gate) leave() { <-g }
-
-// ask sends the server a request of our own.
-func (v *session) ask(ctx context.Context, method string, params any) (*dragoman.Message, error) {
-	req, err := dragoman.NewRequest(v.server.newID(), method, params)
-	if err != nil {
-		return nil, err
-	}
-	return v.conn.Call(ctx, req, aside{v})
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -20,8 +21,8 @@ func TestNoToolRunsTwiceInAStorm(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		var j journal
 		r := newRig(t, dragoman.Local(asking(&j)), wrap, &down.Options{
-			MaxSessions: 20, MaxSuspended: 15, SuspendTimeout: 50 * time.Millisecond,
-			QueueTimeout: 50 * time.Millisecond, IdleTimeout: 20 * time.Millisecond, MaxRounds: 3, Gather: time.Millisecond,
+			Pool:         pool.New(&pool.Options{Max: 20, Wait: 50 * time.Millisecond, Idle: 20 * time.Millisecond}),
+			MaxSuspended: 15, SuspendTimeout: 50 * time.Millisecond, MaxRounds: 3, Gather: time.Millisecond,
 		})
 		calm := make(chan struct{})
 		var weather, all sync.WaitGroup

@@ -1,24 +1,137 @@
 package down
 
 import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
+// suspended are the calls whose clients have been asked, until they are answered or
+// given up.
+type suspended struct {
+	server *Server
+
+	mu     sync.Mutex
+	calls  map[string]*call     // by id; also those with a turn at the moment
+	count  int                  // those without
+	of     map[string]int       // by caller
+	spent  map[string]time.Time // states to be used once that have been, and when they expire
+	closed bool
+}
+
+func (d *suspended) init(s *Server) {
+	d.server = s
+	d.calls, d.of, d.spent = make(map[string]*call), make(map[string]int), make(map[string]time.Time)
+}
+
+// admit takes a call in, if there is room. Otherwise it says why not.
+func (d *suspended) admit(c *call, owner pool.Key) (why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch opts := &d.server.opts; {
+	case d.closed:
+		return "the server is stopping"
+	case d.count >= opts.MaxSuspended:
+		return fmt.Sprintf("%d calls wait for their clients' answers already", opts.MaxSuspended)
+	case d.of[owner.Caller] >= opts.SuspendedPerCaller:
+		return fmt.Sprintf("%d of its calls wait for its answers already", opts.SuspendedPerCaller)
+	}
+	d.count++
+	d.of[owner.Caller]++
+	d.calls[c.id] = c
+	return ""
+}
+
+func (d *suspended) get(id string) *call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls[id]
+}
+
+// resumed notes that a call is suspended no more.
+func (d *suspended) resumed(owner pool.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count--
+	if d.of[owner.Caller]--; d.of[owner.Caller] <= 0 {
+		delete(d.of, owner.Caller)
+	}
+}
+
+// remove forgets a call.
+func (d *suspended) remove(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.calls, id)
+}
+
+// spend uses up a state that counts once. It tells whether it had not been.
+func (d *suspended) spend(id string, expires time.Time) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, used := d.spent[id]; used {
+		return false, nil
+	}
+	if len(d.spent) >= d.server.opts.MaxSuspended {
+		now := time.Now()
+		for id, at := range d.spent {
+			if now.After(at) {
+				delete(d.spent, id)
+			}
+		}
+	}
+	if len(d.spent) >= d.server.opts.MaxSuspended {
+		return false, protocol.Overloaded("too many calls are being sent again after their user was sent to a web site; try again later")
+	}
+	d.spent[id] = expires
+	return true, nil
+}
+
+// close gives up all calls that are suspended.
+func (d *suspended) close() {
+	d.mu.Lock()
+	d.closed = true
+	calls := make([]*call, 0, len(d.calls))
+	for _, c := range d.calls {
+		calls = append(calls, c)
+	}
+	d.mu.Unlock()
+	for _, c := range calls {
+		c.expire(0)
+	}
+}
+
+// forget makes sure that a call which a turn has the answer of is not found again.
+func (c *call) forget() {
+	c.session.mu.Lock()
+	id := c.id
+	c.session.mu.Unlock()
+	if id != "" {
+		c.server.suspended.remove(id)
+	}
+}
+
 // A state is what a requestState holds.
 type state struct {
-	ID      string `json:"s"`
-	Caller  string `json:"c"`
-	Method  string `json:"m"`
-	Digest  []byte `json:"d"`
-	Expires int64  `json:"e"` // in milliseconds since 1970
-	Round   int    `json:"r"`
+	ID      string   `json:"s"`
+	Owner   pool.Key `json:"c"`
+	Method  string   `json:"m"`
+	Digest  []byte   `json:"d"`
+	Expires int64    `json:"e"` // in milliseconds since 1970
+	Round   int      `json:"r"`
 
 	// Visits are the web sites that the user was sent to, if that is what the
 	// round was about: then no call is suspended, and the retry is sent anew.
@@ -28,43 +141,40 @@ type state struct {
 // suspend ends a turn by asking its client. If that cannot be, the questions are
 // answered with an error, the call goes on and the result is nil.
 func (c *call) suspend(t *turn) *dragoman.Message {
+	v, opts := c.session, &c.server.opts
 	sum, err := digest(t.Message)
-	c.mu.Lock()
-	if c.done || len(c.questions) == 0 {
-		c.mu.Unlock()
+	v.mu.Lock()
+	questions := v.carried(c)
+	if c.done || len(questions) == 0 {
+		v.mu.Unlock()
 		t.rouse()
 		return nil
 	}
 	if c.id == "" {
 		c.id = rand.Text()
 	}
-	opts := &c.server.opts
 	why := ""
 	switch {
 	case err != nil:
 		why = err.Error()
 	case c.rounds >= opts.MaxRounds:
 		why = fmt.Sprintf("it has been asked %d times in this call", c.rounds)
-	case !c.server.desk.admit(c):
-		why = fmt.Sprintf("%d calls wait for their clients' answers already", opts.MaxSuspended)
+	default:
+		why = c.server.suspended.admit(c, t.owner)
 	}
 	if why != "" {
-		questions := c.questions
-		c.questions = nil
-		c.mu.Unlock()
-		for _, q := range questions {
-			q.settle(q.failed(why))
-		}
+		v.mu.Unlock()
+		v.settleAll(questions, func(q *question) *dragoman.Message { return q.failed(why) })
 		return nil
 	}
-	defer c.mu.Unlock()
+	defer v.mu.Unlock()
 	c.rounds++
 	round := c.rounds
-	asked := make(map[string]asking, len(c.questions))
-	for _, q := range c.questions {
+	asked := make(map[string]asking, len(questions))
+	for _, q := range questions {
 		asked[q.key] = asking{q.method, q.params}
 	}
-	resp := c.server.ask(t.request, c.session, asked, state{ID: c.id, Digest: sum, Round: round})
+	resp := c.server.ask(t.request, v, asked, state{ID: c.id, Digest: sum, Round: round})
 	c.turn = nil
 	c.expiry = time.AfterFunc(opts.SuspendTimeout, func() { c.expire(round) })
 	return resp
@@ -78,7 +188,7 @@ type asking struct {
 
 // ask returns the answer that asks for input. st is completed and sealed.
 func (s *Server) ask(r *request, v *session, asked map[string]asking, st state) *dragoman.Message {
-	st.Caller, st.Method = r.caller, r.Method()
+	st.Owner, st.Method = r.owner, r.Method()
 	st.Expires = time.Now().Add(s.opts.SuspendTimeout).UnixMilli()
 	result := map[string]any{
 		"resultType":    protocol.ResultInputRequired,
@@ -98,22 +208,207 @@ func (s *Server) ask(r *request, v *session, asked map[string]asking, st state) 
 // expire gives up a call whose client did not come back after a round, or after
 // whichever there was if round is 0.
 func (c *call) expire(round int) {
-	c.mu.Lock()
-	if c.turn != nil || c.expired || round != 0 && c.rounds != round {
-		c.mu.Unlock()
+	v := c.session
+	v.mu.Lock()
+	if c.turn != nil || c.expired || c.expiry == nil || round != 0 && c.rounds != round {
+		v.mu.Unlock()
 		return
 	}
 	c.expired = true
 	c.expiry.Stop()
-	questions := c.questions
-	c.questions = nil
-	c.mu.Unlock()
-	c.server.desk.remove(c.id)
-	c.server.desk.resumed()
-	for _, q := range questions {
-		q.settle(q.lapse("it did not come back in time"))
-	}
+	v.calls = slices.DeleteFunc(v.calls, func(other *call) bool { return other == c })
+	rest := v.drop(c, true)
+	v.mu.Unlock()
+	c.server.suspended.remove(c.id)
+	c.server.suspended.resumed(c.owner)
+	v.settleAll(rest, func(q *question) *dragoman.Message { return q.lapse("it did not come back in time") })
 	c.stop(errExpired)
 }
 
 var errExpired = errors.New("down: the client did not come back in time")
+
+// resume takes a request that comes back with answers.
+func (s *Server) resume(ctx context.Context, r *request) (*dragoman.Message, error) {
+	st, answers, refusal := s.readState(r)
+	if refusal != nil {
+		return r.Fail(refusal), nil
+	}
+	if st.Visits != nil {
+		return s.comeBack(ctx, r, st, answers)
+	}
+	c := s.suspended.get(st.ID)
+	if c == nil {
+		return r.Fail(invalid("params.requestState is of a call that is over: its answer has been given, or nobody came for it; " +
+			"it is not repeated, call again without requestState and inputResponses if you want that")), nil
+	}
+	t := newTurn(r)
+	given, kept, refusal := c.attach(t, st, answers)
+	if refusal != nil {
+		return r.Fail(refusal), nil
+	}
+	s.suspended.resumed(c.owner)
+	if r.level >= 0 {
+		c.session.raise(ctx, r.level)
+	}
+	if kept != nil {
+		c.advance(ctx, kept)
+	}
+	c.session.settleAll(given, func(q *question) *dragoman.Message { return q.answered(answers[q.key]) })
+	t.rouse() // there may be something to look at already
+	return c.attend(ctx, t)
+}
+
+// readState reads requestState and inputResponses of a request. Everything that
+// can be told without the call is checked.
+func (s *Server) readState(r *request) (st state, answers map[string]json.RawMessage, refusal *dragoman.Error) {
+	text := given(r.Message, "requestState")
+	if text == nil {
+		return st, nil, invalid("params.inputResponses without requestState; send the requestState back that came with the questions")
+	}
+	if all := given(r.Message, "inputResponses"); all != nil {
+		if !isObject(all) || json.Unmarshal(all, &answers) != nil {
+			return st, nil, invalid("params.inputResponses must be an object with an answer for each key of inputRequests")
+		}
+		for key, answer := range answers {
+			if !isObject(answer) {
+				return st, nil, invalid("params.inputResponses: the answer for %q must be a result object", key)
+			}
+		}
+	}
+	if err := s.seal.open(text, "state", &st); err != nil {
+		return st, nil, invalid("params.requestState %v; send it back as it came", err)
+	}
+	sum, err := digest(r.Message)
+	switch {
+	case err != nil:
+		return st, nil, invalid("params cannot be read: %v", err)
+	case st.Owner != r.owner:
+		return st, nil, invalid("params.requestState is of somebody else's call")
+	case st.Method != r.Method() || string(st.Digest) != string(sum):
+		return st, nil, invalid("params.requestState is of a call with another method or other params; send the same request again")
+	case time.Now().UnixMilli() > st.Expires:
+		return st, nil, invalid("params.requestState has expired; the call was given up and is not repeated")
+	}
+	return st, answers, nil
+}
+
+// attach makes t the turn of a call that is suspended. It returns the questions that
+// t answers, which other calls of the session may carry by now, and the progress that
+// nobody was told.
+func (c *call) attach(t *turn, st state, answers map[string]json.RawMessage) (given []*question, kept *dragoman.Message, refusal *dragoman.Error) {
+	v := c.session
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case c.expired:
+		return nil, nil, invalid("params.requestState has expired; the call was given up and is not repeated")
+	case c.turn != nil:
+		return nil, nil, invalid("params.requestState has been used; another request waits for this call")
+	case c.rounds != st.Round:
+		return nil, nil, invalid("params.requestState is of an earlier round of this call; send the one that came with the last questions")
+	}
+	c.expiry.Stop()
+	c.turn, c.can = t, t.kind.can
+	kept, c.kept = c.kept, nil
+	for _, q := range v.open {
+		if _, ok := answers[q.key]; ok {
+			given = append(given, q)
+		}
+	}
+	if c.done {
+		return given, kept, nil
+	}
+	c.lost = v.Over()
+	if t.level >= 0 {
+		v.loggers[c] = struct{}{}
+	} else {
+		delete(v.loggers, c)
+	}
+	return given, kept, nil
+}
+
+// A sealer makes texts that clients carry for us and can neither read nor change.
+// Its key is this instance's alone. The name of the instance stands in front, in
+// clear, so that others can tell whose they are.
+type sealer struct {
+	aead     cipher.AEAD
+	instance [8]byte
+}
+
+func newSealer() sealer {
+	var s sealer
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	rand.Read(s.instance[:])
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the key has the right size
+	}
+	if s.aead, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+		panic(err) // the block has the right size
+	}
+	return s
+}
+
+// seal returns value as such a text. What was sealed for one use cannot be opened
+// for another.
+func (s *sealer) seal(use string, value any) string {
+	plain, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // values are of our own types, which encode
+	}
+	sealed := s.aead.Seal(s.instance[:8:8], nil, plain, s.bound(use))
+	return base64.RawURLEncoding.EncodeToString(sealed)
+}
+
+func (s *sealer) bound(use string) []byte { return append([]byte(use), s.instance[:]...) }
+
+var (
+	errAltered = errors.New("has been altered, or was never given out here")
+	errForeign = errors.New("was given out by another instance of the gateway, or has been altered")
+)
+
+// open reads such a text, which is a JSON string, into value.
+func (s *sealer) open(text json.RawMessage, use string, value any) error {
+	var sealed string
+	if json.Unmarshal(text, &sealed) != nil {
+		return errAltered
+	}
+	// Strict, so that no second spelling of the same bytes passes.
+	b, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil || len(b) < len(s.instance) {
+		return errAltered
+	}
+	if [8]byte(b[:8]) != s.instance {
+		return errForeign
+	}
+	plain, err := s.aead.Open(nil, nil, b[8:], s.bound(use))
+	if err != nil || json.Unmarshal(plain, value) != nil {
+		return errAltered
+	}
+	return nil
+}
+
+// digest returns what all requests of one call have in common: the method and the
+// params without those that change from round to round. A client may write them
+// anew, in another order.
+func digest(req *dragoman.Message) ([]byte, error) {
+	var params map[string]json.RawMessage
+	if err := req.Decode(&params); err != nil {
+		return nil, err
+	}
+	for _, name := range [...]string{"_meta", "inputResponses", "requestState"} {
+		delete(params, name)
+	}
+	rest, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	if rest, err = canonical(rest); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	h.Write([]byte(req.Method() + "\n"))
+	h.Write(rest)
+	return h.Sum(nil), nil
+}

@@ -56,6 +56,9 @@ func (t *taskTools) set(names map[string]bool, changes int) {
 // run makes a call. A tool that the server runs as a task only is made one, and
 // followed to its end: modern clients know nothing of it.
 func (v *session) run(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if up.Method() == protocol.MethodCallTool {
+		v.stateful.Store(true)
+	}
 	if v.serves.Tasks.Requests.Tools.Call == nil || up.Method() != protocol.MethodCallTool || !v.needsTask(ctx, up.Name()) {
 		return v.conn.Call(ctx, up, from)
 	}

@@ -72,7 +72,8 @@ func (s *Server) facts(ctx context.Context) (*facts, error) {
 		f = &flight{done: make(chan struct{})}
 		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
 		// nobody's own, for the one who asked first may leave first.
-		if !s.busy.Start(func() { s.fly(f) }) {
+		as := dragoman.As(s.ctx, ctx)
+		if !s.busy.Start(func() { s.fly(as, f) }) {
 			d.mu.Unlock()
 			return nil, dragoman.ErrClosed
 		}
@@ -88,8 +89,8 @@ func (s *Server) facts(ctx context.Context) (*facts, error) {
 }
 
 // fly asks the server and notes what it says.
-func (s *Server) fly(f *flight) {
-	ctx, cancel := context.WithTimeout(s.ctx, DiscoverTimeout)
+func (s *Server) fly(ctx context.Context, f *flight) {
+	ctx, cancel := context.WithTimeout(ctx, DiscoverTimeout)
 	defer cancel()
 	asked := time.Now()
 	var fresh time.Duration

@@ -9,6 +9,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
+// maxKinds is how many spellings of capabilities are remembered, and maxKindSize
+// how long one may be.
+const maxKinds, maxKindSize = 256, 4 << 10
+
 // A kind is what clients with the same capabilities have in common.
 type kind struct {
 	caps string // as a legacy server is told, in canonical form
@@ -23,10 +27,10 @@ type abilities struct {
 	roots         bool
 }
 
-// any tells whether there is something to be asked.
+// any reports whether there is something to be asked.
 func (a abilities) any() bool { return a.form || a.url || a.sampling || a.roots }
 
-// answers tells whether a question can be asked.
+// answers reports whether a question can be asked.
 func (a abilities) answers(q *question) bool {
 	switch q.method {
 	case protocol.MethodListRoots:

@@ -1,0 +1,273 @@
+package era
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A link is a conversation with the server in the modern era.
+type link struct {
+	dragoman.Conn
+	stateful atomic.Bool // a tool may have left something in it
+	told     atomic.Bool // its owner knows that it is a new one
+}
+
+var _ pool.Item = (*link)(nil)
+
+// Over implements pool.Item.
+func (l *link) Over() bool { return l.Err() != nil }
+
+// Stateful implements pool.Item.
+func (l *link) Stateful() bool { return l.stateful.Load() }
+
+// errEra says that the server is not of the era that it was.
+var errEra = errors.New("era: the server has come back in another era")
+
+// modern serves a request in the modern era.
+func (s *Server) modern(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
+	switch req.Method() {
+	case protocol.MethodDiscover:
+		return s.discover(ctx, req, from, main)
+	case protocol.MethodListen:
+		return s.listen(ctx, req, from, main)
+	}
+	return s.pass(ctx, req, from, main)
+}
+
+// pass passes a request on. One whose conversation was lost under way is sent
+// again only if that does no harm.
+func (s *Server) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
+	for again := false; ; again = true {
+		e, err := s.link(ctx, main)
+		if errors.Is(err, errEra) {
+			return nil, err
+		}
+		if err != nil {
+			return unavailable(ctx, req, err)
+		}
+		l := e.Item.(*link)
+		if req.Method() == protocol.MethodCallTool {
+			l.stateful.Store(true)
+		}
+		resp, err := l.Call(ctx, req, from)
+		s.pool.Release(e)
+		switch {
+		case err == nil && e.Renewed != "" && !resp.IsError() && !l.told.Swap(true):
+			return renewed(resp, e.Renewed)
+		case err == nil || again || !errors.Is(err, dragoman.ErrClosed) || !protocol.Repeatable(req.Method()) || ctx.Err() != nil:
+			return resp, err
+		}
+	}
+}
+
+// renewed says in an answer what became of the conversation before.
+func renewed(resp *dragoman.Message, why string) (*dragoman.Message, error) {
+	text, err := json.Marshal(why)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Edit().SetMeta(protocol.MetaRenewed, text).Message()
+}
+
+// mainOwner is whose the conversation of our own is.
+var mainOwner = pool.Key{Caller: "\x00main"}
+
+// link returns a conversation for a request, which must be given back to the pool.
+func (s *Server) link(ctx context.Context, main bool) (*pool.Entry, error) {
+	key := s.owner(ctx)
+	switch {
+	case s.Stateless:
+		key = pool.Key{Caller: "#" + dragoman.CallerOf(ctx).Passed}
+	case main && s.Isolation != Shared:
+		key = mainOwner
+	}
+	want := &pool.Want{About: protocol.Modern, Pinned: main || s.Stateless, Open: s.openLink}
+	if s.Isolation != PerRequest || s.Stateless || main {
+		want.Fits = isModern
+	}
+	return s.pool.Take(ctx, key, want)
+}
+
+func isModern(about any) bool { return about == protocol.Modern }
+
+// openLink opens a conversation. Where each is with a server of its own, such as a
+// process, that says first whether it is still a modern one.
+func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
+	if conn := s.spares.take(protocol.Modern, dragoman.CallerOf(ctx), nil); conn != nil {
+		return &link{Conn: conn}, nil
+	}
+	conn, err := s.open(ctx, nil)
+	if err != nil || s.Stateless || s.Era != nil {
+		return &link{Conn: conn}, err
+	}
+	req, err := discoverRequest()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := conn.Call(ctx, req, nil)
+	if err == nil {
+		var era protocol.Era
+		if era, err = judge(resp); err == nil && era != protocol.Modern {
+			err = errEra
+		}
+	}
+	if err != nil {
+		s.discard(conn)
+		return nil, err
+	}
+	return &link{Conn: conn}, nil
+}
+
+// discover passes server/discover on. The answer names what is served here: the
+// revisions of the legacy era too, and of the modern era those that the server has.
+func (s *Server) discover(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
+	resp, err := s.pass(ctx, req, from, main)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	theirs, _ := versions(resp.Get("supportedVersions"))
+	if !speaks(theirs, protocol.Modern) {
+		return resp, nil // it is for the client to judge
+	}
+	var names []string
+	for _, r := range protocol.Revisions() {
+		if r.Era() == protocol.Legacy || slices.Contains(theirs, r.String()) {
+			names = append(names, r.String())
+		}
+	}
+	if slices.Equal(names, theirs) {
+		return resp, nil
+	}
+	list, err := json.Marshal(names)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Edit().Set("supportedVersions", list).Message()
+}
+
+const (
+	// maxLosses is how many conversations in a row a subscription may lose before
+	// it is given up, and steady is how long one must last for that to start over.
+	maxLosses = 5
+	steady    = time.Minute
+
+	// lossPause is the wait before the second attempt in a row to open another;
+	// it doubles.
+	lossPause = 100 * time.Millisecond
+)
+
+// pause waits before an attempt, after so many losses in a row. It tells whether
+// to go on: not if whoever wants it has gone.
+func (s *Server) pause(gone <-chan struct{}, losses int) bool {
+	var wait time.Duration
+	if losses > 1 {
+		wait = lossPause << (losses - 2)
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-gone:
+	case <-s.ctx.Done():
+	}
+	return false
+}
+
+// listen passes a subscription on. When its conversation is lost, it goes on on
+// another, and what may have changed meanwhile is told as changed. If there is no
+// other, it ends in good order.
+func (s *Server) listen(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
+	if from == nil {
+		return s.pass(ctx, req, nil, main)
+	}
+	h := &subscriber{Peer: from, id: req.ID()}
+	resp, err := s.pass(ctx, req, h, main)
+	for losses, began := 0, time.Now(); h.lost(resp, err); {
+		if time.Since(began) > steady {
+			losses = 0
+		}
+		if losses++; losses > maxLosses || !s.pause(ctx.Done(), losses) {
+			break
+		}
+		began = time.Now()
+		h.again()
+		resp, err = s.pass(ctx, req, h, main)
+	}
+	switch {
+	case ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed):
+		return nil, err // who leaves may have missed something before
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case h.lost(resp, err):
+		return protocol.EndOfListen(req), nil
+	}
+	return resp, err
+}
+
+// A subscriber is a client with a subscription, as the server sees it.
+type subscriber struct {
+	dragoman.Peer
+	id dragoman.ID
+
+	mu      sync.Mutex
+	heard   bool              // the server has acknowledged the subscription, on whatever conversation; guarded by mu
+	kept    protocol.Interest // what it has acknowledged all along; guarded by mu
+	renewed bool              // the next acknowledgement is not the first; guarded by mu
+}
+
+// lost reports whether a subscription that had begun was lost on the way. An answer
+// of the server is an end, whatever it says.
+func (h *subscriber) lost(resp *dragoman.Message, err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.heard || errors.Is(err, dragoman.ErrOverloaded) {
+		return false
+	}
+	return err != nil || isUnavailable(resp)
+}
+
+// again notes that the subscription is sent once more.
+func (h *subscriber) again() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.renewed = true
+}
+
+// Notify tells the client. It is told of the first acknowledgement alone; the
+// others mean that it may have missed something.
+func (h *subscriber) Notify(ctx context.Context, note *dragoman.Message) error {
+	if note.Method() != protocol.NoteAcknowledged {
+		return h.Peer.Notify(ctx, note)
+	}
+	var ack protocol.Interest
+	_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
+	h.mu.Lock()
+	if !h.renewed {
+		h.heard, h.kept = true, ack
+		h.mu.Unlock()
+		return h.Peer.Notify(ctx, note)
+	}
+	h.kept = h.kept.And(&ack)
+	kept := h.kept
+	h.mu.Unlock()
+	for note := range kept.Reminders() {
+		own, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(h.id.String())).Message()
+		if err == nil {
+			err = h.Peer.Notify(ctx, own)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
