@@ -132,9 +132,10 @@ func (u *clientCursor) wait(ctx context.Context, r *Retry, failures int) bool {
 func (k *clientCall) stream(x *clientExchange) (*dragoman.Message, error) {
 	var u clientCursor
 	for {
-		resp, err := k.events(x.resp.Body, &u)
+		r := k.conn.events(x.resp.Body)
+		resp, err := k.events(r, &u)
 		if resp != nil {
-			k.conn.recycle(x)
+			k.recycle(x, r)
 			return resp, nil
 		}
 		x.close()
@@ -154,8 +155,7 @@ func (k *clientCall) stream(x *clientExchange) (*dragoman.Message, error) {
 var errClientBroken = errors.New("the stream ended")
 
 // events reads what a stream brings until the answer comes or it ends.
-func (k *clientCall) events(body io.Reader, u *clientCursor) (*dragoman.Message, error) {
-	r := k.conn.events(body)
+func (k *clientCall) events(r *sse.Reader, u *clientCursor) (*dragoman.Message, error) {
 	for {
 		e, err := r.Next()
 		switch {
