@@ -43,6 +43,11 @@ func MayNeedInput(method string) bool {
 	return method == MethodCallTool || method == MethodGetPrompt || method == MethodReadResource
 }
 
+// NamesItem reports whether requests of a method name a tool, a prompt or a
+// resource. A server that answers one of them with −32601 may mean what it names,
+// and not the method.
+func NamesItem(method string) bool { return MayNeedInput(method) || method == MethodComplete }
+
 // Cacheable tells whether complete results of a method carry ttlMs and
 // cacheScope in the modern era.
 func Cacheable(method string) bool {

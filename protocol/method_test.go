@@ -26,6 +26,7 @@ func TestMethodFacts(t *testing.T) {
 			"prompts/list", "prompts/get", "completion/complete", "tasks/get", "tasks/list",
 		}},
 		{"MayNeedInput", protocol.MayNeedInput, []string{"tools/call", "prompts/get", "resources/read"}},
+		{"NamesItem", protocol.NamesItem, []string{"tools/call", "prompts/get", "resources/read", "completion/complete"}},
 		{"Cacheable", protocol.Cacheable, []string{
 			"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
 		}},

@@ -3,13 +3,16 @@ package target_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -148,5 +151,71 @@ func TestAServerThatSaysNothingIsNotProbedForEver(t *testing.T) {
 	}
 	if _, err := got.Probe(t.Context()); err == nil {
 		t.Error("silence is taken for an answer")
+	}
+}
+
+// Servers of Python SDK 1.8 and 1.9 end when a session is deleted. Finding out the
+// era opens none where the answer to server/discover tells, and deletes none.
+func TestProbeDeletesNoSession(t *testing.T) {
+	const python = `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`
+	for _, test := range []struct {
+		name, refusal, transport string
+		handshakes               int64
+	}{
+		{"a refusal in JSON-RPC", python, "", 1},
+		{"a refusal in JSON-RPC, after HTTP+SSE", python, "sse-first", 1},
+		{"a refusal in plain text", "Missing session ID", "", 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var handshakes, deletes atomic.Int64
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body) // what cannot be read is no message
+				m, err := dragoman.Parse(body)
+				switch {
+				case r.Method == http.MethodDelete:
+					deletes.Add(1)
+				case err != nil:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				case m.Method() == protocol.MethodInitialize:
+					handshakes.Add(1)
+					w.Header().Set(protocol.HeaderSession, fmt.Sprint("s", handshakes.Load()))
+					w.Header().Set("Content-Type", "application/json")
+					resp, _ := m.Reply(map[string]any{"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "serverInfo": struct{}{}})
+					_, _ = w.Write(resp.Bytes())
+				case r.Header.Get(protocol.HeaderSession) == "":
+					http.Error(w, test.refusal, http.StatusBadRequest)
+				default:
+					w.WriteHeader(http.StatusAccepted)
+				}
+			}))
+			defer web.Close()
+			got, err := target.New(&target.Spec{URL: web.URL + "/mcp", Transport: test.transport})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found, err := got.Probe(t.Context()); err != nil || found != protocol.Legacy {
+				t.Fatalf("got %v, %v", found, err)
+			}
+			if n := deletes.Load(); n != 0 {
+				t.Errorf("the probe has deleted %d sessions", n)
+			}
+			s := &era.Server{Dialer: got.Dialer, Probe: got.Probe}
+			defer s.Close()
+			req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodDiscover, map[string]any{"_meta": map[string]any{
+				protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientCapabilities: struct{}{},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := s.Requests().Call(t.Context(), req, nil); err != nil || resp.IsError() {
+				t.Fatalf("got %v, %v", resp, err)
+			}
+			if n := handshakes.Load(); n != test.handshakes {
+				t.Errorf("probe and first session take %d handshakes, want %d", n, test.handshakes)
+			}
+			if n := deletes.Load(); n != 0 {
+				t.Errorf("%d sessions are deleted before the end", n)
+			}
+		})
 	}
 }

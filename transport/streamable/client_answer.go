@@ -28,8 +28,10 @@ func (k *clientCall) answer(x *clientExchange) (*dragoman.Message, error) {
 		return nil, err
 	case err != nil:
 		return nil, k.noResponse(err)
-	case len(body) == 0:
+	case len(body) == 0 && k.status != http.StatusOK:
 		return k.await()
+	case len(body) == 0: // 200 says that this is the answer
+		return nil, k.noResponse(errClientEmpty)
 	}
 	resp, err := k.take(body)
 	if resp == nil && err == nil {
@@ -71,8 +73,10 @@ func (k *clientCall) noResponse(reason error) error {
 	return httpx.LostOnTheWay(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.req.Method(), reason))
 }
 
-// await waits for an answer that comes on the session's own stream. If the
-// server has none, it never will.
+var errClientEmpty = errors.New("the server's answer is empty")
+
+// await waits for an answer that comes on the session's own stream, as a status
+// like 202 promises. If the server has none, it never will.
 func (k *clientCall) await() (*dragoman.Message, error) {
 	if deaf := k.conn.hears(k.session); deaf != nil {
 		select {
@@ -81,7 +85,7 @@ func (k *clientCall) await() (*dragoman.Message, error) {
 		case <-deaf:
 		}
 	}
-	return nil, k.noResponse(errors.New("the server's answer is empty"))
+	return nil, k.noResponse(errClientEmpty)
 }
 
 // A clientCursor is how far a stream has been read.
@@ -128,9 +132,10 @@ func (u *clientCursor) wait(ctx context.Context, r *Retry, failures int) bool {
 func (k *clientCall) stream(x *clientExchange) (*dragoman.Message, error) {
 	var u clientCursor
 	for {
-		resp, err := k.events(x.resp.Body, &u)
+		r := k.conn.events(x.resp.Body)
+		resp, err := k.events(r, &u)
 		if resp != nil {
-			k.conn.recycle(x)
+			k.recycle(x, r)
 			return resp, nil
 		}
 		x.close()
@@ -150,8 +155,7 @@ func (k *clientCall) stream(x *clientExchange) (*dragoman.Message, error) {
 var errClientBroken = errors.New("the stream ended")
 
 // events reads what a stream brings until the answer comes or it ends.
-func (k *clientCall) events(body io.Reader, u *clientCursor) (*dragoman.Message, error) {
-	r := k.conn.events(body)
+func (k *clientCall) events(r *sse.Reader, u *clientCursor) (*dragoman.Message, error) {
 	for {
 		e, err := r.Next()
 		switch {

@@ -117,6 +117,9 @@ func (k *clientCall) finish(err error) error {
 	c.mu.Lock()
 	delete(c.calls, k.id)
 	ended := c.ended
+	if ended == nil && c.closing {
+		ended = dragoman.ErrClosed
+	}
 	c.mu.Unlock()
 	k.unhook()
 	if err != nil && ended == nil && k.ctx.Err() != nil {
@@ -274,9 +277,11 @@ func (c *clientConn) cancelled(id int64, s *clientSession, reason string) (mark 
 }
 
 // callOff tells the server that nobody waits for any call of the session any more.
-// Not every server takes the end of a session for that.
+// Not every server takes the end of a session for that. What a server makes of the
+// calls then does not count: they end because the conversation does.
 func (c *clientConn) callOff() {
 	c.mu.Lock()
+	c.closing = true
 	s := c.state.session
 	var ids []int64
 	for id, k := range c.calls {

@@ -41,6 +41,7 @@ type clientConn struct {
 	closed  chan struct{} // closed when its goroutines have ended
 
 	mu      sync.Mutex // guards the fields up to the blank line
+	closing bool       // Close has been called
 	ended   error      // why the conversation is over
 	calls   map[int64]*clientCall
 	lastID  int64

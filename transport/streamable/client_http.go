@@ -20,9 +20,9 @@ const (
 	clientJSON   = "application/json"
 	clientAccept = clientJSON + ", " + sse.ContentType
 
-	// A stream that has brought its answer is read to its end, so that the
-	// connection can be used again, by at most so many goroutines, so long and
-	// so far.
+	// A stream that has brought its answer is read to its end, by at most so many
+	// goroutines and for so long. In the modern era, where nothing may follow, so
+	// many bytes of it are.
 	clientMaxDrains  = 64
 	clientDrainTime  = time.Second
 	clientDrainBytes = 64 << 10
@@ -88,9 +88,11 @@ func (x *clientExchange) close() {
 	_ = x.resp.Body.Close()
 }
 
-// recycle reads a stream to its end in the background, so that its connection
-// can be used again.
-func (c *clientConn) recycle(x *clientExchange) {
+// recycle reads a stream that has brought its answer to its end in the
+// background, so that its connection can be used again. What a legacy server says
+// there belongs to no call any more, but may be a question.
+func (k *clientCall) recycle(x *clientExchange, r *sse.Reader) {
+	c := k.conn
 	x.unhook()
 	if c.drains.Add(1) <= clientMaxDrains && c.start(func() {
 		defer c.drains.Add(-1)
@@ -99,7 +101,12 @@ func (c *clientConn) recycle(x *clientExchange) {
 		t := time.AfterFunc(clientDrainTime, func() { x.cancel(nil) })
 		defer t.Stop()
 		defer context.AfterFunc(c.ctx, func() { x.cancel(nil) })()
-		_, _ = io.CopyN(io.Discard, x.resp.Body, clientDrainBytes)
+		if k.modern {
+			_, _ = io.CopyN(io.Discard, x.resp.Body, clientDrainBytes)
+			return
+		}
+		var u clientCursor
+		_ = c.hear(r, clientSource{session: k.session, late: true}, &u)
 	}) {
 		return
 	}

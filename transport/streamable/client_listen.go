@@ -145,25 +145,30 @@ func (c *clientConn) background(x *clientExchange, s *clientSession, u *clientCu
 	defer x.close()
 	u.count = 0
 	began := time.Now()
-	r := c.events(x.resp.Body)
+	if err := c.hear(c.events(x.resp.Body), clientSource{session: s}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+		c.log.Debug("background stream broken", "error", err)
+	}
+	return u.count > 0 || time.Since(began) > clientSteady
+}
+
+// hear takes what a stream brings that belongs to no call, until it ends.
+func (c *clientConn) hear(r *sse.Reader, from clientSource, u *clientCursor) error {
 	for {
 		e, err := r.Next()
-		if err != nil {
-			if errors.Is(err, dragoman.ErrTooLarge) {
-				c.log.Warn("message on the background stream skipped", "error", err)
-				if kind, _ := c.skip(r, s); kind != dragoman.Invalid {
-					continue
-				}
-			} else if !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
-				c.log.Debug("background stream broken", "error", err)
+		if errors.Is(err, dragoman.ErrTooLarge) {
+			c.log.Warn("message that belongs to no call skipped", "error", err)
+			if kind, _ := c.skip(r, from.session); kind != dragoman.Invalid {
+				continue
 			}
-			return u.count > 0 || time.Since(began) > clientSteady
+		}
+		if err != nil {
+			return err
 		}
 		u.note(e)
 		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
 			continue
 		}
 		// What is returned would be the answer to a call; this stream has none.
-		_, _ = c.take(e.Data, clientSource{nil, s})
+		_, _ = c.take(e.Data, from)
 	}
 }

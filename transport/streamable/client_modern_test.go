@@ -158,61 +158,6 @@ func answersWith(result string) does {
 	return func(w http.ResponseWriter, k *took) bool { replyTo(w, k, result); return true }
 }
 
-// The verdict about a server, by its answers.
-func TestClientProbe(t *testing.T) {
-	opens := func(w http.ResponseWriter, k *took) bool { return shakes(w, k, "2025-06-18") }
-	endpoint := func(w http.ResponseWriter, _ *took) bool {
-		sendEvents(w, "event: endpoint\ndata: /messages?id=1")
-		return true
-	}
-	cases := []struct {
-		name                      string
-		discover, initialize, get does
-		want                      string
-		err                       string
-	}{
-		{"modern", answersWith(`{"supportedVersions":["2026-07-28","2025-11-25"]}`), nil, nil, "modern [2026-07-28] false", ""},
-		{"legacy by its own word", answersWith(`{"supportedVersions":["2025-11-25","2025-06-18"]}`), nil, nil, "legacy [2025-11-25 2025-06-18] false", ""},
-		{"refuses the revision", failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}`), nil, nil, "legacy [2025-11-25] false", ""},
-		{"speaks only what we do not", failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2030-01-01"]}}`), nil, nil, "", "no revision"},
-		{"modern, but does not like us", failsWith(400, "$", `{"code":-32020,"message":"x"}`), nil, nil, "modern [2026-07-28] false", ""},
-		{"wants a session", failsWith(400, "null", `{"code":-32000,"message":"Server not initialized"}`), opens, nil, "legacy [2025-06-18] false", ""},
-		{"does not know the method", failsWith(200, "$", `{"code":-32601,"message":"x"}`), opens, nil, "legacy [2025-06-18] false", ""},
-		{"404", says(404), opens, nil, "legacy [2025-06-18] false", ""},
-		{"a result that is none", answersWith(`{}`), opens, nil, "legacy [2025-06-18] false", ""},
-		{"modern after all", says(400), failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2026-07-28"]}}`), nil, "modern [2026-07-28] false", ""},
-		{"B15 HTTP+SSE", says(404), says(405), endpoint, "legacy [2024-11-05] true", ""},
-		{"nothing", says(404), says(404), says(404), "", "404 Not Found"},
-		{"401 is no verdict", says(401), nil, nil, "", "401"},
-		{"403 is no verdict", says(403), nil, nil, "", "403"},
-		{"503 is no verdict", says(503), nil, nil, "", "503"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			s, client := serveScript(t, func(w http.ResponseWriter, k *took) {
-				do := map[string]does{"server/discover": c.discover, "initialize": c.initialize, "GET": c.get, "DELETE": opens}[k.what()]
-				if do == nil || !do(w, k) {
-					t.Errorf("unexpected %s", k.what())
-				}
-			})
-			for range 2 {
-				v, err := client.Probe(t.Context())
-				got := fmt.Sprint(v.Era, " ", v.Revisions, " ", v.SSE)
-				if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) || c.err == "" && (err != nil || got != c.want) {
-					t.Errorf("got %s, %v", got, err)
-				}
-			}
-			all, probes := s.taken("server/discover")
-			if c.err == "" && len(probes) != 1 {
-				t.Errorf("%d probes", len(probes))
-			}
-			if got := strings.Join(all, " "); strings.Contains(c.want, "2025-06-18] ") && c.initialize != nil && !strings.HasSuffix(got, "DELETE") {
-				t.Errorf("requests: %s", got)
-			}
-		})
-	}
-}
-
 // A verdict that turns out wrong is forgotten.
 func TestClientProbesAgain(t *testing.T) {
 	var old atomic.Bool

@@ -11,17 +11,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A clientSource is where a message came from: the stream of a call, or that of
-// the session, if call is nil.
+// A clientSource is where a message came from: the stream of a call that is under
+// way, or one that belongs to none, if call is nil.
 type clientSource struct {
 	call    *clientCall
 	session *clientSession
+	late    bool // the stream of a call that has its answer
 }
 
 // take takes what a stream of the call brings. It returns the answer, if that
 // was it, or why there will be none.
 func (k *clientCall) take(data []byte) (*dragoman.Message, error) {
-	return k.conn.take(data, clientSource{k, k.session})
+	return k.conn.take(data, clientSource{call: k, session: k.session})
 }
 
 // take takes one message, or a batch where the revision has them.
@@ -134,6 +135,11 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 		return nil
 	case protocol.NoteToolsChanged:
 		c.client.tools.stale()
+	case protocol.NoteMessage:
+		if from.late {
+			c.lost.Add(1) // it is of the call, and must not be taken for another's
+			return nil
+		}
 	}
 	switch {
 	case k == nil:

@@ -157,7 +157,7 @@ func TestA15_D06_D16_D17_ClientTurnsRefusalsIntoErrors(t *testing.T) {
 			w.Header().Set("Location", k.URL.Path)
 			w.WriteHeader(302)
 		}, 0, "302 Found"},
-		{"an empty answer", func(w http.ResponseWriter, _ *took) { w.WriteHeader(202) }, 0, "no response received for request"},
+		{"an answer elsewhere, where there is nowhere else", func(w http.ResponseWriter, _ *took) { w.WriteHeader(202) }, 0, "no response received for request"},
 		{"a stream without the answer", func(w http.ResponseWriter, _ *took) { sendEvents(w, "data: ") }, 0, "no response received for request"},
 		{"JSON that is not the answer", func(w http.ResponseWriter, _ *took) {
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":99,"result":{}}`)

@@ -119,8 +119,8 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if err != nil {
 		resp := protocol.Failure(m, err)
 		s.limitWrite(w)
-		comeBack(w.Header(), statusOf(resp))
-		return httpx.WriteJSON(w, r, statusOf(resp), resp.Bytes())
+		comeBack(w.Header(), statusOf(m.Method(), resp))
+		return httpx.WriteJSON(w, r, statusOf(m.Method(), resp), resp.Bytes())
 	}
 	v.peer = peer
 	v.enter()
@@ -139,7 +139,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 			resp = m.Fail(protocol.Draining())
 		}
 	}
-	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
+	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 	return nil
 }
 

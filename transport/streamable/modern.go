@@ -12,12 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// statusOf is the HTTP status that goes with a response of the modern era. Once
-// a stream has begun, it is 200 whatever comes.
-func statusOf(resp *dragoman.Message) int {
+// statusOf is the HTTP status that goes with a response to a method of the modern
+// era. Once a stream has begun, it is 200 whatever comes. 404 is for a method that
+// the server does not have, not for what a request names.
+func statusOf(method string, resp *dragoman.Message) int {
 	if resp.IsError() {
 		switch resp.RPCError().Code {
 		case protocol.CodeMethodNotFound:
+			if protocol.NamesItem(method) {
+				return http.StatusOK
+			}
 			return http.StatusNotFound
 		case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability, protocol.CodeUnsupported:
 			return http.StatusBadRequest
@@ -154,7 +158,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	if m.Method() == protocol.MethodListTools {
 		s.tools.learn(httpx.Key(r), resp)
 	}
-	a.finish([]*dragoman.Message{resp}, statusOf(resp), resp.Bytes())
+	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 	return nil
 }
 

@@ -19,7 +19,7 @@ type Verdict struct {
 	Era protocol.Era
 
 	// Revisions are those of the era that it is known to speak and we do too,
-	// the newest first.
+	// the newest first. There are none if it has not named any.
 	Revisions []protocol.Revision
 
 	// SSE says that it speaks HTTP+SSE instead of Streamable HTTP.
@@ -29,10 +29,11 @@ type Verdict struct {
 // ErrNoRevision says that a server speaks no revision that we do.
 var ErrNoRevision = errors.New("streamable: the server speaks no revision that we know")
 
-// Probe finds out what the server speaks: it asks for server/discover, then tries
-// initialize, then looks for HTTP+SSE. The verdict is remembered until something
-// contradicts it. A server that cannot be reached, that wants authorization or
-// that fails leaves no verdict.
+// Probe finds out what the server speaks: it asks for server/discover. If the
+// answer leaves that open, it tries initialize, then looks for HTTP+SSE. A session
+// that initialize opens is left to expire: some servers do not survive a DELETE.
+// The verdict is remembered until something contradicts it. A server that cannot
+// be reached, that wants authorization or that fails leaves no verdict.
 func (c *Client) Probe(ctx context.Context) (Verdict, error) {
 	if err := c.prepare(); err != nil {
 		return Verdict{}, err
@@ -41,7 +42,7 @@ func (c *Client) Probe(ctx context.Context) (Verdict, error) {
 		return *v, nil
 	}
 	conn := c.dial(nil)
-	defer func() { _ = conn.Close() }() // ends the session that initialize has opened
+	defer func() { _ = conn.Close() }() // it has no session, see probeLegacy
 	v, err := conn.probe(ctx)
 	if err != nil {
 		return Verdict{}, err
@@ -75,11 +76,16 @@ func (c *Client) doubt(err error) {
 
 func (c *clientConn) probe(ctx context.Context) (Verdict, error) {
 	k, resp, err := c.discover(ctx)
-	if err != nil && !clientSpeaks(err) {
-		return Verdict{}, err
+	if err != nil {
+		if !clientSpeaks(err) {
+			return Verdict{}, err
+		}
+		refusal, _ := errors.AsType[*HTTPError](err) // clientSpeaks has seen it
+		// The Python SDK puts an id of its own into what it says of HTTP.
+		resp = refusal.response(c.opts.limits)
 	}
-	if err == nil {
-		if v, ok, err := c.judge(k, resp); ok || err != nil {
+	if resp != nil {
+		if v, ok, err := c.judge(k.status, resp); ok || err != nil {
 			return v, err
 		}
 	}
@@ -110,8 +116,8 @@ var clientInfo = map[string]string{"name": "dragoman", "version": "0"}
 
 // judge draws the conclusion from an answer of a server that may be modern. It
 // returns false if there is none.
-func (c *clientConn) judge(k *clientCall, resp *dragoman.Message) (v Verdict, ok bool, err error) {
-	if k.status == http.StatusForbidden || k.status >= 500 {
+func (c *clientConn) judge(status int, resp *dragoman.Message) (v Verdict, ok bool, err error) {
+	if resp.IsError() && (status == http.StatusForbidden || clientPasses(status)) {
 		return v, false, resp.RPCError()
 	}
 	if !resp.IsError() {
@@ -131,8 +137,17 @@ func (c *clientConn) judge(k *clientCall, resp *dragoman.Message) (v Verdict, ok
 	case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability:
 		c.log.Warn("the server speaks the modern era but refuses the probe", "error", e)
 		return Verdict{Era: protocol.Modern, Revisions: []protocol.Revision{protocol.Latest}}, true, nil
+	default:
+		// A modern server has the method. A legacy one says so, or wants a session.
+		return Verdict{Era: protocol.Legacy}, status >= 400 || clientDeclines(e.Code), nil
 	}
-	return v, false, nil
+}
+
+// clientDeclines reports whether the code of an error that comes with status 200
+// says that a request is not for this server: it is one of those that JSON-RPC
+// reserves, and does not say that the server has failed.
+func clientDeclines(code int) bool {
+	return code >= -32768 && code <= -32000 && code != protocol.CodeInternal
 }
 
 // clientVerdict reads a list of revisions. Modern ones go before.
@@ -155,7 +170,8 @@ func clientVerdict(list json.RawMessage) (v Verdict, ok bool) {
 	return v, len(v.Revisions) > 0
 }
 
-// probeLegacy tries initialize, then HTTP+SSE.
+// probeLegacy tries initialize, then HTTP+SSE. The session is nobody's: the
+// conversation does not adopt it, so that its end does not delete it.
 func (c *clientConn) probeLegacy(ctx context.Context) (Verdict, error) {
 	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodInitialize, map[string]any{
 		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": clientInfo,
@@ -168,13 +184,12 @@ func (c *clientConn) probeLegacy(ctx context.Context) (Verdict, error) {
 	case k == nil || err != nil && !clientSpeaks(err):
 		return Verdict{}, err
 	case k.opened != nil:
-		c.adopt(req, k.opened)
 		if k.opened.revision == protocol.Unknown {
 			return Verdict{}, fmt.Errorf("%w: it answers %q", ErrNoRevision, k.opened.version)
 		}
 		return Verdict{Era: protocol.Legacy, Revisions: []protocol.Revision{k.opened.revision}}, nil
 	case err == nil && resp.IsError() && clientIsModernCode(resp.RPCError().Code):
-		v, _, err := c.judge(k, resp)
+		v, _, err := c.judge(k.status, resp)
 		return v, err
 	case !clientIsOld(k.status, resp, err):
 		if err == nil {

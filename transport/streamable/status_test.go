@@ -117,3 +117,33 @@ func TestS47_ServerThatStopsSaysSo(t *testing.T) {
 		t.Errorf("answered with %d %v %s", resp.StatusCode, resp.Header, text)
 	}
 }
+
+// 404 says that the server has no such method. A server that has the method may
+// refuse what a request names with the same code: that is an answer like any other.
+func TestMethodNotFoundIs404UnlessTheRequestNamesSomething(t *testing.T) {
+	s := open(t, &streamable.Server{Requests: dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "no such thing"}), nil
+	}}})
+	for _, test := range []struct {
+		method, name, params string
+		status               int
+	}{
+		{"tools/call", "x", `"name":"x"`, http.StatusOK},
+		{"prompts/get", "x", `"name":"x"`, http.StatusOK},
+		{"resources/read", "a:x", `"uri":"a:x"`, http.StatusOK},
+		{"completion/complete", "", `"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":""}`, http.StatusOK},
+		{"prompts/list", "", "", http.StatusNotFound},
+		{"server/discover", "", "", http.StatusNotFound},
+		{"subscriptions/listen", "", `"notifications":{}`, http.StatusNotFound},
+		{"tasks/get", "1", `"taskId":"1"`, http.StatusNotFound},
+		{"ping", "", "", http.StatusNotFound},
+		{"initialize", "", "", http.StatusNotFound},
+		{"vendor/unknown", "", `"name":"x"`, http.StatusNotFound},
+	} {
+		t.Run(test.method, func(t *testing.T) {
+			c := s.modern(test.method, test.name)
+			c.t = t
+			c.want(modernCall("7", test.method, test.params), test.status, `"id":7,"error":{"code":-32601,"message":"no such thing"}`)
+		})
+	}
+}
