@@ -3,7 +3,6 @@ package aggregate
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -124,28 +123,6 @@ func (g *group) has(s *source) bool {
 	return slices.ContainsFunc(g.members, func(m *member) bool { return m.source == s })
 }
 
-// wish returns how something that a member offers would be called here.
-func (g *group) wish(m *member, k kind, own string) wish {
-	offered := own
-	if k == tools && m.offers.Rename[own] != "" {
-		offered = m.offers.Rename[own]
-	}
-	w := wish{member: m.at, whose: m.Name(), own: own, full: m.prefix + offered}
-	w.foreign = !g.plain && g.isForeign(m, w.full)
-	return w
-}
-
-// isForeign tells whether a name of a member lies among those of another one, whose
-// prefix is longer. Whether that one has something of this name does not matter: a
-// name must not mean one thing while a server is there and another while it is not.
-func (g *group) isForeign(m *member, full string) bool {
-	full, mine := clean(full), clean(m.prefix)
-	return slices.ContainsFunc(g.members, func(other *member) bool {
-		p := clean(other.prefix)
-		return len(p) > len(mine) && strings.HasPrefix(full, p)
-	})
-}
-
 // equal tells whether two groups have the same members, offered in the same way.
 func (g *group) equal(other *group) bool {
 	return slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
@@ -164,4 +141,78 @@ func (g *group) same(m Member) *source {
 // same tells whether two values are equal, as far as that can be told.
 func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// Set replaces the members, in their order. Those that were there before stay as
+// they are. Who listens is told that lists have changed, if anything has.
+func (a *Aggregate) Set(members []Member) {
+	a.setting.Lock()
+	defer a.setting.Unlock()
+	if a.ctx.Err() != nil {
+		return
+	}
+	old := a.group.Load()
+	var (
+		sources, fresh []*source
+		how            []*config.Tools
+	)
+	for _, m := range members {
+		if slices.ContainsFunc(sources, func(s *source) bool { return s.Name() == m.Name() }) {
+			a.log.Warn("two members have one name; the second is left out", "name", m.Name())
+			continue
+		}
+		s := old.same(m)
+		if s == nil {
+			s = &source{Member: m}
+			fresh = append(fresh, s)
+		}
+		sources, how = append(sources, s), append(how, m.Tools())
+	}
+	next := newGroup(sources, how, a.opts.Plain)
+	if next.equal(old) {
+		return
+	}
+	a.group.Store(next)
+	for _, m := range old.members {
+		if !next.has(m.source) {
+			m.leave()
+		}
+	}
+	for _, s := range fresh {
+		s.attend(a.changed)
+	}
+	for _, l := range a.listeners() {
+		l.move()
+		for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
+			l.put(change{method: note})
+		}
+	}
+}
+
+// changed takes a member's word that a list has changed. It does not block.
+func (a *Aggregate) changed(s *source, note string) {
+	known := false
+	for k := range lists {
+		if lists[k].note == note {
+			s.changes[k].Add(1)
+			known = true
+		}
+	}
+	if !known {
+		return
+	}
+	for _, l := range a.listeners() {
+		l.put(change{method: note})
+	}
+}
+
+// listeners returns the subscriptions there are.
+func (a *Aggregate) listeners() []*listener {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*listener, 0, len(a.listens))
+	for l := range a.listens {
+		all = append(all, l)
+	}
+	return all
 }

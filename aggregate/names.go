@@ -120,3 +120,25 @@ func clean(name string) string {
 		return '_'
 	}, name)
 }
+
+// wish returns how something that a member offers would be called here.
+func (g *group) wish(m *member, k kind, own string) wish {
+	offered := own
+	if k == tools && m.offers.Rename[own] != "" {
+		offered = m.offers.Rename[own]
+	}
+	w := wish{member: m.at, whose: m.Name(), own: own, full: m.prefix + offered}
+	w.foreign = !g.plain && g.isForeign(m, w.full)
+	return w
+}
+
+// isForeign tells whether a name of a member lies among those of another one, whose
+// prefix is longer. Whether that one has something of this name does not matter: a
+// name must not mean one thing while a server is there and another while it is not.
+func (g *group) isForeign(m *member, full string) bool {
+	full, mine := clean(full), clean(m.prefix)
+	return slices.ContainsFunc(g.members, func(other *member) bool {
+		p := clean(other.prefix)
+		return len(p) > len(mine) && strings.HasPrefix(full, p)
+	})
+}

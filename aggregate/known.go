@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
@@ -184,4 +185,154 @@ func (b *book) turn(k kind, m *member) chan struct{} {
 		s.asking = make(chan struct{}, 1)
 	}
 	return s.asking
+}
+
+// A target is what a name or URI means: something that a member has.
+type target struct {
+	*member
+	own string // what the member calls it
+}
+
+// An index says what names and URIs mean. It does not change.
+type index struct {
+	offers []*offer // that it is made of
+	byName map[string]target
+	names  []map[string]string // by member: its own names and ours. Of resources nil
+	told   sync.Map            // what has been logged as left out
+}
+
+// name returns how something of a member is called here, "" if it is not offered.
+func (x *index) name(m *member, own string) string {
+	if x.names == nil {
+		if t, ok := x.byName[own]; ok && t.member == m {
+			return own
+		}
+		return ""
+	}
+	return x.names[m.at][own]
+}
+
+// indexOf returns the index of offers, by member.
+func (g *group) indexOf(k kind, offers []*offer) *index {
+	g.mu.Lock()
+	last := g.index[k]
+	g.mu.Unlock()
+	if last != nil && slices.Equal(last.offers, offers) {
+		return last
+	}
+	x := &index{offers: offers, byName: make(map[string]target)}
+	if k == tools || k == prompts {
+		g.nameAll(x, k)
+	} else {
+		g.firstWins(x)
+	}
+	g.mu.Lock()
+	g.index[k] = x
+	g.mu.Unlock()
+	return x
+}
+
+// nameAll gives everything a name.
+func (g *group) nameAll(x *index, k kind) {
+	var wishes []wish
+	for i, o := range x.offers {
+		x.names = append(x.names, make(map[string]string))
+		if o == nil {
+			continue
+		}
+		for _, own := range o.keys {
+			wishes = append(wishes, g.wish(g.members[i], k, own))
+		}
+	}
+	for i, name := range assign(wishes, g.plain) {
+		if w := &wishes[i]; name != "" {
+			x.names[w.member][w.own] = name
+			x.byName[name] = target{g.members[w.member], w.own}
+		}
+	}
+}
+
+// firstWins leaves everything its URI. What two members have belongs to the first.
+func (g *group) firstWins(x *index) {
+	for i, o := range x.offers {
+		if o == nil {
+			continue
+		}
+		for _, key := range o.keys {
+			if _, taken := x.byName[key]; !taken {
+				x.byName[key] = target{g.members[i], key}
+			}
+		}
+	}
+}
+
+// refresh asks those of the members again whose lists are old, each once even if
+// many want to know.
+func (a *Aggregate) refresh(ctx context.Context, b *book, r *request, members []*member, kinds ...kind) error {
+	type question struct {
+		kind   kind
+		member *member
+		change uint64 // what the member has told of changes
+		req    *dragoman.Message
+	}
+	var all []question
+	for _, k := range kinds {
+		req, err := listRequest(r, k)
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if b.old(k, m) {
+				all = append(all, question{k, m, m.changes[k].Load(), req})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	asked := time.Now()
+	answers, err := gather(ctx, a, len(all), func(ctx context.Context, i int) (struct{}, error) {
+		return struct{}{}, a.ask(ctx, b, all[i].kind, all[i].member, all[i].req)
+	})
+	for i, answer := range answers {
+		if q := &all[i]; answer.err != nil {
+			a.log.Debug("a server does not say what it has", "server", q.member.Name(), "list", lists[q.kind].method, "error", answer.err)
+			b.fail(q.kind, q.member, asked, q.change)
+		}
+	}
+	return err
+}
+
+// ask asks a member what it offers, unless somebody else has just done so.
+func (a *Aggregate) ask(ctx context.Context, b *book, k kind, m *member, req *dragoman.Message) error {
+	turn := b.turn(k, m)
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !b.old(k, m) {
+		return nil
+	}
+	change := m.changes[k].Load()
+	h, err := a.fetch(ctx, m, k, req)
+	if err == nil {
+		b.note(k, m, h.keys, change)
+	}
+	return err
+}
+
+// listRequest makes a request for a list by the sender of another request.
+func listRequest(r *request, k kind) (*dragoman.Message, error) {
+	env, err := protocol.ReadEnvelope(r.Message)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	env.LogLevel = nil // nothing is told on the way
+	req, err := dragoman.NewRequest(r.ID(), lists[k].method, nil)
+	if err != nil {
+		return nil, err
+	}
+	return env.Put(req)
 }
