@@ -168,7 +168,7 @@ func (a *Aggregate) Close() error {
 	a.setting.Lock()
 	defer a.setting.Unlock()
 	for _, m := range a.group.Load().members {
-		m.leave()
+		m.unsubscribe()
 	}
 	a.busy.Wait()
 	return nil

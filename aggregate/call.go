@@ -50,14 +50,14 @@ func (a *Aggregate) other(ctx context.Context, r *request) (*dragoman.Message, e
 	if legacy(r.Method()) {
 		return no, nil
 	}
-	b := r.group.book(callerOf(ctx))
+	v := r.group.view(callerOf(ctx))
 	if id, _ := walk.Text(r.Get("taskId")); id != "" {
 		return a.task(ctx, r)
 	}
-	if t, ok := b.indexed(tools).byName[r.Name()]; ok {
+	if t, ok := v.indexed(tools).byName[r.Name()]; ok {
 		return t.pass(ctx, r)
 	}
-	if t, ok := b.indexed(resources).byName[r.URI()]; ok {
+	if t, ok := v.indexed(resources).byName[r.URI()]; ok {
 		return t.Requests().Call(ctx, r.Message, r.from)
 	}
 	return no, nil
@@ -77,19 +77,19 @@ func legacy(method string) bool {
 // asked that may have it. The error is a *dragoman.Error if the name means nothing.
 func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (target, error) {
 	g := r.group
-	b := g.book(callerOf(ctx))
-	if t, ok := b.indexed(k).byName[name]; ok {
+	v := g.view(callerOf(ctx))
+	if t, ok := v.indexed(k).byName[name]; ok {
 		return t, nil
 	}
 	may := slices.DeleteFunc(slices.Clone(g.members), func(m *member) bool { return !strings.HasPrefix(name, m.start) })
-	if err := a.refresh(ctx, b, r, may, k); err != nil {
+	if err := a.refresh(ctx, v, r, may, k); err != nil {
 		return target{}, err
 	}
-	x := b.indexed(k)
+	x := v.indexed(k)
 	if t, ok := x.byName[name]; ok {
 		return t, nil
 	}
-	silent := b.missing(k, may)
+	silent := v.missing(k, may)
 	if t, ok := g.guess(k, name, silent); ok {
 		return t, nil
 	}
@@ -251,24 +251,24 @@ func (a *Aggregate) complete(ctx context.Context, r *request) (*dragoman.Message
 
 // completer returns the member with a resource template, or with a resource.
 func (a *Aggregate) completer(ctx context.Context, r *request, uri string) (*member, error) {
-	b := r.group.book(callerOf(ctx))
-	if t, ok := b.indexed(templates).byName[uri]; ok {
+	v := r.group.view(callerOf(ctx))
+	if t, ok := v.indexed(templates).byName[uri]; ok {
 		return t.member, nil
 	}
-	if err := a.refresh(ctx, b, r, r.group.members, templates); err != nil {
+	if err := a.refresh(ctx, v, r, r.group.members, templates); err != nil {
 		return nil, err
 	}
-	if t, ok := b.indexed(templates).byName[uri]; ok {
+	if t, ok := v.indexed(templates).byName[uri]; ok {
 		return t.member, nil
 	}
-	may, _, err := a.holders(ctx, b, r, uri)
+	may, _, err := a.holders(ctx, v, r, uri)
 	if err != nil {
 		return nil, err
 	}
 	if len(may) > 0 {
 		return may[0], nil
 	}
-	if silent := b.missing(templates, r.group.members); len(silent) > 0 {
+	if silent := v.missing(templates, r.group.members); len(silent) > 0 {
 		return nil, away("resource template", uri, silent)
 	}
 	return nil, noResource(uri)

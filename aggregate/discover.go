@@ -22,7 +22,7 @@ const (
 type facts struct {
 	capabilities []byte // an object
 	instructions string
-	haul
+	memberList
 }
 
 // discover answers for all members: we can what any of them can. Lists may always
@@ -42,7 +42,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 		return nil, err
 	}
 	var (
-		all     can
+		all     capabilities
 		missing []string
 		texts   = []string{cut(a.opts.Instructions, MaxAllInstructions)}
 		s       = &snapshot{ttl: -1, public: true}
@@ -54,7 +54,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 			missing = append(missing, m.Name())
 			f = m.facts.Load()
 		} else {
-			s.hold(&f.haul)
+			s.narrow(&f.memberList)
 			m.facts.Store(f)
 		}
 		if f == nil {
@@ -76,7 +76,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 }
 
 // introduction makes the result of server/discover.
-func (a *Aggregate) introduction(s *snapshot, all *can, instructions string, missing []string) []byte {
+func (a *Aggregate) introduction(s *snapshot, all *capabilities, instructions string, missing []string) []byte {
 	scope := "private"
 	if s.public {
 		scope = "public"
@@ -103,8 +103,8 @@ func (m *member) discover(ctx context.Context, req *dragoman.Message) (*facts, e
 	case resp.IsError():
 		return nil, resp.RPCError()
 	}
-	f := &facts{capabilities: resp.Get("capabilities"), haul: haul{ttl: -1, public: true}}
-	f.hints(resp)
+	f := &facts{capabilities: resp.Get("capabilities"), memberList: memberList{ttl: -1, public: true}}
+	f.readHints(resp)
 	text, _ := walk.Text(resp.Get("instructions"))
 	f.instructions = cut(text, MaxInstructions)
 	return f, nil
@@ -119,21 +119,21 @@ func cut(text string, longest int) string {
 	return strings.ToValidUTF8(text[:longest-len(end)], "") + end
 }
 
-// can is what any of several servers can do.
-type can struct {
+// capabilities are what any of several servers can do.
+type capabilities struct {
 	names  []string // in the order in which they came
 	values map[string][]byte
 }
 
 // everything is what a server may be able to do of which nothing is known.
-func (c *can) everything() {
+func (c *capabilities) everything() {
 	c.add([]byte(`{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}`))
 }
 
 // add adds the capabilities of a server. Of a capability that two have, each
 // setting is that of the first; of those that stand for themselves, like
 // extensions, likewise.
-func (c *can) add(capabilities []byte) {
+func (c *capabilities) add(capabilities []byte) {
 	if c.values == nil {
 		c.values = make(map[string][]byte)
 	}
@@ -168,7 +168,7 @@ func union(a, b []byte) []byte {
 }
 
 // object returns all that as an object. Lists may always change.
-func (c *can) object() []byte {
+func (c *capabilities) object() []byte {
 	slices.Sort(c.names)
 	out := []byte{'{'}
 	for i, name := range c.names {

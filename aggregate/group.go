@@ -42,8 +42,8 @@ type source struct {
 	left bool   // guarded by mu
 }
 
-// attend has f told of the source's changes.
-func (s *source) attend(f func(*source, string)) {
+// subscribe has f told of the source's changes.
+func (s *source) subscribe(f func(*source, string)) {
 	stop := s.OnChange(func(note string) { f(s, note) })
 	s.mu.Lock()
 	s.stop = stop
@@ -54,8 +54,8 @@ func (s *source) attend(f func(*source, string)) {
 	}
 }
 
-// leave ends that.
-func (s *source) leave() {
+// unsubscribe ends that.
+func (s *source) unsubscribe() {
 	s.mu.Lock()
 	stop := s.stop
 	s.left, s.stop = true, nil
@@ -81,14 +81,14 @@ type group struct {
 	plain   bool
 
 	mu    sync.Mutex
-	books map[string]*book   // by caller; guarded by mu
+	views map[string]*view   // by caller; guarded by mu
 	last  [numKinds][]*offer // by member, the newest that anybody got; guarded by mu
 	index [numKinds]*index   // the newest; guarded by mu
 }
 
 // newGroup returns a group of these sources, whose tools are offered so.
 func newGroup(sources []*source, how []*config.Tools, plain bool) *group {
-	g := &group{plain: plain, books: make(map[string]*book)}
+	g := &group{plain: plain, views: make(map[string]*view)}
 	for i, s := range sources {
 		m := &member{source: s, at: i, prefix: s.Name() + "_"}
 		if plain {
@@ -175,14 +175,14 @@ func (a *Aggregate) Set(members []Member) {
 	a.group.Store(next)
 	for _, m := range old.members {
 		if !next.has(m.source) {
-			m.leave()
+			m.unsubscribe()
 		}
 	}
 	for _, s := range fresh {
-		s.attend(a.changed)
+		s.subscribe(a.changed)
 	}
 	for _, l := range a.listeners() {
-		l.move()
+		l.recheck()
 		for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
 			l.put(change{method: note})
 		}

@@ -55,7 +55,7 @@ type listener struct {
 	waiting []change      // guarded by mu
 	at      map[event]int // where each stands in waiting; guarded by mu
 	dropped int           // guarded by mu
-	loose   bool          // a watch has ended, or members have changed; guarded by mu
+	stale   bool          // a watch has ended, or members have changed; guarded by mu
 }
 
 // listen serves a subscription on the goroutine that brought it.
@@ -72,10 +72,10 @@ func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, 
 	if r.from != nil {
 		l.kept = *params.Notifications
 	}
-	if !a.enlist(l) { // from here on nothing is missed
+	if !a.addListener(l) { // from here on nothing is missed
 		return r.Fail(protocol.Overloaded("too many subscriptions are open; end one before you open another")), nil
 	}
-	defer a.strike(l)
+	defer a.removeListener(l)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what is watched on members
 	l.begin(ctx)
@@ -87,7 +87,7 @@ func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, 
 		`,"`, protocol.MetaServerInfo, `":`, a.info, `}}`))
 }
 
-func (a *Aggregate) enlist(l *listener) bool {
+func (a *Aggregate) addListener(l *listener) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.listens) >= MaxListens {
@@ -97,7 +97,7 @@ func (a *Aggregate) enlist(l *listener) bool {
 	return true
 }
 
-func (a *Aggregate) strike(l *listener) {
+func (a *Aggregate) removeListener(l *listener) {
 	a.mu.Lock()
 	delete(a.listens, l)
 	a.mu.Unlock()
@@ -160,18 +160,18 @@ func (l *listener) put(c change) {
 		l.waiting = append(l.waiting, c)
 	}
 	l.mu.Unlock()
-	l.rouse()
+	l.signal()
 }
 
-// move makes the listener look whether members have what it watches.
-func (l *listener) move() {
+// recheck makes the listener look whether members have what it watches.
+func (l *listener) recheck() {
 	l.mu.Lock()
-	l.loose = true
+	l.stale = true
 	l.mu.Unlock()
-	l.rouse()
+	l.signal()
 }
 
-func (l *listener) rouse() {
+func (l *listener) signal() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // awake already
@@ -180,12 +180,12 @@ func (l *listener) rouse() {
 
 // deliver tells the client what waits, and tells whether watches are to be looked
 // after.
-func (l *listener) deliver(ctx context.Context) (loose bool) {
+func (l *listener) deliver(ctx context.Context) (stale bool) {
 	l.mu.Lock()
 	changes := l.waiting
 	l.waiting = nil
 	clear(l.at)
-	loose, l.loose = l.loose, false
+	stale, l.stale = l.stale, false
 	l.mu.Unlock()
 	for _, c := range changes {
 		switch {
@@ -198,7 +198,7 @@ func (l *listener) deliver(ctx context.Context) (loose bool) {
 			l.tell(ctx, c.method, nil)
 		}
 	}
-	return loose
+	return stale
 }
 
 // bound returns no more than MaxURIs of them, each once.
@@ -226,19 +226,19 @@ const (
 // begin watches what the client wants, and leaves out of kept what nobody tells of.
 func (l *listener) begin(ctx context.Context) {
 	uris, tasks := bound(l.kept.URIs), bound(l.kept.Tasks)
-	l.place(ctx, uris, tasks)
+	l.watchAll(ctx, uris, tasks)
 	l.kept.URIs = slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })
 	l.kept.Tasks = slices.DeleteFunc(tasks, func(id string) bool { return !l.covers(tasksOf, id) })
 }
 
-// place watches resources and tasks on the members that have them.
-func (l *listener) place(ctx context.Context, uris, tasks []string) {
+// watchAll watches resources and tasks on the members that have them.
+func (l *listener) watchAll(ctx context.Context, uris, tasks []string) {
 	l.group = l.aggregate.group.Load()
 	r := &request{Message: l.request.Message, group: l.group}
-	b := r.group.book(callerOf(ctx))
+	v := r.group.view(callerOf(ctx))
 	holders := make(map[string][]*member, len(uris))
 	for _, uri := range uris {
-		may, _, err := l.aggregate.holders(ctx, b, r, uri)
+		may, _, err := l.aggregate.holders(ctx, v, r, uri)
 		if err != nil {
 			return // ctx has ended, or we have
 		}
@@ -284,12 +284,12 @@ func (l *listener) run(ctx context.Context) error {
 	defer l.retry.Stop()
 	for !l.kept.Empty() {
 		if l.deliver(ctx) {
-			l.reap()
+			l.dropEnded()
 		}
 		select {
 		case <-l.wake:
 		case <-l.retry.C:
-			l.mend(ctx)
+			l.watchAgain(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.aggregate.ctx.Done():
@@ -300,9 +300,9 @@ func (l *listener) run(ctx context.Context) error {
 	return nil
 }
 
-// reap forgets watches that are over or whose member is gone, and sees to it that
-// what they watched is watched anew.
-func (l *listener) reap() {
+// dropEnded forgets watches that are over or whose member is gone, and sees to it
+// that what they watched is watched anew.
+func (l *listener) dropEnded() {
 	g := l.aggregate.group.Load()
 	lost := false
 	l.watches = slices.DeleteFunc(l.watches, func(w *watch) bool {
@@ -344,14 +344,14 @@ func (l *listener) uncovered() (uris, tasks []string) {
 	return uris, tasks
 }
 
-// mend watches anew what is not watched. What may have changed meanwhile is told as
-// changed.
-func (l *listener) mend(ctx context.Context) {
+// watchAgain watches anew what is not watched. What may have changed meanwhile is
+// told as changed.
+func (l *listener) watchAgain(ctx context.Context) {
 	uris, tasks := l.uncovered()
 	if len(uris)+len(tasks) == 0 {
 		return
 	}
-	l.place(ctx, uris, tasks)
+	l.watchAll(ctx, uris, tasks)
 	for _, uri := range uris {
 		if l.covers(urisOf, uri) {
 			l.put(change{method: protocol.NoteResourceUpdated, about: uri})

@@ -29,14 +29,14 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 	if err != nil {
 		return nil, err
 	}
-	b := r.group.book(caller)
+	v := r.group.view(caller)
 	asked := time.Now()
 	members := r.group.members
 	changes := make([]uint64, len(members))
 	for i, m := range members {
 		changes[i] = m.changes[k].Load()
 	}
-	answers, err := gather(ctx, a, len(members), func(ctx context.Context, i int) (*haul, error) {
+	answers, err := gather(ctx, a, len(members), func(ctx context.Context, i int) (*memberList, error) {
 		return a.fetch(ctx, members[i], k, req)
 	})
 	if err != nil {
@@ -49,23 +49,23 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 			if !m.silent[k].Swap(true) { // once, not for everybody who asks
 				a.log.Warn("a server is left out of a list", "server", m.Name(), "list", lists[k].method, "error", err)
 			}
-			b.fail(k, m, asked, changes[i])
+			v.recordFailure(k, m, asked, changes[i])
 			missing = append(missing, m.Name())
 			continue
 		}
 		if m.silent[k].Swap(false) {
 			a.log.Info("a server is in a list again", "server", m.Name(), "list", lists[k].method)
 		}
-		b.note(k, m, answers[i].value.keys, changes[i])
+		v.record(k, m, answers[i].value.keys, changes[i])
 	}
-	x := b.indexed(k)
+	x := v.indexed(k)
 	for i, m := range members {
-		if h := answers[i].value; answers[i].err == nil {
-			s.hold(h)
-			if h.cached {
+		if l := answers[i].value; answers[i].err == nil {
+			s.narrow(l)
+			if l.cached {
 				cached = append(cached, m.Name())
 			}
-			a.offer(s, x, m, h)
+			a.offer(s, x, m, l)
 		}
 	}
 	if s.ttl < 0 || len(missing) > 0 {
@@ -82,19 +82,19 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 	return a.pages.first(r, s)
 }
 
-// hold notes for how long and for whom a member's part holds: the least counts.
-func (s *snapshot) hold(h *haul) {
-	ttl := max(h.ttl, 0)
+// narrow notes for how long and for whom a member's part holds: the least counts.
+func (s *snapshot) narrow(l *memberList) {
+	ttl := max(l.ttl, 0)
 	if s.ttl < 0 || ttl < s.ttl {
 		s.ttl = ttl
 	}
-	s.public = s.public && h.public
+	s.public = s.public && l.public
 }
 
 // offer adds what a member has, under the names that it has here.
-func (a *Aggregate) offer(s *snapshot, x *index, m *member, h *haul) {
-	for i, own := range h.keys {
-		name, element := x.name(m, own), h.elements[i]
+func (a *Aggregate) offer(s *snapshot, x *index, m *member, l *memberList) {
+	for i, own := range l.keys {
+		name, element := x.name(m, own), l.elements[i]
 		if name == "" {
 			a.leftOut(x, s.kind, m, own)
 			continue
@@ -112,7 +112,7 @@ func (a *Aggregate) offer(s *snapshot, x *index, m *member, h *haul) {
 // leftOut logs, once, that something is not offered because another member has it
 // too.
 func (a *Aggregate) leftOut(x *index, k kind, m *member, own string) {
-	if _, ok := x.told.LoadOrStore(target{m, own}, true); !ok {
+	if _, ok := x.logged.LoadOrStore(target{m, own}, true); !ok {
 		a.log.Warn("two servers have the same; that of the first is offered", lists[k].noun, own, "left out", m.Name())
 	}
 }
@@ -156,8 +156,8 @@ const (
 // list is served. Ours names those members.
 const metaCached = "dragoman/cached"
 
-// A haul is a member's whole list.
-type haul struct {
+// A memberList is a member's whole list.
+type memberList struct {
 	keys     []string // what tells the elements apart
 	elements [][]byte // as they came
 	ttl      int64    // in milliseconds
@@ -172,8 +172,8 @@ var (
 
 // fetch asks a member for a list, page by page. A member that does not know the
 // method has nothing of the kind.
-func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.Message) (*haul, error) {
-	h := &haul{ttl: -1, public: true}
+func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.Message) (*memberList, error) {
+	l := &memberList{ttl: -1, public: true}
 	seen := make(map[string]bool)
 	cursors := make(map[string]bool)
 	size := 0
@@ -185,11 +185,11 @@ func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.
 		case resp == nil:
 			return nil, errNone
 		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
-			return h, nil
+			return l, nil
 		case resp.IsError():
 			return nil, resp.RPCError()
 		}
-		h.hints(resp)
+		l.readHints(resp)
 		list := resp.Get(lists[k].array)
 		for start, end := range walk.Elements(list) {
 			element := list[start:end:end]
@@ -201,22 +201,22 @@ func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.
 			if k == tools && !m.offers.Offers(key) {
 				continue
 			}
-			if size += len(element); len(h.keys) == MaxElements || size > MaxBytes {
-				a.log.Warn("a list is too long; the rest is left out", "server", m.Name(), "list", lists[k].method, "elements", len(h.keys), "bytes", size)
-				return h, nil
+			if size += len(element); len(l.keys) == MaxElements || size > MaxBytes {
+				a.log.Warn("a list is too long; the rest is left out", "server", m.Name(), "list", lists[k].method, "elements", len(l.keys), "bytes", size)
+				return l, nil
 			}
 			seen[key] = true
-			h.keys, h.elements = append(h.keys, key), append(h.elements, element)
+			l.keys, l.elements = append(l.keys, key), append(l.elements, element)
 		}
 		next := resp.Get("nextCursor")
 		switch {
 		case len(next) == 0 || next[0] != '"':
-			return h, nil
+			return l, nil
 		case cursors[string(next)]:
 			return nil, fmt.Errorf("the list never ends: it gives the cursor %.40s twice", next)
 		case page == MaxPages:
 			a.log.Warn("a list has too many pages; the rest is left out", "server", m.Name(), "list", lists[k].method, "pages", page)
-			return h, nil
+			return l, nil
 		}
 		cursors[string(next)] = true
 		if req, err = req.Edit().Set("cursor", next).Message(); err != nil {
@@ -225,17 +225,17 @@ func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.
 	}
 }
 
-// hints takes in how long a page holds and for whom, and whether it is old.
-func (h *haul) hints(resp *dragoman.Message) {
+// readHints takes in how long a page holds and for whom, and whether it is old.
+func (l *memberList) readHints(resp *dragoman.Message) {
 	var ttl float64
 	_ = json.Unmarshal(resp.Get("ttlMs"), &ttl) // what cannot be read is stale at once
 	ms := int64(min(max(ttl, 0), float64(24*time.Hour/time.Millisecond)))
-	if h.ttl < 0 || ms < h.ttl {
-		h.ttl = ms
+	if l.ttl < 0 || ms < l.ttl {
+		l.ttl = ms
 	}
 	scope, _ := walk.Text(resp.Get("cacheScope"))
-	h.public = h.public && scope == "public"
-	h.cached = h.cached || string(resp.Meta(metaCached)) == "true"
+	l.public = l.public && scope == "public"
+	l.cached = l.cached || string(resp.Meta(metaCached)) == "true"
 }
 
 // An answer is what one member said, or why it did not.

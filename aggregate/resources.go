@@ -19,15 +19,15 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 	if uri == "" {
 		return r.Fail(invalid("params.uri must be a string that is not empty; resources/list names those there are")), nil
 	}
-	b := r.group.book(callerOf(ctx))
-	may, sure, err := a.holders(ctx, b, r, uri)
+	v := r.group.view(callerOf(ctx))
+	may, sure, err := a.holders(ctx, v, r, uri)
 	if err != nil {
 		return refused(r, err)
 	}
 	var (
 		no     *dragoman.Message // the first refusal
 		last   error
-		silent = b.missing(resources, r.group.members)
+		silent = v.missing(resources, r.group.members)
 	)
 	for _, m := range may {
 		resp, err := m.Requests().Call(ctx, r.Message, r.from)
@@ -39,7 +39,7 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 		}
 		if sure || err == nil && !refuses(r, resp) {
 			if err == nil && !sure {
-				b.learn(uri, m)
+				v.learn(uri, m)
 			}
 			return resp, err
 		}
@@ -94,16 +94,16 @@ func refuses(r *request, resp *dragoman.Message) bool {
 // one that lists it, the one that had it before, those with a template for it, and
 // those that have resources of its scheme, since a tool may name a resource that is
 // in no list. sure says that the first one is the one.
-func (a *Aggregate) holders(ctx context.Context, b *book, r *request, uri string) (may []*member, sure bool, err error) {
-	if t, ok := b.indexed(resources).byName[uri]; ok {
+func (a *Aggregate) holders(ctx context.Context, v *view, r *request, uri string) (may []*member, sure bool, err error) {
+	if t, ok := v.indexed(resources).byName[uri]; ok {
 		return []*member{t.member}, true, nil
 	}
-	known := b.recall(uri)
-	if known == nil && (!b.current(resources) || !b.current(templates) || len(b.fitting(uri, (*pattern).matches)) == 0) {
-		if err := a.refresh(ctx, b, r, r.group.members, resources, templates); err != nil {
+	known := v.recall(uri)
+	if known == nil && (!v.current(resources) || !v.current(templates) || len(v.withTemplate(uri, (*pattern).matches)) == 0) {
+		if err := a.refresh(ctx, v, r, r.group.members, resources, templates); err != nil {
 			return nil, false, err
 		}
-		if t, ok := b.indexed(resources).byName[uri]; ok {
+		if t, ok := v.indexed(resources).byName[uri]; ok {
 			return []*member{t.member}, true, nil
 		}
 	}
@@ -115,31 +115,31 @@ func (a *Aggregate) holders(ctx context.Context, b *book, r *request, uri string
 		}
 	}
 	add(known)
-	add(b.fitting(uri, (*pattern).matches)...)
-	add(b.fitting(uri, (*pattern).mayMatch)...)
-	add(b.akin(uri)...)
+	add(v.withTemplate(uri, (*pattern).matches)...)
+	add(v.withTemplate(uri, (*pattern).mayMatch)...)
+	add(v.sameScheme(uri)...)
 	return may, false, nil
 }
 
-// fitting returns the members with a template that fits a URI, in their order.
-func (b *book) fitting(uri string, fits func(*pattern, string) bool) (members []*member) {
-	for i, o := range b.indexed(templates).offers {
+// withTemplate returns the members with a template that fits a URI, in their order.
+func (v *view) withTemplate(uri string, fits func(*pattern, string) bool) (members []*member) {
+	for i, o := range v.indexed(templates).offers {
 		if o != nil && slices.ContainsFunc(o.patterns, func(p *pattern) bool { return fits(p, uri) }) {
-			members = append(members, b.group.members[i])
+			members = append(members, v.group.members[i])
 		}
 	}
 	return members
 }
 
-// akin returns the members with resources or templates of a URI's scheme.
-func (b *book) akin(uri string) (members []*member) {
+// sameScheme returns the members with resources or templates of a URI's scheme.
+func (v *view) sameScheme(uri string) (members []*member) {
 	s := scheme(uri)
 	if s == "" {
 		return nil
 	}
 	is := func(key string) bool { return scheme(key) == s }
-	listed, made := b.indexed(resources).offers, b.indexed(templates).offers
-	for i, m := range b.group.members {
+	listed, made := v.indexed(resources).offers, v.indexed(templates).offers
+	for i, m := range v.group.members {
 		if listed[i] != nil && slices.ContainsFunc(listed[i].keys, is) || made[i] != nil && slices.ContainsFunc(made[i].keys, is) {
 			members = append(members, m)
 		}
@@ -148,19 +148,19 @@ func (b *book) akin(uri string) (members []*member) {
 }
 
 // learn notes who had a resource that is in no list.
-func (b *book) learn(uri string, m *member) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.learned) >= MaxLearned {
-		clear(b.learned)
+func (v *view) learn(uri string, m *member) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.learned) >= MaxLearned {
+		clear(v.learned)
 	}
-	b.learned[uri] = m
+	v.learned[uri] = m
 }
 
-func (b *book) recall(uri string) *member {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.learned[uri]
+func (v *view) recall(uri string) *member {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.learned[uri]
 }
 
 // A pattern tells which URIs a URI template (RFC 6570) may make.

@@ -33,7 +33,7 @@ func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *
 	}
 	// Ends when the member ends the subscription, or with cancel, as a Peer promises.
 	if !l.aggregate.busy.Start(func() {
-		defer l.move()
+		defer l.recheck()
 		defer close(w.done)
 		defer cancel()
 		w.run(ctx, wanted)

@@ -34,8 +34,8 @@ type offer struct {
 	patterns []*pattern // of templates
 }
 
-// A book is what is known of what a caller is offered by the members of a group.
-type book struct {
+// A view is what is known of what a caller is offered by the members of a group.
+type view struct {
 	group *group
 
 	mu      sync.Mutex
@@ -63,25 +63,25 @@ func callerOf(ctx context.Context) string {
 	return who
 }
 
-// book returns what is known for a caller.
-func (g *group) book(caller string) *book {
+// view returns what is known for a caller.
+func (g *group) view(caller string) *view {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.books[caller]
-	if b == nil {
-		if len(g.books) >= MaxCallers {
-			for somebody := range g.books {
-				delete(g.books, somebody)
+	v := g.views[caller]
+	if v == nil {
+		if len(g.views) >= MaxCallers {
+			for somebody := range g.views {
+				delete(g.views, somebody)
 				break
 			}
 		}
-		b = &book{group: g, learned: make(map[string]*member)}
-		for k := range b.slots {
-			b.slots[k] = make([]slot, len(g.members))
+		v = &view{group: g, learned: make(map[string]*member)}
+		for k := range v.slots {
+			v.slots[k] = make([]slot, len(g.members))
 		}
-		g.books[caller] = b
+		g.views[caller] = v
 	}
-	return b
+	return v
 }
 
 // offer returns keys as an offer, the one that somebody has already if that is the
@@ -102,48 +102,48 @@ func (g *group) offer(k kind, at int, keys []string) *offer {
 	return o
 }
 
-// note takes in what a member offers. change is what it had told of changes when it
-// was asked.
-func (b *book) note(k kind, m *member, keys []string, change uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := &b.slots[k][m.at]
+// record takes in what a member offers. change is what it had told of changes when
+// it was asked.
+func (v *view) record(k kind, m *member, keys []string, change uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := &v.slots[k][m.at]
 	s.failed, s.at, s.change = false, time.Now(), change
 	if s.offer == nil || !slices.Equal(s.offer.keys, keys) {
-		s.offer, b.index[k] = b.group.offer(k, m.at, keys), nil
+		s.offer, v.index[k] = v.group.offer(k, m.at, keys), nil
 	}
 }
 
-// fail notes that a member that was asked then does not say what it offers. It has
-// what it had.
-func (b *book) fail(k kind, m *member, asked time.Time, change uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s := &b.slots[k][m.at]; s.at.Before(asked) {
+// recordFailure notes that a member that was asked then does not say what it offers.
+// It has what it had.
+func (v *view) recordFailure(k kind, m *member, asked time.Time, change uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s := &v.slots[k][m.at]; s.at.Before(asked) {
 		s.failed, s.at, s.change = true, time.Now(), change
 	}
 }
 
 // indexed returns the index of a kind.
-func (b *book) indexed(k kind) *index {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.index[k] == nil {
-		offers := make([]*offer, len(b.slots[k]))
+func (v *view) indexed(k kind) *index {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.index[k] == nil {
+		offers := make([]*offer, len(v.slots[k]))
 		for i := range offers {
-			offers[i] = b.slots[k][i].offer
+			offers[i] = v.slots[k][i].offer
 		}
-		b.index[k] = b.group.indexOf(k, offers)
+		v.index[k] = v.group.indexOf(k, offers)
 	}
-	return b.index[k]
+	return v.index[k]
 }
 
-// old tells whether a member should be asked again for something that is not among
-// what it offers.
-func (b *book) old(k kind, m *member) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := &b.slots[k][m.at]
+// expired reports whether a member should be asked again for something that is not
+// among what it offers.
+func (v *view) expired(k kind, m *member) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := &v.slots[k][m.at]
 	limit := lookAgain
 	if s.failed {
 		limit = tryAgain
@@ -153,11 +153,11 @@ func (b *book) old(k kind, m *member) bool {
 
 // current tells whether all members have been asked what they offer, and have told
 // of no change since.
-func (b *book) current(k kind) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, m := range b.group.members {
-		if s := &b.slots[k][i]; s.at.IsZero() || s.change != m.changes[k].Load() {
+func (v *view) current(k kind) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, m := range v.group.members {
+		if s := &v.slots[k][i]; s.at.IsZero() || s.change != m.changes[k].Load() {
 			return false
 		}
 	}
@@ -165,11 +165,11 @@ func (b *book) current(k kind) bool {
 }
 
 // missing returns those members that did not answer when they were last asked.
-func (b *book) missing(k kind, members []*member) (silent []*member) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (v *view) missing(k kind, members []*member) (silent []*member) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, m := range members {
-		if b.slots[k][m.at].failed {
+		if v.slots[k][m.at].failed {
 			silent = append(silent, m)
 		}
 	}
@@ -177,10 +177,10 @@ func (b *book) missing(k kind, members []*member) (silent []*member) {
 }
 
 // turn returns the token of who asks a member.
-func (b *book) turn(k kind, m *member) chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := &b.slots[k][m.at]
+func (v *view) turn(k kind, m *member) chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := &v.slots[k][m.at]
 	if s.asking == nil {
 		s.asking = make(chan struct{}, 1)
 	}
@@ -198,7 +198,7 @@ type index struct {
 	offers []*offer // that it is made of
 	byName map[string]target
 	names  []map[string]string // by member: its own names and ours. Of resources nil
-	told   sync.Map            // what has been logged as left out
+	logged sync.Map            // what has been logged as left out
 }
 
 // name returns how something of a member is called here, "" if it is not offered.
@@ -268,7 +268,7 @@ func (g *group) firstWins(x *index) {
 
 // refresh asks those of the members again whose lists are old, each once even if
 // many want to know.
-func (a *Aggregate) refresh(ctx context.Context, b *book, r *request, members []*member, kinds ...kind) error {
+func (a *Aggregate) refresh(ctx context.Context, v *view, r *request, members []*member, kinds ...kind) error {
 	type question struct {
 		kind   kind
 		member *member
@@ -282,7 +282,7 @@ func (a *Aggregate) refresh(ctx context.Context, b *book, r *request, members []
 			return err
 		}
 		for _, m := range members {
-			if b.old(k, m) {
+			if v.expired(k, m) {
 				all = append(all, question{k, m, m.changes[k].Load(), req})
 			}
 		}
@@ -292,33 +292,33 @@ func (a *Aggregate) refresh(ctx context.Context, b *book, r *request, members []
 	}
 	asked := time.Now()
 	answers, err := gather(ctx, a, len(all), func(ctx context.Context, i int) (struct{}, error) {
-		return struct{}{}, a.ask(ctx, b, all[i].kind, all[i].member, all[i].req)
+		return struct{}{}, a.ask(ctx, v, all[i].kind, all[i].member, all[i].req)
 	})
 	for i, answer := range answers {
 		if q := &all[i]; answer.err != nil {
 			a.log.Debug("a server does not say what it has", "server", q.member.Name(), "list", lists[q.kind].method, "error", answer.err)
-			b.fail(q.kind, q.member, asked, q.change)
+			v.recordFailure(q.kind, q.member, asked, q.change)
 		}
 	}
 	return err
 }
 
 // ask asks a member what it offers, unless somebody else has just done so.
-func (a *Aggregate) ask(ctx context.Context, b *book, k kind, m *member, req *dragoman.Message) error {
-	turn := b.turn(k, m)
+func (a *Aggregate) ask(ctx context.Context, v *view, k kind, m *member, req *dragoman.Message) error {
+	turn := v.turn(k, m)
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !b.old(k, m) {
+	if !v.expired(k, m) {
 		return nil
 	}
 	change := m.changes[k].Load()
-	h, err := a.fetch(ctx, m, k, req)
+	l, err := a.fetch(ctx, m, k, req)
 	if err == nil {
-		b.note(k, m, h.keys, change)
+		v.record(k, m, l.keys, change)
 	}
 	return err
 }
