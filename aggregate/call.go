@@ -81,7 +81,7 @@ func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (
 	if t, ok := v.indexed(k).byName[name]; ok {
 		return t, nil
 	}
-	may := slices.DeleteFunc(slices.Clone(g.members), func(m *member) bool { return !strings.HasPrefix(name, m.start) })
+	may := slices.DeleteFunc(slices.Clone(g.members), func(m *member) bool { return !g.mayHave(m, name) })
 	if err := a.refresh(ctx, v, r, may, k); err != nil {
 		return target{}, err
 	}
@@ -89,9 +89,11 @@ func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (
 	if t, ok := x.byName[name]; ok {
 		return t, nil
 	}
-	silent := v.missing(k, may)
-	if t, ok := g.guess(k, name, silent); ok {
-		return t, nil
+	silent := v.missing(may, k)
+	if len(silent) == 1 {
+		if t, ok := g.guess(silent[0], k, name); ok {
+			return t, nil
+		}
 	}
 	if len(silent) > 0 {
 		return target{}, away(lists[k].noun, name, silent)
@@ -105,32 +107,8 @@ func away(noun, name string, silent []*member) *dragoman.Error {
 	for i, m := range silent {
 		names[i] = m.Name()
 	}
-	return protocol.Unavailable(fmt.Errorf("no server that answers has the %s %.200q, and there is no answer from %s; try again later",
-		noun, name, strings.Join(names, ", ")))
-}
-
-// guess returns what a name must mean if one of the members that do not say what
-// they have has it: the prefix tells. The member itself will know whether that is
-// so.
-func (g *group) guess(k kind, name string, silent []*member) (target, bool) {
-	for _, m := range silent {
-		own, ok := strings.CutPrefix(name, clean(m.prefix))
-		if !ok || own == "" || m.prefix == "" || g.isForeign(m, name) {
-			continue
-		}
-		if k != tools {
-			return target{m, own}, true
-		}
-		for theirs, ours := range m.offers.Rename {
-			if clean(ours) == own && m.offers.Offers(theirs) {
-				return target{m, theirs}, true
-			}
-		}
-		if m.offers.Rename[own] == "" && m.offers.Offers(own) {
-			return target{m, own}, true
-		}
-	}
-	return target{}, false
+	return protocol.Unavailable(fmt.Errorf("there is no answer from %s, which may have the %s %.200q; try again later",
+		strings.Join(names, ", "), noun, name))
 }
 
 // unknown is the error for a name that means nothing.
@@ -268,7 +246,7 @@ func (a *Aggregate) completer(ctx context.Context, r *request, uri string) (*mem
 	if len(may) > 0 {
 		return may[0], nil
 	}
-	if silent := v.missing(templates, r.group.members); len(silent) > 0 {
+	if silent := v.missing(r.group.members, templates); len(silent) > 0 {
 		return nil, away("resource template", uri, silent)
 	}
 	return nil, noResource(uri)

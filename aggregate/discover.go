@@ -85,11 +85,8 @@ func (a *Aggregate) introduction(s *snapshot, all *capabilities, instructions st
 	if instructions != "" {
 		out = join(out, `,"instructions":`, walk.Quote(instructions))
 	}
-	out = join(out, `,"ttlMs":`, strconv.FormatInt(s.ttl, 10), `,"cacheScope":"`, scope, `","_meta":{"`, protocol.MetaServerInfo, `":`, a.info)
-	if missing != nil {
-		out = join(out, `,"`, metaMissing, `":`, array(missing))
-	}
-	return append(out, "}}"...)
+	out = join(out, `,"ttlMs":`, strconv.FormatInt(s.ttl, 10), `,"cacheScope":"`, scope, `","_meta":`, a.meta(missing, nil))
+	return append(out, '}')
 }
 
 // discover asks a member.

@@ -70,8 +70,8 @@ type member struct {
 	*source
 	at     int
 	offers config.Tools
-	prefix string // of names here
-	start  string // what names here begin with for sure
+	prefix string // of names here, as configured
+	start  string // the same, with no characters that names must not have
 }
 
 // A group is the members there are at a time. What is known of what they offer
@@ -101,7 +101,6 @@ func newGroup(sources []*source, how []*config.Tools, plain bool) *group {
 			}
 		}
 		m.start = clean(m.prefix)
-		m.start = m.start[:min(len(m.start), headLen)]
 		g.members = append(g.members, m)
 	}
 	for k := range g.last {

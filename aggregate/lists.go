@@ -44,6 +44,7 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 	}
 	var missing, cached []string
 	s := &snapshot{kind: k, caller: caller, ttl: -1, public: true}
+	offers := make([]*offer, len(members))
 	for i, m := range members {
 		if err := answers[i].err; err != nil {
 			if !m.silent[k].Swap(true) { // once, not for everybody who asks
@@ -56,7 +57,7 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 		if m.silent[k].Swap(false) {
 			a.log.Info("a server is in a list again", "server", m.Name(), "list", lists[k].method)
 		}
-		v.record(k, m, answers[i].value.keys, changes[i])
+		offers[i] = v.record(k, m, answers[i].value.keys, changes[i])
 	}
 	x := v.indexed(k)
 	for i, m := range members {
@@ -65,21 +66,27 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 			if l.cached {
 				cached = append(cached, m.Name())
 			}
-			a.offer(s, x, m, l)
+			a.offer(s, x, m, offers[i].names, l)
 		}
 	}
 	if s.ttl < 0 || len(missing) > 0 {
 		s.ttl, s.public = 0, false // come back soon
 	}
-	s.meta = join(`{"`, protocol.MetaServerInfo, `":`, a.info)
+	s.meta = a.meta(missing, cached)
+	return a.pages.first(r, s)
+}
+
+// meta returns the _meta of a result: who we are, which members have not answered,
+// and of which ones it has what they last said.
+func (a *Aggregate) meta(missing, cached []string) []byte {
+	out := join(`{"`, protocol.MetaServerInfo, `":`, a.info)
 	if missing != nil {
-		s.meta = join(s.meta, `,"`, metaMissing, `":`, array(missing))
+		out = join(out, `,"`, metaMissing, `":`, array(missing))
 	}
 	if cached != nil {
-		s.meta = join(s.meta, `,"`, metaCached, `":`, array(cached))
+		out = join(out, `,"`, metaCached, `":`, array(cached))
 	}
-	s.meta = append(s.meta, '}')
-	return a.pages.first(r, s)
+	return append(out, '}')
 }
 
 // narrow notes for how long and for whom a member's part holds: the least counts.
@@ -92,11 +99,13 @@ func (s *snapshot) narrow(l *memberList) {
 }
 
 // offer adds what a member has, under the names that it has here.
-func (a *Aggregate) offer(s *snapshot, x *index, m *member, l *memberList) {
+func (a *Aggregate) offer(s *snapshot, x *index, m *member, names []string, l *memberList) {
 	for i, own := range l.keys {
-		name, element := x.name(m, own), l.elements[i]
-		if name == "" {
-			a.leftOut(x, s.kind, m, own)
+		name, element := names[i], l.elements[i]
+		if t, ok := x.byName[name]; t != (target{m, own}) {
+			if ok { // else a member before this one may have it
+				a.leftOut(x, s.kind, m, own)
+			}
 			continue
 		}
 		if name != own {

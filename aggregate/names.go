@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,94 +22,135 @@ const (
 	headLen = MaxName - 1 - digestLen
 )
 
-// A wish is a name that something of a member would have.
-type wish struct {
-	member  int    // its place in the group
-	whose   string // the member's name
-	own     string // what the member calls it
-	full    string // what it would be called here
-	foreign bool   // full lies where the names of another member are
-}
-
-// assign returns a name for each wish: of the characters A-Z a-z 0-9 _ -, at most
-// MaxName long, no two the same. It depends on the wishes alone, not on their
-// order.
+// names returns what things of a member are called here, in the order of keys:
+// resources by their URIs, tools and prompts by names of the characters A-Z a-z 0-9
+// _ -, at most MaxName long, no two the same.
 //
-// A name that is fine and that nobody before wants stays as it is. Otherwise
-// illegal characters become "_", and where that is not enough, a digest of the full
-// name stands at its end. If plain, a name that a member before has is "" instead:
-// the first one wins.
-func assign(wishes []wish, plain bool) []string {
-	order := make([]int, len(wishes))
-	for i := range order {
-		order[i] = i
+// That depends on the configuration and on what the member itself has, and on no
+// other member's list: a name must not mean one thing while a server is there and
+// another while it is not. A name is the member's prefix and its own name, with "_"
+// for characters that names must not have. A digest stands at its end if it is too
+// long, if another member owns it, or if another thing of this member has it.
+func (g *group) names(m *member, k kind, keys []string) []string {
+	if k != tools && k != prompts {
+		return keys
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		a, b := &wishes[i], &wishes[j]
-		member, exact := cmp.Compare(a.member, b.member), cmp.Compare(a.unclean(), b.unclean())
-		if plain {
-			return cmp.Or(member, exact, cmp.Compare(a.own, b.own))
-		}
-		return cmp.Or(exact, member, cmp.Compare(a.own, b.own))
-	})
-	names := make([]string, len(wishes))
-	taken := make(map[string]int, len(wishes)) // by which member
+	ranks, order := make([]int, len(keys)), make([]int, len(keys))
+	for i, own := range keys {
+		ranks[i], order[i] = m.rank(k, own), i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(ranks[i]-ranks[j], strings.Compare(keys[i], keys[j])) })
+	names := make([]string, len(keys))
+	taken := make(map[string]bool, len(keys))
 	var rest []int
 	for _, i := range order {
-		w := &wishes[i]
-		name := clean(w.full)
-		if len(name) > MaxName || name == "" || w.foreign {
+		name := m.start + clean(m.offered(k, keys[i]))
+		if len(name) > MaxName || taken[name] || !g.plain && g.owner(name) != m {
 			rest = append(rest, i)
 			continue
 		}
-		owner, gone := taken[name]
-		switch {
-		case !gone:
-			taken[name], names[i] = w.member, name
-		case !plain || owner == w.member:
-			rest = append(rest, i)
-		}
+		names[i], taken[name] = name, true
 	}
 	for _, i := range rest {
-		w := &wishes[i]
 		for n := 0; names[i] == ""; n++ {
-			name := w.marked(plain, n)
-			owner, gone := taken[name]
-			if !gone {
-				taken[name], names[i] = w.member, name
-			} else if plain && owner != w.member && n == 0 {
-				break
+			if name := g.withDigest(m, k, keys[i], n); !taken[name] {
+				names[i], taken[name] = name, true
 			}
 		}
 	}
 	return names
 }
 
-// unclean is 0 if the full name can stay as it is.
-func (w *wish) unclean() int {
-	if clean(w.full) == w.full {
-		return 0
+// offered returns what something of a member is called by configuration.
+func (m *member) offered(k kind, own string) string {
+	if k == tools {
+		return cmp.Or(m.offers.Rename[own], own)
 	}
-	return 1
+	return own
 }
 
-// marked returns the name with a digest. n tells several attempts apart.
-func (w *wish) marked(plain bool, n int) string {
-	text := w.full
-	if !plain {
-		text += "\x00" + w.whose + "\x00" + w.own
-	} else {
-		text += "\x00" + w.own
+// rank orders things of one member that would have the same name: what is renamed
+// to it comes before what is called so, and that before what must be changed.
+func (m *member) rank(k kind, own string) (r int) {
+	offered := m.offered(k, own)
+	if offered == own {
+		r = 2
 	}
+	if clean(offered) != offered {
+		r++
+	}
+	return r
+}
+
+// owner returns the member that a name without a digest belongs to where names have
+// prefixes: the one with the longest prefix. Of those with the same, it is one whose
+// prefix needed no change, or else the first.
+func (g *group) owner(name string) (best *member) {
+	for _, m := range g.members {
+		if !strings.HasPrefix(name, m.start) {
+			continue
+		}
+		if best == nil || len(m.start) > len(best.start) || len(m.start) == len(best.start) && m.start == m.prefix && best.start != best.prefix {
+			best = m
+		}
+	}
+	return best
+}
+
+// mayHave reports whether a member can have something of this name, whatever is in
+// its list. Where names are plain, it also must be known not to have it.
+func (g *group) mayHave(m *member, name string) bool {
+	switch {
+	case len(name) > MaxName || clean(name) != name:
+		return false
+	case g.plain || g.owner(name) == m:
+		return true
+	}
+	end := len(name) - digestLen
+	return end > 0 && name[end-1] == '_' && strings.Trim(name[end:], digits) == "" && strings.HasPrefix(name, m.start[:min(len(m.start), headLen)])
+}
+
+// guess returns what a member has to have of a name that it owns, if it has
+// anything: the member itself will know.
+func (g *group) guess(m *member, k kind, name string) (target, bool) {
+	if g.plain || m.start == "" || g.owner(name) != m {
+		return target{}, false
+	}
+	rest := strings.TrimPrefix(name, m.start)
+	may := []string{rest}
+	if k == tools {
+		may = slices.AppendSeq(may, maps.Keys(m.offers.Rename))
+	}
+	slices.SortFunc(may, func(a, b string) int { return cmp.Or(m.rank(k, a)-m.rank(k, b), strings.Compare(a, b)) })
+	for _, own := range may {
+		if own != "" && clean(m.offered(k, own)) == rest && (k != tools || m.offers.Offers(own)) {
+			return target{m, own}, true
+		}
+	}
+	return target{}, false
+}
+
+// withDigest returns the name of something with a digest. n tells several attempts
+// apart.
+func (g *group) withDigest(m *member, k kind, own string, n int) string {
+	offered := m.offered(k, own)
+	text := m.prefix + offered
+	if !g.plain {
+		text += "\x00" + m.Name()
+	}
+	text += "\x00" + own
 	if n > 0 {
 		text += "\x00" + strconv.Itoa(n)
 	}
 	sum := sha256.Sum256([]byte(text))
-	head := clean(w.full)
-	return head[:min(len(head), headLen)] + "_" + digits.EncodeToString(sum[:])[:digestLen]
+	head := m.start + clean(offered)
+	return head[:min(len(head), headLen)] + "_" + encoding.EncodeToString(sum[:])[:digestLen]
 }
 
-var digits = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+// digits are the characters of digests.
+const digits = "abcdefghijklmnopqrstuvwxyz234567"
+
+var encoding = base32.NewEncoding(digits).WithPadding(base32.NoPadding)
 
 // clean returns a name with "_" for each character that names must not have.
 func clean(name string) string {
@@ -119,26 +161,4 @@ func clean(name string) string {
 		}
 		return '_'
 	}, name)
-}
-
-// wish returns how something that a member offers would be called here.
-func (g *group) wish(m *member, k kind, own string) wish {
-	offered := own
-	if k == tools && m.offers.Rename[own] != "" {
-		offered = m.offers.Rename[own]
-	}
-	w := wish{member: m.at, whose: m.Name(), own: own, full: m.prefix + offered}
-	w.foreign = !g.plain && g.isForeign(m, w.full)
-	return w
-}
-
-// isForeign tells whether a name of a member lies among those of another one, whose
-// prefix is longer. Whether that one has something of this name does not matter: a
-// name must not mean one thing while a server is there and another while it is not.
-func (g *group) isForeign(m *member, full string) bool {
-	full, mine := clean(full), clean(m.prefix)
-	return slices.ContainsFunc(g.members, func(other *member) bool {
-		p := clean(other.prefix)
-		return len(p) > len(mine) && strings.HasPrefix(full, p)
-	})
 }

@@ -27,7 +27,7 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 	var (
 		no     *dragoman.Message // the first refusal
 		last   error
-		silent = v.missing(resources, r.group.members)
+		silent = v.missing(r.group.members, resources)
 	)
 	for _, m := range may {
 		resp, err := m.Requests().Call(ctx, r.Message, r.from)

@@ -27,10 +27,11 @@ const (
 	tryAgain  = 10 * time.Second
 )
 
-// An offer is what a member offers of a kind, by its own names or URIs. It does not
-// change, and is shared by all callers with the same.
+// An offer is what a member offers of a kind. It does not change, and is shared by
+// all callers with the same.
 type offer struct {
-	keys     []string
+	keys     []string   // the member's own names, or URIs
+	names    []string   // what each is called here
 	patterns []*pattern // of templates
 }
 
@@ -86,32 +87,36 @@ func (g *group) view(caller string) *view {
 
 // offer returns keys as an offer, the one that somebody has already if that is the
 // same.
-func (g *group) offer(k kind, at int, keys []string) *offer {
+func (g *group) offer(k kind, m *member, keys []string) *offer {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if last := g.last[k][at]; last != nil && slices.Equal(last.keys, keys) {
+	last := g.last[k][m.at]
+	g.mu.Unlock()
+	if last != nil && slices.Equal(last.keys, keys) {
 		return last
 	}
-	o := &offer{keys: keys}
+	o := &offer{keys: keys, names: g.names(m, k, keys)}
 	if k == templates {
 		for _, key := range keys {
 			o.patterns = append(o.patterns, compile(key))
 		}
 	}
-	g.last[k][at] = o
+	g.mu.Lock()
+	g.last[k][m.at] = o
+	g.mu.Unlock()
 	return o
 }
 
-// record takes in what a member offers. change is what it had told of changes when
-// it was asked.
-func (v *view) record(k kind, m *member, keys []string, change uint64) {
+// record takes in what a member offers, and returns it. change is what it had told
+// of changes when it was asked.
+func (v *view) record(k kind, m *member, keys []string, change uint64) *offer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := &v.slots[k][m.at]
 	s.failed, s.at, s.change = false, time.Now(), change
 	if s.offer == nil || !slices.Equal(s.offer.keys, keys) {
-		s.offer, v.index[k] = v.group.offer(k, m.at, keys), nil
+		s.offer, v.index[k] = v.group.offer(k, m, keys), nil
 	}
+	return s.offer
 }
 
 // recordFailure notes that a member that was asked then does not say what it offers.
@@ -164,12 +169,13 @@ func (v *view) current(k kind) bool {
 	return true
 }
 
-// missing returns those members that did not answer when they were last asked.
-func (v *view) missing(k kind, members []*member) (silent []*member) {
+// missing returns those members that did not answer when they were last asked for
+// one of these lists.
+func (v *view) missing(members []*member, kinds ...kind) (silent []*member) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, m := range members {
-		if v.slots[k][m.at].failed {
+		if slices.ContainsFunc(kinds, func(k kind) bool { return v.slots[k][m.at].failed }) {
 			silent = append(silent, m)
 		}
 	}
@@ -194,25 +200,14 @@ type target struct {
 }
 
 // An index says what names and URIs mean. It does not change.
+// What two members have belongs to the first.
 type index struct {
-	offers []*offer // that it is made of
+	offers []*offer // by member; nil if not known
 	byName map[string]target
-	names  []map[string]string // by member: its own names and ours. Of resources nil
-	logged sync.Map            // what has been logged as left out
+	logged sync.Map // what has been logged as left out
 }
 
-// name returns how something of a member is called here, "" if it is not offered.
-func (x *index) name(m *member, own string) string {
-	if x.names == nil {
-		if t, ok := x.byName[own]; ok && t.member == m {
-			return own
-		}
-		return ""
-	}
-	return x.names[m.at][own]
-}
-
-// indexOf returns the index of offers, by member.
+// indexOf returns the index of offers.
 func (g *group) indexOf(k kind, offers []*offer) *index {
 	g.mu.Lock()
 	last := g.index[k]
@@ -221,49 +216,20 @@ func (g *group) indexOf(k kind, offers []*offer) *index {
 		return last
 	}
 	x := &index{offers: offers, byName: make(map[string]target)}
-	if k == tools || k == prompts {
-		g.nameAll(x, k)
-	} else {
-		g.firstWins(x)
+	for i, o := range offers {
+		if o == nil {
+			continue
+		}
+		for j, name := range o.names {
+			if _, taken := x.byName[name]; !taken {
+				x.byName[name] = target{g.members[i], o.keys[j]}
+			}
+		}
 	}
 	g.mu.Lock()
 	g.index[k] = x
 	g.mu.Unlock()
 	return x
-}
-
-// nameAll gives everything a name.
-func (g *group) nameAll(x *index, k kind) {
-	var wishes []wish
-	for i, o := range x.offers {
-		x.names = append(x.names, make(map[string]string))
-		if o == nil {
-			continue
-		}
-		for _, own := range o.keys {
-			wishes = append(wishes, g.wish(g.members[i], k, own))
-		}
-	}
-	for i, name := range assign(wishes, g.plain) {
-		if w := &wishes[i]; name != "" {
-			x.names[w.member][w.own] = name
-			x.byName[name] = target{g.members[w.member], w.own}
-		}
-	}
-}
-
-// firstWins leaves everything its URI. What two members have belongs to the first.
-func (g *group) firstWins(x *index) {
-	for i, o := range x.offers {
-		if o == nil {
-			continue
-		}
-		for _, key := range o.keys {
-			if _, taken := x.byName[key]; !taken {
-				x.byName[key] = target{g.members[i], key}
-			}
-		}
-	}
 }
 
 // refresh asks those of the members again whose lists are old, each once even if
