@@ -239,15 +239,15 @@ func (a *Aggregate) completer(ctx context.Context, r *request, uri string) (*mem
 	if t, ok := v.indexed(templates).byName[uri]; ok {
 		return t.member, nil
 	}
-	may, _, err := a.holders(ctx, v, r, uri)
+	may, sure, err := a.holders(ctx, v, r, uri)
 	if err != nil {
 		return nil, err
 	}
+	if silent := v.missing(r.group.members, resources, templates); !sure && len(silent) > 0 {
+		return nil, away("resource template", uri, silent)
+	}
 	if len(may) > 0 {
 		return may[0], nil
-	}
-	if silent := v.missing(r.group.members, templates); len(silent) > 0 {
-		return nil, away("resource template", uri, silent)
 	}
 	return nil, noResource(uri)
 }

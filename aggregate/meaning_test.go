@@ -98,6 +98,20 @@ func TestWhatNoServerThatIsAwayCanHaveIsUnknown(t *testing.T) {
 	unavailableUntil(t, a, "a_b, a", protocol.MethodCallTool, call("a_b_c_abcdefgh", nil))
 }
 
+func TestWhatATemplateMayStandForIsNotUnknownWhileTheListOfTemplatesIs(t *testing.T) {
+	s := &server{name: "b", peer: answers(map[string]any{
+		protocol.MethodListResources: `{"resources":[]}`, protocol.MethodListTemplates: unavailable,
+	})}
+	a := of(t, nil, library("a", []string{"y://1"}, nil, nil), s)
+	unavailableUntil(t, a, "b", protocol.MethodReadResource, object{"uri": "z://1"})
+	unavailableUntil(t, a, "b", protocol.MethodReadResource, object{"uri": "y://2"}) // a says that it has none
+	// Nor is another server asked to complete what may be a template of that one.
+	unavailableUntil(t, a, "b", protocol.MethodComplete, object{"ref": object{"type": "ref/resource", "uri": "y://{id}"}, "argument": object{"name": "id", "value": ""}})
+	if whose(t, a, "y://1") != "a" {
+		t.Error("not read")
+	}
+}
+
 // The name that the configuration gives a tool is that tool's, whatever else the
 // server has, also while its list is not known.
 func TestARenamedToolHasItsName(t *testing.T) {

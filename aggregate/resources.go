@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -27,7 +28,7 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 	var (
 		no     *dragoman.Message // the first refusal
 		last   error
-		silent = v.missing(r.group.members, resources)
+		silent = v.missing(r.group.members, resources, templates)
 	)
 	for _, m := range may {
 		resp, err := m.Requests().Call(ctx, r.Message, r.from)
@@ -38,19 +39,19 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 			err = errNone
 		}
 		if sure || err == nil && !refuses(r, resp) {
-			if err == nil && !sure {
+			if !sure && last == nil && len(silent) == 0 { // nobody else has it
 				v.learn(uri, m)
 			}
 			return resp, err
 		}
-		switch {
-		case err != nil:
-			last = err
-		case resp.RPCError().Code == protocol.CodeUnavailable:
-			silent = append(silent, m)
+		if err == nil && resp.RPCError().Code != protocol.CodeUnavailable {
+			no = cmp.Or(no, resp)
+			continue
 		}
-		if no == nil && err == nil {
-			no = resp
+		if err != nil {
+			last = err
+		} else if !slices.Contains(silent, m) {
+			silent = append(silent, m)
 		}
 	}
 	switch {
