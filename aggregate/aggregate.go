@@ -47,7 +47,9 @@ type Options struct {
 	Instructions string
 
 	// Plain leaves names as they are: of two members with a tool or prompt of one
-	// name, the first wins. Otherwise the member's name and "_" stand before them.
+	// name, the first wins. So what a member has is offered when the lists of all
+	// before it are known, or have been. Otherwise the member's name and "_" stand
+	// before its names.
 	Plain bool
 
 	// Logger receives what is left out. If nil, nothing is logged.

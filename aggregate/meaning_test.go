@@ -26,11 +26,121 @@ var away = answers(map[string]any{
 	protocol.MethodReadResource: unavailable, protocol.MethodComplete: unavailable,
 })
 
+var plain = &aggregate.Options{Plain: true}
+
 // unavailableUntil wants the error for something that a server must answer first for.
 func unavailableUntil(t *testing.T, a *aggregate.Aggregate, server, method string, params object) {
 	t.Helper()
 	if e := refusal(t, a, method, params); e.Code != protocol.CodeUnavailable || !strings.Contains(e.Message, "no answer from "+server) {
 		t.Errorf("%s %v: got %v, want that %s must answer first", method, params, e, server)
+	}
+}
+
+func TestPlain_AToolWaitsUntilTheServersBeforeItHaveSaidWhatTheyHave(t *testing.T) {
+	for _, first := range []string{"deploy", "status"} {
+		t.Run("the first has "+first, func(t *testing.T) {
+			prod, staging := fake("prod", first), fake("staging", "deploy")
+			there := prod.peer
+			prod.becomes(away)
+			a := of(t, plain, prod, staging)
+			result := must(t, a, protocol.MethodListTools, nil)
+			if got := texts(result, "tools", "name"); len(got) != 0 || fmt.Sprint(result["_meta"].(object)["dragoman/missing"]) != "[prod]" {
+				t.Errorf("got %v", result)
+			}
+			unavailableUntil(t, a, "prod", protocol.MethodCallTool, call("deploy", nil))
+			if n := staging.saw(protocol.MethodCallTool); n != 0 {
+				t.Fatal("the tool of another server was called")
+			}
+			prod.becomes(there)
+			prod.changed(protocol.NoteToolsChanged)
+			want := map[string]string{"deploy": "prod/deploy", "status": "staging/deploy"}[first]
+			if got := said(must(t, a, protocol.MethodCallTool, call("deploy", nil))); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			// What is known stays known while the server is away again.
+			prod.becomes(away)
+			prod.changed(protocol.NoteToolsChanged)
+			names(t, a)
+			resp := ask(t, a, protocol.MethodCallTool, call("deploy", nil))
+			if resp.IsError() == (first == "status") {
+				t.Errorf("while it is away again: got %s", resp)
+			}
+		})
+	}
+}
+
+func TestPlain_APromptWaitsUntilTheServersBeforeItHaveSaidWhatTheyHave(t *testing.T) {
+	prompter := func(name string) *server {
+		return &server{name: name, peer: answers(map[string]any{
+			protocol.MethodListPrompts: object{"prompts": []object{{"name": "p"}}},
+			protocol.MethodGetPrompt:   object{"description": name},
+			protocol.MethodComplete:    object{"completion": object{"values": []string{name}}},
+		})}
+	}
+	first, second := prompter("first"), prompter("second")
+	there := first.peer
+	first.becomes(away)
+	a := of(t, plain, first, second)
+	if got := must(t, a, protocol.MethodListPrompts, nil); len(got["prompts"].([]any)) != 0 {
+		t.Errorf("got %v", got)
+	}
+	complete := object{"ref": object{"type": "ref/prompt", "name": "p"}, "argument": object{"name": "x", "value": ""}}
+	unavailableUntil(t, a, "first", protocol.MethodGetPrompt, object{"name": "p"})
+	unavailableUntil(t, a, "first", protocol.MethodComplete, complete)
+	if second.saw(protocol.MethodGetPrompt)+second.saw(protocol.MethodComplete) != 0 {
+		t.Error("another server was asked")
+	}
+	first.becomes(there)
+	first.changed(protocol.NotePromptsChanged)
+	if got := must(t, a, protocol.MethodGetPrompt, object{"name": "p"}); got["description"] != "first" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestPlain_AResourceWaitsUntilTheServersBeforeItHaveSaidWhatTheyHave(t *testing.T) {
+	uris, templates := []string{"x://1"}, []string{"y://{id}"}
+	first, second := library("first", uris, templates, []string{"y://1"}), library("second", uris, templates, []string{"y://1", "y://2", "x://hidden"})
+	there := first.peer
+	first.becomes(away)
+	a := of(t, plain, first, second)
+	for method, array := range map[string]string{protocol.MethodListResources: "resources", protocol.MethodListTemplates: "resourceTemplates"} {
+		if got := must(t, a, method, nil); len(got[array].([]any)) != 0 {
+			t.Errorf("got %v", got)
+		}
+	}
+	for _, uri := range []string{"x://1", "x://hidden", "y://1"} {
+		unavailableUntil(t, a, "first", protocol.MethodReadResource, object{"uri": uri})
+	}
+	for _, uri := range []string{"x://1", "y://{id}"} {
+		unavailableUntil(t, a, "first", protocol.MethodComplete, object{"ref": object{"type": "ref/resource", "uri": uri}, "argument": object{"name": "id", "value": ""}})
+	}
+	if second.saw(protocol.MethodReadResource)+second.saw(protocol.MethodComplete) != 0 {
+		t.Error("another server was asked")
+	}
+	first.becomes(there)
+	first.changed(protocol.NoteResourcesChanged)
+	for uri, want := range map[string]string{"x://1": "first", "x://hidden": "second", "y://1": "first"} {
+		if got := whose(t, a, uri); got != want {
+			t.Errorf("%s: got %q, want %q", uri, got, want)
+		}
+	}
+	// A template of a server that is away now does not become another one's.
+	first.becomes(away)
+	if e := refusal(t, a, protocol.MethodReadResource, object{"uri": "y://2"}); e.Code != protocol.CodeUnavailable {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestPlain_AReadDoesNotWaitForServersThatAreAwayButKnownOrThatComeLater(t *testing.T) {
+	first, second, third := library("first", []string{"x://1"}, nil, nil), library("second", []string{"x://2"}, nil, nil), library("third", nil, nil, nil)
+	third.becomes(away)
+	a := of(t, plain, first, second, third)
+	must(t, a, protocol.MethodListResources, nil)
+	first.becomes(away)
+	first.changed(protocol.NoteResourcesChanged)
+	must(t, a, protocol.MethodListResources, nil)
+	if got := whose(t, a, "x://2"); got != "second" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -227,7 +337,7 @@ func TestPain22_ANameMeansTheSameWhoeverIsKnown(t *testing.T) {
 	for seed := range uint64(120) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		group := randomGroup(rnd)
-		opts := aggregate.Options{PerMember: patience}
+		opts := aggregate.Options{Plain: seed%3 == 0, PerMember: patience}
 		with := func(known int) *aggregate.Aggregate {
 			var members []*server
 			for i, c := range group {

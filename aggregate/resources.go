@@ -53,6 +53,9 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 		} else if !slices.Contains(silent, m) {
 			silent = append(silent, m)
 		}
+		if r.group.plain {
+			break // it may have it, so that nobody behind it counts
+		}
 	}
 	switch {
 	case last != nil:
@@ -108,9 +111,10 @@ func (a *Aggregate) holders(ctx context.Context, v *view, r *request, uri string
 			return []*member{t.member}, true, nil
 		}
 	}
+	count := min(v.indexed(resources).count, v.indexed(templates).count)
 	add := func(members ...*member) {
 		for _, m := range members {
-			if m != nil && !slices.Contains(may, m) {
+			if m != nil && m.at < count && !slices.Contains(may, m) {
 				may = append(may, m)
 			}
 		}

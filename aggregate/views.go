@@ -200,9 +200,13 @@ type target struct {
 }
 
 // An index says what names and URIs mean. It does not change.
-// What two members have belongs to the first.
+//
+// What two members have belongs to the first. In a plain group that holds for what
+// they may have, too: members behind one whose list has never been known do not
+// count.
 type index struct {
 	offers []*offer // by member; nil if not known
+	count  int      // how many of the members count
 	byName map[string]target
 	logged sync.Map // what has been logged as left out
 }
@@ -215,8 +219,11 @@ func (g *group) indexOf(k kind, offers []*offer) *index {
 	if last != nil && slices.Equal(last.offers, offers) {
 		return last
 	}
-	x := &index{offers: offers, byName: make(map[string]target)}
-	for i, o := range offers {
+	x := &index{offers: offers, count: len(offers), byName: make(map[string]target)}
+	if first := slices.Index(offers, nil); first >= 0 && g.plain {
+		x.count = first
+	}
+	for i, o := range offers[:x.count] {
 		if o == nil {
 			continue
 		}
