@@ -63,7 +63,7 @@ func (a *Aggregate) other(ctx context.Context, r *request) (*dragoman.Message, e
 	return no, nil
 }
 
-// legacy tells whether a method is one that the modern era does not have.
+// legacy reports whether a method is one that the modern era does not have.
 func legacy(method string) bool {
 	switch method {
 	case protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel, protocol.MethodSubscribe,

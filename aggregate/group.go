@@ -117,12 +117,12 @@ func (g *group) byName(name string) *member {
 	return nil
 }
 
-// has tells whether a source is a member.
+// has reports whether a source is a member.
 func (g *group) has(s *source) bool {
 	return slices.ContainsFunc(g.members, func(m *member) bool { return m.source == s })
 }
 
-// equal tells whether two groups have the same members, offered in the same way.
+// equal reports whether two groups have the same members, offered in the same way.
 func (g *group) equal(other *group) bool {
 	return slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
 		return m.source == o.source && reflect.DeepEqual(m.offers, o.offers)
@@ -137,7 +137,7 @@ func (g *group) same(m Member) *source {
 	return nil
 }
 
-// same tells whether two values are equal, as far as that can be told.
+// same reports whether two values are equal, as far as that can be told.
 func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }

@@ -131,7 +131,7 @@ func (l *listener) tell(ctx context.Context, method string, members []byte) {
 	}
 }
 
-// wants tells whether a change is to be told.
+// wants reports whether a change is to be told.
 func (l *listener) wants(c change) bool {
 	switch c.method {
 	case protocol.NoteToolsChanged:

@@ -203,6 +203,7 @@ func TestWhatNoServerThatIsAwayCanHaveIsUnknown(t *testing.T) {
 			t.Errorf("%s: got %v, want %d", name, e, want)
 		}
 	}
+	unavailableUntil(t, a, "a", protocol.MethodCallTool, call("a_b_c_abcdefgh", nil)) // and it is not asked for b_c_abcdefgh
 	// What either may have is asked of neither.
 	a = of(t, nil, &server{name: "a_b", peer: away}, &server{name: "a", peer: away})
 	unavailableUntil(t, a, "a_b, a", protocol.MethodCallTool, call("a_b_c_abcdefgh", nil))
@@ -334,7 +335,7 @@ func meaningOf(t *testing.T, a *aggregate.Aggregate, method, key, name string) m
 // For any group and any part of it that is known, a name means what it means when
 // all are known, or nothing.
 func TestPain22_ANameMeansTheSameWhoeverIsKnown(t *testing.T) {
-	for seed := range uint64(120) {
+	for seed := range uint64(48) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		group := randomGroup(rnd)
 		opts := aggregate.Options{Plain: seed%3 == 0, PerMember: patience}
@@ -366,11 +367,16 @@ func TestPain22_ANameMeansTheSameWhoeverIsKnown(t *testing.T) {
 				}
 			}
 			slices.Sort(candidates)
+			candidates = slices.Compact(candidates)
+			meant := make(map[string]meaning)
+			for _, name := range candidates {
+				meant[name] = meaningOf(t, all, test.method, test.key, name)
+			}
 			for known := range 1 << len(group) {
 				a := with(known)
 				listed := texts(must(t, a, test.list, nil), test.array, test.key)
-				for _, name := range slices.Compact(candidates) {
-					want, got := meaningOf(t, all, test.method, test.key, name), meaningOf(t, a, test.method, test.key, name)
+				for _, name := range candidates {
+					want, got := meant[name], meaningOf(t, a, test.method, test.key, name)
 					where := fmt.Sprintf("seed %d, known %b: %s %s", seed, known, test.method, name)
 					switch {
 					case got.err == nil && got.text != want.text:

@@ -75,7 +75,7 @@ func noResource(uri string) *dragoman.Error {
 	return e
 }
 
-// refuses tells whether a member says that it does not have the resource, or cannot
+// refuses reports whether a member says that it does not have the resource, or cannot
 // be asked. A request that is the next round of one that another member answered
 // makes no sense to a member, so any complaint about it counts.
 func refuses(r *request, resp *dragoman.Message) bool {

@@ -156,7 +156,7 @@ func (v *view) expired(k kind, m *member) bool {
 	return time.Since(s.at) >= limit || s.change != m.changes[k].Load()
 }
 
-// current tells whether all members have been asked what they offer, and have told
+// current reports whether all members have been asked what they offer, and have told
 // of no change since.
 func (v *view) current(k kind) bool {
 	v.mu.Lock()
