@@ -3,6 +3,7 @@ package aggregate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,9 @@ type Options struct {
 	Instructions string
 
 	// Plain leaves names as they are: of two members with a tool or prompt of one
-	// name, the first wins. Otherwise the member's name and "_" stand before them.
+	// name, the first wins. So what a member has is offered when the lists of all
+	// before it are known, or have been. Otherwise the member's name and "_" stand
+	// before its names.
 	Plain bool
 
 	// Logger receives what is left out. If nil, nothing is logged.
@@ -167,7 +170,7 @@ func (a *Aggregate) Close() error {
 	a.setting.Lock()
 	defer a.setting.Unlock()
 	for _, m := range a.group.Load().members {
-		m.leave()
+		m.unsubscribe()
 	}
 	a.busy.Wait()
 	return nil
@@ -198,7 +201,106 @@ func revisions() (names []string) {
 	return names
 }
 
+// Dial opens a conversation with a, in memory: calls run on the goroutine of who
+// makes them. local is never asked or told anything, since nothing happens outside
+// of calls.
+func (a *Aggregate) Dial(context.Context, dragoman.Peer) (dragoman.Conn, error) {
+	if a.ctx.Err() != nil {
+		return nil, dragoman.ErrClosed
+	}
+	c := &conn{aggregate: a}
+	c.over, c.end = context.WithCancelCause(a.ctx)
+	c.cut, c.hangUp = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// A conn is a conversation with an Aggregate. When the Aggregate closes, it is
+// over, but calls under way get their answers: subscriptions end in good order.
+// When it is closed itself, they are cut.
+type conn struct {
+	aggregate *Aggregate
+	over, cut context.Context
+	end       context.CancelCauseFunc // of over
+	hangUp    context.CancelCauseFunc // of cut
+}
+
+func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.cut, func() { cancel(dragoman.ErrClosed) })()
+	return c.aggregate.Call(ctx, req, from)
+}
+
+func (c *conn) Notify(ctx context.Context, note *dragoman.Message) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return c.aggregate.Notify(ctx, note)
+}
+
+// Close ends the conversation. It does not wait for calls under way, which may be
+// the ones that close it; their contexts are cancelled.
+func (c *conn) Close() error {
+	c.end(dragoman.ErrClosed)
+	c.hangUp(dragoman.ErrClosed)
+	return nil
+}
+
+func (c *conn) Done() <-chan struct{} { return c.over.Done() }
+
+func (c *conn) Err() error { return context.Cause(c.over) }
+
+// Correlates implements [dragoman.Correlator]: whoever is called is given from
+// itself.
+func (c *conn) Correlates() bool { return true }
+
+// Hears implements [dragoman.Hearer]: nothing comes outside of calls.
+func (c *conn) Hears() bool { return false }
+
+// join puts pieces of JSON text, strings or bytes, together.
+func join(parts ...any) []byte {
+	var b []byte
+	for _, p := range parts {
+		switch p := p.(type) {
+		case string:
+			b = append(b, p...)
+		case []byte:
+			b = append(b, p...)
+		case json.RawMessage:
+			b = append(b, p...)
+		}
+	}
+	return b
+}
+
+// array returns texts as a JSON array.
+func array(texts []string) []byte {
+	b := []byte{'['}
+	for i, s := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, walk.Quote(s)...)
+	}
+	return append(b, ']')
+}
+
+// failure is an error of our own.
+func failure(code int, format string, args ...any) *dragoman.Error {
+	return &dragoman.Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// invalid is the error for a request that is wrong.
+func invalid(format string, args ...any) *dragoman.Error {
+	return failure(protocol.CodeInvalidParams, format, args...)
+}
+
 var (
-	_ dragoman.Peer   = (*Aggregate)(nil)
-	_ dragoman.Dialer = (*Aggregate)(nil)
+	_ dragoman.Peer       = (*Aggregate)(nil)
+	_ dragoman.Dialer     = (*Aggregate)(nil)
+	_ dragoman.Correlator = (*conn)(nil)
+	_ dragoman.Hearer     = (*conn)(nil)
 )

@@ -2,6 +2,10 @@ package aggregate
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
@@ -46,20 +50,20 @@ func (a *Aggregate) other(ctx context.Context, r *request) (*dragoman.Message, e
 	if legacy(r.Method()) {
 		return no, nil
 	}
-	b := r.group.book(callerOf(ctx))
+	v := r.group.view(callerOf(ctx))
 	if id, _ := walk.Text(r.Get("taskId")); id != "" {
 		return a.task(ctx, r)
 	}
-	if t, ok := b.indexed(tools).byName[r.Name()]; ok {
+	if t, ok := v.indexed(tools).byName[r.Name()]; ok {
 		return t.pass(ctx, r)
 	}
-	if t, ok := b.indexed(resources).byName[r.URI()]; ok {
+	if t, ok := v.indexed(resources).byName[r.URI()]; ok {
 		return t.Requests().Call(ctx, r.Message, r.from)
 	}
 	return no, nil
 }
 
-// legacy tells whether a method is one that the modern era does not have.
+// legacy reports whether a method is one that the modern era does not have.
 func legacy(method string) bool {
 	switch method {
 	case protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel, protocol.MethodSubscribe,
@@ -67,4 +71,233 @@ func legacy(method string) bool {
 		return true
 	}
 	return false
+}
+
+// find returns what a name means to a caller. If it is not known, those members are
+// asked that may have it. The error is a *dragoman.Error if the name means nothing.
+func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (target, error) {
+	g := r.group
+	v := g.view(callerOf(ctx))
+	if t, ok := v.indexed(k).byName[name]; ok {
+		return t, nil
+	}
+	may := slices.DeleteFunc(slices.Clone(g.members), func(m *member) bool { return !g.mayHave(m, name) })
+	if err := a.refresh(ctx, v, r, may, k); err != nil {
+		return target{}, err
+	}
+	x := v.indexed(k)
+	if t, ok := x.byName[name]; ok {
+		return t, nil
+	}
+	silent := v.missing(may, k)
+	if len(silent) == 1 {
+		if t, ok := g.guess(silent[0], k, name); ok {
+			return t, nil
+		}
+	}
+	if len(silent) > 0 {
+		return target{}, away(lists[k].noun, name, silent)
+	}
+	return target{}, unknown(k, name, x)
+}
+
+// away is the error for something that a member may have that does not answer.
+func away(noun, name string, silent []*member) *dragoman.Error {
+	names := make([]string, len(silent))
+	for i, m := range silent {
+		names[i] = m.Name()
+	}
+	return protocol.Unavailable(fmt.Errorf("there is no answer from %s, which may have the %s %.200q; try again later",
+		strings.Join(names, ", "), noun, name))
+}
+
+// unknown is the error for a name that means nothing.
+func unknown(k kind, name string, x *index) *dragoman.Error {
+	hint := ""
+	if near := nearest(name, x); len(near) > 0 {
+		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	const longest = 200
+	if len(name) > longest {
+		name = strings.ToValidUTF8(name[:longest], "") + "…"
+	}
+	return invalid("unknown %s: %q%s; %s names those there are", lists[k].noun, name, hint, lists[k].method)
+}
+
+// Limits of the search for names that may have been meant.
+const (
+	maxNear     = 3
+	maxDistance = 2
+	maxCompared = 2000
+)
+
+// nearest returns a few names that may have been meant: those that are the name with
+// a prefix, then those that differ by little.
+func nearest(name string, x *index) []string {
+	if name == "" || len(name) > MaxName+maxDistance {
+		return nil
+	}
+	type near struct {
+		distance int
+		name     string
+	}
+	var found []near
+	compared := 0
+	for n := range x.byName {
+		if strings.HasSuffix(n, "_"+name) {
+			found = append(found, near{0, n})
+			continue
+		}
+		if diff := len(n) - len(name); diff > maxDistance || diff < -maxDistance || compared == maxCompared {
+			continue
+		}
+		compared++
+		if d := distance(name, n); d <= min(maxDistance, len(name)/2) {
+			found = append(found, near{d, n})
+		}
+	}
+	slices.SortFunc(found, func(a, b near) int {
+		if a.distance != b.distance {
+			return a.distance - b.distance
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	var names []string
+	for _, f := range found[:min(len(found), maxNear)] {
+		names = append(names, fmt.Sprintf("%q", f.name))
+	}
+	return names
+}
+
+// distance returns how many bytes must be changed, added or dropped to make a b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := left
+			if a[i] != b[j] {
+				d = 1 + min(left, row[j], row[j+1])
+			}
+			left, row[j+1] = row[j+1], d
+		}
+	}
+	return row[len(b)]
+}
+
+// refused returns the answer to a request about something that means nothing, or the
+// error itself if it is another one.
+func refused(r *request, err error) (*dragoman.Message, error) {
+	if e, ok := errors.AsType[*dragoman.Error](err); ok {
+		return r.Fail(e), nil
+	}
+	return nil, err
+}
+
+// complete passes a request for completions on to the member whose prompt or
+// resource it is about.
+func (a *Aggregate) complete(ctx context.Context, r *request) (*dragoman.Message, error) {
+	ref := r.Get("ref")
+	switch walk.TextOf(ref, "type") {
+	case "ref/prompt":
+		name := walk.TextOf(ref, "name")
+		t, err := a.find(ctx, r, prompts, name)
+		if err != nil {
+			return refused(r, err)
+		}
+		req := r.Message
+		if t.own != name {
+			if req, err = req.Edit().Set("ref", walk.With(ref, "name", walk.Quote(t.own))).Message(); err != nil {
+				return nil, err
+			}
+		}
+		return t.Requests().Call(ctx, req, r.from)
+	case "ref/resource":
+		uri := walk.TextOf(ref, "uri")
+		m, err := a.completer(ctx, r, uri)
+		if err != nil {
+			return refused(r, err)
+		}
+		return m.Requests().Call(ctx, r.Message, r.from)
+	}
+	return r.Fail(invalid("params.ref.type must be ref/prompt or ref/resource")), nil
+}
+
+// completer returns the member with a resource template, or with a resource.
+func (a *Aggregate) completer(ctx context.Context, r *request, uri string) (*member, error) {
+	v := r.group.view(callerOf(ctx))
+	if t, ok := v.indexed(templates).byName[uri]; ok {
+		return t.member, nil
+	}
+	if err := a.refresh(ctx, v, r, r.group.members, templates); err != nil {
+		return nil, err
+	}
+	if t, ok := v.indexed(templates).byName[uri]; ok {
+		return t.member, nil
+	}
+	may, sure, err := a.holders(ctx, v, r, uri)
+	if err != nil {
+		return nil, err
+	}
+	if silent := v.missing(r.group.members, resources, templates); !sure && len(silent) > 0 {
+		return nil, away("resource template", uri, silent)
+	}
+	if len(may) > 0 {
+		return may[0], nil
+	}
+	return nil, noResource(uri)
+}
+
+// taskMark stands between a member's name and its id of a task. Names of servers do
+// not have it.
+const taskMark = ":"
+
+// ours returns an answer in which the id of a task says whose it is.
+func (m *member) ours(resp *dragoman.Message) (*dragoman.Message, error) {
+	kind, _ := walk.Text(resp.Get("resultType"))
+	if kind != protocol.ResultTask {
+		return resp, nil
+	}
+	return m.mark(resp)
+}
+
+// mark gives the task that a message is about an id of ours.
+func (m *member) mark(msg *dragoman.Message) (*dragoman.Message, error) {
+	id, ok := walk.Text(msg.Get("taskId"))
+	if !ok {
+		return msg, nil
+	}
+	return msg.Edit().Set("taskId", walk.Quote(m.Name()+taskMark+id)).Message()
+}
+
+// taskOf returns whose task an id of ours is, and its own id. The member is nil if
+// there is none.
+func (g *group) taskOf(id string) (*member, string) {
+	name, own, ok := strings.Cut(id, taskMark)
+	if !ok {
+		return nil, ""
+	}
+	return g.byName(name), own
+}
+
+// task passes a request about a task on to the member that has it.
+func (a *Aggregate) task(ctx context.Context, r *request) (*dragoman.Message, error) {
+	id, _ := walk.Text(r.Get("taskId"))
+	m, own := r.group.taskOf(id)
+	if m == nil {
+		return r.Fail(invalid("unknown task: %.200q", id)), nil
+	}
+	req, err := r.Edit().Set("taskId", walk.Quote(own)).Message()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := m.Requests().Call(ctx, req, r.from)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	return m.mark(resp)
 }

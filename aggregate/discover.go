@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,7 @@ const (
 type facts struct {
 	capabilities []byte // an object
 	instructions string
-	haul
+	memberList
 }
 
 // discover answers for all members: we can what any of them can. Lists may always
@@ -41,7 +42,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 		return nil, err
 	}
 	var (
-		all     can
+		all     capabilities
 		missing []string
 		texts   = []string{cut(a.opts.Instructions, MaxAllInstructions)}
 		s       = &snapshot{ttl: -1, public: true}
@@ -53,7 +54,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 			missing = append(missing, m.Name())
 			f = m.facts.Load()
 		} else {
-			s.hold(&f.haul)
+			s.narrow(&f.memberList)
 			m.facts.Store(f)
 		}
 		if f == nil {
@@ -75,7 +76,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 }
 
 // introduction makes the result of server/discover.
-func (a *Aggregate) introduction(s *snapshot, all *can, instructions string, missing []string) []byte {
+func (a *Aggregate) introduction(s *snapshot, all *capabilities, instructions string, missing []string) []byte {
 	scope := "private"
 	if s.public {
 		scope = "public"
@@ -84,11 +85,8 @@ func (a *Aggregate) introduction(s *snapshot, all *can, instructions string, mis
 	if instructions != "" {
 		out = join(out, `,"instructions":`, walk.Quote(instructions))
 	}
-	out = join(out, `,"ttlMs":`, strconv.FormatInt(s.ttl, 10), `,"cacheScope":"`, scope, `","_meta":{"`, protocol.MetaServerInfo, `":`, a.info)
-	if missing != nil {
-		out = join(out, `,"`, metaMissing, `":`, array(missing))
-	}
-	return append(out, "}}"...)
+	out = join(out, `,"ttlMs":`, strconv.FormatInt(s.ttl, 10), `,"cacheScope":"`, scope, `","_meta":`, a.meta(missing, nil))
+	return append(out, '}')
 }
 
 // discover asks a member.
@@ -102,8 +100,8 @@ func (m *member) discover(ctx context.Context, req *dragoman.Message) (*facts, e
 	case resp.IsError():
 		return nil, resp.RPCError()
 	}
-	f := &facts{capabilities: resp.Get("capabilities"), haul: haul{ttl: -1, public: true}}
-	f.hints(resp)
+	f := &facts{capabilities: resp.Get("capabilities"), memberList: memberList{ttl: -1, public: true}}
+	f.readHints(resp)
 	text, _ := walk.Text(resp.Get("instructions"))
 	f.instructions = cut(text, MaxInstructions)
 	return f, nil
@@ -116,4 +114,72 @@ func cut(text string, longest int) string {
 	}
 	const end = "…"
 	return strings.ToValidUTF8(text[:longest-len(end)], "") + end
+}
+
+// capabilities are what any of several servers can do.
+type capabilities struct {
+	names  []string // in the order in which they came
+	values map[string][]byte
+}
+
+// everything is what a server may be able to do of which nothing is known.
+func (c *capabilities) everything() {
+	c.add([]byte(`{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}`))
+}
+
+// add adds the capabilities of a server. Of a capability that two have, each
+// setting is that of the first; of those that stand for themselves, like
+// extensions, likewise.
+func (c *capabilities) add(capabilities []byte) {
+	if c.values == nil {
+		c.values = make(map[string][]byte)
+	}
+	for name, f := range walk.Members(capabilities) {
+		value := capabilities[f.Start:f.End:f.End]
+		n := string(name)
+		old, known := c.values[n]
+		if !known {
+			c.names = append(c.names, n)
+			old = []byte("{}")
+			if !walk.IsObject(value) {
+				old = value
+			}
+		}
+		c.values[n] = union(old, value)
+	}
+}
+
+// union returns an object with the members of both. Of two with the same name the
+// first counts, unless it is false.
+func union(a, b []byte) []byte {
+	if !walk.IsObject(a) {
+		return a
+	}
+	for name, f := range walk.Members(b) {
+		value := b[f.Start:f.End:f.End]
+		if old := walk.Get(a, string(name)); old == nil || string(old) == "false" {
+			a = walk.With(a, string(name), value)
+		}
+	}
+	return a
+}
+
+// object returns all that as an object. Lists may always change.
+func (c *capabilities) object() []byte {
+	slices.Sort(c.names)
+	out := []byte{'{'}
+	for i, name := range c.names {
+		value := c.values[name]
+		switch name {
+		case "tools", "prompts", "resources":
+			if walk.IsObject(value) {
+				value = walk.With(value, "listChanged", []byte("true"))
+			}
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, walk.Quote(name)...), ':'), value...)
+	}
+	return append(out, '}')
 }

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -43,8 +42,8 @@ type source struct {
 	left bool   // guarded by mu
 }
 
-// attend has f told of the source's changes.
-func (s *source) attend(f func(*source, string)) {
+// subscribe has f told of the source's changes.
+func (s *source) subscribe(f func(*source, string)) {
 	stop := s.OnChange(func(note string) { f(s, note) })
 	s.mu.Lock()
 	s.stop = stop
@@ -55,8 +54,8 @@ func (s *source) attend(f func(*source, string)) {
 	}
 }
 
-// leave ends that.
-func (s *source) leave() {
+// unsubscribe ends that.
+func (s *source) unsubscribe() {
 	s.mu.Lock()
 	stop := s.stop
 	s.left, s.stop = true, nil
@@ -71,8 +70,8 @@ type member struct {
 	*source
 	at     int
 	offers config.Tools
-	prefix string // of names here
-	start  string // what names here begin with for sure
+	prefix string // of names here, as configured
+	start  string // the same, with no characters that names must not have
 }
 
 // A group is the members there are at a time. What is known of what they offer
@@ -82,14 +81,14 @@ type group struct {
 	plain   bool
 
 	mu    sync.Mutex
-	books map[string]*book   // by caller; guarded by mu
+	views map[string]*view   // by caller; guarded by mu
 	last  [numKinds][]*offer // by member, the newest that anybody got; guarded by mu
 	index [numKinds]*index   // the newest; guarded by mu
 }
 
 // newGroup returns a group of these sources, whose tools are offered so.
 func newGroup(sources []*source, how []*config.Tools, plain bool) *group {
-	g := &group{plain: plain, books: make(map[string]*book)}
+	g := &group{plain: plain, views: make(map[string]*view)}
 	for i, s := range sources {
 		m := &member{source: s, at: i, prefix: s.Name() + "_"}
 		if plain {
@@ -102,7 +101,6 @@ func newGroup(sources []*source, how []*config.Tools, plain bool) *group {
 			}
 		}
 		m.start = clean(m.prefix)
-		m.start = m.start[:min(len(m.start), headLen)]
 		g.members = append(g.members, m)
 	}
 	for k := range g.last {
@@ -119,34 +117,12 @@ func (g *group) byName(name string) *member {
 	return nil
 }
 
-// has tells whether a source is a member.
+// has reports whether a source is a member.
 func (g *group) has(s *source) bool {
 	return slices.ContainsFunc(g.members, func(m *member) bool { return m.source == s })
 }
 
-// wish returns how something that a member offers would be called here.
-func (g *group) wish(m *member, k kind, own string) wish {
-	offered := own
-	if k == tools && m.offers.Rename[own] != "" {
-		offered = m.offers.Rename[own]
-	}
-	w := wish{member: m.at, whose: m.Name(), own: own, full: m.prefix + offered}
-	w.foreign = !g.plain && g.isForeign(m, w.full)
-	return w
-}
-
-// isForeign tells whether a name of a member lies among those of another one, whose
-// prefix is longer. Whether that one has something of this name does not matter: a
-// name must not mean one thing while a server is there and another while it is not.
-func (g *group) isForeign(m *member, full string) bool {
-	full, mine := clean(full), clean(m.prefix)
-	return slices.ContainsFunc(g.members, func(other *member) bool {
-		p := clean(other.prefix)
-		return len(p) > len(mine) && strings.HasPrefix(full, p)
-	})
-}
-
-// equal tells whether two groups have the same members, offered in the same way.
+// equal reports whether two groups have the same members, offered in the same way.
 func (g *group) equal(other *group) bool {
 	return slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
 		return m.source == o.source && reflect.DeepEqual(m.offers, o.offers)
@@ -161,7 +137,81 @@ func (g *group) same(m Member) *source {
 	return nil
 }
 
-// same tells whether two values are equal, as far as that can be told.
+// same reports whether two values are equal, as far as that can be told.
 func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// Set replaces the members, in their order. Those that were there before stay as
+// they are. Who listens is told that lists have changed, if anything has.
+func (a *Aggregate) Set(members []Member) {
+	a.setting.Lock()
+	defer a.setting.Unlock()
+	if a.ctx.Err() != nil {
+		return
+	}
+	old := a.group.Load()
+	var (
+		sources, fresh []*source
+		how            []*config.Tools
+	)
+	for _, m := range members {
+		if slices.ContainsFunc(sources, func(s *source) bool { return s.Name() == m.Name() }) {
+			a.log.Warn("two members have one name; the second is left out", "name", m.Name())
+			continue
+		}
+		s := old.same(m)
+		if s == nil {
+			s = &source{Member: m}
+			fresh = append(fresh, s)
+		}
+		sources, how = append(sources, s), append(how, m.Tools())
+	}
+	next := newGroup(sources, how, a.opts.Plain)
+	if next.equal(old) {
+		return
+	}
+	a.group.Store(next)
+	for _, m := range old.members {
+		if !next.has(m.source) {
+			m.unsubscribe()
+		}
+	}
+	for _, s := range fresh {
+		s.subscribe(a.changed)
+	}
+	for _, l := range a.listeners() {
+		l.recheck()
+		for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
+			l.put(change{method: note})
+		}
+	}
+}
+
+// changed takes a member's word that a list has changed. It does not block.
+func (a *Aggregate) changed(s *source, note string) {
+	known := false
+	for k := range lists {
+		if lists[k].note == note {
+			s.changes[k].Add(1)
+			known = true
+		}
+	}
+	if !known {
+		return
+	}
+	for _, l := range a.listeners() {
+		l.put(change{method: note})
+	}
+}
+
+// listeners returns the subscriptions there are.
+func (a *Aggregate) listeners() []*listener {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*listener, 0, len(a.listens))
+	for l := range a.listens {
+		all = append(all, l)
+	}
+	return all
 }

@@ -29,10 +29,10 @@ type server struct {
 	peer  dragoman.Peer
 	tools *config.Tools
 
-	mu    sync.Mutex
-	ears  map[int]func(string)
-	count int
-	calls []*dragoman.Message
+	mu       sync.Mutex
+	onChange map[int]func(string)
+	count    int
+	calls    []*dragoman.Message
 }
 
 func (s *server) Name() string            { return s.name }
@@ -42,16 +42,16 @@ func (s *server) Tools() *config.Tools    { return s.tools }
 func (s *server) OnChange(f func(string)) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ears == nil {
-		s.ears = make(map[int]func(string))
+	if s.onChange == nil {
+		s.onChange = make(map[int]func(string))
 	}
 	s.count++
 	n := s.count
-	s.ears[n] = f
+	s.onChange[n] = f
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.ears, n)
+		delete(s.onChange, n)
 	}
 }
 
@@ -76,15 +76,15 @@ func (s *server) Notify(context.Context, *dragoman.Message) error { return nil }
 func (s *server) registered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ears)
+	return len(s.onChange)
 }
 
 // changed tells of a change.
 func (s *server) changed(note string) {
 	s.mu.Lock()
-	ears := slices.Collect(maps.Values(s.ears))
+	onChange := slices.Collect(maps.Values(s.onChange))
 	s.mu.Unlock()
-	for _, f := range ears {
+	for _, f := range onChange {
 		f(note)
 	}
 }
@@ -119,7 +119,7 @@ func real(t *testing.T, name string, e protocol.Era, opts everything.Options) *s
 	var over sync.WaitGroup
 	// Ends with cancel.
 	over.Go(func() {
-		_, _ = s.peer.Call(dragoman.WithCaller(ctx, "manager"), req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
+		_, _ = s.peer.Call(dragoman.WithCaller(ctx, &dragoman.Caller{Principal: "manager"}), req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
 			if note.Method() == protocol.NoteAcknowledged {
 				close(acked)
 				return nil

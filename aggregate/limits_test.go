@@ -39,18 +39,18 @@ func envelope(t *testing.T, method string, params any) *dragoman.Message {
 
 func TestWhatIsKnownOfCallersIsBounded(t *testing.T) {
 	g := groupOf(false, "a_")
-	g.books = make(map[string]*book)
+	g.views = make(map[string]*view)
 	for i := range 3*MaxCallers + 1 {
-		g.book(fmt.Sprint(i))
-		if len(g.books) > MaxCallers {
-			t.Fatalf("%d callers are known", len(g.books))
+		g.view(fmt.Sprint(i))
+		if len(g.views) > MaxCallers {
+			t.Fatalf("%d callers are known", len(g.views))
 		}
 	}
-	b := g.book("x")
+	v := g.view("x")
 	for i := range 3*MaxLearned + 1 {
 		uri := fmt.Sprint("x://", i)
-		if b.learn(uri, g.members[0]); len(b.learned) > MaxLearned || b.recall(uri) == nil {
-			t.Fatalf("%d resources are known", len(b.learned))
+		if v.learn(uri, g.members[0]); len(v.learned) > MaxLearned || v.recall(uri) == nil {
+			t.Fatalf("%d resources are known", len(v.learned))
 		}
 	}
 }
@@ -58,13 +58,13 @@ func TestWhatIsKnownOfCallersIsBounded(t *testing.T) {
 func TestCallersWithTheSameOffersShareThem(t *testing.T) {
 	g := newGroup([]*source{{Member: named{name: "a"}}}, []*config.Tools{nil}, false)
 	for _, who := range []string{"ada", "bob"} {
-		g.book(who).note(tools, g.members[0], []string{"x", "y"}, 0)
+		g.view(who).record(tools, g.members[0], []string{"x", "y"}, 0)
 	}
-	if g.book("ada").indexed(tools) != g.book("bob").indexed(tools) {
+	if g.view("ada").indexed(tools) != g.view("bob").indexed(tools) {
 		t.Error("each has an index of its own")
 	}
-	g.book("bob").note(tools, g.members[0], []string{"x"}, 0)
-	if a, b := g.book("ada").indexed(tools), g.book("bob").indexed(tools); len(a.byName) != 2 || len(b.byName) != 1 {
+	g.view("bob").record(tools, g.members[0], []string{"x"}, 0)
+	if a, b := g.view("ada").indexed(tools), g.view("bob").indexed(tools); len(a.byName) != 2 || len(b.byName) != 1 {
 		t.Errorf("got %v and %v", a.byName, b.byName)
 	}
 }
@@ -146,7 +146,7 @@ func TestPagesAreBoundedAndForgotten(t *testing.T) {
 func TestSubscriptionsAreBounded(t *testing.T) {
 	a := New(nil)
 	for range MaxListens {
-		if !a.enlist(new(listener)) {
+		if !a.addListener(new(listener)) {
 			t.Fatal("refused too early")
 		}
 	}

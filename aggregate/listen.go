@@ -3,6 +3,8 @@ package aggregate
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +55,7 @@ type listener struct {
 	waiting []change      // guarded by mu
 	at      map[event]int // where each stands in waiting; guarded by mu
 	dropped int           // guarded by mu
-	loose   bool          // a watch has ended, or members have changed; guarded by mu
+	stale   bool          // a watch has ended, or members have changed; guarded by mu
 }
 
 // listen serves a subscription on the goroutine that brought it.
@@ -70,10 +72,10 @@ func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, 
 	if r.from != nil {
 		l.kept = *params.Notifications
 	}
-	if !a.enlist(l) { // from here on nothing is missed
+	if !a.addListener(l) { // from here on nothing is missed
 		return r.Fail(protocol.Overloaded("too many subscriptions are open; end one before you open another")), nil
 	}
-	defer a.strike(l)
+	defer a.removeListener(l)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what is watched on members
 	l.begin(ctx)
@@ -85,7 +87,7 @@ func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, 
 		`,"`, protocol.MetaServerInfo, `":`, a.info, `}}`))
 }
 
-func (a *Aggregate) enlist(l *listener) bool {
+func (a *Aggregate) addListener(l *listener) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.listens) >= MaxListens {
@@ -95,7 +97,7 @@ func (a *Aggregate) enlist(l *listener) bool {
 	return true
 }
 
-func (a *Aggregate) strike(l *listener) {
+func (a *Aggregate) removeListener(l *listener) {
 	a.mu.Lock()
 	delete(a.listens, l)
 	a.mu.Unlock()
@@ -129,7 +131,7 @@ func (l *listener) tell(ctx context.Context, method string, members []byte) {
 	}
 }
 
-// wants tells whether a change is to be told.
+// wants reports whether a change is to be told.
 func (l *listener) wants(c change) bool {
 	switch c.method {
 	case protocol.NoteToolsChanged:
@@ -158,18 +160,18 @@ func (l *listener) put(c change) {
 		l.waiting = append(l.waiting, c)
 	}
 	l.mu.Unlock()
-	l.rouse()
+	l.signal()
 }
 
-// move makes the listener look whether members have what it watches.
-func (l *listener) move() {
+// recheck makes the listener look whether members have what it watches.
+func (l *listener) recheck() {
 	l.mu.Lock()
-	l.loose = true
+	l.stale = true
 	l.mu.Unlock()
-	l.rouse()
+	l.signal()
 }
 
-func (l *listener) rouse() {
+func (l *listener) signal() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // awake already
@@ -178,12 +180,12 @@ func (l *listener) rouse() {
 
 // deliver tells the client what waits, and tells whether watches are to be looked
 // after.
-func (l *listener) deliver(ctx context.Context) (loose bool) {
+func (l *listener) deliver(ctx context.Context) (stale bool) {
 	l.mu.Lock()
 	changes := l.waiting
 	l.waiting = nil
 	clear(l.at)
-	loose, l.loose = l.loose, false
+	stale, l.stale = l.stale, false
 	l.mu.Unlock()
 	for _, c := range changes {
 		switch {
@@ -196,7 +198,7 @@ func (l *listener) deliver(ctx context.Context) (loose bool) {
 			l.tell(ctx, c.method, nil)
 		}
 	}
-	return loose
+	return stale
 }
 
 // bound returns no more than MaxURIs of them, each once.
@@ -209,4 +211,163 @@ func bound(names []string) (out []string) {
 		}
 	}
 	return out
+}
+
+const (
+	// firstBackoff is the wait before resources are watched anew after a second
+	// failure in a row. It doubles with each, up to maxBackoff, less some jitter.
+	firstBackoff = 250 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+
+	// maxHolders is how many members are tried for one resource.
+	maxHolders = 4
+)
+
+// begin watches what the client wants, and leaves out of kept what nobody tells of.
+func (l *listener) begin(ctx context.Context) {
+	uris, tasks := bound(l.kept.URIs), bound(l.kept.Tasks)
+	l.watchAll(ctx, uris, tasks)
+	l.kept.URIs = slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })
+	l.kept.Tasks = slices.DeleteFunc(tasks, func(id string) bool { return !l.covers(tasksOf, id) })
+}
+
+// watchAll watches resources and tasks on the members that have them.
+func (l *listener) watchAll(ctx context.Context, uris, tasks []string) {
+	l.group = l.aggregate.group.Load()
+	r := &request{Message: l.request.Message, group: l.group}
+	v := r.group.view(callerOf(ctx))
+	holders := make(map[string][]*member, len(uris))
+	for _, uri := range uris {
+		may, _, err := l.aggregate.holders(ctx, v, r, uri)
+		if err != nil {
+			return // ctx has ended, or we have
+		}
+		holders[uri] = may
+	}
+	for try := 0; try < maxHolders && len(uris)+len(tasks) > 0; try++ {
+		share := make(map[*member]*protocol.Interest)
+		part := func(m *member) *protocol.Interest {
+			if share[m] == nil {
+				share[m] = new(protocol.Interest)
+			}
+			return share[m]
+		}
+		for _, uri := range uris {
+			if may := holders[uri]; try < len(may) {
+				f := part(may[try])
+				f.URIs = append(f.URIs, uri)
+			}
+		}
+		for _, id := range tasks {
+			if m, _ := r.group.taskOf(id); m != nil {
+				f := part(m)
+				f.Tasks = append(f.Tasks, id)
+			}
+		}
+		if len(share) == 0 {
+			return
+		}
+		var watches []*watch
+		for m, f := range share {
+			watches = append(watches, l.watch(ctx, m, f.URIs, f.Tasks))
+		}
+		l.await(ctx, watches)
+		uris = slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return l.covers(urisOf, uri) })
+		tasks = nil // there is but one who has them
+	}
+}
+
+// run tells the client of changes until it leaves, or until we close.
+func (l *listener) run(ctx context.Context) error {
+	l.retry = time.NewTimer(0)
+	l.retry.Stop()
+	defer l.retry.Stop()
+	for !l.kept.Empty() {
+		if l.deliver(ctx) {
+			l.dropEnded()
+		}
+		select {
+		case <-l.wake:
+		case <-l.retry.C:
+			l.watchAgain(ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.aggregate.ctx.Done():
+			l.deliver(ctx)
+			return nil
+		}
+	}
+	return nil
+}
+
+// dropEnded forgets watches that are over or whose member is gone, and sees to it
+// that what they watched is watched anew.
+func (l *listener) dropEnded() {
+	g := l.aggregate.group.Load()
+	lost := false
+	l.watches = slices.DeleteFunc(l.watches, func(w *watch) bool {
+		switch {
+		case !g.has(w.member.source):
+			w.cancel()
+			lost = true
+			return true
+		case w.over():
+			lost = true
+			if time.Since(w.began) > maxBackoff {
+				l.fails = 0
+			}
+			l.fails++
+			return true
+		}
+		return false
+	})
+	if g != l.group { // who has what may be another one now
+		l.group, l.fails, lost = g, 0, true
+	}
+	if lost {
+		l.retry.Reset(l.backoff())
+	}
+}
+
+// uncovered returns what is honoured but not watched at present.
+func (l *listener) uncovered() (uris, tasks []string) {
+	for _, uri := range l.kept.URIs {
+		if !l.covers(urisOf, uri) {
+			uris = append(uris, uri)
+		}
+	}
+	for _, id := range l.kept.Tasks {
+		if !l.covers(tasksOf, id) {
+			tasks = append(tasks, id)
+		}
+	}
+	return uris, tasks
+}
+
+// watchAgain watches anew what is not watched. What may have changed meanwhile is
+// told as changed.
+func (l *listener) watchAgain(ctx context.Context) {
+	uris, tasks := l.uncovered()
+	if len(uris)+len(tasks) == 0 {
+		return
+	}
+	l.watchAll(ctx, uris, tasks)
+	for _, uri := range uris {
+		if l.covers(urisOf, uri) {
+			l.put(change{method: protocol.NoteResourceUpdated, about: uri})
+		}
+	}
+	if uris, tasks = l.uncovered(); len(uris)+len(tasks) > 0 {
+		l.fails++
+		l.retry.Reset(l.backoff())
+	}
+}
+
+// backoff returns how long to wait after the failures there have been.
+func (l *listener) backoff() time.Duration {
+	if l.fails < 2 {
+		return 0
+	}
+	d := min(firstBackoff<<min(l.fails-2, 8), maxBackoff)
+	return d - rand.N(d/4+1)
 }

@@ -33,7 +33,7 @@ func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *
 	}
 	// Ends when the member ends the subscription, or with cancel, as a Peer promises.
 	if !l.aggregate.busy.Start(func() {
-		defer l.move()
+		defer l.recheck()
 		defer close(w.done)
 		defer cancel()
 		w.run(ctx, wanted)
@@ -99,7 +99,7 @@ func (w *watch) Call(ctx context.Context, req *dragoman.Message, from dragoman.P
 	return dragoman.Nobody.Call(ctx, req, from)
 }
 
-// over tells whether the member tells no more.
+// over reports whether the member tells no more.
 func (w *watch) over() bool {
 	select {
 	case <-w.done:
@@ -153,7 +153,7 @@ func (w *watch) acceptNow() {
 	}
 }
 
-// covers tells whether a resource or a task is watched.
+// covers reports whether a resource or a task is watched.
 func (l *listener) covers(of func(*protocol.Interest) []string, name string) bool {
 	return slices.ContainsFunc(l.watches, func(w *watch) bool { return slices.Contains(of(&w.kept), name) })
 }

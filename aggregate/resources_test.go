@@ -82,6 +82,23 @@ func TestWhoKnewAResourceIsAskedFirstTheNextTime(t *testing.T) {
 	}
 }
 
+// A server that could not be asked has not said that it has no such resource.
+func TestWhoKnewAResourceIsNotRememberedWhileAServerBeforeItIsAway(t *testing.T) {
+	first := library("a", nil, []string{"y://{id}"}, []string{"y://1"})
+	there := first.peer
+	a := of(t, nil, first, library("b", nil, []string{"y://{id}"}, []string{"y://1"}))
+	must(t, a, protocol.MethodListTemplates, nil)
+	must(t, a, protocol.MethodListResources, nil)
+	first.becomes(away)
+	if got := whose(t, a, "y://1"); got != "b" {
+		t.Errorf("while it is away: got %q", got)
+	}
+	first.becomes(there)
+	if got := whose(t, a, "y://1"); got != "a" {
+		t.Errorf("when it is back: got %q", got)
+	}
+}
+
 // A round of input goes to who asked for it, even if nothing is remembered.
 func TestTheNextRoundOfAReadGoesToWhoAsked(t *testing.T) {
 	strict := &server{name: "a", peer: answers(map[string]any{

@@ -7,17 +7,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/config"
 )
 
 var legal = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func groupOf(plain bool, prefixes ...string) *group {
-	g := &group{plain: plain}
+	var (
+		sources []*source
+		how     []*config.Tools
+	)
 	for i, p := range prefixes {
-		m := &member{source: &source{Member: named{name: fmt.Sprintf("m%d", i)}}, at: i, prefix: p}
-		g.members = append(g.members, m)
+		sources = append(sources, &source{Member: named{name: fmt.Sprintf("m%d", i)}})
+		how = append(how, &config.Tools{Prefix: &p})
 	}
-	return g
+	return newGroup(sources, how, plain)
 }
 
 // named is a member of which nothing but the name is asked.
@@ -31,18 +36,15 @@ func (n named) Name() string { return n.name }
 func TestPain22_NamesAreLegalAndAtMost64CharactersLong(t *testing.T) {
 	long := strings.Repeat("a_very_long_tool_name_", 5)
 	g := groupOf(false, "m0_", "m.1_")
-	var wishes []wish
-	for _, own := range []string{"plain", "fs.read", "fs/read", "fs_read", "größe", "a b", long, long + "x", ".", "日本語"} {
-		for _, m := range g.members {
-			wishes = append(wishes, g.wish(m, tools, own))
-		}
-	}
+	owns := []string{"plain", "fs.read", "fs/read", "fs_read", "größe", "a b", long, long + "x", ".", "日本語"}
 	seen := make(map[string]bool)
-	for i, name := range assign(wishes, false) {
-		if !legal.MatchString(name) || seen[name] {
-			t.Errorf("%q is called %q", wishes[i].full, name)
+	for _, m := range g.members {
+		for i, name := range g.names(m, tools, owns) {
+			if !legal.MatchString(name) || seen[name] {
+				t.Errorf("%q is called %q", owns[i], name)
+			}
+			seen[name] = true
 		}
-		seen[name] = true
 	}
 	for _, want := range []string{"m0_plain", "m_1_plain", "m0_fs_read"} {
 		if !seen[want] {
@@ -54,8 +56,7 @@ func TestPain22_NamesAreLegalAndAtMost64CharactersLong(t *testing.T) {
 // What is fine already keeps its name, whoever else would become that.
 func TestPain22_AnExactNameWinsOverOneThatHadToBeChanged(t *testing.T) {
 	g := groupOf(false, "m_")
-	m := g.members[0]
-	got := assign([]wish{g.wish(m, tools, "fs.read"), g.wish(m, tools, "fs_read")}, false)
+	got := g.names(g.members[0], tools, []string{"fs.read", "fs_read"})
 	if got[1] != "m_fs_read" || !strings.HasPrefix(got[0], "m_fs_read_") {
 		t.Errorf("got %q", got)
 	}
@@ -64,18 +65,9 @@ func TestPain22_AnExactNameWinsOverOneThatHadToBeChanged(t *testing.T) {
 // A tool of a must not be called like one of a_b, whether that exists or not.
 func TestPain22_NamesOfOneServerAreNeverAmongThoseOfAnother(t *testing.T) {
 	g := groupOf(false, "a_", "a_b_")
-	got := assign([]wish{g.wish(g.members[0], tools, "b_c")}, false)
-	both := assign([]wish{g.wish(g.members[1], tools, "c"), g.wish(g.members[0], tools, "b_c")}, false)
-	if got[0] == "a_b_c" || both[0] != "a_b_c" || both[1] != got[0] {
-		t.Errorf("alone %q, together %q", got, both)
-	}
-}
-
-func TestPlainNamesStayAndTheFirstMemberWins(t *testing.T) {
-	g := groupOf(true, "", "")
-	got := assign([]wish{g.wish(g.members[1], tools, "x"), g.wish(g.members[0], tools, "x"), g.wish(g.members[1], tools, "y")}, true)
-	if want := []string{"", "x", "y"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	one, other := g.names(g.members[0], tools, []string{"b_c"}), g.names(g.members[1], tools, []string{"c"})
+	if one[0] == "a_b_c" || !strings.HasPrefix(one[0], "a_b_c_") || other[0] != "a_b_c" {
+		t.Errorf("got %q and %q", one, other)
 	}
 }
 
@@ -85,32 +77,27 @@ func FuzzPain22_Names(f *testing.F) {
 	f.Add("\xff\n\xfe\nß", "ä.", "\x00", uint64(3), false)
 	f.Fuzz(func(t *testing.T, owns, p, q string, seed uint64, plain bool) {
 		g := groupOf(plain, p, q)
-		var wishes []wish
-		seen := make(map[string]bool)
-		for own := range strings.SplitSeq(owns, "\n") {
-			if own != "" && !seen[own] {
-				seen[own] = true
-				wishes = append(wishes, g.wish(g.members[0], tools, own), g.wish(g.members[1], tools, own))
-			}
-		}
-		names := assign(wishes, plain)
-		byWish := make(map[wish]string)
-		taken := make(map[string]bool)
-		for i, name := range names {
-			byWish[wishes[i]] = name
-			switch {
-			case name == "" && plain:
-			case !legal.MatchString(name):
-				t.Errorf("%q is called %q", wishes[i].full, name)
-			case taken[name]:
-				t.Errorf("two are called %q", name)
-			}
-			taken[name] = true
-		}
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
-		for i, name := range assign(wishes, plain) {
-			if name != byWish[wishes[i]] {
-				t.Errorf("%q is called %q in one order and %q in another", wishes[i].full, byWish[wishes[i]], name)
+		keys := strings.FieldsFunc(owns, func(r rune) bool { return r == '\n' })
+		slices.Sort(keys)
+		keys = slices.Compact(keys)
+		shuffled := slices.Clone(keys)
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(keys), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		taken := make(map[string]*member)
+		for _, m := range g.members {
+			again := g.names(m, tools, shuffled)
+			for i, name := range g.names(m, tools, keys) {
+				switch owner := taken[name]; {
+				case !legal.MatchString(name):
+					t.Errorf("%q is called %q", keys[i], name)
+				case owner == m || owner != nil && !plain:
+					t.Errorf("two are called %q", name)
+				case !g.mayHave(m, name):
+					t.Errorf("%q is called %q, which that member can not have", keys[i], name)
+				}
+				taken[name] = m
+				if other := again[slices.Index(shuffled, keys[i])]; other != name {
+					t.Errorf("%q is called %q in one order and %q in another", keys[i], name, other)
+				}
 			}
 		}
 	})

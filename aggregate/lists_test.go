@@ -256,7 +256,7 @@ func TestALongListHasPagesOfOneSnapshot(t *testing.T) {
 	if e := refusal(t, a, protocol.MethodListPrompts, object{"cursor": first}); e.Code != protocol.CodeInvalidParams {
 		t.Errorf("another list: got %v", e)
 	}
-	resp, err := a.Call(dragoman.WithCaller(t.Context(), "eve"), request(t, protocol.MethodListTools, nil, object{"cursor": first}), nil)
+	resp, err := a.Call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: "eve"}), request(t, protocol.MethodListTools, nil, object{"cursor": first}), nil)
 	if err != nil || !resp.IsError() {
 		t.Errorf("another caller: got %v, %v", resp, err)
 	}
@@ -281,7 +281,7 @@ func TestListsThatNeverEndAreLeftOut(t *testing.T) {
 
 func TestCallersAreOfferedWhatIsTheirs(t *testing.T) {
 	s := &server{name: "a", peer: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-		who := dragoman.CallerOf(ctx)
+		who := dragoman.CallerOf(ctx).Principal
 		if req.Method() == protocol.MethodListTools {
 			return req.Reply(object{"tools": []object{{"name": "secret-of-" + who}}})
 		}
@@ -289,13 +289,13 @@ func TestCallersAreOfferedWhatIsTheirs(t *testing.T) {
 	}}}
 	a := of(t, nil, s)
 	for _, who := range []string{"ada", "bob"} {
-		ctx := dragoman.WithCaller(t.Context(), who)
+		ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: who})
 		resp, err := a.Call(ctx, request(t, protocol.MethodCallTool, nil, call("a_secret-of-"+who, nil)), nil)
 		if err != nil || said(decoded(t, resp)) != who+" calls secret-of-"+who {
 			t.Errorf("%s: %v, %v", who, resp, err)
 		}
 	}
-	resp, err := a.Call(dragoman.WithCaller(t.Context(), "bob"), request(t, protocol.MethodCallTool, nil, call("a_secret-of-bda", nil)), nil)
+	resp, err := a.Call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: "bob"}), request(t, protocol.MethodCallTool, nil, call("a_secret-of-bda", nil)), nil)
 	if err != nil || !resp.IsError() || strings.Contains(resp.RPCError().Message, "ada") {
 		t.Errorf("bob learns what ada has: %v, %v", resp, err)
 	}
@@ -305,14 +305,14 @@ func TestCallersAreOfferedWhatIsTheirs(t *testing.T) {
 func TestSessionsOfOneCallerAreOfferedWhatIsTheirs(t *testing.T) {
 	s := &server{name: "a", peer: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodListTools {
-			return req.Reply(object{"tools": []object{{"name": "of-" + dragoman.SessionOf(ctx)}}})
+			return req.Reply(object{"tools": []object{{"name": "of-" + dragoman.CallerOf(ctx).Session}}})
 		}
 		return req.Reply(object{"content": []object{{"text": req.Name()}}})
 	}}}
 	a := of(t, nil, s)
 	for range 2 {
 		for _, session := range []string{"1", "2"} {
-			ctx := dragoman.WithSession(dragoman.WithCaller(t.Context(), "ada"), session)
+			ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: "ada", Session: session})
 			resp, err := a.Call(ctx, request(t, protocol.MethodCallTool, nil, call("a_of-"+session, nil)), nil)
 			if err != nil || resp.IsError() || said(decoded(t, resp)) != "of-"+session {
 				t.Errorf("session %s: %v, %v", session, resp, err)
