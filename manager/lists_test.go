@@ -213,7 +213,7 @@ func TestSessionsWithListsOfTheirOwnAreNotServedFromTheCache(t *testing.T) {
 		})}
 		u := one(t, f, nil)
 		synctest.Wait()
-		ctx := dragoman.WithCaller(t.Context(), "alice")
+		ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "alice"})
 		if resp, err := call(ctx, u.Requests(), "test_trigger_tool_change", `{}`); codeOf(resp, err) != 0 {
 			t.Fatal(resp, err)
 		}

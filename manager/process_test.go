@@ -152,7 +152,7 @@ func TestPain1_NoProcessIsLeftBehind(t *testing.T) {
 	for _, u := range m.Upstreams() {
 		awaits(t, u, Ready)
 		for n := range 3 {
-			resp, err := call(dragoman.WithCaller(t.Context(), fmt.Sprint(n)), u.Requests(), "grandchild", `{}`)
+			resp, err := call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: fmt.Sprint(n)}), u.Requests(), "grandchild", `{}`)
 			if outcome(resp, err) != 0 {
 				t.Fatal(resp, err)
 			}

@@ -32,7 +32,7 @@ func Named(r *http.Request, who CallerFunc) (*http.Request, *Refusal) {
 		if refusal, ok := errors.AsType[*Refusal](err); ok {
 			return nil, refusal
 		}
-		return nil, Refuse(http.StatusForbidden, err.Error())
+		return nil, Refuse(http.StatusForbidden, "%v", err)
 	}
 	return r.WithContext(dragoman.WithCaller(r.Context(), c)), nil
 }
