@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,9 +14,9 @@ type Server struct {
 	Command        string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file."`
 	Args           []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
 	Env            map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
-	EnvFile        string            `key:"envFile" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
+	EnvFile        string            `key:"envFile" path:"true" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
 	Inherit        []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
-	Cwd            string            `key:"cwd" only:"command" doc:"Its working directory." default:"ours"`
+	Cwd            string            `key:"cwd" path:"true" only:"command" doc:"Its working directory." default:"ours"`
 	User           string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place." default:"who started us"`
 	Limits         ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
 	Restart        Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
@@ -93,23 +94,26 @@ const (
 	Unix  Transport = "unix"
 )
 
+// schemes are those of a URL, and the transports that they go with, that which they mean first.
+var schemes = map[string][]Transport{
+	"http": {Auto, HTTP, SSE}, "https": {Auto, HTTP, SSE}, "http+unix": {Auto, HTTP, SSE},
+	"ws": {WS}, "wss": {WS}, "tcp": {TCP}, "unix": {Unix, Auto, HTTP, SSE},
+}
+
 // How returns the transport that the server needs, or Auto if that has to be found
 // out: Streamable HTTP or else HTTP+SSE.
 func (s *Server) How() Transport {
 	scheme, rest, _ := strings.Cut(strings.ToLower(s.URL), ":")
-	switch {
+	switch list := schemes[scheme]; {
 	case s.Transport != "" && s.Transport != Auto:
 		return s.Transport
 	case s.Command != "":
 		return Stdio
-	case scheme == "ws", scheme == "wss":
-		return WS
-	case scheme == "tcp":
-		return TCP
-	case scheme == "unix" && !strings.HasPrefix(rest, "//"):
-		return Unix
+	case list == nil || scheme == "unix" && strings.HasPrefix(rest, "//"):
+		return Auto
+	default:
+		return list[0]
 	}
-	return Auto
 }
 
 // Where returns where the server is, for people: its command line or its URL with
@@ -126,4 +130,37 @@ func (s *Server) Where() string {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// Offers reports whether a tool of the server is offered, by the server's name for it.
+func (t *Tools) Offers(name string) bool {
+	is := func(pattern string) bool { return match(pattern, name) }
+	return !slices.ContainsFunc(t.Exclude, is) && (len(t.Include) == 0 || slices.ContainsFunc(t.Include, is))
+}
+
+// match reports whether a name fits a pattern, in which * stands for any characters
+// and ? for one. It takes no longer than the product of their lengths.
+func match(pattern, name string) bool {
+	p, n := []rune(pattern), []rune(name)
+	star, from := -1, 0 // the last *, and where in the name it stops for now
+	i, j := 0, 0
+	for j < len(n) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
+			i++
+			j++
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }
