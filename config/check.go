@@ -77,6 +77,7 @@ func (c *check) all() {
 	c.variables()
 	c.headers()
 	c.tools()
+	c.sessions()
 	if len(c.PassEnv) > 0 && c.Isolation == "shared" {
 		c.fail(c.at("passEnv"), c.path+": passEnv gives each caller a process of its own, isolation shared one to all", "use isolation client or session")
 	}
@@ -277,6 +278,20 @@ func (c *check) tools() {
 			c.fail(at, fmt.Sprintf("%s: %s and %s would both be called %q", path, syntax.Clip(other), syntax.Clip(from), syntax.Clip(to)), "")
 		}
 		taken[to] = from
+	}
+}
+
+// sessions warns of limits that are never reached.
+func (c *check) sessions() {
+	k, _ := serverObject.find("sessions")
+	most, _ := strconv.Atoi(k.def)
+	if c.Sessions > 0 {
+		most = c.Sessions
+	}
+	for key, n := range map[string]int{"sessionsPerClient": c.SessionsPerClient, "pool": c.Pool} {
+		if at, _ := c.value(key); n > most {
+			c.warn(at, fmt.Sprintf("%s.%s: %d is more than all sessions, of which there may be %d", c.path, key, n, most), "raise sessions, or lower "+key)
+		}
 	}
 }
 
