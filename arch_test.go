@@ -77,7 +77,10 @@ var architecture = map[string]importRule{
 
 	"aggregate": {ours: joinPackages(archNouns, "config", "internal/running", "internal/walk")},
 
-	"config":   {ours: joinPackages(archNouns, "internal/redact"), third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
+	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
+	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},
+
+	"config":   {ours: []string{"config/internal/syntax", "config/internal/hosts"}},
 	"eventlog": {ours: archNouns, third: []string{"github.com/nats-io"}},
 	"policy":   {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {

@@ -1,173 +1,136 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/config/internal/hosts"
+	"github.com/dragoman-mcp/dragoman/config/internal/syntax"
 )
 
-// MaxValueFile is the largest file that ${file:PATH} or envFile may name, in bytes.
-const MaxValueFile = 1 << 20
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// inputVariable is the start of the variables that stand for a host's inputs.
-const inputVariable = "DRAGOMAN_INPUT_"
-
-var (
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	bareVariable = regexp.MustCompile(`^(?:\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%)`)
-	braceOnly    = regexp.MustCompile(`^\{((?:env|file):[^{}]*)\}`)
-)
+const literally = "write $${ for the characters ${ themselves"
 
 // expand replaces the references in a text, once: what they stand for is not looked
 // at again. It returns false if one has no value, which it has reported then.
-func (r *reader) expand(n *node) (string, bool) {
+func (r *reader) expand(n *syntax.Node) (string, bool) {
 	var b strings.Builder
 	ok := true
-	take := func(ref string) {
-		value, message, hint := r.resolve(ref)
-		if message != "" {
-			r.fail(n.at, message, hint)
-			ok = false
-		}
-		b.WriteString(value)
-	}
-	for rest := n.text; rest != ""; {
+	for rest := n.Text; rest != ""; {
+		var ref []string // with what is around it, and in parts
 		end := strings.IndexByte(rest, '}')
-		bare := r.host.bareVariables && bareVariable.MatchString(rest)
-		brace := r.host.braces && braceOnly.MatchString(rest)
 		switch {
 		case strings.HasPrefix(rest, "$${"):
 			b.WriteString("${")
 			rest = rest[3:]
+			continue
 		case strings.HasPrefix(rest, "${") && end < 0:
-			r.fail(n.at, "a reference has no closing }", "write $${ for the characters ${ themselves")
+			r.fail(n.At, "a reference has no closing }", literally)
 			return "", false
 		case strings.HasPrefix(rest, "${"):
-			take(rest[2:end])
-			rest = rest[end+1:]
-		case bare:
-			m := bareVariable.FindStringSubmatch(rest)
-			take(m[1] + m[2])
-			rest = rest[len(m[0]):]
-		case brace:
-			m := braceOnly.FindStringSubmatch(rest)
-			take(m[1])
-			rest = rest[len(m[0]):]
-		default:
+			ref = []string{rest[:end+1], rest[2:end]}
+		case r.in.References != nil:
+			ref = r.in.References.FindStringSubmatch(rest)
+		}
+		if ref == nil {
 			b.WriteByte(rest[0])
 			rest = rest[1:]
+			continue
 		}
+		value, message, hint := r.resolve(strings.Join(ref[1:], ""))
+		if message != "" {
+			if n.Written != "" {
+				hint = "set it" // there is no reference in the file that could have a default
+			}
+			r.fail(n.At, message, hint)
+			ok = false
+		}
+		b.WriteString(value)
+		rest = rest[len(ref[0]):]
 	}
 	return b.String(), ok
 }
 
-// refers tells whether a text has references, so that its kind is not known before
-// they are replaced.
-func (r *reader) refers(n *node) bool {
-	return n.kind == text && (strings.Contains(n.text, "${") || r.host.bareVariables || r.host.braces)
-}
-
 // resolve returns what a reference stands for, or why it stands for nothing.
 func (r *reader) resolve(ref string) (value, message, hint string) {
+	var err error
 	switch ref {
 	case "userHome":
-		home, err := os.UserHomeDir()
-		if err != nil {
+		if value, err = os.UserHomeDir(); err != nil {
 			return "", "${userHome} is not known here", "set HOME"
 		}
-		return home, "", ""
-	case "workspaceFolder":
-		return r.src.base(), "", ""
-	case "workspaceFolderBasename":
-		return filepath.Base(r.src.base()), "", ""
+		return value, "", ""
 	case "cwd":
-		dir, err := os.Getwd()
-		if err != nil {
+		if value, err = os.Getwd(); err != nil {
 			return "", "${cwd} is not known here", ""
 		}
-		return dir, "", ""
+		return value, "", ""
+	case "workspaceFolder":
+		return hosts.Folder(r.src.Path), "", ""
+	case "workspaceFolderBasename":
+		return filepath.Base(hosts.Folder(r.src.Path)), "", ""
 	case "pathSeparator", "/":
 		return string(filepath.Separator), "", ""
 	}
+	name, def, has := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
 	kind, rest, ok := strings.Cut(ref, ":")
 	switch {
-	case !ok:
-		return r.variable(ref, ref, "", false)
-	case kind == "env":
-		name, def, has := strings.Cut(rest, ":-")
-		return r.variable(ref, name, def, has)
-	case kind == "file":
-		return r.valueFile(rest)
-	case kind == "input":
+	case kind == "file" && ok:
+		data, err := r.readFile(r.absolute(rest), MaxValueFile)
+		if err != nil {
+			return "", fmt.Sprintf("${file:%s} cannot be read: %v", syntax.Clip(rest), err), ""
+		}
+		return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), "", ""
+	case kind == "input" && ok:
 		return r.input(rest)
-	case strings.HasPrefix(rest, "-"):
-		return r.variable(ref, kind, rest[1:], true)
-	}
-	return "", fmt.Sprintf("${%s} is no reference that is known here", clip(ref)),
-		"use ${VAR}, ${VAR:-default}, ${file:PATH} or ${input:ID}; write $${ for the characters ${ themselves"
-}
-
-func (r *reader) variable(ref, name, def string, has bool) (value, message, hint string) {
-	if !variableName.MatchString(name) {
-		return "", fmt.Sprintf("${%s} does not name a variable", clip(ref)), "write $${ for the characters ${ themselves"
-	}
-	value, set := r.opts.lookup(name)
-	switch {
+	case ok && kind != "env" && !strings.HasPrefix(rest, "-"):
+		return "", fmt.Sprintf("${%s} is no reference that is known here", syntax.Clip(ref)),
+			"use ${VAR}, ${VAR:-default}, ${file:PATH} or ${input:ID}; " + literally
+	case !variableName.MatchString(name):
+		return "", fmt.Sprintf("${%s} does not name a variable", syntax.Clip(ref)), literally
 	case strings.Contains(def, "${"):
-		return "", fmt.Sprintf("the default of ${%s is a reference itself", clip(name)), "a default is plain text"
+		return "", fmt.Sprintf("the default of ${%s is a reference itself", syntax.Clip(name)), "a default is plain text"
+	}
+	value, set := r.lookup(name)
+	switch {
 	case has && value == "":
 		return def, "", ""
 	case !set:
-		return "", fmt.Sprintf("the variable %s is not set", clip(name)), fmt.Sprintf("set it, or give a default: ${%s:-default}", clip(name))
+		return "", fmt.Sprintf("the variable %s is not set", syntax.Clip(name)), fmt.Sprintf("set it, or give a default: ${%s:-default}", syntax.Clip(name))
 	}
 	return value, "", ""
 }
 
-// valueFile returns what is in a file, without the line end behind it.
-func (r *reader) valueFile(path string) (value, message, hint string) {
-	data, err := r.readFile(r.absolute(path), MaxValueFile)
-	if err != nil {
-		return "", fmt.Sprintf("${file:%s} cannot be read: %v", clip(path), err), ""
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), "", ""
-}
-
 // input returns what stands for an input that a host would ask for.
 func (r *reader) input(id string) (value, message, hint string) {
-	name := inputVariable + strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+	name := "DRAGOMAN_INPUT_" + strings.Map(func(c rune) rune {
+		if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
 		}
 		return '_'
 	}, strings.ToUpper(id))
-	if value, ok := r.opts.lookup(name); ok {
+	if value, ok := r.lookup(name); ok {
 		return value, "", ""
 	}
-	var ids []string
-	if r.inputs != nil {
-		for _, in := range r.inputs.items {
-			known := in.get("id")
-			if known == nil {
-				continue
-			}
-			if known.text == id {
-				if def := in.get("default"); def != nil && def.scalar() {
-					return def.text, "", ""
-				}
-			}
-			ids = append(ids, known.text)
-		}
+	value, ok, ids := r.in.Input(id)
+	if ok {
+		return value, "", ""
 	}
 	hint = fmt.Sprintf("nobody is asked here: set the variable %s", name)
-	if near := nearest(id, ids); near != "" && near != id {
-		hint = fmt.Sprintf("did you mean %q?", near)
+	if !slices.Contains(ids, id) {
+		hint = cmp.Or(syntax.DidYouMean(id, ids), hint)
 	}
-	return "", fmt.Sprintf("the input %q has no value", clip(id)), hint
+	return "", fmt.Sprintf("the input %q has no value", syntax.Clip(id)), hint
 }
 
 // absolute returns a path of the file as one that does not depend on our working
@@ -179,7 +142,7 @@ func (r *reader) absolute(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(r.src.base(), path)
+	return filepath.Join(hosts.Folder(r.src.Path), path)
 }
 
 // readFile reads a file that is not too large, and notes that it was read. Its
@@ -188,21 +151,77 @@ func (l *loader) readFile(path string, limit int64) ([]byte, error) {
 	if !slices.Contains(l.file.Files, path) {
 		l.file.Files = append(l.file.Files, path)
 	}
-	info, err := os.Stat(path)
-	if err == nil {
-		switch {
-		case info.IsDir():
-			return nil, errors.New("it is a directory")
-		case info.Mode().IsRegular() && info.Size() > limit:
-			return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	data, err := readSome(path, limit)
+	if inner := new(fs.PathError); errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return data, err
+}
+
+// readSome reads a file up to a limit. It may be a pipe, so its size says nothing.
+func readSome(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.New("it is a directory")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it is larger than %d bytes", limit)
+	}
+	return data, err
+}
+
+// envFile adds the variables of a file to those of a server that are not set. Values
+// are taken as they are: references in them are not replaced.
+func (c *check) envFile() {
+	data, err := c.readFile(c.EnvFile, MaxValueFile)
+	if err != nil {
+		c.fail(c.at("envFile"), fmt.Sprintf("the env file %s cannot be read: %v", syntax.Clip(c.EnvFile), err), "")
+		return
+	}
+	vars := map[string]string{}
+	for i, line := range strings.Split(string(data), "\n") {
+		name, value, ok := parseEnvLine(line)
+		if !ok {
+			// The line is not shown: it may hold a secret.
+			c.fail(c.at("envFile"), fmt.Sprintf("line %d of the env file %s is not NAME=value", i+1, syntax.Clip(c.EnvFile)), "")
+			return
 		}
-		var data []byte
-		if data, err = readSome(path, limit); err == nil {
-			return data, nil
+		if _, twice := vars[name]; name != "" && !twice {
+			vars[name] = value
 		}
 	}
-	if path := new(fs.PathError); errors.As(err, &path) {
-		err = path.Err
+	if maps.Copy(vars, c.Env); len(vars) > 0 {
+		c.Env = vars
 	}
-	return nil, err
+}
+
+// parseEnvLine reads NAME=value. The name is empty for a line that says nothing.
+func parseEnvLine(line string) (name, value string, ok bool) {
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] == '#' {
+		return "", "", true
+	}
+	name, value, ok = strings.Cut(strings.TrimPrefix(line, "export "), "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	switch {
+	case !ok || !variableName.MatchString(name):
+		return "", "", false
+	case !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, `"`):
+		value, _, _ = strings.Cut(value, " #")
+		return name, strings.TrimSpace(value), true
+	}
+	end := syntax.Quoted(value)
+	if end < 0 {
+		return "", "", false
+	}
+	double := value[0] == '"'
+	if value = value[1 : end-1]; double {
+		value = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\"`, `"`, `\\`, `\`, `\$`, `$`).Replace(value)
+	}
+	return name, value, true
 }

@@ -1,8 +1,19 @@
+// Package config reads what Dragoman is told to do: its own format in YAML or
+// JSON, and the files in which other programs keep their MCP servers, as they are.
+//
+// [Load] reads one or several files, replaces references such as ${VAR}, checks
+// everything, and reports all that is wrong at once, each with its place. Nothing
+// is started and nothing is dialled.
+//
+// The structs are the one list of keys. Their tags say how a key is spelled, what
+// it means and what it may be; decoding, the errors about unknown keys, [Schema]
+// and [Reference] all read them.
 package config
 
 import (
-	"os"
-	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,7 +23,7 @@ type File struct {
 	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
 	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
 	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
-	State   string             `key:"state" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
+	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log     Log                `key:"log" doc:"What is logged, and how."`
 	Limits  Limits             `key:"limits" doc:"What clients may use."`
 
@@ -35,18 +46,15 @@ type Listen struct {
 
 // A TLS is the certificate of a Listen.
 type TLS struct {
-	Cert     string `key:"cert" doc:"File with the certificate chain, in PEM."`
-	Key      string `key:"key" doc:"File with the private key, in PEM."`
-	ClientCA string `key:"clientCA" doc:"File with the authorities that sign clients' certificates. If given, a client needs one."`
+	Cert     string `key:"cert" path:"true" doc:"File with the certificate chain, in PEM."`
+	Key      string `key:"key" path:"true" doc:"File with the private key, in PEM."`
+	ClientCA string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates. If given, a client needs one."`
 }
 
 // An Auth says who may come in.
 type Auth struct {
 	Tokens []string `key:"tokens" short:"true" one:"true" doc:"Bearer tokens, one of which a client must send. Use references: ${file:/run/secrets/token}."`
 }
-
-// given tells whether there is anything to check.
-func (a *Auth) given() bool { return len(a.Tokens) > 0 }
 
 // A Group is a set of servers that are offered as one.
 type Group struct {
@@ -69,17 +77,88 @@ type Limits struct {
 	IdleSession time.Duration `key:"idleSession" doc:"How long a session may be unused." default:"30m"`
 }
 
-// names are the files that Find looks for.
-var names = []string{"dragoman.yaml", "dragoman.yml", "dragoman.json", ".mcp.json", "mcp.json"}
+// A Size is a number of bytes.
+type Size int64
 
-// Find returns the configuration of a directory: the first of dragoman.yaml,
-// dragoman.yml, dragoman.json, .mcp.json and mcp.json that is a file.
-func Find(dir string) (path string, ok bool) {
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path, true
+// A key is one row of the table of keys: a field of a struct and what its tags say.
+type key struct {
+	name string
+	doc  string
+	def  string       // the default, as it is written
+	enum []string     // all that it may be
+	none string       // what the value "none" means, if it may be that
+	only string       // "command" or "url" if it means nothing for the other
+	one  bool         // a list of one may be given without the list
+	path bool         // a file or a directory: made absolute
+	typ  reflect.Type // of the field
+
+	index int // of the field
+}
+
+// An object is a struct whose fields are keys.
+type object struct {
+	keys  []key
+	short *key // the one that may stand for the whole; may be nil
+}
+
+// Types with a spelling of their own.
+var (
+	durationType  = reflect.TypeFor[time.Duration]()
+	sizeType      = reflect.TypeFor[Size]()
+	transportType = reflect.TypeFor[Transport]()
+)
+
+// The objects of a file and of a server.
+var (
+	fileObject   = objectOf(reflect.TypeFor[File]())
+	serverObject = objectOf(reflect.TypeFor[Server]())
+)
+
+// objectOf reads the keys of a struct.
+func objectOf(t reflect.Type) (o object) {
+	for _, f := range reflect.VisibleFields(t) {
+		tag := f.Tag.Get
+		if tag("key") == "" {
+			continue
 		}
+		k := key{
+			name: tag("key"), doc: tag("doc"), def: tag("default"), none: tag("none"), only: tag("only"),
+			one: tag("one") != "", path: tag("path") != "", typ: f.Type, index: f.Index[0],
+		}
+		if enum := tag("enum"); enum != "" {
+			k.enum = strings.Split(enum, "|")
+		}
+		if tag("short") != "" {
+			o.short = &k
+		}
+		o.keys = append(o.keys, k)
 	}
-	return "", false
+	return o
+}
+
+func (o object) find(name string) (key, bool) {
+	i := slices.IndexFunc(o.keys, func(k key) bool { return k.name == name })
+	if i < 0 {
+		return key{}, false
+	}
+	return o.keys[i], true
+}
+
+func (o object) names() (list []string) {
+	for _, k := range o.keys {
+		list = append(list, k.name)
+	}
+	return list
+}
+
+// under returns the struct that a field leads to, through pointers, lists and maps,
+// or nil.
+func under(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Struct {
+		return t
+	}
+	return nil
 }

@@ -66,6 +66,53 @@ func TestC01_C02_C04_C05_FilesOfHostsAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestKeysOfAHostThatMeanTheSameAreJoined(t *testing.T) {
+	f, _ := load(t, write(t, "a.json", `{"mcpServers": {
+		"a": {"command": ["x", "y"], "args": ["z"], "env": {"A": "1"}, "environment": {"B": "2", "C": null}, "enabledTools": ["p"], "tools": ["q"], "disabledTools": ["r"]},
+		"b": {"bearer_token_env_var": "API_TOKEN", "env_http_headers": {"X-User": "USER_NAME", "X-A": "USER_NAME"}, "http_headers": {"X-A": "b"}, "url": "https://example.com"}}}`))
+	a, b := f.Servers["a"], f.Servers["b"]
+	if got := line(a.Args, a.Env, a.Tools.Include, a.Tools.Exclude); got != "[y z] map[A:1 B:2] [p q] [r]" {
+		t.Error(got)
+	}
+	if got := line(b.Headers); got != "map[Authorization:Bearer canary-token X-A:b X-User:ada]" {
+		t.Error(got)
+	}
+}
+
+func TestKeysOfAHostThatContradictEachOtherAreReported(t *testing.T) {
+	f, report := config.Load(testOptions, write(t, "a.json", `{"mcpServers": {"a": {"url": "https://example.com", "httpUrl": {}}, "b": {"command": "x"}}}`))
+	if len(report.Errors) != 1 || report.Errors[0].Message != "servers.a.url is text already" || report.Errors[0].Server != "a" {
+		t.Error(report)
+	}
+	if f.Servers["a"] != nil || f.Servers["b"] == nil {
+		t.Error(f.Names)
+	}
+}
+
+// A name that we cannot use becomes another one, which must not be somebody else's.
+func TestRenamedServerTakesNobodysPlace(t *testing.T) {
+	for _, order := range []string{`"a b": {"command": "x"}, "a-b": {"command": "y"}`, `"a-b": {"command": "y"}, "a b": {"command": "x"}`} {
+		f, report := config.Load(testOptions, write(t, "a.json", `{"mcpServers": {`+order+`}}`))
+		if len(report.Errors) != 1 || !strings.Contains(report.Error(), `"a b" would be called "a-b" here, as another server is`) {
+			t.Error(report)
+		}
+		if s := f.Servers["a-b"]; s == nil || s.Command != "y" {
+			t.Errorf("%s: %v", order, s)
+		}
+	}
+}
+
+func TestGeminiAllowsServersByTheirNamesInTheFile(t *testing.T) {
+	f, _ := load(t, write(t, "a.json", `{"mcp": {"allowed": ["a b"]}, "mcpServers": {"a b": {"command": "x", "trust": true}, "c": {"command": "y"}}}`))
+	if f.Servers["a-b"].Disabled || !f.Servers["c"].Disabled {
+		t.Errorf("%+v", f.Servers)
+	}
+	_, report := config.Load(testOptions, write(t, "a.json", `{"mcp": {"excluded": "a"}, "mcpServers": {"a": {"command": "x", "trust": true}}}`))
+	if report.Err() == nil || !strings.Contains(report.Error(), `mcp.excluded: a list is expected, not "a"`) {
+		t.Error(report)
+	}
+}
+
 // golden compares with a file.
 func golden(t *testing.T, path, got string) {
 	t.Helper()

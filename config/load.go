@@ -2,24 +2,45 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+
+	"github.com/dragoman-mcp/dragoman/config/internal/hosts"
+	"github.com/dragoman-mcp/dragoman/config/internal/syntax"
 )
+
+// How much is read.
+const (
+	MaxFile      = 4 << 20         // bytes of a file
+	MaxNodes     = syntax.MaxNodes // values of a file, after its aliases
+	MaxDepth     = syntax.MaxDepth // how deep they may be nested
+	MaxValueFile = 1 << 20         // bytes of a file that ${file:PATH} or envFile names
+	MaxName      = 64              // characters of the name of a server or a group
+)
+
+// names are the files that Find looks for.
+var names = []string{"dragoman.yaml", "dragoman.yml", "dragoman.json", ".mcp.json", "mcp.json"}
+
+// Find returns the configuration of a directory: the first of dragoman.yaml,
+// dragoman.yml, dragoman.json, .mcp.json and mcp.json that is a file.
+func Find(dir string) (path string, ok bool) {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, true
+		}
+	}
+	return "", false
+}
 
 // Options are how Load finds what files refer to. Nil and the zero value mean our
 // own environment.
 type Options struct {
 	// LookupEnv returns variables of the environment. If nil, it is os.LookupEnv.
 	LookupEnv func(name string) (value string, ok bool)
-}
-
-func (o *Options) lookup(name string) (string, bool) {
-	if o == nil || o.LookupEnv == nil {
-		return os.LookupEnv(name)
-	}
-	return o.LookupEnv(name)
 }
 
 // Load reads files and merges them in their order: a later server or group takes
@@ -29,133 +50,96 @@ func (o *Options) lookup(name string) (string, bool) {
 // read; a server with an error is not in it.
 func Load(opts *Options, paths ...string) (*File, *Report) {
 	l := &loader{
-		opts: opts, spellings: spellings(),
-		file: &File{Servers: map[string]*Server{}, Groups: map[string]*Group{}},
-		log:  &log{}, spots: map[string]spot{}, seen: map[string]bool{}, broken: map[string]bool{},
+		lookup: os.LookupEnv,
+		file:   &File{Servers: map[string]*Server{}, Groups: map[string]*Group{}},
+		seen:   map[string]string{}, broken: map[string]bool{},
+	}
+	if opts != nil && opts.LookupEnv != nil {
+		l.lookup = opts.LookupEnv
 	}
 	for i, path := range paths {
 		l.load(path, i)
 	}
 	l.checkGroups()
 	l.checkListen()
-	for name := range l.broken {
-		delete(l.file.Servers, name)
-	}
-	l.file.Names = slices.DeleteFunc(l.file.Names, func(name string) bool { return l.file.Servers[name] == nil })
+	l.file.Names = slices.DeleteFunc(l.file.Names, func(name string) bool { return l.broken[name] })
+	maps.DeleteFunc(l.file.Servers, func(name string, _ *Server) bool { return l.broken[name] })
 	return l.file, l.log.report()
 }
 
 // A loader reads the files of one Load.
 type loader struct {
-	opts      *Options
-	spellings map[string]spelling
-	file      *File
-	log       *log
-	spots     map[string]spot // where values stand, by their path in our own format
-	seen      map[string]bool // names of all servers, also of the broken ones
-	broken    map[string]bool // servers with an error
-}
-
-// A spot is where a value of the result comes from.
-type spot struct {
-	src  *source
-	at   place // of the key
-	node *node
+	lookup  func(name string) (string, bool)
+	file    *File
+	log     log
+	readers []*reader         // of the files that could be parsed, in their order
+	seen    map[string]string // where each server stands, also a broken one
+	broken  map[string]bool   // servers with an error
 }
 
 // A reader reads one file.
 type reader struct {
 	*loader
-	src     *source
-	host    *host
-	inputs  *node           // what a host would ask for
-	server  string          // the one that is being read
-	here    map[string]spot // where its values stand
-	ignored []ignored
-	indexOf map[string]int // of ignored, by where and key
+	src    *syntax.Source
+	in     *hosts.Translation // what the file says, in our own spelling
+	server string             // the one that is being read
 }
 
 // load reads one file into what there is.
 func (l *loader) load(path string, order int) {
-	src := &source{name: path, order: order, log: l.log}
-	var err error
-	if src.path, err = filepath.Abs(path); err != nil {
-		src.path = path
-	}
-	data, err := l.readFile(src.path, MaxFile)
+	abs, err := filepath.Abs(path)
 	if err != nil {
-		src.fail(place{}, fmt.Sprintf("cannot be read: %v", err), "")
+		abs = path
+	}
+	src := &syntax.Source{Name: path, Path: abs, Order: order, Report: l.log.add}
+	data, err := l.readFile(abs, MaxFile)
+	if err != nil {
+		src.Fail(syntax.Place{}, fmt.Sprintf("cannot be read: %v", err), "")
 		return
 	}
-	src.parse(data)
-	if src.root == nil {
+	src.Parse(data)
+	if src.Root == nil {
 		return
 	}
-	r := &reader{loader: l, src: src, host: ours}
-	if src.root.kind != table {
-		r.fail(src.root.at, fmt.Sprintf("a configuration is a mapping of keys, not %s", src.root.kind), "")
+	if src.Root.Kind != syntax.Table {
+		src.Fail(src.Root.At, fmt.Sprintf("a configuration is a mapping of keys, not %s", src.Root.Kind), "")
 		return
 	}
-	next := &File{}
+	ours := hosts.Keys{File: fileObject.names(), Server: serverObject.names(), Name: goodName}
+	r := &reader{loader: l, src: src, in: hosts.Translate(src, ours)}
+	l.readers = append(l.readers, r)
+	next := &File{Servers: map[string]*Server{}}
 	r.readRoot(next)
-	next.State = r.absolute(next.State)
-	for i := range next.Listen {
-		t := &next.Listen[i].TLS
-		t.Cert, t.Key, t.ClientCA = r.absolute(t.Cert), r.absolute(t.Key), r.absolute(t.ClientCA)
-	}
-	l.merge(next)
-	r.nameIgnored()
+	next.Names = slices.DeleteFunc(next.Names, func(name string) bool { return l.file.Servers[name] != nil })
+	next.Names = slices.Concat(l.file.Names, next.Names)
+	overlay(reflect.ValueOf(l.file).Elem(), reflect.ValueOf(next).Elem())
 }
 
-// merge adds what a file says.
-func (l *loader) merge(next *File) {
-	for _, name := range next.Names {
-		if l.file.Servers[name] == nil {
-			l.file.Names = append(l.file.Names, name)
-		}
-		l.file.Servers[name] = next.Servers[name]
-	}
-	for name, g := range next.Groups {
-		l.file.Groups[name] = g
-	}
-	into, from := reflect.ValueOf(l.file).Elem(), reflect.ValueOf(next).Elem()
-	for _, k := range fileObject.keys {
-		if v := from.Field(k.index); v.Kind() != reflect.Map {
-			overlay(into.Field(k.index), v)
-		}
-	}
-}
-
-// overlay puts what is not zero in place of what there is, struct by struct.
+// overlay puts what is not zero in place of what there is, field by field and name
+// by name.
 func overlay(into, from reflect.Value) {
-	if into.Kind() == reflect.Struct {
+	switch {
+	case into.Kind() == reflect.Struct:
 		for i := range into.NumField() {
 			overlay(into.Field(i), from.Field(i))
 		}
-		return
-	}
-	if !from.IsZero() {
+	case into.Kind() == reflect.Map:
+		for it := from.MapRange(); it.Next(); {
+			into.SetMapIndex(it.Key(), it.Value())
+		}
+	case !from.IsZero():
 		into.Set(from)
 	}
 }
 
 // fail and warn note something about the file that is being read.
-func (r *reader) fail(at place, message, hint string) { r.note(at, message, hint, true) }
-func (r *reader) warn(at place, message, hint string) { r.note(at, message, hint, false) }
-
-func (r *reader) note(at place, message, hint string, bad bool) {
-	if r.server != "" && bad {
+func (r *reader) fail(at syntax.Place, message, hint string) {
+	if r.server != "" {
 		r.broken[r.server] = true
 	}
-	r.log.add(finding{src: r.src, at: at, server: r.server, message: message, hint: hint, bad: bad})
+	r.log.add(syntax.Problem{Source: r.src, At: at, About: r.server, Message: message, Hint: hint})
 }
 
-// mark remembers where a value stands: that of a server until it has been read, that
-// of anything else until all files have been merged.
-func (r *reader) mark(path string, at place, n *node) {
-	if r.server != "" {
-		r.here[path] = spot{r.src, at, n}
-	} else {
-		r.spots[path] = spot{r.src, at, n}
-	}
+func (r *reader) warn(at syntax.Place, message, hint string) {
+	r.log.add(syntax.Problem{Source: r.src, At: at, About: r.server, Message: message, Hint: hint, Warning: true})
 }

@@ -53,6 +53,10 @@ servers:
     framing: lines
     isolation: client
     pool: "${POOL:-2}"
+    sessions: 8
+    sessionsPerClient: 4
+    idleSession: none
+    suspended: 12
     lazy: "${LAZY:-true}"
     timeout: none
     connectTimeout: 20s
@@ -70,6 +74,7 @@ servers:
     era: modern
     headers: {A: b}
     passHeaders: {X-User: X-Caller}
+    idleSession: 90s
     disabled: true
 `)
 	f, report := load(t, path)
@@ -88,6 +93,7 @@ servers:
 		{"args", fmt.Sprintf("%q", a.Args), `["--port" "8080" "${literal}" "-x" "true"]`},
 		{"env", fmt.Sprint(a.Env), "map[ON:true PORT:8080 T:canary-token]"},
 		{"a", line(a.Inherit, a.Framing, a.Isolation, a.Pool, a.Lazy, a.User, a.PassEnv), "[LANG] lines client 2 true nobody map[X-Token:TOKEN]"},
+		{"sessions", line(a.Sessions, a.SessionsPerClient, a.IdleSession, a.Suspended, b.Sessions, b.IdleSession), "8 4 -1ns 12 0 1m30s"},
 		{"times", fmt.Sprint(a.Timeout, a.ConnectTimeout, a.IdleStop, a.Retry, a.Restart, a.Health), "-1ns 20s 10m0s {100ms 5s 4} {3 30s} {-1ns 2}"},
 		{"limits of a", fmt.Sprint(a.Limits), "{536870912 256 1m0s}"},
 		{"tools", fmt.Sprint(a.Tools.Include, a.Tools.Exclude, a.Tools.Rename, a.Tools.Describe, a.Tools.Timeout, *a.Tools.Prefix == ""), "[a*] [ab] map[ac:x] map[ac:Text] map[ac:1m30s] true"},
@@ -191,6 +197,25 @@ func TestFindTakesOursBeforeOthers(t *testing.T) {
 		}
 		if path, _ := config.Find(dir); path != filepath.Join(dir, name) {
 			t.Errorf("found %s, want %s", path, name)
+		}
+	}
+}
+
+func TestLimitsOfSessionsThatAreNeverReachedAreNamed(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"sessions: 8, sessionsPerClient: 8, pool: 8", ""},
+		{"sessions: 8", ""}, // less than the default for one client
+		{"sessions: 8, sessionsPerClient: 9", "servers.a.sessionsPerClient: 9 is more than all sessions, of which there may be 8"},
+		{"sessionsPerClient: 65", "servers.a.sessionsPerClient: 65 is more than all sessions, of which there may be 64"},
+		{"sessions: 8, pool: 9", "servers.a.pool: 9 is more than all sessions, of which there may be 8"},
+	} {
+		_, report := load(t, write(t, "a.yaml", "servers: {a: {command: x, "+test.text+"}}"))
+		var got string
+		if len(report.Warnings) == 1 {
+			got = report.Warnings[0].Message
+		}
+		if got != test.want || len(report.Warnings) > 1 {
+			t.Errorf("%s: %v, want %s", test.text, report, test.want)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/config/internal/syntax"
 )
 
 // MaxProblems is how many problems a report holds; more are counted.
@@ -26,7 +28,7 @@ func (p Problem) String() string { return p.format("") }
 
 func (p Problem) format(word string) string {
 	var b strings.Builder
-	b.WriteString(printable(p.File))
+	b.WriteString(syntax.Printable(p.File))
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
 	}
@@ -72,55 +74,41 @@ func (r *Report) Error() string {
 	return strings.Join(parts, "\n")
 }
 
-// A finding is a problem before its excerpt is made.
-type finding struct {
-	src           *source
-	at            place
-	server        string
-	message, hint string
-	bad           bool
-}
-
-// A log gathers findings.
+// A log gathers problems, at most MaxProblems.
 type log struct {
-	findings []finding
-	bad      int // of them
+	problems []syntax.Problem
 	omitted  int
 }
 
-func (l *log) add(f finding) {
-	if f.bad {
-		l.bad++
-	}
-	if len(l.findings) == MaxProblems {
+func (l *log) add(p syntax.Problem) {
+	if len(l.problems) == MaxProblems {
 		l.omitted++
 		// An error must not be lost behind warnings.
-		i := slices.IndexFunc(l.findings, func(f finding) bool { return !f.bad })
-		if !f.bad || i < 0 {
+		i := slices.IndexFunc(l.problems, func(p syntax.Problem) bool { return p.Warning })
+		if p.Warning || i < 0 {
 			return
 		}
-		l.findings = slices.Delete(l.findings, i, i+1)
+		l.problems = slices.Delete(l.problems, i, i+1)
 	}
-	l.findings = append(l.findings, f)
+	l.problems = append(l.problems, p)
 }
 
-// report sorts what was found and adds the excerpts.
+// report sorts the problems and adds the excerpts.
 func (l *log) report() *Report {
-	slices.SortStableFunc(l.findings, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.src.order, b.src.order), cmp.Compare(a.at.line, b.at.line), cmp.Compare(a.at.column, b.at.column))
+	slices.SortStableFunc(l.problems, func(a, b syntax.Problem) int {
+		return cmp.Or(cmp.Compare(a.Source.Order, b.Source.Order), cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Column, b.At.Column))
 	})
 	r := &Report{Omitted: l.omitted}
-	for _, f := range l.findings {
-		f.at = f.src.clamp(f.at)
-		p := Problem{
-			File: f.src.name, Line: f.at.line, Column: f.at.column, Server: f.server,
-			Message: printable(f.message), Hint: printable(f.hint), Excerpt: f.src.excerpt(f.at),
+	for _, p := range l.problems {
+		list := &r.Errors
+		if p.Warning {
+			list = &r.Warnings
 		}
-		if f.bad {
-			r.Errors = append(r.Errors, p)
-		} else {
-			r.Warnings = append(r.Warnings, p)
-		}
+		at, excerpt := p.Source.Excerpt(p.At)
+		*list = append(*list, Problem{
+			File: p.Source.Name, Line: at.Line, Column: at.Column, Server: p.About,
+			Message: syntax.Printable(p.Message), Hint: syntax.Printable(p.Hint), Excerpt: excerpt,
+		})
 	}
 	return r
 }

@@ -3,11 +3,13 @@ package config
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/dragoman-mcp/dragoman/config/internal/hosts"
 )
 
 //go:embed reference_head.md
@@ -32,17 +34,13 @@ func Reference() []byte {
 	fmt.Fprintf(&b, referenceLimits, MaxFile>>20, MaxNodes, MaxDepth, MaxValueFile>>20, MaxProblems, MaxName)
 	b.WriteString("\n## Keys\n")
 	seen := map[reflect.Type]bool{}
-	queue := []section{{"The file", reflect.TypeFor[File]()}}
-	for len(queue) > 0 {
-		s := queue[0]
-		queue = queue[1:]
-		if seen[s.typ] {
-			continue
+	for queue := []section{{"The file", reflect.TypeFor[File]()}}; len(queue) > 0; queue = queue[1:] {
+		if s := queue[0]; !seen[s.typ] {
+			seen[s.typ] = true
+			queue = append(queue, writeSection(&b, s)...)
 		}
-		seen[s.typ] = true
-		queue = append(queue, writeSection(&b, s)...)
 	}
-	writeHosts(&b)
+	hosts.WriteReference(&b)
 	return b.Bytes()
 }
 
@@ -57,26 +55,21 @@ type section struct {
 func writeSection(b *bytes.Buffer, s section) (next []section) {
 	o := objectOf(s.typ)
 	fmt.Fprintf(b, "\n### %s\n\n", s.title)
-	if o.short >= 0 {
-		fmt.Fprintf(b, "May be given by `%s` alone.\n\n", o.keys[o.short].name)
+	if o.short != nil {
+		fmt.Fprintf(b, "May be given by `%s` alone.\n\n", o.short.name)
 	}
 	b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, k := range o.keys {
-		doc := k.doc
+		doc, def, value := k.doc, k.def, describe(k.typ, k.enum)
 		if k.none != "" {
 			doc += fmt.Sprintf(" `none` means %s.", k.none)
 		}
 		if k.only != "" && k.only != k.name {
 			doc += fmt.Sprintf(" With `%s` only.", k.only)
 		}
-		def := ""
-		if k.def != "" {
-			def = "`" + k.def + "`"
-			if strings.Contains(k.def, " ") {
-				def = k.def
-			}
+		if def != "" && !strings.Contains(def, " ") {
+			def = "`" + def + "`"
 		}
-		value := describe(k.typ, k.enum)
 		if t := under(k.typ); t != nil {
 			title := k.name
 			if k.typ.Kind() == reflect.Map {
@@ -88,11 +81,8 @@ func writeSection(b *bytes.Buffer, s section) (next []section) {
 			next = append(next, section{title, t})
 			anchor := strings.ToLower(strings.ReplaceAll(title, ".", ""))
 			value = strings.Replace(value, "mapping", "[mapping](#"+anchor+")", 1)
-			if k.typ.Kind() == reflect.Map {
-				value = "names, each with a [mapping](#" + anchor + ")"
-			}
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.name, cell(value), cell(def), cell(doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.name, value, def, doc)
 	}
 	return next
 }
@@ -106,68 +96,125 @@ func describe(t reflect.Type, enum []string) string {
 		return "time"
 	case t == sizeType:
 		return "size"
-	}
-	switch t.Kind() {
-	case reflect.String:
+	case t.Kind() == reflect.String:
 		return "text"
-	case reflect.Bool:
+	case t.Kind() == reflect.Bool:
 		return "`true`, `false`"
-	case reflect.Int:
+	case t.Kind() == reflect.Int:
 		return "number"
-	case reflect.Pointer:
+	case t.Kind() == reflect.Pointer:
 		return describe(t.Elem(), nil)
-	case reflect.Slice:
+	case t.Kind() == reflect.Slice:
 		return "list of " + describe(t.Elem(), nil)
-	case reflect.Map:
+	case t.Kind() == reflect.Map:
 		return "names, each with a " + describe(t.Elem(), nil)
 	}
 	return "mapping"
 }
 
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+// A schema is a part of a JSON Schema.
+type schema map[string]any
 
-// writeHosts writes what is accepted of other programs' files.
-func writeHosts(b *bytes.Buffer) {
-	b.WriteString("\n## Files of other programs\n\n")
-	b.WriteString("They are read as they are. A file is recognised by the key that holds its servers.\n\n")
-	b.WriteString("| program | file | key | a time without a unit |\n|---|---|---|---|\n")
-	for _, h := range hosts {
-		unit := "milliseconds"
-		if h.unit == time.Second {
-			unit = "seconds"
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", h.name, h.file, code(h.root), unit)
+func anyOf(list ...schema) schema { return schema{"anyOf": list} }
+
+// referencePattern matches text with a reference in it, which may stand for anything.
+const referencePattern = `\$\{`
+
+var reference = schema{"type": "string", "pattern": referencePattern}
+
+// Schema returns the JSON Schema (2020-12) of our own format.
+func Schema() []byte {
+	b := &schemaBuilder{defs: schema{}}
+	root := b.object(reflect.TypeFor[File]())
+	properties := root["properties"].(schema)
+	properties["$schema"] = schema{"type": "string", "description": "For editors."}
+	properties["mcpServers"] = schema{
+		"type": "object", "description": "Servers as other programs write them.",
+		"additionalProperties": schema{"type": "object"},
 	}
-	b.WriteString("\nTheir keys, beside those that are spelled as ours are. Ours may be used there too.\n\n")
-	b.WriteString("| key | ours | note |\n|---|---|---|\n")
-	why := map[string][]string{}
-	for _, s := range spellingTable() {
-		if s.as != "" {
-			fmt.Fprintf(b, "| `%s` | `%s` | %s |\n", s.key, s.as, s.doc)
-		} else {
-			why[s.doc] = append(why[s.doc], "`"+s.key+"`")
-		}
+	root["patternProperties"] = schema{"^x-": true}
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Dragoman configuration"
+	root["$defs"] = b.defs
+	text, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic(err) // maps of strings, numbers and booleans cannot fail
 	}
-	b.WriteString("\nThese mean nothing here; they are named and ignored, as all others are:\n\n")
-	for _, reason := range sorted(why) {
-		fmt.Fprintf(b, "- %s: %s.\n", strings.Join(why[reason], ", "), reason)
-	}
-	b.WriteString("\nSpellings of transports: ")
-	by := map[Transport][]string{}
-	for word, t := range transportWords {
-		by[t] = append(by[t], "`"+word+"`")
-	}
-	var parts []string
-	for _, t := range []Transport{Auto, Stdio, HTTP, SSE, WS, TCP, Unix} {
-		slices.Sort(by[t])
-		parts = append(parts, fmt.Sprintf("%s for %s", strings.Join(by[t], ", "), t))
-	}
-	b.WriteString(strings.Join(parts, "; ") + ". Case, `-` and `_` do not matter.\n")
+	return append(text, '\n')
 }
 
-func code(s string) string {
-	if s == "" {
-		return "none"
+// A schemaBuilder gathers the definitions of structs.
+type schemaBuilder struct{ defs schema }
+
+func (b *schemaBuilder) object(t reflect.Type) schema {
+	properties := schema{}
+	for _, k := range objectOf(t).keys {
+		s := b.value(k.typ, k)
+		s["description"] = k.doc
+		if k.def != "" {
+			s["description"] = k.doc + " Default: " + k.def + "."
+		}
+		properties[k.name] = s
 	}
-	return "`" + s + "`"
+	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if t == reflect.TypeFor[Server]() {
+		s["oneOf"] = []schema{{"required": []string{"command"}}, {"required": []string{"url"}}}
+	}
+	return s
+}
+
+// value returns the schema of a type. Our own reading is more lenient than JSON
+// Schema can say; what it accepts there is what should be written.
+func (b *schemaBuilder) value(t reflect.Type, k key) schema {
+	switch {
+	case t == durationType:
+		pattern := `^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$|` + referencePattern
+		if k.none != "" {
+			pattern = "^none$|" + pattern
+		}
+		return schema{"type": "string", "pattern": pattern}
+	case t == sizeType:
+		return schema{"type": "string", "pattern": `^[0-9.]+ ?(B|[KMGT]iB|[kKMGT]B)$|` + referencePattern}
+	case t == transportType:
+		words := []string{"streamable-http", "streamableHttp", "streamable_http", "http+sse", "websocket"}
+		return anyOf(schema{"enum": slices.Concat(k.enum, words)}, reference)
+	case t.Kind() == reflect.String && k.enum != nil:
+		return anyOf(schema{"enum": k.enum}, reference)
+	case t.Kind() == reflect.String:
+		return schema{"type": []string{"string", "number", "boolean"}}
+	case t.Kind() == reflect.Bool:
+		return anyOf(schema{"type": "boolean"}, reference)
+	case t.Kind() == reflect.Int:
+		return anyOf(schema{"type": "integer", "minimum": 0}, reference)
+	case t.Kind() == reflect.Pointer:
+		return b.value(t.Elem(), k)
+	case t.Kind() == reflect.Slice:
+		items := b.value(t.Elem(), key{})
+		list := schema{"type": "array", "items": items}
+		if k.one {
+			return anyOf(list, items)
+		}
+		return list
+	case t.Kind() == reflect.Map:
+		s := schema{"type": "object", "additionalProperties": b.value(t.Elem(), key{})}
+		if under(t) != nil {
+			s["propertyNames"] = schema{"pattern": goodName.String()}
+		}
+		return s
+	}
+	return b.define(t)
+}
+
+// define puts a struct among the definitions, and returns a reference to it.
+func (b *schemaBuilder) define(t reflect.Type) schema {
+	name := strings.ToLower(t.Name()[:1]) + t.Name()[1:]
+	if b.defs[name] == nil {
+		b.defs[name] = true // it may lead to itself
+		s := b.object(t)
+		if short := objectOf(t).short; short != nil {
+			s = anyOf(b.value(short.typ, *short), s)
+		}
+		b.defs[name] = s
+	}
+	return schema{"$ref": "#/$defs/" + name}
 }

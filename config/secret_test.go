@@ -21,6 +21,7 @@ func TestA32_NoReportShowsASecret(t *testing.T) {
 		{"a.yaml", "servers:\n  a: {command: x, args: \"--api-key canary\"}\n"},
 		{"a.yaml", "servers:\n  a: {command: \"x --password=canary\", timeout: 3}\n"},
 		{"a.yaml", "servers:\n  a: {url: \"https://canary@example.com:x/?token=canary\"}\n"},
+		{"a.yaml", "servers:\n  a: {url: \"https://example.com?token=x@canary\", timeout: 3}\n"},
 		{"a.yaml", "servers:\n  a: {url: \"${SECRET_URL}\"}\n"},
 		{"a.yaml", "servers:\n  a: {command: x, timeout: \"${SECRET_URL}\", pool: \"${SECRET_URL}\", era: \"${SECRET_URL}\"}\n"},
 		{"a.yaml", "servers:\n  a: {command: \"${SECRET_WORDS}\", url: 1}\n"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,34 +11,38 @@ import (
 type Server struct {
 	Name string
 
-	Command        string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file."`
-	Args           []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
-	Env            map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
-	EnvFile        string            `key:"envFile" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
-	Inherit        []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
-	Cwd            string            `key:"cwd" only:"command" doc:"Its working directory." default:"ours"`
-	User           string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place." default:"who started us"`
-	Limits         ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
-	Restart        Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
-	URL            string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
-	Headers        map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
-	PassHeaders    map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`
-	PassEnv        map[string]string `key:"passEnv" only:"command" doc:"Headers of the caller that become variables of the program: the caller's name of a header, and the variable. Not with isolation shared."`
-	Transport      Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
-	Era            string            `key:"era" doc:"Era of the protocol that it speaks; auto finds out." enum:"auto|legacy|modern" default:"auto"`
-	Framing        string            `key:"framing" doc:"How messages are told apart on a stream." enum:"auto|lines|content-length" default:"auto"`
-	Isolation      string            `key:"isolation" doc:"Who shares a session with the server: nobody, the sessions of one client, all, or not even two requests." enum:"session|client|shared|request" default:"session"`
-	Pool           int               `key:"pool" doc:"Sessions with the server that are kept open for who comes next." default:"0"`
-	Lazy           bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
-	Disabled       bool              `key:"disabled" doc:"Leave it out." default:"false"`
-	Timeout        time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h"`
-	ConnectTimeout time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s"`
-	IdleStop       time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none"`
-	Calls          int               `key:"calls" doc:"Requests to it that may be under way." default:"128"`
-	Queue          int               `key:"queue" doc:"Requests that may wait while it has that many, or is away." default:"64"`
-	Retry          Retry             `key:"retry" doc:"How a lost server is tried again."`
-	Health         Health            `key:"health" doc:"How it is looked after."`
-	Tools          Tools             `key:"tools" doc:"Which of its tools are offered, and how."`
+	Command           string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file."`
+	Args              []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
+	Env               map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
+	EnvFile           string            `key:"envFile" path:"true" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
+	Inherit           []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
+	Cwd               string            `key:"cwd" path:"true" only:"command" doc:"Its working directory." default:"ours"`
+	User              string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place." default:"who started us"`
+	Limits            ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
+	Restart           Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
+	URL               string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
+	Headers           map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
+	PassHeaders       map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`
+	PassEnv           map[string]string `key:"passEnv" only:"command" doc:"Headers of the caller that become variables of the program: the caller's name of a header, and the variable. Not with isolation shared."`
+	Transport         Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
+	Era               string            `key:"era" doc:"Era of the protocol that it speaks; auto finds out." enum:"auto|legacy|modern" default:"auto"`
+	Framing           string            `key:"framing" doc:"How messages are told apart on a stream." enum:"auto|lines|content-length" default:"auto"`
+	Isolation         string            `key:"isolation" doc:"Who shares a session with the server: nobody, the sessions of one client, all, or not even two requests." enum:"session|client|shared|request" default:"session"`
+	Pool              int               `key:"pool" doc:"Sessions with the server that are kept open for who comes next." default:"0"`
+	Sessions          int               `key:"sessions" doc:"Sessions with the server, and so its processes, that there may be in all." default:"64"`
+	SessionsPerClient int               `key:"sessionsPerClient" doc:"Sessions with the server that one client may have." default:"16"`
+	IdleSession       time.Duration     `key:"idleSession" none:"for ever" doc:"How long a session with the server stays open that nobody uses." default:"5m"`
+	Lazy              bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
+	Disabled          bool              `key:"disabled" doc:"Leave it out." default:"false"`
+	Timeout           time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h"`
+	ConnectTimeout    time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s"`
+	IdleStop          time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none"`
+	Calls             int               `key:"calls" doc:"Requests to it that may be under way." default:"128"`
+	Queue             int               `key:"queue" doc:"Requests that may wait while it has that many, or is away." default:"64"`
+	Suspended         int               `key:"suspended" doc:"Calls of one client that may wait for its own answers to questions of the server." default:"64"`
+	Retry             Retry             `key:"retry" doc:"How a lost server is tried again."`
+	Health            Health            `key:"health" doc:"How it is looked after."`
+	Tools             Tools             `key:"tools" doc:"Which of its tools are offered, and how."`
 
 	// where is how people are told where the server is; it has no secrets.
 	where string
@@ -93,23 +98,26 @@ const (
 	Unix  Transport = "unix"
 )
 
+// schemes are those of a URL, and the transports that they go with, that which they mean first.
+var schemes = map[string][]Transport{
+	"http": {Auto, HTTP, SSE}, "https": {Auto, HTTP, SSE}, "http+unix": {Auto, HTTP, SSE},
+	"ws": {WS}, "wss": {WS}, "tcp": {TCP}, "unix": {Unix, Auto, HTTP, SSE},
+}
+
 // How returns the transport that the server needs, or Auto if that has to be found
 // out: Streamable HTTP or else HTTP+SSE.
 func (s *Server) How() Transport {
 	scheme, rest, _ := strings.Cut(strings.ToLower(s.URL), ":")
-	switch {
+	switch list := schemes[scheme]; {
 	case s.Transport != "" && s.Transport != Auto:
 		return s.Transport
 	case s.Command != "":
 		return Stdio
-	case scheme == "ws", scheme == "wss":
-		return WS
-	case scheme == "tcp":
-		return TCP
-	case scheme == "unix" && !strings.HasPrefix(rest, "//"):
-		return Unix
+	case list == nil || scheme == "unix" && strings.HasPrefix(rest, "//"):
+		return Auto
+	default:
+		return list[0]
 	}
-	return Auto
 }
 
 // Where returns where the server is, for people: its command line or its URL with
@@ -126,4 +134,37 @@ func (s *Server) Where() string {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// Offers reports whether a tool of the server is offered, by the server's name for it.
+func (t *Tools) Offers(name string) bool {
+	is := func(pattern string) bool { return match(pattern, name) }
+	return !slices.ContainsFunc(t.Exclude, is) && (len(t.Include) == 0 || slices.ContainsFunc(t.Include, is))
+}
+
+// match reports whether a name fits a pattern, in which * stands for any characters
+// and ? for one. It takes no longer than the product of their lengths.
+func match(pattern, name string) bool {
+	p, n := []rune(pattern), []rune(name)
+	star, from := -1, 0 // the last *, and where in the name it stops for now
+	i, j := 0, 0
+	for j < len(n) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
+			i++
+			j++
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }

@@ -1,8 +1,9 @@
-package config
+package syntax
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -11,25 +12,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var yamlLine = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+var (
+	yamlError = regexp.MustCompile(`(?s)^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+	yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]") // ends a line
+	yamlKinds = map[string]Kind{"!!null": Null, "!!bool": Boolean, "!!int": Number, "!!float": Number}
+)
 
-// yamlBreak matches what ends a line in YAML.
-var yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+func yamlPlace(y *yaml.Node) Place { return Place{y.Line, max(y.Column, 1)} }
 
 // parseYAML returns nil if the text is not YAML.
-func parseYAML(src *source, data []byte) *node {
+func parseYAML(src *Source, data []byte) *Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return &node{kind: table, at: place{1, 1}}
-	} else if err != nil {
-		yamlFailure(src, err)
-		return nil
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return &Node{Kind: Table, At: Place{1, 1}}
 	}
-	if err := dec.Decode(&second); err == nil {
-		src.fail(place{second.Line, max(second.Column, 1)}, "a second document begins here", "a configuration is one document: remove the line with ---")
+	if err == nil {
+		err = dec.Decode(&second)
+	}
+	switch {
+	case err == nil:
+		src.Fail(yamlPlace(&second), "a second document begins here", "a configuration is one document: remove the line with ---")
 		return nil
-	} else if !errors.Is(err, io.EOF) {
+	case !errors.Is(err, io.EOF):
 		yamlFailure(src, err)
 		return nil
 	}
@@ -37,8 +43,8 @@ func parseYAML(src *source, data []byte) *node {
 	if src.nodes > MaxNodes {
 		return nil
 	}
-	if n.kind == null {
-		n.kind = table // a file that says nothing
+	if n.Kind == Null {
+		n.Kind = Table // a file that says nothing
 	}
 	return n
 }
@@ -46,7 +52,7 @@ func parseYAML(src *source, data []byte) *node {
 // yamlFailure reports what the parser says. It knows no columns, and often only the
 // line in which the mapping begins that has the mistake, so we look for the line
 // with which the mistake begins.
-func yamlFailure(src *source, err error) {
+func yamlFailure(src *Source, err error) {
 	line, message := yamlMessage(err)
 	bad := len(src.lines)
 	for good := min(line, bad) - 1; bad-good > 1; {
@@ -70,27 +76,21 @@ func yamlFailure(src *source, err error) {
 	case strings.Contains(message, "mapping values are not allowed"):
 		hint = "text with a colon in it needs quotes"
 	}
-	src.fail(place{bad, indent + 1}, "the file is not YAML: "+message, hint)
+	src.Fail(Place{bad, indent + 1}, "the file is not YAML: "+message, hint)
 }
 
 // yamlMessage takes an error of the parser apart. The line counts from one.
 func yamlMessage(err error) (line int, message string) {
-	if err == nil {
-		return 1, ""
-	}
-	m := yamlLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		return 1, err.Error()
-	}
+	m := yamlError.FindStringSubmatch(fmt.Sprint(err))
 	line, _ = strconv.Atoi(m[1])
 	return max(line, 1), m[2]
 }
 
 // fromYAML turns a node of the YAML library into one of ours. An alias becomes a
 // copy of what it stands for.
-func fromYAML(src *source, y *yaml.Node, flow bool, depth int) *node {
-	n := &node{at: place{y.Line, max(y.Column, 1)}, flow: flow}
-	if !src.count(n.at, depth) {
+func fromYAML(src *Source, y *yaml.Node, flow bool, depth int) *Node {
+	n := &Node{At: yamlPlace(y), flow: flow}
+	if !src.count(n.At, depth) {
 		return n
 	}
 	flow = flow || y.Style&yaml.FlowStyle != 0
@@ -98,57 +98,47 @@ func fromYAML(src *source, y *yaml.Node, flow bool, depth int) *node {
 	case yaml.AliasNode:
 		return fromYAML(src, y.Alias, flow, depth+1)
 	case yaml.SequenceNode:
-		n.kind = list
+		n.Kind = List
 		for _, item := range y.Content {
-			n.items = append(n.items, fromYAML(src, item, flow, depth+1))
+			n.Items = append(n.Items, fromYAML(src, item, flow, depth+1))
 		}
 	case yaml.MappingNode:
-		n.kind = table
+		n.Kind = Table
 		yamlTable(src, n, y, flow, depth)
 	default:
-		n.kind, n.text = yamlScalar(y), y.Value
+		n.Kind, n.Text = Text, y.Value
+		if kind, ok := yamlKinds[y.ShortTag()]; ok {
+			n.Kind = kind
+		}
 	}
 	return n
 }
 
-func yamlTable(src *source, n *node, y *yaml.Node, flow bool, depth int) {
-	var merged []*node
+func yamlTable(src *Source, n *Node, y *yaml.Node, flow bool, depth int) {
+	var merged []*Node
 	for i := 0; i+1 < len(y.Content) && src.nodes <= MaxNodes; i += 2 {
-		k, at := y.Content[i], place{y.Content[i].Line, max(y.Content[i].Column, 1)}
-		value := fromYAML(src, y.Content[i+1], flow, depth+1)
+		k, value := y.Content[i], fromYAML(src, y.Content[i+1], flow, depth+1)
 		switch {
 		case k.ShortTag() == "!!merge":
-			if value.kind == list {
-				merged = append(merged, value.items...)
+			if value.Kind == List {
+				merged = append(merged, value.Items...)
 			} else {
 				merged = append(merged, value)
 			}
 		case k.Kind != yaml.ScalarNode:
-			src.fail(at, "a key is a word or a text", "")
+			src.Fail(yamlPlace(k), "a key is a word or a text", "")
 		default:
-			src.add(n, member{key: k.Value, at: at, value: value})
+			src.add(n, Member{Key: k.Value, At: yamlPlace(k), Value: value})
 		}
 	}
 	for _, from := range merged {
-		if from.kind != table {
-			src.fail(from.at, "<< takes a mapping", "")
+		if from.Kind != Table {
+			src.Fail(from.At, "<< takes a mapping", "")
 		}
-		for _, m := range from.members {
-			if !n.has(m.key) {
+		for _, m := range from.Members {
+			if !n.Has(m.Key) {
 				src.add(n, m)
 			}
 		}
 	}
-}
-
-func yamlScalar(y *yaml.Node) kind {
-	switch y.ShortTag() {
-	case "!!null":
-		return null
-	case "!!bool":
-		return boolean
-	case "!!int", "!!float":
-		return number
-	}
-	return text
 }
