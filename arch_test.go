@@ -67,9 +67,10 @@ var architecture = map[string]importRule{
 
 	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt")},
+	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/up", "era/internal/down")},
+	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/redact")},
 	"state":   {},
