@@ -15,7 +15,8 @@ import (
 // ErrNoRevision says that a server speaks no revision that we do.
 var ErrNoRevision = errors.New("era: the server speaks no revision that we know")
 
-// errSilent says that a server has ended instead of answering the probe.
+// errSilent says that a server has ended or stayed silent instead of answering the
+// probe.
 var errSilent = errors.New("era: no answer to the probe")
 
 // era returns the era in which the server is spoken to: modern if it speaks that.
@@ -130,7 +131,7 @@ func (s *Server) ask(ctx context.Context) verdict {
 	resp, err := conn.Call(ctx, req, nil)
 	if err != nil {
 		s.discard(conn)
-		if errors.Is(err, dragoman.ErrClosed) && s.ctx.Err() == nil {
+		if s.ctx.Err() == nil && (errors.Is(err, dragoman.ErrClosed) || ctx.Err() != nil) {
 			s.silent.Store(true)
 			err = errSilent
 		}

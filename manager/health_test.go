@@ -43,6 +43,7 @@ func TestHealthIsNotLookedAtWhileOthersAsk(t *testing.T) {
 		f := modernServer()
 		u := one(t, f, &config.Server{Health: config.Health{Interval: time.Minute}})
 		synctest.Wait()
+		echo(t, u.Requests()) // and with it the caller's conversation begins
 		asked := f.saw(protocol.MethodDiscover)
 		for range 100 {
 			time.Sleep(6 * time.Second)
