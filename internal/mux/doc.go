@@ -9,10 +9,11 @@
 //     ones are counted and dropped;
 //   - progress belongs to the call whose token it names, a change to the listen
 //     whose subscription it names, or if it names none to all listens that want
-//     it, a log message to the only call under way; the caller's own goroutine
-//     hands them to its from, in order and before the answer;
-//   - a request belongs to the only call under way too, because a pipe does not
-//     say to which; if there are none or several, the local peer is asked;
+//     it, a server's log message to the only call under way; the caller's own
+//     goroutine hands them to its from, in order and before the answer;
+//   - a server's request belongs to the only call under way too, because a pipe
+//     does not say to which; if there are none or several, the local peer is
+//     asked, and so it is for all that a client asks;
 //   - all other notifications go to the local peer, in order.
 //
 // Three goroutines belong to a Conn: one reads, one writes and one tells the

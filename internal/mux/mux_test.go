@@ -147,7 +147,7 @@ func TestTooManyRequestsAndDoubleIdsAreRefused(t *testing.T) {
 		<-release
 		return req.Reply(nil)
 	}}
-	c, w := start(t, slow, &mux.Options{MaxCalls: 2, AnswerBad: true})
+	c, w := start(t, slow, &mux.Options{MaxCalls: 2, Server: true})
 	w.say(`{"jsonrpc":"2.0","id":"a","method":"x"}`)
 	w.say(`{"jsonrpc":"2.0","id":"\u0061","method":"x"}`) // the same id, spelt otherwise
 	if m := w.hear(t); m.RPCError().Code != protocol.CodeInvalidRequest || m.ID().String() != `"\u0061"` {
@@ -167,7 +167,7 @@ func TestTooManyRequestsAndDoubleIdsAreRefused(t *testing.T) {
 }
 
 func TestA12_BadInputIsAnsweredAndTheStreamGoesOn(t *testing.T) {
-	_, w := start(t, echo, &mux.Options{AnswerBad: true})
+	_, w := start(t, echo, &mux.Options{Server: true})
 	for _, test := range []struct {
 		say, id string
 		code    int
@@ -274,7 +274,7 @@ func TestCancelledRequestIsNotAnsweredAndTellsNoMore(t *testing.T) {
 		late <- from.Notify(ctx, note)
 		return req.Reply(nil)
 	}}
-	_, w := start(t, server, &mux.Options{AnswerBad: true})
+	_, w := start(t, server, &mux.Options{Server: true})
 	w.say(`{"jsonrpc":"2.0","id":"x","method":"slow"}`)
 	<-started
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
@@ -375,7 +375,7 @@ func TestA09_EndOfInputLetsAnswersFinish(t *testing.T) {
 			}
 		}}
 		w := newWire()
-		c := mux.New(w, &mux.Options{AnswerBad: true, Linger: 30 * time.Second})
+		c := mux.New(w, &mux.Options{Server: true, Linger: 30 * time.Second})
 		c.Start(server)
 		w.say(`{"jsonrpc":"2.0","id":1,"method":"slow"}`)
 		close(w.got)

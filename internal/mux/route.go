@@ -15,7 +15,7 @@ import (
 // it was a request, frame returns what serves it.
 func (c *Conn) frame(data []byte) func() {
 	m, err := c.opts.Limits.Parse(data)
-	if err != nil && !c.opts.AnswerBad && !utf8.Valid(data) {
+	if err != nil && !c.opts.Server && !utf8.Valid(data) {
 		c.counters.junk.Add(1)
 		m, err = c.opts.Limits.Parse(bytes.ToValidUTF8(data, []byte("\uFFFD")))
 	}
@@ -88,6 +88,16 @@ func (c *Conn) answer(resp *dragoman.Message) {
 	}
 }
 
+// owner returns the call that a request or log message of a server belongs to, or
+// nil: the only one under way, because a pipe does not say which. A client's
+// requests and log messages are no part of what we asked it.
+func (c *Conn) owner() *call {
+	if c.opts.Server {
+		return nil
+	}
+	return c.calls.only()
+}
+
 // notification gives a notification to whom it belongs to.
 func (c *Conn) notification(m *dragoman.Message) {
 	switch m.Method() {
@@ -101,7 +111,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		c.wrapped(m)
 		return
 	case protocol.NoteMessage:
-		if k := c.calls.only(); k != nil && k.from != nil {
+		if k := c.owner(); k != nil && k.from != nil {
 			c.tell(k, m)
 			return
 		}
@@ -181,7 +191,7 @@ func (c *Conn) bad(data []byte, err error) {
 	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
 	var p *dragoman.ParseError
 	parsed := errors.As(err, &p)
-	if parsed && p.Kind == dragoman.Response && c.fail(p.ID, err) || !c.opts.AnswerBad {
+	if parsed && p.Kind == dragoman.Response && c.fail(p.ID, err) || !c.opts.Server {
 		return
 	}
 	if parsed {

@@ -127,16 +127,3 @@ func (v *session) progress(ctx context.Context, note *dragoman.Message) error {
 	}
 	return q.tell(ctx, own)
 }
-
-// only returns the one question under way, or nil: a log message of the client
-// belongs to it.
-func (v *session) only() *question {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.asked) == 1 {
-		for _, q := range v.asked {
-			return q
-		}
-	}
-	return nil
-}
