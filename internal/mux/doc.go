@@ -1,8 +1,8 @@
 // Package mux makes a [dragoman.Conn] of a stream of messages: it keeps the
 // table of calls under way, in both directions.
 //
-// Upwards it mints ids and progress tokens of its own and puts the caller's
-// back, byte for byte, on what returns. Downwards it serves each request on a
+// Upwards it mints ids and progress tokens of its own, which no other conversation
+// uses, and puts the caller's back, byte for byte, on what returns. Downwards it serves each request on a
 // goroutine of its own. What arrives is told apart by method first, then by id:
 //
 //   - an answer ends the call that its id belongs to; late, double and unknown

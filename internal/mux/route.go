@@ -75,12 +75,12 @@ func (c *Conn) answer(resp *dragoman.Message) {
 		c.opts.Logger.Warn("error without an id", "error", resp.RPCError().Message)
 		return
 	}
-	id, ok := number([]byte(resp.ID().String()))
-	k, minted := c.calls.remove(id)
+	id, _ := resp.ID().Int() // what is no number is no id of ours
+	k, late := c.calls.remove(id)
 	switch {
-	case ok && k != nil:
+	case k != nil:
 		k.answer(resp, nil)
-	case ok && minted:
+	case late:
 		c.counters.late.Add(1)
 	default:
 		c.counters.unknown.Add(1)
@@ -178,8 +178,8 @@ func (c *Conn) stop(m *dragoman.Message) {
 	if !ok || c.serve.stop(id) {
 		return
 	}
-	n, ok := number([]byte(id.String()))
-	if k := c.calls.get(n); ok && k != nil && k.listen {
+	n, _ := id.Int()
+	if k := c.calls.get(n); k != nil && k.listen {
 		c.calls.remove(n)
 		k.answer(nil, dragoman.ErrCancelled)
 	}
@@ -204,10 +204,7 @@ func (c *Conn) bad(data []byte, err error) {
 // fail ends the call with that id, if there is one, because its answer cannot
 // be read.
 func (c *Conn) fail(id dragoman.ID, err error) bool {
-	n, ok := number([]byte(id.String()))
-	if !ok {
-		return false
-	}
+	n, _ := id.Int()
 	k, _ := c.calls.remove(n)
 	if k != nil {
 		k.answer(nil, err)

@@ -43,7 +43,6 @@ type clientConn struct {
 	mu      sync.Mutex // guards the fields up to the blank line
 	ended   error      // why the conversation is over
 	calls   map[int64]*clientCall
-	lastID  int64
 	instead dragoman.Conn // takes all messages, if the server speaks HTTP+SSE
 	state   clientState
 
