@@ -90,7 +90,7 @@ func (b *answers) add(m *dragoman.Message) {
 func (b *answers) refuse(part []byte, err error) {
 	b.conn.counters.junk.Add(1)
 	var p *dragoman.ParseError
-	if errors.As(err, &p) && b.conn.opts.AnswerBad {
+	if errors.As(err, &p) && b.conn.opts.Server {
 		b.add(p.Response())
 	}
 }

@@ -20,7 +20,7 @@ func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"2","method":"ping"},{"jsonrpc":"2.0","id":3,"method":"initialize"},{"bad":1}]`
 	for _, rev := range protocol.Revisions() {
 		t.Run(rev.String(), func(t *testing.T) {
-			c, w := start(t, server, &mux.Options{AnswerBad: true})
+			c, w := start(t, server, &mux.Options{Server: true})
 			w.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"v":"` + rev.String() + `"}}`)
 			w.hear(t)
 			if c.Revision() != rev {
@@ -58,7 +58,7 @@ func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 
 func TestC16_MethodBatchIsUnwrappedAndAnsweredOneByOne(t *testing.T) {
 	told := make(notes, 4)
-	_, w := start(t, told, &mux.Options{AnswerBad: true})
+	_, w := start(t, told, &mux.Options{Server: true})
 	w.say(`{"jsonrpc":"2.0","method":"batch","params":{"messages":[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","id":2,"method":"b"}]}}`)
 	got := map[string]bool{w.hear(t).ID().String(): true, w.hear(t).ID().String(): true}
 	if !got["1"] || !got["2"] {

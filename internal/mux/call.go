@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,17 +16,22 @@ import (
 // calls is the table of what we asked and have no answer to.
 type calls struct {
 	mu     sync.Mutex
-	open   map[uint64]*call
-	last   uint64 // the last id that was minted
-	asking int    // how many of open are not listens
-	ended  error  // why no more may be added
-	limit  limit  // how long each may take
+	open   map[int64]*call
+	past   []int64 // the ids of those that ended last, in a ring of maxPast
+	oldest int     // the place in past that is next to be forgotten
+	asking int     // how many of open are not listens
+	ended  error   // why no more may be added
+	limit  limit   // how long each may take
 }
+
+// maxPast is how many calls that have ended are remembered, to tell answers that
+// come late from those that are not for us.
+const maxPast = 256
 
 // A call is one request of ours under way. The caller's goroutine waits for
 // ready and takes what has arrived.
 type call struct {
-	id     uint64
+	id     int64
 	req    *dragoman.Message
 	from   dragoman.Peer
 	listen bool
@@ -195,8 +201,7 @@ func (t *calls) add(k *call, limit int) error {
 	if len(t.open) >= limit {
 		return dragoman.ErrOverloaded
 	}
-	t.last++
-	k.id = t.last
+	k.id = NewID(t.open)
 	t.open[k.id] = k
 	if !k.listen {
 		t.asking++
@@ -206,22 +211,29 @@ func (t *calls) add(k *call, limit int) error {
 }
 
 // remove takes a call out of the table. It returns nil if it is not there, and
-// then tells whether it ever was.
-func (t *calls) remove(id uint64) (k *call, minted bool) {
+// then tells whether it was lately.
+func (t *calls) remove(id int64) (k *call, late bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k = t.open[id]
-	if k != nil {
-		delete(t.open, id)
-		if !k.listen {
-			t.asking--
-		}
+	if k == nil {
+		return nil, slices.Contains(t.past, id)
 	}
-	return k, 0 < id && id <= t.last
+	delete(t.open, id)
+	if !k.listen {
+		t.asking--
+	}
+	if len(t.past) < maxPast {
+		t.past = append(t.past, id)
+	} else {
+		t.past[t.oldest] = id
+		t.oldest = (t.oldest + 1) % maxPast
+	}
+	return k, false
 }
 
 // get returns the call with that id, or nil.
-func (t *calls) get(id uint64) *call {
+func (t *calls) get(id int64) *call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
@@ -268,7 +280,7 @@ func (t *calls) waits() bool {
 func (t *calls) endAll(err error) {
 	t.mu.Lock()
 	open := t.open
-	t.open = make(map[uint64]*call)
+	t.open = make(map[int64]*call)
 	t.asking = 0
 	if t.ended == nil {
 		t.ended = err
@@ -291,9 +303,9 @@ func (c *Conn) Notify(_ context.Context, note *dragoman.Message) error {
 }
 
 // cancelled tells the other side that nobody waits for a call any more.
-func (c *Conn) cancelled(id uint64, reason error) {
+func (c *Conn) cancelled(id int64, reason error) {
 	note, err := dragoman.NewNotification(protocol.NoteCancelled, struct {
-		RequestID uint64 `json:"requestId"`
+		RequestID int64  `json:"requestId"`
 		Reason    string `json:"reason,omitempty"`
 	}{id, reason.Error()})
 	if err == nil {
@@ -302,7 +314,7 @@ func (c *Conn) cancelled(id uint64, reason error) {
 }
 
 // number reads an id or token that we minted.
-func number(text json.RawMessage) (uint64, bool) {
-	n, err := strconv.ParseUint(string(text), 10, 64)
+func number(text json.RawMessage) (int64, bool) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
 	return n, err == nil
 }

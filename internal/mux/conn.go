@@ -61,7 +61,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.out.queued = c.opts.Queued
 	c.in = newInbox()
-	c.calls.open = make(map[uint64]*call)
+	c.calls.open = make(map[int64]*call)
 	c.serve.open = make(map[dragoman.ID]*request)
 	c.hold.served = &c.serve
 	c.reading = c.read
@@ -201,8 +201,8 @@ func (c *Conn) learn(req, resp *dragoman.Message) {
 
 // Stats counts what was skipped and dropped.
 type Stats struct {
-	Late    uint64 // answers to calls that had ended, and second answers
-	Unknown uint64 // answers and progress for calls that never were
+	Late    uint64 // answers to calls that had ended lately, and second answers
+	Unknown uint64 // other answers and progress for calls that are not ours
 	Junk    uint64 // frames that were no message
 	Dropped uint64 // notifications for which there was no room
 	Refused uint64 // requests over the limit, or after Drain

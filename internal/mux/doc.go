@@ -1,18 +1,19 @@
 // Package mux makes a [dragoman.Conn] of a stream of messages: it keeps the
 // table of calls under way, in both directions.
 //
-// Upwards it mints ids and progress tokens of its own and puts the caller's
-// back, byte for byte, on what returns. Downwards it serves each request on a
+// Upwards it mints ids and progress tokens of its own, which no other conversation
+// uses, and puts the caller's back, byte for byte, on what returns. Downwards it serves each request on a
 // goroutine of its own. What arrives is told apart by method first, then by id:
 //
 //   - an answer ends the call that its id belongs to; late, double and unknown
 //     ones are counted and dropped;
 //   - progress belongs to the call whose token it names, a change to the listen
 //     whose subscription it names, or if it names none to all listens that want
-//     it, a log message to the only call under way; the caller's own goroutine
-//     hands them to its from, in order and before the answer;
-//   - a request belongs to the only call under way too, because a pipe does not
-//     say to which; if there are none or several, the local peer is asked;
+//     it, a server's log message to the only call under way; the caller's own
+//     goroutine hands them to its from, in order and before the answer;
+//   - a server's request belongs to the only call under way too, because a pipe
+//     does not say to which; if there are none or several, the local peer is
+//     asked, and so it is for all that a client asks;
 //   - all other notifications go to the local peer, in order.
 //
 // Three goroutines belong to a Conn: one reads, one writes and one tells the

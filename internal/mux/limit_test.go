@@ -3,6 +3,7 @@ package mux_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,7 +65,7 @@ func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 		pending(t, first)
 		time.Sleep(time.Nanosecond)
 		expired(t, first)
-		if m := w.hear(t); m.Method() != protocol.NoteCancelled || string(m.Get("requestId")) != "1" {
+		if m := w.hear(t); m.Method() != protocol.NoteCancelled || string(m.Get("requestId")) != w.real("#1") {
 			t.Errorf("then the wire carries %s", m)
 		}
 		time.Sleep(callLimit/2 - 1)
@@ -72,7 +73,7 @@ func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		expired(t, second)
 		w.hear(t)
-		w.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		w.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
 		w.say(`{"jsonrpc":"2.0","method":"x"}`) // behind it, so that it has been counted
 		if s := c.Stats(); s.Late != 1 {
 			t.Errorf("counted %+v, want a late answer", s)
@@ -92,7 +93,7 @@ func TestProgressCountsAnewForACall(t *testing.T) {
 		done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a","params":{"_meta":{"progressToken":1}}}`), make(notes, 8))
 		for range 5 {
 			time.Sleep(callLimit - 1)
-			w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":#1,"progress":1}}`)
 		}
 		time.Sleep(callLimit - 1)
 		pending(t, done)
@@ -161,14 +162,15 @@ func TestCallThatWaitsForRoomTakesTooLongToo(t *testing.T) {
 func TestWhatComesBeforeARequestIsSentIsTakenAfterwards(t *testing.T) {
 	limited(t, &mux.Options{MaxQueue: 160, Queued: true}, func(t *testing.T, c *mux.Conn, w *wire) {
 		w.hold = make(chan struct{})
+		id := mux.NewID[any](nil) + 2 // the second call's
 		call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 		synctest.Wait()
 		told := make(notes, 1)
 		second := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`","params":{"_meta":{"progressToken":2}}}`), told)
 		synctest.Wait()
-		w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1}}`)
+		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1}}`, id))
 		pending(t, second)
-		w.say(`{"jsonrpc":"2.0","id":2,"result":{"soon":true}}`)
+		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"soon":true}}`, id))
 		pending(t, second)
 		close(w.hold)
 		if r := await(t, second); r.err != nil || string(r.resp.Get("soon")) != "true" || len(told) != 1 {

@@ -20,12 +20,12 @@ func TestIdsAndTokensAreOursOnTheWireAndTheCallersBehindIt(t *testing.T) {
 	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a\u00e9","method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":"tok","k":1}}}`), told)
 
 	sent := w.hearText(t)
-	want := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":1,"k":1}}}`
+	want := `{"jsonrpc":"2.0","id":#1,"method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":#1,"k":1}}}`
 	if sent != want {
 		t.Errorf("on the wire:\n%s\nwant\n%s", sent, want)
 	}
-	w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.50}}`)
-	w.say(`{"jsonrpc":"2.0","id":1,"result":{"n":1.00}}`)
+	w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":#1,"progress":0.50}}`)
+	w.say(`{"jsonrpc":"2.0","id":#1,"result":{"n":1.00}}`)
 	r := await(t, done)
 	if r.err != nil || r.resp.String() != `{"jsonrpc":"2.0","id":"a\u00e9","result":{"n":1.00}}` {
 		t.Errorf("answer: %v, %v", r.resp, r.err)
@@ -42,16 +42,16 @@ func TestD04_LateDoubleAndUnknownAnswersAreCountedAndDropped(t *testing.T) {
 	w.hear(t)
 	cancel()
 	await(t, first)
-	if m := w.hear(t); m.Method() != protocol.NoteCancelled || string(m.Get("requestId")) != "1" {
+	if m := w.hear(t); m.Method() != protocol.NoteCancelled || string(m.Get("requestId")) != w.real("#1") {
 		t.Errorf("after the cancel the wire carries %s", m)
 	}
-	w.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)     // late
+	w.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)    // late
 	w.say(`{"jsonrpc":"2.0","id":99,"result":{}}`)    // never asked
 	w.say(`{"jsonrpc":"2.0","id":"one","result":{}}`) // not even a number
 	second := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":8,"method":"b"}`), nil)
 	w.hear(t)
-	w.say(`{"jsonrpc":"2.0","id":2,"result":{"first":true}}`)
-	w.say(`{"jsonrpc":"2.0","id":2,"result":{"first":false}}`) // double
+	w.say(`{"jsonrpc":"2.0","id":#2,"result":{"first":true}}`)
+	w.say(`{"jsonrpc":"2.0","id":#2,"result":{"first":false}}`) // double
 	if r := await(t, second); r.err != nil || string(r.resp.Get("first")) != "true" {
 		t.Errorf("answer: %v, %v", r.resp, r.err)
 	}
@@ -74,7 +74,7 @@ func TestInitializeIsNotCancelled(t *testing.T) {
 	if m := w.hear(t); m.Method() != "ping" {
 		t.Errorf("the wire carries %s, want the ping", m)
 	}
-	w.say(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	w.say(`{"jsonrpc":"2.0","id":#2,"result":{}}`)
 	await(t, probe)
 }
 
@@ -120,7 +120,7 @@ func TestServersQuestionGoesToTheOnlyCallElseToTheLocalPeer(t *testing.T) {
 	w.hear(t)
 	ask("local")
 	for i := 1; i <= 3; i++ {
-		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, i))
+		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":#%d,"result":{}}`, i))
 	}
 	for _, ch := range []<-chan reply{one, listen, two} {
 		await(t, ch)
@@ -147,7 +147,7 @@ func TestTooManyRequestsAndDoubleIdsAreRefused(t *testing.T) {
 		<-release
 		return req.Reply(nil)
 	}}
-	c, w := start(t, slow, &mux.Options{MaxCalls: 2, AnswerBad: true})
+	c, w := start(t, slow, &mux.Options{MaxCalls: 2, Server: true})
 	w.say(`{"jsonrpc":"2.0","id":"a","method":"x"}`)
 	w.say(`{"jsonrpc":"2.0","id":"\u0061","method":"x"}`) // the same id, spelt otherwise
 	if m := w.hear(t); m.RPCError().Code != protocol.CodeInvalidRequest || m.ID().String() != `"\u0061"` {
@@ -167,7 +167,7 @@ func TestTooManyRequestsAndDoubleIdsAreRefused(t *testing.T) {
 }
 
 func TestA12_BadInputIsAnsweredAndTheStreamGoesOn(t *testing.T) {
-	_, w := start(t, echo, &mux.Options{AnswerBad: true})
+	_, w := start(t, echo, &mux.Options{Server: true})
 	for _, test := range []struct {
 		say, id string
 		code    int
@@ -197,7 +197,7 @@ func TestD11_JunkIsSkippedAndCountedByAClient(t *testing.T) {
 	w.hear(t)
 	w.say("Server is starting…")
 	w.say(`{"level":"info","msg":"ready"}`)
-	w.say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"text\":\"\xff\"}}") // mended
+	w.say("{\"jsonrpc\":\"2.0\",\"id\":#1,\"result\":{\"text\":\"\xff\"}}") // mended
 	r := await(t, done)
 	if r.err != nil || string(r.resp.Get("text")) != "\"\uFFFD\"" {
 		t.Errorf("answer: %v, %v", r.resp, r.err)
@@ -214,7 +214,7 @@ func TestMalformedAnswerEndsItsCall(t *testing.T) {
 	c, w := start(t, nil, nil)
 	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"q","method":"a"}`), nil)
 	w.hear(t)
-	w.say(`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"both"}}`)
+	w.say(`{"jsonrpc":"2.0","id":#1,"result":{},"error":{"code":1,"message":"both"}}`)
 	var bad *dragoman.ParseError
 	if r := await(t, done); !errors.As(r.err, &bad) {
 		t.Errorf("Call: %v, %v, want a ParseError", r.resp, r.err)
@@ -223,8 +223,8 @@ func TestMalformedAnswerEndsItsCall(t *testing.T) {
 
 func TestOversizeAnswerEndsItsCall(t *testing.T) {
 	for _, test := range []struct{ name, head, tail string }{
-		{"id first", `{"jsonrpc":"2.0","id":1,"result":{"x":"`, `…"}}`},
-		{"id last", `{"result":{"x":"`, `"},"jsonrpc":"2.0","id":1}`},
+		{"id first", `{"jsonrpc":"2.0","id":#1,"result":{"x":"`, `…"}}`},
+		{"id last", `{"result":{"x":"`, `"},"jsonrpc":"2.0","id":#1}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWire()
@@ -234,7 +234,7 @@ func TestOversizeAnswerEndsItsCall(t *testing.T) {
 			t.Cleanup(func() { _ = c.Close() })
 			done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 			w.hear(t)
-			bad <- &mux.BadFrame{Err: dragoman.ErrTooLarge, Head: []byte(test.head), Tail: []byte(test.tail)}
+			bad <- &mux.BadFrame{Err: dragoman.ErrTooLarge, Head: []byte(w.real(test.head)), Tail: []byte(w.real(test.tail))}
 			if r := await(t, done); !errors.Is(r.err, dragoman.ErrTooLarge) {
 				t.Errorf("Call: %v, %v, want ErrTooLarge", r.resp, r.err)
 			}
@@ -274,7 +274,7 @@ func TestCancelledRequestIsNotAnsweredAndTellsNoMore(t *testing.T) {
 		late <- from.Notify(ctx, note)
 		return req.Reply(nil)
 	}}
-	_, w := start(t, server, &mux.Options{AnswerBad: true})
+	_, w := start(t, server, &mux.Options{Server: true})
 	w.say(`{"jsonrpc":"2.0","id":"x","method":"slow"}`)
 	<-started
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
@@ -375,7 +375,7 @@ func TestA09_EndOfInputLetsAnswersFinish(t *testing.T) {
 			}
 		}}
 		w := newWire()
-		c := mux.New(w, &mux.Options{AnswerBad: true, Linger: 30 * time.Second})
+		c := mux.New(w, &mux.Options{Server: true, Linger: 30 * time.Second})
 		c.Start(server)
 		w.say(`{"jsonrpc":"2.0","id":1,"method":"slow"}`)
 		close(w.got)

@@ -12,7 +12,7 @@ import (
 func TestPeer(t *testing.T) {
 	peertest.Run(t, func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {
 		a, b := crossed()
-		serving := mux.New(b, &mux.Options{AnswerBad: true})
+		serving := mux.New(b, &mux.Options{Server: true})
 		peer, err := server.Accept(t.Context(), serving)
 		if err != nil {
 			t.Fatal(err)

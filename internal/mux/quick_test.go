@@ -19,7 +19,7 @@ func quickened(t *testing.T, otherwise func(ctx context.Context, req *dragoman.M
 			otherwise(ctx, req, from)
 		}
 		return req.Reply(nil)
-	}}, &mux.Options{AnswerBad: true})
+	}}, &mux.Options{Server: true})
 	for i := range 200 {
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
 		if m := w.hear(t); m.ID().String() != fmt.Sprint(i) {

@@ -15,7 +15,7 @@ import (
 // it was a request, frame returns what serves it.
 func (c *Conn) frame(data []byte) func() {
 	m, err := c.opts.Limits.Parse(data)
-	if err != nil && !c.opts.AnswerBad && !utf8.Valid(data) {
+	if err != nil && !c.opts.Server && !utf8.Valid(data) {
 		c.counters.junk.Add(1)
 		m, err = c.opts.Limits.Parse(bytes.ToValidUTF8(data, []byte("\uFFFD")))
 	}
@@ -75,17 +75,27 @@ func (c *Conn) answer(resp *dragoman.Message) {
 		c.opts.Logger.Warn("error without an id", "error", resp.RPCError().Message)
 		return
 	}
-	id, ok := number([]byte(resp.ID().String()))
-	k, minted := c.calls.remove(id)
+	id, _ := resp.ID().Int() // what is no number is no id of ours
+	k, late := c.calls.remove(id)
 	switch {
-	case ok && k != nil:
+	case k != nil:
 		k.answer(resp, nil)
-	case ok && minted:
+	case late:
 		c.counters.late.Add(1)
 	default:
 		c.counters.unknown.Add(1)
 		c.opts.Logger.Debug("answer to an unknown call", "id", resp.ID().String())
 	}
+}
+
+// owner returns the call that a request or log message of a server belongs to, or
+// nil: the only one under way, because a pipe does not say which. A client's
+// requests and log messages are no part of what we asked it.
+func (c *Conn) owner() *call {
+	if c.opts.Server {
+		return nil
+	}
+	return c.calls.only()
 }
 
 // notification gives a notification to whom it belongs to.
@@ -101,7 +111,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		c.wrapped(m)
 		return
 	case protocol.NoteMessage:
-		if k := c.calls.only(); k != nil && k.from != nil {
+		if k := c.owner(); k != nil && k.from != nil {
 			c.tell(k, m)
 			return
 		}
@@ -168,8 +178,8 @@ func (c *Conn) stop(m *dragoman.Message) {
 	if !ok || c.serve.stop(id) {
 		return
 	}
-	n, ok := number([]byte(id.String()))
-	if k := c.calls.get(n); ok && k != nil && k.listen {
+	n, _ := id.Int()
+	if k := c.calls.get(n); k != nil && k.listen {
 		c.calls.remove(n)
 		k.answer(nil, dragoman.ErrCancelled)
 	}
@@ -181,7 +191,7 @@ func (c *Conn) bad(data []byte, err error) {
 	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
 	var p *dragoman.ParseError
 	parsed := errors.As(err, &p)
-	if parsed && p.Kind == dragoman.Response && c.fail(p.ID, err) || !c.opts.AnswerBad {
+	if parsed && p.Kind == dragoman.Response && c.fail(p.ID, err) || !c.opts.Server {
 		return
 	}
 	if parsed {
@@ -194,10 +204,7 @@ func (c *Conn) bad(data []byte, err error) {
 // fail ends the call with that id, if there is one, because its answer cannot
 // be read.
 func (c *Conn) fail(id dragoman.ID, err error) bool {
-	n, ok := number([]byte(id.String()))
-	if !ok {
-		return false
-	}
+	n, _ := id.Int()
 	k, _ := c.calls.remove(n)
 	if k != nil {
 		k.answer(nil, err)

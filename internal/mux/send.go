@@ -72,7 +72,7 @@ func (o outgoing) AppendTo(dst []byte) []byte { return o.req.AppendWithID(dst, o
 // upstream returns the request as it goes out: with our id, and our token in
 // place of the caller's.
 func (k *call) upstream() (Frame, error) {
-	id, out := dragoman.IntID(int64(k.id)), k.req
+	id, out := dragoman.IntID(k.id), k.req
 	if out.Meta(protocol.MetaProgressToken) != nil {
 		var err error
 		if out, err = out.Edit().SetMeta(protocol.MetaProgressToken, []byte(id.String())).Message(); err != nil {

@@ -34,7 +34,7 @@ type request struct {
 // The answer goes to the batch that the request came in, if it is not nil.
 func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 	peer, parent, done := c.local, c.ctx, func() {}
-	if k := c.calls.only(); k != nil {
+	if k := c.owner(); k != nil {
 		if ctx, ok := k.ask(c.ctx); ok {
 			c.calls.pause(k)
 			peer, parent = k.from, ctx

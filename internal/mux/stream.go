@@ -66,10 +66,12 @@ type Options struct {
 	// reading and the conversation is ended. Zero means for ever.
 	Stall time.Duration
 
-	// AnswerBad makes frames that are no message be answered with an error, as
-	// a server does. Without it they are skipped and counted, and bytes that
-	// are not UTF-8 are mended.
-	AnswerBad bool
+	// Server says that the other side is a client. Its requests and log messages
+	// are no part of what we ask it, and frames that are no message are answered
+	// with an error. Without it they are skipped and counted, bytes that are not
+	// UTF-8 are mended, and a request or log message belongs to the only call
+	// under way.
+	Server bool
 
 	// Queued says that a write may take long, as when each message is an HTTP
 	// request: callers leave it to the goroutine that writes, so that the end of

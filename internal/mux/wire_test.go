@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,9 @@ type wire struct {
 	hold chan struct{} // Write waits for it, if not nil
 
 	peer *wire // reads what is written, if not nil
+
+	mu  sync.Mutex
+	ids []string // of the requests that were written
 
 	once   sync.Once
 	closed chan struct{}
@@ -79,6 +83,7 @@ func (w *wire) Write(frames []mux.Frame) error {
 			continue
 		}
 		together = append(together, string(b))
+		w.note(b)
 		w.sent <- string(b)
 	}
 	w.writes = append(w.writes, together)
@@ -90,10 +95,30 @@ func (w *wire) Close() error {
 	return nil
 }
 
+// note keeps the id of a request. Ids differ in every run, so in texts #1 stands for
+// that of the first request that the Conn wrote.
+func (w *wire) note(frame []byte) {
+	if m, err := dragoman.Parse(frame); err == nil && m.Kind() == dragoman.Request {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ids = append(w.ids, m.ID().String())
+	}
+}
+
+// real returns text with ids in the place of what stands for them.
+func (w *wire) real(text string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, id := range w.ids {
+		text = strings.ReplaceAll(text, fmt.Sprintf("#%d", i+1), id)
+	}
+	return text
+}
+
 // say makes the Conn read text.
 func (w *wire) say(text string) {
 	select {
-	case w.got <- []byte(text):
+	case w.got <- []byte(w.real(text)):
 	case <-w.closed:
 	}
 }
@@ -101,23 +126,19 @@ func (w *wire) say(text string) {
 // hear returns the next message that the Conn wrote.
 func (w *wire) hear(t *testing.T) *dragoman.Message {
 	t.Helper()
-	text := w.hearText(t)
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("the wire carries %s: %v", text, err)
-	}
-	return m
+	return request(t, await(t, w.sent))
 }
 
+// hearText is hear for the message's text, with what stands for ids.
 func (w *wire) hearText(t *testing.T) string {
 	t.Helper()
-	select {
-	case text := <-w.sent:
-		return text
-	case <-time.After(10 * time.Second):
-		t.Fatal("nothing was written")
-		return ""
+	text := await(t, w.sent)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, id := range w.ids {
+		text = strings.ReplaceAll(text, id, fmt.Sprintf("#%d", i+1))
 	}
+	return text
 }
 
 // start returns a Conn over a new wire, which is closed with the test.

@@ -15,6 +15,7 @@ var questions = []behaviour{
 	{"E05 error answers to questions pass unchanged", asking, false, questionFails},
 	{"many questions inside one call are answered in any order", asking, false, manyQuestions},
 	{"questions inside questions are answered", asking, false, nestedQuestions},
+	{"a call made while a question is open is no part of it", asking, false, callDuringQuestion},
 	{"progress of a question reaches who asked it", asking | telling, false, questionProgress},
 	{"D10 a cancelled question reaches its callee and the call goes on", asking | cancelling, false, questionCancelled},
 	{"D10 a cancelled call takes its question along", asking | cancelling, false, callCancelledInQuestion},
@@ -151,6 +152,36 @@ func nestedQuestions(t *test) {
 	to, _ := t.open(client, server)
 	req := t.request(`1`, fmt.Sprintf(`{"level":%d}`, depth))
 	t.want(t.call(to, req, client), req, "4 3 2 1 bottom")
+}
+
+// callDuringQuestion: while the caller thinks about a question, it makes another
+// call. That goes to the server, as any other does, and goes on when the question
+// is answered.
+func callDuringQuestion(t *test) {
+	g := newGate()
+	inside := t.hear("whoever asks, inside its question", t.gated(g).OnCall)
+	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			if arguments(req) != `{"do":"ask"}` {
+				return t.gated(g).OnCall(ctx, req, from)
+			}
+			resp, err := from.Call(ctx, t.other().request(`1`, `{"q":1}`), inside)
+			if err != nil || resp.IsError() {
+				return t.answer(req, fmt.Sprintf("the question got %v, error %v", resp, err))
+			}
+			return t.answer(req, said(resp))
+		},
+	})
+	asks, other := t.request(`1`, `{"do":"ask"}`), t.request(`2`, `{"n":2}`)
+	first := t.callWith(to, asks, t.hear("the caller", t.gated(g).OnCall))
+	t.gather(g, 1)
+	second := start(t.ctx, to, other, nil)
+	t.gather(g, 1)
+	g.let(`{"q":1}`)
+	t.want(t.finish(first, "the call that asks"), asks, `{"q":1}`)
+	g.let(`{"n":2}`)
+	t.want(t.finish(second, "the call that was made meanwhile"), other, `{"n":2}`)
+	inside.nothing()
 }
 
 func questionProgress(t *test) {

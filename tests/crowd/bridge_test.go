@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
@@ -21,6 +22,7 @@ import (
 // The ways to the bridge.
 const (
 	overHTTP  = "HTTP"
+	overSSE   = "HTTP+SSE"
 	overWS    = "WebSocket"
 	overStdio = "stdio"
 )
@@ -42,11 +44,14 @@ func newBridge(t *testing.T, settings *era.Server) *bridge {
 		}
 	}
 	posts := &streamable.Server{Sessions: s, Requests: s.Requests()}
+	streams := &sse.Server{Acceptor: s}
 	sockets := &ws.Server{Acceptor: s, Requests: s.Requests()}
 	lines := &stdio.Server{Acceptor: s}
 
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", posts)
+	mux.Handle("/sse", streams.Stream())
+	mux.Handle("/messages", streams.Messages())
 	mux.Handle("/ws", sockets)
 	web := httptest.NewServer(mux)
 	path := filepath.Join(t.TempDir(), "socket")
@@ -63,6 +68,7 @@ func newBridge(t *testing.T, settings *era.Server) *bridge {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = posts.Shutdown(ctx)
+		_ = streams.Shutdown(ctx)
 		_ = sockets.Shutdown(ctx)
 		_ = lines.Close()
 		<-served
@@ -74,6 +80,7 @@ func newBridge(t *testing.T, settings *era.Server) *bridge {
 		overHTTP: func() dragoman.Dialer {
 			return &streamable.Client{URL: web.URL + "/mcp", Timeout: -1, OneSession: true}
 		},
+		overSSE:   func() dragoman.Dialer { return &sse.Client{URL: web.URL + "/sse"} },
 		overWS:    func() dragoman.Dialer { return &ws.Client{URL: strings.Replace(web.URL, "http", "ws", 1) + "/ws"} },
 		overStdio: func() dragoman.Dialer { return &stdio.Address{Network: "unix", Address: path} },
 	}}

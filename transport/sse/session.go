@@ -103,7 +103,7 @@ func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
 	if refusal := s.admit(); refusal != nil {
 		return nil, refusal
 	}
-	c.conn = mux.New(c, &mux.Options{Limits: s.limits(), AnswerBad: true, Linger: drainMost, Logger: s.Logger})
+	c.conn = mux.New(c, &mux.Options{Limits: s.limits(), Server: true, Linger: drainMost, Logger: s.Logger})
 	if s.sessions == nil {
 		s.sessions = make(map[string]*session)
 	}

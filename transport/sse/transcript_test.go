@@ -33,7 +33,7 @@ func TestTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, at := serve(t, &Server{Acceptor: everything.New(nil)})
-	p := &player{web: newWeb(t), at: at}
+	p := &player{web: newWeb(t), at: at, values: make(map[string]string)}
 	sections := strings.Split("\n"+string(text), "\n-- ")
 	got := strings.TrimPrefix(sections[0], "\n")
 	for _, section := range sections[1:] {
@@ -52,16 +52,18 @@ func TestTranscript(t *testing.T) {
 
 // A player is the client of a transcript.
 type player struct {
-	web     *web
-	at      string
-	stream  *bufio.Reader // that it opened by GET
-	session string        // that the stream names
+	web    *web
+	at     string
+	stream *bufio.Reader     // that it opened by GET
+	values map[string]string // by what stands for them
 }
 
-// sessionMask stands for the session, which differs in every run.
-const sessionMask = "<session>"
-
-var sessionInEndpoint = regexp.MustCompile(`sessionId=(\S+)`)
+// volatile are the places of values that differ in every run, by what stands for
+// them.
+var volatile = map[string]*regexp.Regexp{
+	"<session>":  regexp.MustCompile(`sessionId=(\S+)`),
+	"<question>": regexp.MustCompile(`"id":(\d{10}),"method"`),
+}
 
 // play does one step, and returns its section with what came back.
 func (p *player) play(section string) string {
@@ -83,7 +85,11 @@ func (p *player) play(section string) string {
 		}
 	}
 	if send != nil {
-		out = p.send(strings.ReplaceAll(strings.Join(send, "\n"), sessionMask, p.session))
+		text := strings.Join(send, "\n")
+		for mask, value := range p.values {
+			text = strings.ReplaceAll(text, mask, value)
+		}
+		out = p.send(text)
 	}
 	for range events {
 		if out != nil {
@@ -92,9 +98,11 @@ func (p *player) play(section string) string {
 		out = append(out, p.event()...)
 	}
 	for _, line := range out {
-		if m := sessionInEndpoint.FindStringSubmatch(line); m != nil {
-			p.session = m[1]
-			line = strings.ReplaceAll(line, m[1], sessionMask)
+		for mask, value := range volatile {
+			if m := value.FindStringSubmatch(line); m != nil {
+				p.values[mask] = m[1]
+				line = strings.ReplaceAll(line, m[1], mask)
+			}
 		}
 		kept = append(kept, strings.TrimRight("< "+line, " "))
 	}

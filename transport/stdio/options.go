@@ -45,5 +45,5 @@ func (o *Options) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: 
 
 // server returns how the server side of a conversation is to behave.
 func (o *Options) server() *mux.Options {
-	return &mux.Options{Limits: o.limits(), AnswerBad: true, Linger: o.Linger, Logger: o.Logger}
+	return &mux.Options{Limits: o.limits(), Server: true, Linger: o.Linger, Logger: o.Logger}
 }

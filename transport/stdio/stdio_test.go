@@ -147,9 +147,12 @@ func TestChildWhoseGrandchildHoldsThePipesEndsCallsToo(t *testing.T) {
 	}
 }
 
+// readID is the shell's way to read a request: the id is in $id.
+const readID = `read -r line; id=${line#*'"id":'}; id=${id%%,*}; `
+
 func TestD11_NoiseOnStdoutIsSkippedAndCounted(t *testing.T) {
-	const script = `echo "Starting server…"; echo; echo '{"level":"info"}'; read line
-		echo 'debug: got a line'; echo '{"jsonrpc":"2.0","id":1,"result":{"ok":true}}'; read line`
+	const script = `echo "Starting server…"; echo; echo '{"level":"info"}'; ` + readID + `
+		echo 'debug: got a line'; echo '{"jsonrpc":"2.0","id":'$id',"result":{"ok":true}}'; read line`
 	conn, err := (&Command{Path: "/bin/sh", Args: []string{"-c", script}}).Dial(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +168,8 @@ func TestD11_NoiseOnStdoutIsSkippedAndCounted(t *testing.T) {
 }
 
 func TestAnswerOverTheLimitFailsItsCallAlone(t *testing.T) {
-	const script = `read line; printf '{"jsonrpc":"2.0","id":1,"result":{"x":"%0100000d"}}\n' 0; read line; echo '{"jsonrpc":"2.0","id":2,"result":{}}'; read line`
+	const script = readID + `printf '{"jsonrpc":"2.0","id":'$id',"result":{"x":"%0100000d"}}\n' 0; ` +
+		readID + `echo '{"jsonrpc":"2.0","id":'$id',"result":{}}'; read line`
 	conn, err := (&Command{Path: "/bin/sh", Args: []string{"-c", script}, MaxMessage: 50_000}).Dial(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +331,7 @@ func TestServerHangsUpOnClientsOverTheLimit(t *testing.T) {
 }
 
 func ExampleCommand() {
-	server := &Command{Path: "sh", Args: []string{"-c", `read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; read line`}}
+	server := &Command{Path: "sh", Args: []string{"-c", readID + `echo '{"jsonrpc":"2.0","id":'$id',"result":{}}'; read line`}}
 	conn, err := server.Dial(context.Background(), nil)
 	if err != nil {
 		fmt.Println(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -72,8 +73,7 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 		k.cancel(nil)
 		return nil, dragoman.ErrOverloaded
 	}
-	c.lastID++
-	k.id = c.lastID
+	k.id = mux.NewID(c.calls)
 	c.calls[k.id] = k
 	k.unhook = context.AfterFunc(c.ctx, func() { k.cancel(context.Cause(c.ctx)) })
 	if t := c.opts.timeout; !k.listen && t != clientForever {

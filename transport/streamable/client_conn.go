@@ -44,7 +44,6 @@ type clientConn struct {
 	closing bool       // Close has been called
 	ended   error      // why the conversation is over
 	calls   map[int64]*clientCall
-	lastID  int64
 	instead dragoman.Conn // takes all messages, if the server speaks HTTP+SSE
 	state   clientState
 

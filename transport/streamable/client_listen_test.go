@@ -5,12 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -31,16 +31,20 @@ func TestBackgroundStreamIsOpenBeforeTheFirstRequest(t *testing.T) {
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
+		m, err := dragoman.Parse(body)
+		if err != nil { // the end of the session
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		switch text := string(body); {
-		case strings.Contains(text, `"initialize"`):
+		switch m.Method() {
+		case protocol.MethodInitialize:
 			w.Header().Set("Mcp-Session-Id", "s")
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
-		case strings.Contains(text, `"ping"`):
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`, m.ID())
+		case protocol.MethodPing:
 			if !open.Load() {
-				early <- text
+				early <- m.String()
 			}
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID())
 		default:
 			w.WriteHeader(http.StatusAccepted)
 		}

@@ -121,6 +121,7 @@ func TestClientResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var cut time.Time
+		var id dragoman.ID // of the call
 		var waits []time.Duration
 		s, client := serveInMemory(t, func(w http.ResponseWriter, k *took) {
 			mu.Lock()
@@ -134,9 +135,10 @@ func TestClientResumes(t *testing.T) {
 				case 2:
 					w.WriteHeader(http.StatusBadGateway)
 				default:
-					sendEvents(w, oneEvent("c", `{"jsonrpc":"2.0","id":2,"result":{"last":"`+last+`"}}`))
+					sendEvents(w, oneEvent("c", `{"jsonrpc":"2.0","id":`+id.String()+`,"result":{"last":"`+last+`"}}`))
 				}
 			case !shakes(w, k, "2025-11-25"):
+				id = k.m.ID()
 				sendEvents(w, "id: a\nretry: 500\ndata:")
 			default:
 				return

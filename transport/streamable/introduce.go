@@ -3,9 +3,9 @@ package streamable
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -76,7 +76,7 @@ func (v *session) repeat(ctx context.Context, m *memo) error {
 // again sends a request that we make in the client's name, under an id that no
 // other has.
 func (v *session) again(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
-	id := dragoman.StringID(fmt.Sprintf("adopt-%d", v.server.lastID.Add(1)))
+	id := dragoman.StringID("adopt-" + httpx.NewID())
 	resp, err := v.peer.Call(ctx, req.WithID(id), nil)
 	if err == nil && resp == nil {
 		err = errors.New("no answer to " + req.Method())

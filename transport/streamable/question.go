@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -42,30 +43,25 @@ type speaker interface {
 	ask(ctx context.Context, req *dragoman.Message) error
 }
 
-// ask sends a request to the client, under an id that no other client of this
-// server has, and waits for the answer, which comes by POST.
+// ask sends a request to the client, under an id of our own, and waits for the
+// answer, which comes by POST.
 func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by speaker) (*dragoman.Message, error) {
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	q := &question{req: req, from: from, reply: make(chan *dragoman.Message, 1)}
 	defer q.end()
-	id := v.server.lastID.Add(1)
+	id, err := v.addQuestion(q)
+	if err != nil {
+		return nil, err
+	}
+	defer v.unask(id)
 	out := req
 	if req.Meta(protocol.MetaProgressToken) != nil {
-		var err error
 		if out, err = req.Edit().SetMeta(protocol.MetaProgressToken, strconv.AppendInt(nil, id, 10)).Message(); err != nil {
 			return nil, err
 		}
 	}
-	v.mu.Lock()
-	if len(v.asked) >= v.server.opts.maxRequests {
-		v.mu.Unlock()
-		return nil, dragoman.ErrOverloaded
-	}
-	v.asked[id] = q
-	v.mu.Unlock()
-	defer v.unask(id)
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(v.ctx, func() { cancel(v.Err()) })()
@@ -84,6 +80,18 @@ func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.
 		}
 		return nil, context.Cause(ctx)
 	}
+}
+
+// addQuestion enters a question into the table, under a new id.
+func (v *session) addQuestion(q *question) (id int64, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.asked) >= v.server.opts.maxRequests {
+		return 0, dragoman.ErrOverloaded
+	}
+	id = mux.NewID(v.asked)
+	v.asked[id] = q
+	return id, nil
 }
 
 func (v *session) unask(id int64) *question {
@@ -126,17 +134,4 @@ func (v *session) progress(ctx context.Context, note *dragoman.Message) error {
 		return err
 	}
 	return q.tell(ctx, own)
-}
-
-// only returns the one question under way, or nil: a log message of the client
-// belongs to it.
-func (v *session) only() *question {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.asked) == 1 {
-		for _, q := range v.asked {
-			return q
-		}
-	}
-	return nil
 }

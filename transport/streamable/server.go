@@ -5,11 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -85,7 +83,6 @@ type Server struct {
 	once    sync.Once
 	opts    settings
 	gate    httpx.Gate
-	lastID  atomic.Int64 // of questions to clients; no two sessions share one
 	tools   toolHeaders
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
@@ -138,8 +135,6 @@ func (s *Server) prepare() {
 	s.sessions, s.open = make(map[string]*session), make(map[*callContext]struct{})
 	s.drain, s.drained = context.WithCancel(context.Background())
 	if s.Store != nil {
-		// Clients may still answer what a Server before this one has asked.
-		s.lastID.Store(time.Now().UnixMilli()<<10 | rand.Int64N(1<<10))
 		s.past.before, s.Before = s.Before, nil
 	}
 }

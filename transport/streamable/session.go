@@ -290,10 +290,6 @@ func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
 		return nil
 	case protocol.NoteProgress:
 		return v.progress(ctx, note)
-	case protocol.NoteMessage:
-		if q := v.only(); q != nil {
-			return q.tell(ctx, note)
-		}
 	}
 	return v.tell(ctx, note)
 }

@@ -274,6 +274,7 @@ var volatile = []struct {
 	value *regexp.Regexp
 }{
 	{"session", regexp.MustCompile(`^Mcp-Session-Id: (\S+)`)},
+	{"question", regexp.MustCompile(`"id":(\d{10}),"method"`)},
 	{"state", regexp.MustCompile(`"requestState":"([^"]+)"`)},
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,7 @@ type raw struct {
 	in     *bufio.Reader
 	masks  bool // it is the client's end
 	header http.Header
+	ids    []string // of the requests that were read
 }
 
 // rawDial opens a socket to our server. Header lines are sent besides the usual
@@ -158,7 +160,19 @@ func (r *raw) frame(first byte, payload []byte) []byte {
 func (r *raw) send(first byte, payload []byte) { _, _ = r.Write(r.frame(first, payload)) }
 
 // say writes a text message.
-func (r *raw) say(message string) { r.send(text, []byte(message)) }
+func (r *raw) say(message string) { r.send(text, []byte(r.real(message))) }
+
+// requestID is where the id of our client's requests and tool frames is. It differs
+// in every run, so in what is said and wanted #1 stands for that of the first.
+var requestID = regexp.MustCompile(`"id":(\d{10}),"(?:name|method)"`)
+
+// real returns a message with ids in the place of what stands for them.
+func (r *raw) real(message string) string {
+	for i, id := range r.ids {
+		message = strings.ReplaceAll(message, fmt.Sprintf("#%d", i+1), id)
+	}
+	return message
+}
 
 // next reads a frame.
 func (r *raw) next() (first byte, payload []byte, err error) {
@@ -209,6 +223,9 @@ func (r *raw) message() string {
 		case opText, 0:
 			all = append(all, payload...)
 			if first&fin != 0 {
+				if m := requestID.FindSubmatch(all); m != nil {
+					r.ids = append(r.ids, string(m[1]))
+				}
 				return string(all)
 			}
 		case opPing:
@@ -220,8 +237,8 @@ func (r *raw) message() string {
 
 func (r *raw) want(message string) {
 	r.Helper()
-	if got := r.message(); got != message {
-		r.Fatalf("got %s\nwant %s", short(got), short(message))
+	if got := r.message(); got != r.real(message) {
+		r.Fatalf("got %s\nwant %s", short(got), short(r.real(message)))
 	}
 }
 

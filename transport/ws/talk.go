@@ -55,7 +55,7 @@ func (t *talk) begin() {
 	}
 	o := mux.Options{
 		Limits: dragoman.Limits{MaxMessage: s.MaxMessage}, Stall: s.writeTimeout(),
-		AnswerBad: true, Linger: drainMost, Logger: s.Logger,
+		Server: true, Linger: drainMost, Logger: s.Logger,
 	}
 	var stream mux.Stream = t.socket
 	if tools {
