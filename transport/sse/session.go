@@ -201,7 +201,10 @@ func (c *session) accept(ctx context.Context) {
 			return nil, err
 		}}
 	}
-	c.conn.Start(peer)
+	if peer == nil {
+		peer = dragoman.Nobody
+	}
+	c.conn.Start(legacyOnly{peer})
 }
 
 // keepAlive writes a comment if nothing else has been written of late.
