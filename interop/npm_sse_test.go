@@ -42,6 +42,18 @@ func TestPipB14_ClientUsesEverythingOverHTTPAndSSE(t *testing.T) {
 	}
 }
 
+// Both clients ask for server/discover first, which is not served here, and fall back
+// to the handshake.
+func TestNpmV2ClientThatNegotiatesFallsBackOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
+	drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), "auto", dragomanSSE(t)).tryEverything(protocol.V20251125)
+}
+
+func TestPipClientThatNegotiatesFallsBackOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
+	drive(t, python(t), filepath.Join("py", "client.py"), dragomanSSE(t), protocol.V20260728.String()).tryEverything(protocol.V20251125)
+}
+
 // eachWayToSSE runs a test with the two clients that reach a server which speaks
 // HTTP+SSE only: the one for it, and the one for Streamable HTTP, which finds out
 // and falls back.

@@ -74,6 +74,22 @@ func TestB14_GoSDKClientCallsEveryToolOverHTTPAndSSE(t *testing.T) {
 	})
 }
 
+// It asks for server/discover first, which is not served here.
+func TestGoSDKClientThatNegotiatesFallsBackOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
+	client, heard := newGoSDK(true)
+	session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: serveSSE(t), HTTPClient: connections(t)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	rev := protocol.V20251125
+	if got := session.InitializeResult().ProtocolVersion; got != rev.String() {
+		t.Fatalf("the conversation is in %s", got)
+	}
+	callTool(t, &goSDK{session, rev}, heard, "echo", expectations(rev)["echo"])
+}
+
 // The client of mcp-go cannot be asked over this transport.
 func TestB14_MCPGoClientCallsToolsOverHTTPAndSSE(t *testing.T) {
 	t.Parallel()

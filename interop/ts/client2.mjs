@@ -4,14 +4,15 @@
 //   node client2.mjs SDK REVISION COMMAND [ARGUMENT...]
 //
 // SDK is the folder of @modelcontextprotocol/client. If REVISION is auto, the
-// client finds out what the server speaks. It is driven as drive.mjs says.
+// client finds out what the server speaks. A URL that ends in /sse means HTTP+SSE.
+// It is driven as drive.mjs says.
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ask, drive, say } from "./drive.mjs";
 
 const [sdk, revision, command, ...args] = process.argv.slice(2);
 const load = (file) => import(pathToFileURL(join(sdk, "dist", file)));
-const { Client, StreamableHTTPClientTransport } = await load("index.mjs");
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = await load("index.mjs");
 const { StdioClientTransport } = await load("stdio.mjs");
 
 const client = new Client(
@@ -36,8 +37,9 @@ const methods = {
   ping: (_, options) => client.ping(options),
 };
 
+const HTTPTransport = command.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
 const transport = /^http:/.test(command)
-  ? new StreamableHTTPClientTransport(new URL(command))
+  ? new HTTPTransport(new URL(command))
   : new StdioClientTransport({ command, args, stderr: "inherit" });
 await client.connect(transport);
 await drive({ server: client.getServerVersion(), revision: client.getNegotiatedProtocolVersion() }, (method, params, options) => {

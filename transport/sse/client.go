@@ -36,7 +36,8 @@ type Client struct {
 	Header http.Header
 
 	// EndpointTimeout is how long Dial waits for the endpoint, PostTimeout how
-	// long the server may take to accept a message. Zero means the defaults.
+	// long the server may take to answer the POST of a message. Zero means the
+	// defaults.
 	EndpointTimeout, PostTimeout time.Duration
 
 	// Sync speaks the variant without sessions to a server that names no

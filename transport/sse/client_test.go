@@ -252,49 +252,6 @@ func TestEventOverTheLimitFailsItsCallAlone(t *testing.T) {
 	}
 }
 
-func TestNotificationsKeepTheirPlaceAmongRequests(t *testing.T) {
-	peertest.NoLeak(t)
-	got := make(chan string, 100)
-	s := newScript(t, endpointEvent)
-	s.post = func(w http.ResponseWriter, body string) {
-		m, _ := dragoman.Parse([]byte(body))
-		if m.Kind() == dragoman.Request {
-			time.Sleep(20 * time.Millisecond) // slow to accept, so that others could overtake it
-		}
-		got <- m.Method()
-		w.WriteHeader(http.StatusAccepted)
-	}
-	conn := s.dial(t, &Client{Header: http.Header{"X-Key": {"secret"}}})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = callPing(ctx, conn)
-	}()
-	for s.seen.Load() < 2 { // the request is on its way
-		time.Sleep(time.Millisecond)
-	}
-	var want []string
-	for i := range 5 {
-		name := fmt.Sprintf("notifications/%d", i)
-		want = append(want, name)
-		note, _ := dragoman.NewNotification(name, nil)
-		if err := conn.Notify(t.Context(), note); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range append([]string{"ping"}, want...) {
-		if m := wait(t, got, name); m != name {
-			t.Errorf("%s arrives, want %s", m, name)
-		}
-	}
-	cancel()
-	wait(t, done, "the call returns")
-	if m := wait(t, got, "the cancel"); m != "notifications/cancelled" {
-		t.Errorf("%s arrives, want a cancel", m)
-	}
-}
-
 func TestConfiguredClientAndHeadersAreUsed(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger), Caller: byHeader})

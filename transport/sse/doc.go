@@ -12,11 +12,13 @@
 // open. [Server] serves both at once, told apart by the session in the URL;
 // [Client] speaks it if Sync is set and the server names no endpoint.
 //
-// Modern revisions are not defined on this transport, so their requests are
-// refused. It has no batches.
+// Modern revisions are not defined on this transport: their requests are answered
+// with an error that names the others, after which clients that negotiate fall back
+// to initialize. It has no batches.
 //
 // The limits: sessions, and the size of a message, by number; what waits to be
 // written to a client by bytes, as package internal/mux has it; a client that
 // does not read is cut by a deadline for each write. A POST that finds too many
-// others of its session waiting is refused after five seconds.
+// others of its session waiting is refused after five seconds. A client's POSTs are
+// bounded for each kind of message, so that no kind keeps another from being sent.
 package sse

@@ -12,16 +12,11 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
-	// maxPosts is how many messages may be on their way to the server at once.
-	maxPosts = 16
-
 	// endless is how many times the limit an event may have before it counts
 	// as one that will not end.
 	endless = 8
@@ -31,8 +26,7 @@ const (
 )
 
 // A link is the client's end of a conversation: it reads the event stream and
-// posts what is written. Requests and answers may be on their way at once;
-// notifications keep their place among all.
+// posts what is written.
 type link struct {
 	http    *http.Client
 	own     *http.Transport // to be closed with the link, or nil
@@ -49,13 +43,20 @@ type link struct {
 	cancel  context.CancelCauseFunc
 	first   chan *sse.Event // the first event
 	arrived chan arrival
-	slots   chan struct{} // one for each post under way
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	closed  bool
-	asked   map[dragoman.ID]context.CancelFunc // requests of the variant under way
-	running sync.WaitGroup                     // of pump and posts
-	posts   sync.WaitGroup
+	queues  [kinds]queue
+	opening bool          // a message of the handshake is not posted yet
+	held    []*post       // what waits for that
+	change  chan struct{} // closed when a POST is over; nil while nobody waits
+
+	// What waits or is under way, and others may have to follow:
+	asked    map[dragoman.ID]*post // requests
+	stopping []*post               // cancels
+	told     *post                 // the last of the reports, or nil
+
+	running sync.WaitGroup // of pump and posts
 }
 
 // An arrival is what Read returns.
@@ -68,8 +69,8 @@ func newLink(c *Client) *link {
 	l := &link{
 		header: c.Header.Clone(), limits: dragoman.Limits{MaxMessage: c.MaxMessage},
 		timeout: or(c.PostTimeout, DefaultPostTimeout), variant: c.Sync, log: c.Logger,
-		first: make(chan *sse.Event, 1), arrived: make(chan arrival), slots: make(chan struct{}, maxPosts),
-		asked: make(map[dragoman.ID]context.CancelFunc),
+		first: make(chan *sse.Event, 1), arrived: make(chan arrival),
+		asked: make(map[dragoman.ID]*post),
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
@@ -165,57 +166,9 @@ func (l *link) Read() ([]byte, error) {
 	}
 }
 
-// Write implements mux.Stream. It returns when all but the last few messages
-// have been accepted; what becomes of each is between it and its call.
-func (l *link) Write(frames []mux.Frame) error {
-	for _, f := range frames {
-		m := mux.MessageOf(f)
-		if m != nil && m.Kind() == dragoman.Notification {
-			if !l.sync {
-				l.posts.Wait() // what came before it arrives before it
-			}
-			l.send(f, m)
-			continue
-		}
-		if !l.sync {
-			select {
-			case l.slots <- struct{}{}:
-			case <-l.ctx.Done():
-				return context.Cause(l.ctx)
-			}
-		}
-		if !l.start(func() { l.send(f, m) }) {
-			break
-		}
-	}
-	if l.ctx.Err() != nil {
-		return context.Cause(l.ctx)
-	}
-	return nil
-}
-
-// start runs f on a goroutine of its own, which ends with the link.
-func (l *link) start(f func()) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return false
-	}
-	l.running.Add(1)
-	l.posts.Add(1)
-	go func() {
-		defer l.running.Done()
-		defer l.posts.Done()
-		f()
-		if !l.sync {
-			<-l.slots
-		}
-	}()
-	return true
-}
-
 // Close implements mux.Stream. It waits for all that is under way.
 func (l *link) Close() error {
+	l.flush()
 	l.end(dragoman.ErrClosed)
 	l.mu.Lock()
 	l.closed = true
@@ -225,52 +178,4 @@ func (l *link) Close() error {
 		l.own.CloseIdleConnections()
 	}
 	return nil
-}
-
-// send posts a frame, which is m unless it is an array of answers, and takes what
-// the server says to it.
-func (l *link) send(f mux.Frame, m *dragoman.Message) {
-	ctx, cancel := l.during(m)
-	defer cancel()
-	resp, err := l.post(ctx, f, m)
-	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		l.fail(m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
-	case err != nil:
-		l.fail(m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", bare(err))))
-	default:
-		l.outcome(resp, m)
-	}
-	if l.sync && m != nil && m.Method() == protocol.NoteCancelled {
-		l.abandon(m)
-	}
-}
-
-// during returns the context of the POST of m. It has a timeout, unless it lasts
-// until the answer.
-func (l *link) during(m *dragoman.Message) (context.Context, context.CancelFunc) {
-	if !l.sync || m == nil || m.Kind() != dragoman.Request {
-		return context.WithTimeout(l.ctx, l.timeout)
-	}
-	ctx, cancel := context.WithCancel(l.ctx)
-	id := m.ID().Key()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked[id] = cancel
-	return ctx, func() {
-		cancel()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.asked, id)
-	}
-}
-
-// abandon ends the POST of a request that was cancelled.
-func (l *link) abandon(note *dragoman.Message) {
-	id, ok := dragoman.ParseID(note.Get("requestId"))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if cancel := l.asked[id.Key()]; ok && cancel != nil {
-		cancel()
-	}
 }

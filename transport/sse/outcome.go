@@ -169,7 +169,9 @@ func (l *link) fail(m *dragoman.Message, err error) {
 	l.log.Warn("message not taken by the server", "error", err)
 	if _, refused := errors.AsType[*StatusError](err); refused && m != nil && m.Kind() == dragoman.Response && !m.IsError() {
 		instead := protocol.Failure(m, err)
-		l.send(instead, instead)
+		p := l.newPost(instead)
+		defer p.cancel()
+		l.send(p)
 	}
 }
 

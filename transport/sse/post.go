@@ -2,6 +2,8 @@ package sse
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -35,12 +37,12 @@ func (s *Server) serveMessage(w http.ResponseWriter, r *http.Request) *httpx.Ref
 	if err != nil {
 		return refusalOf(err)
 	}
-	m, refusal := s.message(r, body)
-	if refusal != nil {
-		return refusal
-	}
-	if c != nil {
-		return c.take(w, r, m)
+	m, err := s.limits().Parse(body)
+	switch {
+	case err != nil && (c == nil || !addressed(err)):
+		return unreadable(body, err)
+	case c != nil:
+		return c.take(w, r, body, m)
 	}
 	return s.answer(w, r, m)
 }
@@ -69,29 +71,70 @@ func sessionOf(r *http.Request) (id string, named bool, refusal *httpx.Refusal) 
 	return all[0], true, nil
 }
 
-// message reads a body. What is refused gets its id back where it has one.
-func (s *Server) message(r *http.Request, body []byte) (*dragoman.Message, *httpx.Refusal) {
-	m, err := s.limits().Parse(body)
-	if err != nil {
-		if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
-			return nil, httpx.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
-		}
-		var p *dragoman.ParseError
-		if !errors.As(err, &p) {
-			return nil, httpx.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
-		}
-		answer := p.Response()
-		return nil, &httpx.Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
-	}
-	header := r.Header.Get(protocol.HeaderVersion)
-	if m.Kind() != dragoman.Response && protocol.IsModern(m) || protocol.EraOf(header) == protocol.Modern {
-		return nil, refuse(m, httpx.Refuse(http.StatusBadRequest, "requests of this revision are not served on HTTP+SSE; use Streamable HTTP"))
-	}
-	return m, nil
+// addressed reports whether a body that is not a message has an id all the same. A
+// session says on its stream what is wrong with it, or ends the question that it was
+// to answer: many clients take a status for the end of the whole session.
+func addressed(err error) bool {
+	p, ok := errors.AsType[*dragoman.ParseError](err)
+	return ok && !p.ID.IsZero() && !p.ID.IsNull()
 }
 
-// take queues a message for the session. The answer comes on its stream.
-func (c *session) take(w http.ResponseWriter, r *http.Request, m *dragoman.Message) *httpx.Refusal {
+// unreadable refuses a body that is not a message, with its id where it has one.
+func unreadable(body []byte, err error) *httpx.Refusal {
+	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+		return httpx.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
+	}
+	p, ok := errors.AsType[*dragoman.ParseError](err)
+	if !ok {
+		return httpx.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
+	}
+	answer := p.Response()
+	return &httpx.Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
+}
+
+// unsupported is the answer to a request of the modern era, none of whose revisions
+// is defined on this transport. The revisions that it names make clients that
+// negotiate fall back to initialize.
+func unsupported(req *dragoman.Message) *dragoman.Message {
+	e := &dragoman.Error{
+		Code:    protocol.CodeUnsupported,
+		Message: "requests of this revision are not served on HTTP+SSE; begin with initialize, or use Streamable HTTP",
+	}
+	var names []string
+	for _, rev := range protocol.Revisions() {
+		if rev.HasSessions() {
+			names = append(names, rev.String())
+		}
+	}
+	e.Data, _ = json.Marshal(struct { // strings always encode
+		Supported []string `json:"supported"`
+		Requested string   `json:"requested"`
+	}{names, req.MetaText(protocol.MetaProtocolVersion)})
+	return req.Fail(e)
+}
+
+// legacyOnly is the peer of a session: it keeps the modern era from who answers.
+type legacyOnly struct{ dragoman.Peer }
+
+// Call implements dragoman.Peer.
+func (p legacyOnly) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if protocol.IsModern(req) {
+		return unsupported(req), nil
+	}
+	return p.Peer.Call(ctx, req, from)
+}
+
+// Notify implements dragoman.Peer.
+func (p legacyOnly) Notify(ctx context.Context, note *dragoman.Message) error {
+	if protocol.IsModern(note) {
+		return nil
+	}
+	return p.Peer.Notify(ctx, note)
+}
+
+// take queues a body for the session: the message m, or nil if it could not be read.
+// The answer comes on the stream.
+func (c *session) take(w http.ResponseWriter, r *http.Request, body []byte, m *dragoman.Message) *httpx.Refusal {
 	if c.spoken.CompareAndSwap(false, true) {
 		close(c.first)
 	}
@@ -103,7 +146,7 @@ func (c *session) take(w http.ResponseWriter, r *http.Request, m *dragoman.Messa
 	default:
 	}
 	select {
-	case c.in <- m.Bytes():
+	case c.in <- body:
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	default:
@@ -111,7 +154,7 @@ func (c *session) take(w http.ResponseWriter, r *http.Request, m *dragoman.Messa
 	t := time.NewTimer(queueWait)
 	defer t.Stop()
 	select {
-	case c.in <- m.Bytes():
+	case c.in <- body:
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	case <-c.gone:
@@ -123,9 +166,9 @@ func (c *session) take(w http.ResponseWriter, r *http.Request, m *dragoman.Messa
 	}
 }
 
-// refuse completes the refusal of a message by its id.
+// refuse completes the refusal of a message, or of nil, by its id.
 func refuse(m *dragoman.Message, refusal *httpx.Refusal) *httpx.Refusal {
-	if m.Kind() == dragoman.Request {
+	if m != nil && m.Kind() == dragoman.Request {
 		refusal.ID = m.ID()
 	}
 	return refusal

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
@@ -20,10 +19,9 @@ const (
 	minPause   = 250 * time.Millisecond
 )
 
-// post posts a frame, which is m unless it is an array of answers.
-func (l *link) post(ctx context.Context, f mux.Frame, m *dragoman.Message) (*http.Response, error) {
+// post posts a frame.
+func (l *link) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
 	text := f.AppendTo(nil)
-	answer := m == nil || m.Kind() == dragoman.Response
 	for n := 0; ; n++ {
 		resp, err := l.postOnce(ctx, text)
 		if err == nil || !answer || n == maxRepeats || !pause(ctx, minPause<<n) {

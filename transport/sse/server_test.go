@@ -50,7 +50,6 @@ func TestRequestsThatCannotBeServedAreRefusedByTheLetter(t *testing.T) {
 	w := newWeb(t)
 	s := w.stream(at + "/sse")
 	in := s.endpoint
-	modern := `{"jsonrpc":"2.0","id":"m","method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 	for _, row := range []struct {
 		name, method, url, body string
 		set                     []string
@@ -66,10 +65,10 @@ func TestRequestsThatCannotBeServedAreRefusedByTheLetter(t *testing.T) {
 		{"no JSON", "POST", in, "{", nil, 400, "-32700"},
 		{"not UTF-8", "POST", in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", nil, 400, "-32700"},
 		{"nothing", "POST", in, "", nil, 400, "-32700"},
-		{"no message", "POST", in, `{"id":7,"method":"ping"}`, nil, 400, `"id":7,"error":{"code":-32600`},
+		{"no message", "POST", in, `{"method":"ping"}`, nil, 400, `"id":null,"error":{"code":-32600`},
+		{"no message, without a session", "POST", at + "/messages", `{"id":7,"method":"ping"}`, nil, 400, `"id":7,"error":{"code":-32600`},
+		{"an id that is none", "POST", in, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, nil, 400, "-32600"},
 		{"a batch", "POST", in, "[" + ping + "]", nil, 400, "no batches"},
-		{"a modern request", "POST", in, modern, nil, 400, `"id":"m","error":{"code":-32600`},
-		{"a modern request by its header", "POST", in, ping, []string{"MCP-Protocol-Version", "2026-07-28"}, 400, "use Streamable HTTP"},
 		{"text", "POST", in, ping, []string{"Content-Type", "text/plain"}, 415, "application/json"},
 		{"compressed", "POST", in, ping, []string{"Content-Encoding", "gzip"}, 415, "Content-Encoding"},
 		{"too large", "POST", in, `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 1000) + `"}`, nil, 413, "1000"},

@@ -56,8 +56,9 @@ type session struct {
 	in      chan []byte   // posted messages
 	spoken  atomic.Bool   // one has been posted
 	first   chan struct{} // closed when it is
-	drained chan struct{} // closed when no more will be posted
-	drainer sync.Once
+	stop    chan struct{} // closed when no new requests are to be served
+	stopper sync.Once
+	drained chan struct{} // closed by run when those under way have been answered
 	ready   chan struct{} // closed when the endpoint has been sent
 	gone    chan struct{} // closed when the stream has ended
 	ender   sync.Once
@@ -94,8 +95,14 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) *httpx.Refu
 // open makes a session.
 func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
 	c := &session{
+<<<<<<< HEAD
 		server: s, id: httpx.NewID(), caller: httpx.Owner(r), key: httpx.Key(r),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
+=======
+		server: s, id: httpx.NewID(), caller: httpx.Caller(r),
+		in: make(chan []byte, maxWaiting), first: make(chan struct{}),
+		stop: make(chan struct{}), drained: make(chan struct{}),
+>>>>>>> w-sse
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
 	s.mu.Lock()
@@ -143,10 +150,10 @@ func (c *session) endpoint() string {
 
 // run keeps the stream open until the client leaves or the conversation ends.
 func (c *session) run(ctx context.Context, out *sse.Writer) {
-	var accepting sync.WaitGroup
-	defer accepting.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before the wait: it ends Accept
+	defer cancel() // before the wait: it ends Accept and Drain
 	c.out = out
 	if err := out.Event(&sse.Event{Name: eventEndpoint, Data: []byte(c.endpoint())}); err != nil {
 		c.end(errClientGone)
@@ -154,12 +161,19 @@ func (c *session) run(ctx context.Context, out *sse.Writer) {
 	close(c.ready)
 	tick := time.NewTicker(c.server.keepAlive())
 	defer tick.Stop()
-	for first := c.first; ; {
+	for first, stop := c.first, c.stop; ; {
 		select {
 		case <-first:
 			first = nil
 			// Ends when the client is accepted, or ctx ends.
-			accepting.Go(func() { c.accept(ctx) })
+			running.Go(func() { c.accept(ctx) })
+		case <-stop:
+			stop = nil
+			// Ends when nothing is under way, or ctx ends.
+			running.Go(func() {
+				_ = c.conn.Drain(ctx)
+				close(c.drained)
+			})
 		case <-tick.C:
 			c.keepAlive()
 		case <-ctx.Done():
@@ -202,7 +216,10 @@ func (c *session) accept(ctx context.Context) {
 			return nil, err
 		}}
 	}
-	c.conn.Start(peer)
+	if peer == nil {
+		peer = dragoman.Nobody
+	}
+	c.conn.Start(legacyOnly{peer})
 }
 
 // keepAlive writes a comment if nothing else has been written of late.
@@ -220,9 +237,10 @@ func (c *session) keepAlive() {
 	}
 }
 
-// drain makes the conversation end when what has been posted is answered.
+// drain makes the conversation end when what is under way is answered. Until then
+// new requests are refused; cancels and answers to our questions count.
 func (c *session) drain() {
-	c.drainer.Do(func() { close(c.drained) })
+	c.stopper.Do(func() { close(c.stop) })
 	if !c.spoken.Load() {
 		c.end(errServerClosed)
 	}

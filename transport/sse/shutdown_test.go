@@ -35,10 +35,14 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
 	idle.wantEnd()
-	for _, door := range [][2]string{{"GET", at + "/sse"}, {"POST", busy.endpoint}, {"POST", at + "/messages"}} {
+	for _, door := range [][2]string{{"GET", at + "/sse"}, {"POST", at + "/messages"}} {
 		if status, _, text := w.do(door[0], door[1], ping); status != http.StatusServiceUnavailable || !strings.Contains(text, "-31005") {
 			t.Errorf("%s %s while stopping: %d %s", door[0], door[1], status, text)
 		}
+	}
+	w.post(busy.endpoint, strings.Replace(ping, "1", "2", 1))
+	if e := busy.next(); !strings.Contains(string(e.Data), `"id":2,`) || !strings.Contains(string(e.Data), "-31005") {
+		t.Errorf("a request of a session while stopping: %s", e.Data)
 	}
 	close(let)
 	busy.want(pong)
@@ -46,6 +50,50 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	if text := wait(t, answered, "the request without a session is answered"); text != pong {
 		t.Errorf("answered %s", text)
 	}
+	if err := wait(t, stopped, "Shutdown returns"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What belongs to requests under way still counts: they would not end otherwise.
+func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
+	peertest.NoLeak(t)
+	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	s, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+		if req.Method() == "wait" {
+			began <- struct{}{}
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil, context.Cause(ctx)
+		}
+		question, err := dragoman.NewRequest(dragoman.IntID(1), "roots/list", nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := from.Call(ctx, question, nil)
+		if err != nil {
+			return nil, err
+		}
+		return resp.WithID(req.ID()), nil
+	}})})
+	w := newWeb(t)
+	c := w.stream(at + "/sse")
+	w.post(c.endpoint, `{"jsonrpc":"2.0","id":7,"method":"wait"}`)
+	wait(t, began, "the request begins")
+	w.post(c.endpoint, `{"jsonrpc":"2.0","id":8,"method":"ask"}`)
+	c.want(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	for status := 0; status != http.StatusServiceUnavailable; {
+		status, _, _ = w.do("POST", at+"/messages", ping)
+	}
+	w.post(c.endpoint, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+	c.want(`{"jsonrpc":"2.0","id":8,"result":{"roots":[]}}`)
+	w.post(c.endpoint, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	if err := wait(t, ended, "the request ends"); !errors.Is(err, dragoman.ErrCancelled) {
+		t.Errorf("the request ended because of %v", err)
+	}
+	c.wantEnd()
 	if err := wait(t, stopped, "Shutdown returns"); err != nil {
 		t.Error(err)
 	}

@@ -65,8 +65,16 @@ var _ dragoman.Conn = (*desk)(nil)
 
 // answer answers a message that was posted without a session.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *dragoman.Message) *httpx.Refusal {
-	if m.Kind() == dragoman.Response {
+	switch {
+	case m.Kind() == dragoman.Response:
 		return httpx.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
+	case !protocol.IsModern(m):
+	case m.Kind() == dragoman.Request:
+		_ = httpx.WriteJSON(w, r, http.StatusOK, unsupported(m).Bytes()) // nobody need be asked
+		return nil
+	default:
+		w.WriteHeader(http.StatusAccepted)
+		return nil
 	}
 	d, refusal := s.enter(httpx.Key(r), m)
 	if refusal != nil {
