@@ -95,14 +95,9 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) *httpx.Refu
 // open makes a session.
 func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
 	c := &session{
-<<<<<<< HEAD
 		server: s, id: httpx.NewID(), caller: httpx.Owner(r), key: httpx.Key(r),
-		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
-=======
-		server: s, id: httpx.NewID(), caller: httpx.Caller(r),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}),
 		stop: make(chan struct{}), drained: make(chan struct{}),
->>>>>>> w-sse
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
 	s.mu.Lock()
