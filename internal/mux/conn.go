@@ -34,11 +34,12 @@ type Conn struct {
 	writer  chan struct{} // likewise for the one that writes
 	closed  chan struct{} // closed when the stream has been closed
 
-	calls   calls
-	serve   served
-	hold    hold
-	workers workers
-	quick   quick
+	askLocal atomic.Bool // see AskLocal
+	calls    calls
+	serve    served
+	hold     hold
+	workers  workers
+	quick    quick
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
 	counters counters

@@ -61,6 +61,7 @@ func TestDrainReturnsWithTheConversation(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}})
 		w.got <- []byte(`{"jsonrpc":"2.0","id":1,"method":"x"}`)
+		synctest.Wait() // it is being served: Drain would refuse it
 		drained := make(chan error, 1)
 		go func() { drained <- c.Drain(t.Context()) }() // ends with the conversation
 		synctest.Wait()

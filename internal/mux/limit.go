@@ -13,6 +13,7 @@ type limit struct {
 	after time.Duration // zero means for ever
 	timer *time.Timer
 	armed bool // the timer runs; it stops when it finds no call
+	asked int  // questions that may be of any call and have no answer
 }
 
 func (l *limit) stop() {
@@ -76,6 +77,26 @@ func (t *calls) resume(k *call) {
 	}
 }
 
+// pauseAll and resumeAll are pause and resume for a question that may be of any call.
+func (t *calls) pauseAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limit.asked++
+}
+
+func (t *calls) resumeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.limit.asked--; t.limit.asked > 0 {
+		return
+	}
+	for _, k := range t.open {
+		if !k.due.IsZero() {
+			t.begin(k)
+		}
+	}
+}
+
 // look ends the calls that are due, and comes again for the next. Whoever made
 // one tells the other side. Those that wait for an answer of ours set the timer
 // when they have it.
@@ -86,7 +107,7 @@ func (t *calls) look() {
 	now, l := time.Now(), &t.limit
 	for _, k := range t.open {
 		switch {
-		case k.due.IsZero() || k.asked > 0:
+		case k.due.IsZero() || k.asked > 0 || l.asked > 0:
 		case !k.due.After(now):
 			late = append(late, k)
 			k.due = time.Time{}

@@ -180,3 +180,39 @@ func TestWhatComesBeforeARequestIsSentIsTakenAfterwards(t *testing.T) {
 		w.hear(t) // the second has been sent all the same
 	})
 }
+
+func TestQuestionThatTheLocalPeerIsAskedOutlivesTheOnlyCallAndStopsTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer, asked := make(chan struct{}), make(chan context.Context, 1)
+		w := newWire()
+		c := mux.New(w, nil)
+		c.Start(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			asked <- ctx
+			<-answer
+			return req.Reply(nil)
+		}})
+		c.LimitCalls(callLimit)
+		c.AskLocal()
+		from := dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+			return nil, errors.New("the call is not to be asked")
+		}}
+		first := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), from)
+		w.hear(t)
+		w.say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}`)
+		ctx := <-asked
+		time.Sleep(10 * callLimit)
+		pending(t, first)
+		w.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
+		if r := <-first; r.err != nil {
+			t.Errorf("the call ended with %v", r.err)
+		}
+		if synctest.Wait(); ctx.Err() != nil {
+			t.Errorf("the question ended with the call: %v", context.Cause(ctx))
+		}
+		close(answer)
+		if m := w.hear(t); m.ID().String() != `"q"` || m.IsError() {
+			t.Errorf("the question is answered by %s", m)
+		}
+		_ = c.Close()
+	})
+}

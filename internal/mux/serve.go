@@ -34,7 +34,10 @@ type request struct {
 // The answer goes to the batch that the request came in, if it is not nil.
 func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 	peer, parent, done := c.local, c.ctx, func() {}
-	if k := c.owner(); k != nil {
+	if c.askLocal.Load() {
+		c.calls.pauseAll()
+		done = c.calls.resumeAll
+	} else if k := c.owner(); k != nil {
 		if ctx, ok := k.ask(c.ctx); ok {
 			c.calls.pause(k)
 			peer, parent = k.from, ctx
@@ -77,6 +80,11 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 		c.release(req)
 	}
 }
+
+// AskLocal has every question of the server given to the local peer, who can tell
+// better than we can which call it belongs to, and may take longer over it than the
+// call takes. As long as one is open no call is taken to last too long.
+func (c *Conn) AskLocal() { c.askLocal.Store(true) }
 
 // serve returns the answer of peer, or nil if the request was cancelled.
 func (r *request) serve(peer dragoman.Peer) (resp *dragoman.Message) {
