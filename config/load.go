@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 )
 
 // Options are how Load finds what files refer to. Nil and the zero value mean our
@@ -38,10 +37,15 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	}
 	l.checkGroups()
 	l.checkListen()
-	for name := range l.broken {
-		delete(l.file.Servers, name)
+	f := l.file
+	f.order = f.Names
+	for _, name := range f.order {
+		if l.broken[name] {
+			delete(f.Servers, name)
+			f.Broken = append(f.Broken, name)
+		}
 	}
-	l.file.Names = slices.DeleteFunc(l.file.Names, func(name string) bool { return l.file.Servers[name] == nil })
+	f.Names = f.present()
 	return l.file, l.log.report()
 }
 
