@@ -27,6 +27,7 @@ type Status struct {
 	Servers  []manager.Status `json:"servers"`
 	Groups   []Grouped        `json:"groups,omitempty"`
 	Reload   *Reloaded        `json:"reload,omitempty"` // the last one
+	Later    []string         `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
 }
@@ -50,6 +51,7 @@ func (g *Gateway) Status() Status {
 		s.Groups = append(s.Groups, Grouped{name, e.mcp, g.file.Groups[name].Servers})
 	}
 	slices.SortFunc(s.Groups, func(a, b Grouped) int { return strings.Compare(a.Name, b.Name) })
+	s.Later = g.later(g.file)
 	if !g.last.At.IsZero() {
 		last := g.last
 		s.Reload = &last
