@@ -30,9 +30,36 @@ type File struct {
 	// Names are the names of Servers in the order of the files.
 	Names []string
 
+	// Broken are the names of the servers that were left out because of errors, in
+	// the order of the files.
+	Broken []string
+
 	// Files are the files that were read, with those that references and env
 	// files named: what to watch for changes.
 	Files []string
+
+	order []string // names of all servers, also of the broken ones
+}
+
+// Restore puts servers of an earlier configuration in the places of those that were
+// left out of this one because of errors. It returns the names of those that the
+// earlier one has.
+func (f *File) Restore(earlier *File) (restored []string) {
+	for _, name := range f.Broken {
+		if s := earlier.Servers[name]; s != nil {
+			f.Servers[name] = s
+			restored = append(restored, name)
+		}
+	}
+	if len(restored) > 0 {
+		f.Names = f.present()
+	}
+	return restored
+}
+
+// present returns the names of the servers there are, in the order of the files.
+func (f *File) present() []string {
+	return slices.DeleteFunc(slices.Clone(f.order), func(name string) bool { return f.Servers[name] == nil })
 }
 
 // A Listen is an address where clients come in.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -62,8 +61,15 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	}
 	l.checkGroups()
 	l.checkListen()
-	l.file.Names = slices.DeleteFunc(l.file.Names, func(name string) bool { return l.broken[name] })
-	maps.DeleteFunc(l.file.Servers, func(name string, _ *Server) bool { return l.broken[name] })
+	f := l.file
+	f.order = f.Names
+	for _, name := range f.order {
+		if l.broken[name] {
+			delete(f.Servers, name)
+			f.Broken = append(f.Broken, name)
+		}
+	}
+	f.Names = f.present()
 	return l.file, l.log.report()
 }
 

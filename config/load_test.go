@@ -269,3 +269,37 @@ func TestUnitsOfHostsDiffer(t *testing.T) {
 }
 
 func line(values ...any) string { return strings.TrimSuffix(fmt.Sprintln(values...), "\n") }
+
+func TestServerWithAnErrorIsLeftOutAndItsEarlierSelfTakesItsPlace(t *testing.T) {
+	before, report := config.Load(nil, write(t, "a.yaml", "servers:\n  a: {command: a}\n  b: {command: b}\n  c: {command: c}\n"))
+	if report.Err() != nil || report.Refused() != nil || before.Broken != nil {
+		t.Fatalf("broken are %v: %v", before.Broken, report)
+	}
+	after, report := config.Load(nil, write(t, "b.yaml", "servers:\n  d: {comand: d}\n  c: {command: cc}\n  b: {comand: b}\n  a: {command: a}\n"))
+	if report.Err() == nil || report.Refused() != nil || !slices.Equal(after.Broken, []string{"d", "b"}) || !slices.Equal(after.Names, []string{"c", "a"}) {
+		t.Fatalf("broken are %v of %v: %v", after.Broken, after.Names, report)
+	}
+	if text := report.Of("b"); !strings.Contains(text, ":4:") || strings.Contains(text, "servers.d") {
+		t.Errorf("the errors of b are %s", text)
+	}
+	if got := after.Restore(before); !slices.Equal(got, []string{"b"}) || !slices.Equal(after.Names, []string{"c", "b", "a"}) {
+		t.Errorf("restored are %v of %v", got, after.Names)
+	}
+	if after.Servers["b"] != before.Servers["b"] || after.Servers["c"].Command != "cc" {
+		t.Error("what was restored is not what was there before")
+	}
+}
+
+func TestErrorThatIsNoServersIsNotLostBehindThoseOfServers(t *testing.T) {
+	text := "servers:\n"
+	for i := range config.MaxProblems + 20 {
+		text += fmt.Sprintf("  s%d: {comand: x}\n", i)
+	}
+	f, report := config.Load(nil, write(t, "many.yaml", text+"listen: nowhere\n"))
+	if report.Refused() == nil || len(report.Errors) != config.MaxProblems || report.Omitted == 0 {
+		t.Errorf("%d errors, %d omitted, refused: %v", len(report.Errors), report.Omitted, report.Refused() != nil)
+	}
+	if len(f.Broken) != config.MaxProblems+20 {
+		t.Errorf("%d servers are broken", len(f.Broken))
+	}
+}

@@ -59,6 +59,27 @@ func (r *Report) Err() error {
 	return r
 }
 
+// Refused returns r if there is an error that is no server's, else nil. A server with
+// an error can be left out; with another error the configuration as a whole cannot be
+// used.
+func (r *Report) Refused() error {
+	if slices.ContainsFunc(r.Errors, func(p Problem) bool { return p.Server == "" }) {
+		return r
+	}
+	return nil
+}
+
+// Of returns the errors of a server, as text.
+func (r *Report) Of(server string) string {
+	var parts []string
+	for _, p := range r.Errors {
+		if p.Server == server {
+			parts = append(parts, p.format("error: "))
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
 // Error implements error. It returns all problems, errors first.
 func (r *Report) Error() string {
 	var parts []string
@@ -83,8 +104,12 @@ type log struct {
 func (l *log) add(p syntax.Problem) {
 	if len(l.problems) == MaxProblems {
 		l.omitted++
-		// An error must not be lost behind warnings.
+		// An error must not be lost behind warnings, and one that is no server's not
+		// behind those of servers.
 		i := slices.IndexFunc(l.problems, func(p syntax.Problem) bool { return p.Warning })
+		if i < 0 && p.About == "" {
+			i = slices.IndexFunc(l.problems, func(p syntax.Problem) bool { return p.About != "" })
+		}
 		if p.Warning || i < 0 {
 			return
 		}

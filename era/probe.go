@@ -131,7 +131,7 @@ func (s *Server) ask(ctx context.Context) verdict {
 	resp, err := conn.Call(ctx, req, nil)
 	if err != nil {
 		s.discard(conn)
-		if s.ctx.Err() == nil && (errors.Is(err, dragoman.ErrClosed) || ctx.Err() != nil) {
+		if s.ctx.Err() == nil && !isFault(err) {
 			s.silent.Store(true)
 			err = errSilent
 		}
@@ -146,6 +146,12 @@ func (s *Server) ask(ctx context.Context) verdict {
 		s.discard(conn)
 	}
 	return verdict{era, err}
+}
+
+// isFault reports whether an error says that the server could not be asked.
+func isFault(err error) bool {
+	_, fault := errors.AsType[protocol.Fault](err)
+	return fault
 }
 
 // greet finds out whether a server that has said nothing so far takes a handshake.

@@ -10,13 +10,13 @@ import (
 // Control answers the owner of the program, on a socket that nobody else can
 // open:
 //
-//	GET  /status                 as on the public side
+//	GET  /status                 how everything is, also what is not public
 //	POST /reload                 reads the configuration again
 //	POST /servers/NAME/restart   restarts a server
 //	GET  /servers/NAME/logs      what it has said, a JSON object per line; ?follow=true goes on
 func (g *Gateway) Control() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", g.serveStatus)
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Status()) })
 	mux.HandleFunc("POST /reload", g.serveReload)
 	mux.HandleFunc("POST /servers/{name}/restart", g.named(g.serveRestart))
 	mux.HandleFunc("GET /servers/{name}/logs", g.named(g.serveLogs))

@@ -36,7 +36,7 @@ func TestOwnerControlsARunningGateway(t *testing.T) {
 	if decode(t, body, &done); status != http.StatusOK || len(done.Changes.Kept) != 2 {
 		t.Errorf("reload: %d %s", status, body)
 	}
-	g.write("servers: {old: {}}")
+	g.write("servers: {old: {}")
 	if status, body := ask(http.MethodPost, "/reload"); status != http.StatusConflict || !strings.Contains(body, "dragoman.yaml:1") {
 		t.Errorf("reload of a bad file: %d %s", status, body)
 	}

@@ -20,9 +20,9 @@ const StateCalm = 10 * time.Second
 // goes on.
 type StateFailure struct {
 	Since  time.Time `json:"since"`
-	Last   time.Time `json:"last"`   // when a write failed last
-	Writes int       `json:"writes"` // that failed
-	Error  string    `json:"error"`  // of the last one
+	Last   time.Time `json:"last,omitzero"`    // when a write failed last
+	Writes int       `json:"writes,omitempty"` // that failed
+	Error  string    `json:"error,omitempty"`  // of the last one
 }
 
 // A disk is the directory of the state, and owns the fact whether it is written. It
@@ -60,7 +60,7 @@ func (d *disk) wrote(err error) {
 	case over:
 		d.log.Info("the state is written again", "since", now.Since, "failed", now.Writes)
 	case err != nil && !was:
-		d.log.Error("the state is not written: sessions and streams may not outlive us; make room on its disk, see /status", "error", err)
+		d.log.Error("the state is not written: sessions and streams may not outlive us; make room on its disk, and see dragoman status", "error", err)
 	}
 }
 

@@ -8,10 +8,12 @@
 //
 //	doors.go    every transport in front of one server
 //	routes.go   which doors a path leads to
+//	single.go   one server, with the tools that are offered (filter.go) and who hears
+//	            when those change (listeners.go)
 //	union.go    several servers as one
 //	gateway.go  what a configuration turns into, now and when it changes
 //	reload.go   when the files change
-//	status.go   what can be asked about all this
+//	status.go   what can be asked about all this, by everybody and by the owner
 //	control.go  what the owner can do while it runs
 //
 // A Gateway opens no sockets: who has one serves it with what is here.

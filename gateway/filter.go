@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/config"
@@ -11,22 +12,33 @@ import (
 
 // A filter is a server, in either era, with the tools that its configuration
 // offers, under the names that it gives them. What is not offered does not exist:
-// it is neither listed nor called.
+// it is neither listed nor called. Who is told of changes by the server is told when
+// the configuration changes too.
 type filter struct {
 	dragoman.Peer
-	server interface{ Config() *config.Server }
+	single   *single
+	client   dragoman.Conn // of a conversation; nil if there is none
+	promised atomic.Bool   // by the answer to initialize: to tell of changed tools
 }
 
 // Call implements dragoman.Peer.
 func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	tools := &f.server.Config().Tools
-	if !changes(tools) {
-		return f.Peer.Call(ctx, req, from)
-	}
+	tools := &f.single.up.Config().Tools
 	switch req.Method() {
+	case protocol.MethodInitialize:
+		resp, err := f.Peer.Call(ctx, req, from)
+		if err == nil && resp != nil && !resp.IsError() {
+			can := protocol.ListsOf(resp.Get("capabilities"))
+			f.promised.Store(can.Tools)
+		}
+		return resp, err
+	case protocol.MethodListen:
+		if from != nil {
+			return f.listen(ctx, req, from)
+		}
 	case protocol.MethodListTools:
 		resp, err := f.Peer.Call(ctx, req, from)
-		if err != nil || resp == nil || resp.IsError() {
+		if err != nil || resp == nil || resp.IsError() || !changes(tools) {
 			return resp, err
 		}
 		return resp.Edit().Set("tools", offered(tools, resp.Get("tools"))).Message()
@@ -43,6 +55,28 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 		}
 	}
 	return f.Peer.Call(ctx, req, from)
+}
+
+// listen passes a subscription on, and adds what we have to tell.
+func (f *filter) listen(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	note, err := toolsChanged(req.ID())
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{Peer: from, note: note}
+	f.single.listeners.add(l)
+	defer f.single.listeners.remove(l)
+	return f.Peer.Call(ctx, req, l)
+}
+
+// Notify implements dragoman.Peer. A session is told of changes when it has begun.
+func (f *filter) Notify(ctx context.Context, note *dragoman.Message) error {
+	if note.Method() == protocol.NoteInitialized && f.client != nil && f.promised.Swap(false) {
+		if ours, err := toolsChanged(dragoman.ID{}); err == nil {
+			f.single.listeners.add(&listener{Peer: f.client, note: ours, gone: func() bool { return f.client.Err() != nil }, wants: true})
+		}
+	}
+	return f.Peer.Notify(ctx, note)
 }
 
 // changes tells whether a configuration says anything about tools.

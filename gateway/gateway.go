@@ -20,9 +20,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/state"
 )
 
-// DrainTimeout is how long requests under way may take when their server has
-// been removed or replaced.
-const DrainTimeout = 10 * time.Second
+const (
+	// DrainTimeout is how long requests under way may take when their server has
+	// been removed or replaced.
+	DrainTimeout = 10 * time.Second
+
+	// HandOver is how long the doors of a server that was replaced stay open when
+	// requests are led to the new ones: those that were led there before come in.
+	HandOver = 100 * time.Millisecond
+)
 
 // maxKept is how many sessions are remembered beyond their doors when there is no
 // directory for them.
@@ -62,10 +68,12 @@ type Gateway struct {
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
 	closers []func() error
-	limits  config.Limits
+	first   *config.File // of which listen, state, log.format and limits are in force
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
+
+	reloading sync.Mutex // held while a configuration is read and applied
 
 	mu     sync.Mutex // held while a configuration is applied
 	file   *config.File
@@ -79,7 +87,7 @@ type Gateway struct {
 // New returns a gateway for a configuration, whose servers it starts. State,
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
-	g := &Gateway{opts: *opts, began: time.Now(), limits: file.Limits, groups: make(map[string]*entry)}
+	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	if g.log = opts.Logger; g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -91,7 +99,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message), Logger: g.log,
 	})
 	u := newUnion(g, false)
-	g.all = &entry{Doors: g.doors("", u.served(), nil), about: u}
+	g.all = &entry{Doors: g.doors("", u.served(), nil), union: u}
 	g.now.Store(&routes{all: g.all})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
@@ -99,10 +107,11 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 }
 
 // Served returns all servers as one, for transports that the caller serves.
-func (g *Gateway) Served() *Served { return g.all.about.(*union).served() }
+func (g *Gateway) Served() *Served { return g.all.union.served() }
 
-// Apply puts a configuration in the place of the one before. What is unchanged
-// goes on undisturbed; what is gone finishes what is under way. After Shutdown
+// Apply puts a configuration in the place of the one before: it starts the servers
+// that are new, leads requests there, and only then retires what is gone, which
+// finishes what is under way. What is unchanged goes on undisturbed. After Shutdown
 // nothing changes.
 func (g *Gateway) Apply(file *config.File) manager.Changes {
 	g.mu.Lock()
@@ -121,7 +130,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	ups := g.manager.Upstreams()
 	for _, up := range ups {
 		e := before.servers[up.Name()]
-		if e == nil || e.about != up {
+		if e == nil || e.single.up != up {
 			e = g.enter(up, e)
 		}
 		after.servers[up.Name()] = e
@@ -137,7 +146,10 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		after.leaving = slices.Concat(now.leaving, gone)
 		return after
 	})
-	g.all.about.(*union).set(ups, g)
+	g.all.union.set(ups, g)
+	for _, e := range after.servers {
+		e.single.announce()
+	}
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
 		g.leaves.Go(func() {
@@ -151,7 +163,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 // enter makes the doors of a server, in place of others.
 func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
 	s := newSingle(up, g.log)
-	return &entry{Doors: g.doors(up.Name(), s.served(), before), path: serversPath + up.Name(), about: up}
+	return &entry{Doors: g.doors(up.Name(), s.served(), before), path: serversPath + up.Name(), single: s}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -164,9 +176,9 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 			mcp = groupsPath + name + MCPPath
 		}
 		plain := group.Naming == "plain"
-		if e == nil || e.mcp != mcp || e.about.(*union).plain != plain {
+		if e == nil || e.mcp != mcp || e.union.plain != plain {
 			u := newUnion(g, plain)
-			e = &entry{Doors: g.doors("group "+name, u.served(), e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, about: u}
+			e = &entry{Doors: g.doors("group "+name, u.served(), e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, union: u}
 		}
 		var list []*manager.Upstream
 		for _, server := range group.Servers {
@@ -174,7 +186,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 				list = append(list, up)
 			}
 		}
-		e.about.(*union).set(list, g)
+		e.union.set(list, g)
 		made[name] = e
 		after.groups[e.path] = e
 	}
@@ -187,15 +199,21 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 	return gone
 }
 
-// leave shuts doors that nothing leads to any more.
+// leave shuts doors that nothing leads to any more, and then retires who is behind
+// them: requests that have come in by the doors are carried out.
 func (g *Gateway) leave(e *entry) {
+	if now, _ := g.now.Load().find(e.path + MCPPath); now != e {
+		time.Sleep(HandOver) // nothing else tells when those have come in that know the old routes
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
 	defer cancel()
 	if err := e.Shutdown(ctx); err != nil {
 		g.log.Warn("requests under way were cut", "path", e.path, "error", err)
 	}
-	if u, ok := e.about.(*union); ok {
-		u.close()
+	if e.union != nil {
+		e.union.close()
+	} else {
+		e.single.up.Retire(ctx)
 	}
 }
 
@@ -220,10 +238,10 @@ func (g *Gateway) left(e *entry) {
 // doors makes the doors of what a name means. Host and Origin have been checked
 // before, by Handler.
 func (g *Gateway) doors(name string, s *Served, before *entry) *Doors {
-	any := []string{"*"}
+	any, limits := []string{"*"}, g.first.Limits
 	opts := &DoorOptions{
 		Hosts: any, Origins: any, Caller: g.caller,
-		MaxMessage: int(g.limits.Message), MaxSessions: g.limits.Sessions, MaxRequests: g.limits.Calls, IdleTimeout: g.limits.IdleSession,
+		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}
 	if before != nil {
@@ -286,8 +304,8 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	closing.Wait()
 	g.leaves.Wait()
 	for _, e := range entries {
-		if u, ok := e.about.(*union); ok {
-			u.close()
+		if e.union != nil {
+			e.union.close()
 		}
 	}
 	err := g.manager.Shutdown(ctx)

@@ -78,13 +78,19 @@ func (g *running) write(text string) {
 	}
 }
 
+func (g *running) load() (*config.File, *config.Report) { return config.Load(nil, g.path) }
+
 // start starts the gateway, which ends with the test.
 func (g *running) start(opts *gateway.Options) {
 	g.t.Helper()
-	opts.Load = func() (*config.File, *config.Report) { return config.Load(nil, g.path) }
-	file, report := opts.Load()
-	if err := report.Err(); err != nil {
-		g.t.Fatal(err)
+	if opts.Load == nil {
+		opts.Load = g.load
+	}
+	file, report := g.load()
+	for _, p := range report.Errors {
+		if p.Server == "" {
+			g.t.Fatal(report)
+		}
 	}
 	made, err := gateway.New(opts, file)
 	if err != nil {
@@ -104,11 +110,17 @@ func (g *running) start(opts *gateway.Options) {
 // join connects a client to a path of the gateway.
 func (g *running) join(path string, era protocol.Era) *client.Client {
 	g.t.Helper()
+	return g.joinAs(path, &client.Options{Name: "guest", Version: "1"}, era)
+}
+
+func (g *running) joinAs(path string, opts *client.Options, era protocol.Era) *client.Client {
+	g.t.Helper()
 	at, err := target.New(&target.Spec{URL: g.url + path, Transport: "http-only"})
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	c, err := client.Connect(within(g.t), at, &client.Options{Name: "guest", Version: "1", Era: &era})
+	opts.Era = &era
+	c, err := client.Connect(within(g.t), at, opts)
 	if err != nil {
 		g.t.Fatalf("%s, %s era: %v", path, era, err)
 	}

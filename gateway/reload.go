@@ -19,64 +19,96 @@ const WatchInterval = time.Second
 // A Reloaded is what came of reading the configuration again.
 type Reloaded struct {
 	At      time.Time       `json:"at"`
-	Error   string          `json:"error,omitempty"` // then the configuration before goes on
-	Changes manager.Changes `json:"changes"`
+	Failed  bool            `json:"failed"` // the configuration before goes on
+	Error   string          `json:"error,omitempty"`
+	Changes manager.Changes `json:"changes,omitzero"`
 
-	// Later are the keys whose changes need a restart of the program.
+	// LeftOut are the servers whose configuration has errors.
+	LeftOut []LeftOut `json:"leftOut,omitempty"`
+
+	// Later are the keys that differ from what is in force since the start of the
+	// program, and take effect when it is restarted.
 	Later []string `json:"later,omitempty"`
+}
+
+// A LeftOut is a server that a configuration names, with errors.
+type LeftOut struct {
+	Server string `json:"server"`
+	Runs   bool   `json:"runs"` // as it was configured before
+	Error  string `json:"error"`
 }
 
 // errNoFile says that there is nothing to reload.
 var errNoFile = errors.New("gateway: there is no file to read again")
 
-// Reload reads the configuration again. One with errors changes nothing.
+// Reload reads the configuration again. A server with errors goes on as it was, or is
+// left out if it was not there; other errors refuse the whole file, and the error says
+// so. Reloads come one after another.
 func (g *Gateway) Reload() (Reloaded, error) {
 	if g.opts.Load == nil {
 		return Reloaded{}, errNoFile
 	}
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
 	if g.draining.Load() {
 		return Reloaded{}, errors.New("gateway: we are stopping")
 	}
-	done := Reloaded{At: time.Now()}
 	g.mu.Lock()
-	before := g.file.Files
-	seen := stamps(before)
+	before := g.file
 	g.mu.Unlock()
+	done, seen := Reloaded{At: time.Now()}, stamps(before.Files)
 	file, report := g.opts.Load()
-	err := report.Err()
+	err := report.Refused()
 	if err != nil {
-		done.Error = err.Error()
+		done.Failed, done.Error = true, err.Error()
 		g.log.Error("the configuration has errors; the one before goes on", "error", err)
 	} else {
-		done.Later = g.later(file)
-		if g.opts.Applied != nil {
-			g.opts.Applied(file)
-		}
-		done.Changes = g.Apply(file)
-		g.log.Info("the configuration was read again", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
-			"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "needs a restart", done.Later)
+		g.take(file, before, report, &done)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last, g.seen = done, seen
-	if !slices.Equal(g.file.Files, before) {
+	if !slices.Equal(g.file.Files, before.Files) {
 		g.seen = stamps(g.file.Files)
 	}
 	return done, err
 }
 
-// later returns the keys that a running gateway cannot change.
+// take applies a configuration that was read again, as far as it has no errors.
+func (g *Gateway) take(file, before *config.File, report *config.Report, done *Reloaded) {
+	restored := file.Restore(before)
+	for _, name := range file.Broken {
+		left := LeftOut{Server: name, Runs: slices.Contains(restored, name), Error: report.Of(name)}
+		done.LeftOut = append(done.LeftOut, left)
+		text := "a server has errors in the configuration, and is left out"
+		if left.Runs {
+			text = "a server has errors in the configuration, and goes on as it was"
+		}
+		g.log.Error(text, "server", name, "error", left.Error)
+	}
+	done.Later = g.later(file)
+	if g.opts.Applied != nil {
+		g.opts.Applied(file)
+	}
+	done.Changes = g.Apply(file)
+	g.log.Info("the configuration was read again", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
+		"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "left out", len(done.LeftOut), "needs a restart", done.Later)
+}
+
+// later returns the keys of a configuration that a running gateway cannot take over,
+// as far as they are not in force.
 func (g *Gateway) later(file *config.File) (keys []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for key, same := range map[string]bool{
-		"listen": reflect.DeepEqual(g.file.Listen, file.Listen),
-		"state":  g.file.State == file.State,
-		"log":    g.file.Log.Format == file.Log.Format,
-		"limits": g.limits == file.Limits,
+	for _, k := range []struct {
+		key  string
+		same bool
+	}{
+		{"listen", reflect.DeepEqual(g.first.Listen, file.Listen)},
+		{"state", g.first.State == file.State},
+		{"log.format", g.first.Log.Format == file.Log.Format},
+		{"limits", g.first.Limits == file.Limits},
 	} {
-		if !same {
-			keys = append(keys, key)
+		if !k.same {
+			keys = append(keys, k.key)
 		}
 	}
 	return keys

@@ -69,19 +69,6 @@ func TestPain32_ReloadLeavesWhatIsUnchangedAlone(t *testing.T) {
 	})
 }
 
-func TestPain32_BadFileChangesNothingAndIsReported(t *testing.T) {
-	g := begin(t, both(t))
-	g.ready()
-	g.write("servers:\n  old: {url: 7, comand: x}\n")
-	if _, err := g.Reload(); err == nil || !strings.Contains(err.Error(), "dragoman.yaml:2") {
-		t.Fatalf("the error is %v", err)
-	}
-	if s := g.Status(); s.Reload == nil || !strings.Contains(s.Reload.Error, "comand") || len(s.Servers) != 2 {
-		t.Errorf("the status is %+v", s)
-	}
-	echo(t, g.join("/mcp", protocol.Modern), "old_echo")
-}
-
 func TestChangedFileIsReadAgain(t *testing.T) {
 	one := upstream(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", one))

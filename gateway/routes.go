@@ -22,12 +22,13 @@ type routes struct {
 	all     *entry
 }
 
-// An entry is what stands behind a path, with its doors.
+// An entry is what stands behind a path, with its doors: one server, or several.
 type entry struct {
 	*Doors
-	path  string // before the doors
-	mcp   string // where Streamable HTTP is, if not at the usual place
-	about any    // *manager.Upstream or *union: who is behind it
+	path   string  // before the doors
+	mcp    string  // where Streamable HTTP is, if not at the usual place
+	single *single // nil if it is a union
+	union  *union  // nil if it is a single
 }
 
 // find returns the entry for a path, and the path below it.

@@ -15,10 +15,10 @@ import (
 const (
 	HealthPath = "/healthz" // we are there
 	ReadyPath  = "/readyz"  // we take requests
-	StatusPath = "/status"  // what is behind us
+	StatusPath = "/status"  // who is behind us, and how they are
 )
 
-// A Status says how the gateway is.
+// A Status says how the gateway is. All of it is for the owner alone: see Public.
 type Status struct {
 	Name     string           `json:"name"`
 	Version  string           `json:"version"`
@@ -27,8 +27,25 @@ type Status struct {
 	Servers  []manager.Status `json:"servers"`
 	Groups   []Grouped        `json:"groups,omitempty"`
 	Reload   *Reloaded        `json:"reload,omitempty"` // the last one
+	Later    []string         `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
+}
+
+// Public returns what of it everybody may know: names and states. How servers are
+// run, what they said and what is wrong with files and disks is not in it.
+func (s *Status) Public() Status {
+	p := Status{Name: s.Name, Version: s.Version, Began: s.Began, Draining: s.Draining, Servers: []manager.Status{}, Groups: s.Groups}
+	for i := range s.Servers {
+		p.Servers = append(p.Servers, s.Servers[i].Public())
+	}
+	if s.Reload != nil {
+		p.Reload = &Reloaded{At: s.Reload.At, Failed: s.Reload.Failed}
+	}
+	if s.StateFailure != nil {
+		p.StateFailure = &StateFailure{Since: s.StateFailure.Since}
+	}
+	return p
 }
 
 // A Grouped is a group of servers.
@@ -38,7 +55,7 @@ type Grouped struct {
 	Servers []string `json:"servers"`
 }
 
-// Status returns how the gateway is. It shows no secrets.
+// Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
 	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure()}
 	for _, up := range g.manager.Upstreams() {
@@ -50,6 +67,7 @@ func (g *Gateway) Status() Status {
 		s.Groups = append(s.Groups, Grouped{name, e.mcp, g.file.Groups[name].Servers})
 	}
 	slices.SortFunc(s.Groups, func(a, b Grouped) int { return strings.Compare(a.Name, b.Name) })
+	s.Later = g.later(g.file)
 	if !g.last.At.IsZero() {
 		last := g.last
 		s.Reload = &last
@@ -68,7 +86,12 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 		}
 		return plain(http.StatusOK, "ready\n")
 	case StatusPath:
-		return g.serveStatus
+		return func(w http.ResponseWriter, r *http.Request) {
+			if reads(w, r) {
+				s := g.Status()
+				answer(w, s.Public())
+			}
+		}
 	}
 	return nil
 }
@@ -84,13 +107,7 @@ func plain(status int, text string) http.HandlerFunc {
 	}
 }
 
-func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
-	if reads(w, r) {
-		answer(w, g.Status())
-	}
-}
-
-// reads tells whether a request only wants to know.
+// reads reports whether a request only wants to know.
 func reads(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true

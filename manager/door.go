@@ -14,8 +14,19 @@ func (u *Upstream) Requests() dragoman.Peer { return requests{u} }
 
 type requests struct{ up *Upstream }
 
-// Call implements dragoman.Peer.
+// Call implements dragoman.Peer. What comes when the upstream is being retired, or has
+// not been sent by then, goes to the one in its place.
 func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	resp, err := d.call(ctx, req, from)
+	if err == nil && resp != nil && resp.IsError() && resp.RPCError().Code == protocol.CodeDraining {
+		if next := d.up.successor(); next != nil {
+			return requests{next}.Call(ctx, req, from)
+		}
+	}
+	return resp, err
+}
+
+func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	u := d.up
 	if e := u.shut(); e != nil {
 		return req.Fail(e), nil

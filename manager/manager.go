@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/state"
@@ -37,8 +39,7 @@ type Options struct {
 // time, by anybody.
 type Manager struct {
 	opts Options
-	salt []byte         // of digests; it outlives the process if the store does
-	busy sync.WaitGroup // upstreams that are being drained
+	salt []byte // of digests; it outlives the process if the store does
 
 	target func(*target.Spec) (*target.Target, error) // is target.New, except in tests
 
@@ -46,12 +47,13 @@ type Manager struct {
 
 	mu     sync.Mutex
 	closed bool
-	list   []*Upstream // in the order of Apply
+	list   []*Upstream            // in the order of Apply
+	old    map[*Upstream]struct{} // that have been replaced or removed, and not retired yet
 }
 
 // New returns a manager without servers.
 func New(opts *Options) *Manager {
-	m := &Manager{target: target.New}
+	m := &Manager{target: target.New, old: make(map[*Upstream]struct{})}
 	if opts != nil {
 		m.opts = *opts
 	}
@@ -91,8 +93,9 @@ type Changes struct{ Added, Kept, Replaced, Removed []string }
 
 // Apply makes the servers those of a configuration. One whose configuration is the
 // same is kept with its processes and sessions; what its Tools say is taken over.
-// Those that are replaced or removed are drained in the background. Apply returns
-// at once: all servers are started at the same time, and none waits for another.
+// Those that are replaced or removed serve on until their Retire, so that requests
+// can be led to the others first. Apply returns at once: all servers are started at
+// the same time, and none waits for another.
 func (m *Manager) Apply(servers []*config.Server) Changes {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -126,8 +129,8 @@ func (m *Manager) Apply(servers []*config.Server) Changes {
 		list = append(list, m.newUpstream(c, digest))
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.list = list
-	m.mu.Unlock()
 	for _, u := range old {
 		if slices.Contains(list, u) {
 			continue
@@ -135,19 +138,34 @@ func (m *Manager) Apply(servers []*config.Server) Changes {
 		if !slices.ContainsFunc(list, func(n *Upstream) bool { return n.name == u.name }) {
 			changes.Removed = append(changes.Removed, u.name)
 		}
-		u.draining.Store(true)
-		// Ends when it has been drained and closed, which is bounded.
-		m.busy.Go(func() { u.retireAll() })
+		m.old[u] = struct{}{}
 	}
 	return changes
 }
 
-// retireAll drains and closes an upstream that is in no configuration any more.
-func (u *Upstream) retireAll() {
-	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
-	defer cancel()
-	u.drain(ctx)
+// Retire takes no new work, lets what is under way end until ctx does, and stops the
+// server. It is for an upstream that Apply has replaced or removed. Requests of the
+// modern era that still come are passed on to the one in its place, if there is one;
+// sessions are for their doors to take there. It reports whether nothing had to be
+// cut off.
+func (u *Upstream) Retire(ctx context.Context) bool {
+	whole := u.drain(ctx)
 	u.close()
+	u.manager.mu.Lock()
+	defer u.manager.mu.Unlock()
+	delete(u.manager.old, u)
+	return whole
+}
+
+// successor returns the upstream in the place of one that is being retired, or nil.
+func (u *Upstream) successor() *Upstream {
+	if !u.draining.Load() {
+		return nil
+	}
+	if next := u.manager.Upstream(u.name); next != u {
+		return next
+	}
+	return nil
 }
 
 // digest tells configurations apart that need different processes. Which tools are
@@ -191,26 +209,21 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	defer m.changing.Unlock()
 	m.mu.Lock()
 	m.closed = true
-	list := m.list
+	list := slices.AppendSeq(slices.Clone(m.list), maps.Keys(m.old))
 	m.mu.Unlock()
 	var (
 		closing sync.WaitGroup
-		mu      sync.Mutex
-		cut     bool
+		cut     atomic.Bool
 	)
 	for _, u := range list {
 		closing.Go(func() { // ends when it is drained, or with ctx, and closed
-			if !u.drain(ctx) {
-				mu.Lock()
-				cut = true
-				mu.Unlock()
+			if !u.Retire(ctx) {
+				cut.Store(true)
 			}
-			u.close()
 		})
 	}
 	closing.Wait()
-	m.busy.Wait()
-	if cut {
+	if cut.Load() {
 		return context.Cause(ctx)
 	}
 	return nil

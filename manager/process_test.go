@@ -257,7 +257,7 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 		awaits(t, u, Ready)
 		pids[u.Name()] = pid(t, u)
 	}
-	oldC := m.Upstream("c")
+	oldB, oldC := m.Upstream("b"), m.Upstream("c")
 	running := make(chan int)
 	go func() { running <- outcome(call(t.Context(), oldC.Requests(), "count", `{"key":"last","ms":500}`)) }()
 	eventually(t, "the call runs", func() bool { return len(j.Of(fault.Ran, "last")) == 1 })
@@ -270,6 +270,21 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("changes: %+v, want %+v", got, want)
 	}
+	for _, u := range []*Upstream{oldB, oldC} {
+		if pid := pid(t, u); pid != pids[u.Name()] {
+			t.Errorf("before %s is retired, %d answers in its place", u.Name(), pid)
+		}
+	}
+	var retiring sync.WaitGroup
+	for _, u := range []*Upstream{oldB, oldC} {
+		retiring.Go(func() { // ends with the call
+			if !u.Retire(t.Context()) {
+				t.Errorf("what was under way on %s was cut", u.Name())
+			}
+		})
+	}
+	defer retiring.Wait()
+	eventually(t, "c takes no new work", func() bool { return oldC.shut() != nil })
 	resp, err := call(t.Context(), oldC.Requests(), "echo", `{"text":"x"}`)
 	refused(t, protocol.CodeDraining, resp, err)
 	if code := <-running; code != 0 {
@@ -283,6 +298,10 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	}
 	if pid := pid(t, m.Upstream("b")); pid == pids["b"] {
 		t.Error("a server whose environment has changed was kept")
+	}
+	retiring.Wait()
+	if now, late := pid(t, m.Upstream("b")), pid(t, oldB); now != late {
+		t.Errorf("what comes too late for the old b is answered by %d, want %d", late, now)
 	}
 	for _, name := range []string{"b", "c"} {
 		eventually(t, "the old "+name+" is gone", func() bool { return !alive(pids[name]) })

@@ -57,10 +57,6 @@ const (
 	// LogLines is how many lines are kept of each upstream.
 	LogLines = 1000
 
-	// DrainTimeout is how long the requests of an upstream that was removed or
-	// replaced may still take.
-	DrainTimeout = 10 * time.Second
-
 	// MaxPages and MaxListBytes are how large a list may be that is kept.
 	MaxPages     = 100
 	MaxListBytes = 16 << 20

@@ -8,31 +8,42 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A Status is what there is to say about an upstream. It has no secrets in it.
+// A Status is what there is to say about an upstream. It has no secrets in it, but
+// tells how the server is run and what it said, which is for the owner alone: see
+// Public. What is zero may be left out of its JSON.
 type Status struct {
 	Name      string `json:"name"`
 	State     State  `json:"state"`
 	Era       string `json:"era,omitempty"`
 	Revision  string `json:"revision,omitempty"`
-	Transport string `json:"transport"`
-	Where     string `json:"where"`
+	Transport string `json:"transport,omitempty"`
+	Where     string `json:"where,omitempty"`
 
 	Since       time.Time  `json:"since"` // when the state began
 	LastError   string     `json:"lastError,omitempty"`
 	LastStderr  string     `json:"lastStderr,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
-	Restarts    int        `json:"restarts"`
+	Restarts    int        `json:"restarts,omitempty"`
 
 	Tools     int  `json:"tools"`
 	Prompts   int  `json:"prompts"`
 	Resources int  `json:"resources"`
 	Cached    bool `json:"cached"` // what is known of the lists is from before the server's last start
 
-	Conversations int `json:"conversations"` // with the server
-	Sessions      int `json:"sessions"`      // of clients
-	Instances     int `json:"instances"`     // sets of values that callers pass on
-	InFlight      int `json:"inFlight"`
-	Waiting       int `json:"waiting"`
+	Conversations int `json:"conversations,omitempty"` // with the server
+	Sessions      int `json:"sessions,omitempty"`      // of clients
+	Instances     int `json:"instances,omitempty"`     // sets of values that callers pass on
+	InFlight      int `json:"inFlight,omitempty"`
+	Waiting       int `json:"waiting,omitempty"`
+}
+
+// Public returns what of it everybody may know: who the server is, how it is, and how
+// much it offers.
+func (s *Status) Public() Status {
+	return Status{
+		Name: s.Name, State: s.State, Era: s.Era, Revision: s.Revision, Since: s.Since,
+		Tools: s.Tools, Prompts: s.Prompts, Resources: s.Resources, Cached: s.Cached,
+	}
 }
 
 // Status returns what there is to say about the upstream.

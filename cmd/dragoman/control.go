@@ -27,7 +27,10 @@ func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [FILE]",
 		Short: "Show how the servers of a running gateway are",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Show how the servers of a running gateway are, what came of the last reload, and which
+keys of the file need a restart. Only the owner of the gateway sees all of this: /status
+shows names and states to everybody.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			var status gateway.Status
 			if err := askFor(c.Context(), socket, files, http.MethodGet, "/status", &status); err != nil {
@@ -51,7 +54,12 @@ func reloadCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reload [FILE]",
 		Short: "Have a running gateway read its configuration again",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Have a running gateway read its configuration again.
+
+A server with an error in the file goes on as it was configured before, or is left out if
+it was not there; the others are applied. With an error that is no server's, nothing
+changes, and the exit status is 1.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			var done gateway.Reloaded
 			if err := askFor(c.Context(), socket, files, http.MethodPost, "/reload", &done); err != nil {
@@ -164,9 +172,13 @@ func showStatus(w io.Writer, s *gateway.Status) error {
 	for _, g := range s.Groups {
 		fmt.Fprintf(w, "group %s at %s: %s\n", g.Name, g.Path, strings.Join(g.Servers, ", "))
 	}
-	if s.Reload != nil && s.Reload.Error != "" {
-		fmt.Fprintf(w, "the configuration could not be read again at %s:\n%s\n", s.Reload.At.Format(time.TimeOnly), s.Reload.Error)
+	if r := s.Reload; r != nil {
+		if r.Failed {
+			fmt.Fprintf(w, "the configuration could not be read again at %s:\n%s\n", r.At.Format(time.TimeOnly), r.Error)
+		}
+		showLeftOut(w, r.LeftOut)
 	}
+	showLater(w, s.Later)
 	if f := s.StateFailure; f != nil {
 		fmt.Fprintf(w, "the state is not written since %s: %s\n", f.Since.Format(time.TimeOnly), f.Error)
 	}
@@ -207,11 +219,27 @@ func showReload(w io.Writer, r *gateway.Reloaded) error {
 			fmt.Fprintf(w, "%s: %s\n", part.what, strings.Join(part.names, ", "))
 		}
 	}
-	if len(r.Later) > 0 {
-		fmt.Fprintf(w, "a restart of the gateway is needed for changes of: %s\n", strings.Join(r.Later, ", "))
-	}
+	showLeftOut(w, r.LeftOut)
+	showLater(w, r.Later)
 	_, err := fmt.Fprintf(w, "%s unchanged\n", plural(len(r.Changes.Kept), "server"))
 	return err
+}
+
+// showLeftOut prints the servers whose configuration has errors, and the errors.
+func showLeftOut(w io.Writer, list []gateway.LeftOut) {
+	for _, s := range list {
+		what := "is left out"
+		if s.Runs {
+			what = "goes on as it was configured before"
+		}
+		fmt.Fprintf(w, "%s %s, because of errors:\n%s\n", s.Server, what, s.Error)
+	}
+}
+
+func showLater(w io.Writer, keys []string) {
+	if len(keys) > 0 {
+		fmt.Fprintf(w, "a restart of the gateway is needed for changes of: %s\n", strings.Join(keys, ", "))
+	}
 }
 
 // showLogs prints log lines as they come.

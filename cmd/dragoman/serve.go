@@ -50,10 +50,12 @@ at /groups/NAME; below each of these are /mcp (Streamable HTTP), /sse with /mess
 (HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP). /healthz, /readyz and
 /status tell how we are.
 
+A server with an error in the file is left out, and the others are served.
+
 The files are read again when they change, on SIGHUP and by "dragoman reload". Servers
-that are unchanged go on undisturbed; a file with errors changes nothing. We stop on
-SIGINT and SIGTERM, after the requests under way, which may take as long as --drain says;
-a second signal ends them.`,
+that are unchanged go on undisturbed, and so do those whose new configuration has errors;
+with an error that is no server's, nothing changes. We stop on SIGINT and SIGTERM, after
+the requests under way, which may take as long as --drain says; a second signal ends them.`,
 		Example: `  dragoman serve
   dragoman serve dragoman.yaml --listen 127.0.0.1:9000
   dragoman serve --stdio ~/.cursor/mcp.json`,
@@ -99,7 +101,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	}
 	defer control.close()
 	g, err := gateway.New(&gateway.Options{
-		Name: "dragoman", Version: versionText(), Load: load,
+		Name: "dragoman", Version: versionText(), Load: s.again(load, file),
 		Applied: func(file *config.File) { _ = loudness.apply(file) }, // the file was checked
 		State:   s.state, Cache: cacheDirectory(), Logger: v.log,
 	}, file)
@@ -124,6 +126,21 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	stop := s.attend(c.Context(), g)
 	defer stop()
 	return f.serve(c.Context(), v)
+}
+
+// again returns what reads the configuration again. What the command line says in
+// place of the file is as it was in the first one, whatever the file says by now.
+func (s *serving) again(load func() (*config.File, *config.Report), first *config.File) func() (*config.File, *config.Report) {
+	return func() (*config.File, *config.Report) {
+		file, report := load()
+		if len(s.listen) > 0 || s.stdio {
+			file.Listen = first.Listen
+		}
+		if s.state != "" {
+			file.State = first.State
+		}
+		return file, report
+	}
 }
 
 // foundFiles returns the files that are meant, by their full paths.
@@ -201,10 +218,11 @@ func (s *serving) judge(file *config.File, report *config.Report, v *voice) erro
 	if text := report.Error(); text != "" {
 		v.say("%s", text)
 	}
-	for _, p := range report.Errors {
-		if p.Server == "" {
-			return fmt.Errorf("%s in %s", plural(len(report.Errors), "error"), strings.Join(s.files, ", "))
-		}
+	if report.Refused() != nil {
+		return fmt.Errorf("%s in %s", plural(len(report.Errors), "error"), strings.Join(s.files, ", "))
+	}
+	if len(file.Broken) > 0 {
+		v.say("left out because of errors: %s", strings.Join(file.Broken, ", "))
 	}
 	if len(file.Servers) == 0 {
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))

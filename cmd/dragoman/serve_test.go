@@ -122,8 +122,12 @@ func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
 	if text := run("reload", f.path); !strings.Contains(text, "added: more\nremoved: new, gone\n1 server unchanged") {
 		t.Errorf("reload prints\n%s", text)
 	}
-	f.write("servers: {old: {comand: x}}")
-	if _, stderr, status := runMain(t, "", "reload", f.path); status == 0 || !strings.Contains(stderr, `did you mean "command"`) {
+	f.write("servers: {old: {comand: x}, more: " + child(t, "modern") + "}")
+	if text := run("reload", f.path); !strings.Contains(text, "old goes on as it was configured before") || !strings.Contains(text, `did you mean "command"`) {
+		t.Errorf("with an error of a server, reload prints\n%s", text)
+	}
+	f.write("server: {}")
+	if _, stderr, status := runMain(t, "", "reload", f.path); status == 0 || !strings.Contains(stderr, `did you mean "servers"`) {
 		t.Errorf("a bad reload: status %d, %s", status, stderr)
 	}
 	if _, stderr, status := runMain(t, "", "restart", "nobody"); status == 0 || !strings.Contains(stderr, "there is no server nobody") {
@@ -174,7 +178,7 @@ func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0", "--no-watch")
 	base := strings.TrimSuffix(p.place("http://"), gateway.MCPPath)
 	ready(t, base, "one")
-	f.write("log: debug\nservers: {two: " + child(t, "modern") + "}")
+	f.write("listen: 127.0.0.1:1\nlog: {level: debug, format: json}\nservers: {two: " + child(t, "modern") + "}")
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +186,10 @@ func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
 	p.await("the configuration was read again")
 	if s := ready(t, base, "two"); len(s.Servers) != 1 {
 		t.Errorf("the servers are %+v", s.Servers)
+	}
+	// What is listened on says --listen, so that the file does not matter.
+	if text, stderr, _ := runMain(t, "", "status", f.path); !strings.Contains(text, "a restart of the gateway is needed for changes of: log.format\n") {
+		t.Errorf("the status is\n%s%s", text, stderr)
 	}
 }
 
@@ -208,5 +216,6 @@ func TestServeLeavesOutWhatItCannotUnderstand(t *testing.T) {
 	f := newFile(t, "servers:\n  good: "+child(t, "modern")+"\n  bad: {command: x, env: {A: \"${NOT_SET_ANYWHERE}\"}}\n")
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
 	p.await("NOT_SET_ANYWHERE")
+	p.await("left out because of errors: bad")
 	ready(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath), "good")
 }

@@ -121,6 +121,9 @@ func TestS41_OutOfDisk(t *testing.T) {
 	if f == nil || f.Writes == 0 || !strings.Contains(f.Error, "no space left") {
 		t.Fatalf("there is no room, and the status says %+v", f)
 	}
+	if _, body := g.Get(gateway.StatusPath); !strings.Contains(body, "stateFailure") || strings.Contains(body, "no space left") {
+		t.Errorf("there is no room, and everybody is told %s", body)
+	}
 
 	// With more room all is written again.
 	if out, err := exec.CommandContext(ctx, "mount", "-o", "remount,size=64m", dir).CombinedOutput(); err != nil {
@@ -155,13 +158,13 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// stateFailure returns what the status says about the state.
+// stateFailure returns what the owner is told about the state.
 func stateFailure(t *testing.T, g *kit.Gateway) *gateway.StateFailure {
 	t.Helper()
-	code, body := g.Get(gateway.StatusPath)
+	code, body := g.Control(gateway.StatusPath)
 	var s gateway.Status
 	if err := json.Unmarshal([]byte(body), &s); code != http.StatusOK || err != nil {
-		t.Fatalf("/status says %d %s: %v", code, body, err)
+		t.Fatalf("the status is %d %s: %v", code, body, err)
 	}
 	return s.StateFailure
 }

@@ -44,9 +44,14 @@ func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
 					return nil
 				})
 			}
-			// A file with errors changes nothing, and the error says where it is.
-			reload(object{"servers": object{"a": with(a, object{"comand": "x"})}}, "comand")
+			// A file with an error that is no server's changes nothing, and the error
+			// says where it is.
+			reload(object{"servers": object{"a": a}, "lisen": "x"}, "lisen")
 			echoes(ctx, t, enter(ctx, t, g, "b", kit.HTTP, era), "still there")
+
+			// A server with an error goes on as it was.
+			reload(object{"servers": object{"a": with(a, object{"comand": "x"}), "b": b, "c": c}}, "goes on as it was")
+			echoes(ctx, t, onA, "still there")
 
 			// B changes, C goes.
 			reload(object{"servers": object{"a": a, "b": with(b, object{"args": []string{"changed"}})}}, "was read again")

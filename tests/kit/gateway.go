@@ -212,15 +212,15 @@ var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Time
 func (g *Gateway) Get(path string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	return fetch(ctx, g.Base+path)
+	return fetch(ctx, web, g.Base+path)
 }
 
-func fetch(ctx context.Context, url string) (int, string) {
+func fetch(ctx context.Context, client *http.Client, url string) (int, string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err.Error()
 	}
-	resp, err := web.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -18,6 +18,7 @@ import (
 type Process struct {
 	t     testing.TB
 	args  []string
+	own   string // directory of its sockets and caches
 	cmd   *exec.Cmd
 	ended chan struct{}
 
@@ -38,12 +39,12 @@ type Launch struct {
 // there.
 func Start(t testing.TB, with Launch, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, args: args, ended: make(chan struct{}), wrote: make(chan struct{})}
 	// Its sockets and caches are of this process. The path of a socket must be short.
 	own, err := os.MkdirTemp("", "k")
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := &Process{t: t, args: args, own: own, ended: make(chan struct{}), wrote: make(chan struct{})}
 	all := slices.Concat(with.Prefix, []string{Binary(t)}, args)
 	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), all[0], all[1:]...)
 	p.cmd.ExtraFiles = with.Files
