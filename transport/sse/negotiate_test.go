@@ -139,6 +139,18 @@ func TestWhatIsPostedToASessionIsAnsweredOnItsStream(t *testing.T) {
 	}
 }
 
+func TestClientThatOnlyNegotiatesCostsNoServer(t *testing.T) {
+	peertest.NoLeak(t)
+	_, at := serve(t, &Server{Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+		t.Error("it is given to the acceptor")
+		return pinger, nil
+	})})
+	w := newWeb(t)
+	s := w.stream(at + "/sse")
+	w.post(s.endpoint, negotiators["Python SDK 2.3"].probe)
+	s.next()
+}
+
 func TestAnswerThatCannotBeReadEndsItsQuestion(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

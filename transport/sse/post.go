@@ -2,7 +2,6 @@ package sse
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -41,6 +40,8 @@ func (s *Server) serveMessage(w http.ResponseWriter, r *http.Request) *httpx.Ref
 	switch {
 	case err != nil && (c == nil || !addressed(err)):
 		return unreadable(body, err)
+	case c != nil && modern(m):
+		return c.decline(w, r, m)
 	case c != nil:
 		return c.take(w, r, body, m)
 	}
@@ -113,23 +114,20 @@ func unsupported(req *dragoman.Message) *dragoman.Message {
 	return req.Fail(e)
 }
 
-// legacyOnly is the peer of a session: it keeps the modern era from who answers.
-type legacyOnly struct{ dragoman.Peer }
-
-// Call implements dragoman.Peer.
-func (p legacyOnly) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if protocol.IsModern(req) {
-		return unsupported(req), nil
-	}
-	return p.Peer.Call(ctx, req, from)
+// modern reports whether a request or notification, or nil, is of the modern era. The
+// body says so; there are no headers for it on this transport.
+func modern(m *dragoman.Message) bool {
+	return m != nil && m.Kind() != dragoman.Response && protocol.IsModern(m)
 }
 
-// Notify implements dragoman.Peer.
-func (p legacyOnly) Notify(ctx context.Context, note *dragoman.Message) error {
-	if protocol.IsModern(note) {
-		return nil
+// decline accepts what is of the modern era, and answers a request on the stream.
+// Nobody else need be asked, so that a client that only looks costs no server.
+func (c *session) decline(w http.ResponseWriter, r *http.Request, m *dragoman.Message) *httpx.Refusal {
+	if m.Kind() == dragoman.Request && c.conn.Notify(r.Context(), unsupported(m)) != nil {
+		return noSession()
 	}
-	return p.Peer.Notify(ctx, note)
+	w.WriteHeader(http.StatusAccepted)
+	return nil
 }
 
 // take queues a body for the session: the message m, or nil if it could not be read.

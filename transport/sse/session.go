@@ -211,10 +211,7 @@ func (c *session) accept(ctx context.Context) {
 			return nil, err
 		}}
 	}
-	if peer == nil {
-		peer = dragoman.Nobody
-	}
-	c.conn.Start(legacyOnly{peer})
+	c.conn.Start(peer)
 }
 
 // keepAlive writes a comment if nothing else has been written of late.

@@ -68,7 +68,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	switch {
 	case m.Kind() == dragoman.Response:
 		return httpx.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
-	case !protocol.IsModern(m):
+	case !modern(m):
 	case m.Kind() == dragoman.Request:
 		_ = httpx.WriteJSON(w, r, http.StatusOK, unsupported(m).Bytes()) // nobody need be asked
 		return nil
