@@ -86,7 +86,7 @@ func newClient(t *target.Target, opts *Options) *Client {
 	c := &Client{opts: opts.withDefaults(), name: t.Name, dialer: &dialer{inner: t.Dialer}}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.server = &era.Server{
-		Dialer: c.dialer, Era: c.opts.Era, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
+		Dialer: c.dialer, Era: c.opts.Era, Stateless: t.Stateless, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
 		Name: c.opts.Name, Version: c.opts.Version, Logger: c.opts.Logger,
 	}
 	if t.Probe != nil {

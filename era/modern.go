@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -59,6 +60,9 @@ func (s *Server) pass(ctx context.Context, req *dragoman.Message, from dragoman.
 			l.stateful.Store(true)
 		}
 		resp, err := l.Call(ctx, req, from)
+		if err == nil && protocol.MayNeedInput(req.Method()) {
+			s.keep(e, resp)
+		}
 		s.pool.Release(e)
 		switch {
 		case err == nil && e.Renewed != "" && !resp.IsError() && !l.told.Swap(true):
@@ -67,6 +71,19 @@ func (s *Server) pass(ctx context.Context, req *dragoman.Message, from dragoman.
 			return resp, err
 		}
 	}
+}
+
+// keep has a conversation stay open whose server has asked for input: only the same
+// process may know what it is about when the client comes back.
+func (s *Server) keep(e *pool.Entry, resp *dragoman.Message) {
+	if s.Stateless {
+		return
+	}
+	var until time.Time
+	if string(resp.Get("resultType")) == `"`+protocol.ResultInputRequired+`"` {
+		until = time.Now().Add(orDefault(s.SuspendTimeout, down.DefaultSuspendTimeout))
+	}
+	s.pool.Keep(e, until)
 }
 
 // renewed says in an answer what became of the conversation before.
@@ -90,7 +107,7 @@ func (s *Server) link(ctx context.Context, main bool) (*pool.Entry, error) {
 	case main && s.Isolation != Shared:
 		key = mainOwner
 	}
-	want := &pool.Want{About: protocol.Modern, Pinned: main || s.Stateless, Open: s.openLink}
+	want := &pool.Want{About: protocol.Modern, Pinned: main || s.Stateless && key.Caller == "#", Open: s.openLink}
 	if s.Isolation != PerRequest || s.Stateless || main {
 		want.Fits = isModern
 	}

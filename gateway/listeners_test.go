@@ -49,7 +49,12 @@ func TestChangedFilterIsAnnouncedAtTheDoorsOfTheServer(t *testing.T) {
 				g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 				g.ready()
 				h := &heard{}
-				c := g.joinAs("/servers/a/mcp", &client.Options{OnNotification: func(note *dragoman.Message) { _ = h.take(t.Context(), note) }}, era)
+				opts := &client.Options{OnNotification: func(note *dragoman.Message) { _ = h.take(t.Context(), note) }}
+				if era == protocol.Modern {
+					opts.OnNotification = nil // it would not say when it hears of changes
+					listen(t, &streamable.Client{URL: g.url + "/servers/a/mcp"}, h)
+				}
+				c := g.joinAs("/servers/a/mcp", opts, era)
 				for _, tools := range []string{"{exclude: [add]}", "{rename: {echo: say}}", "{describe: {echo: x}}", "{include: [echo]}"} {
 					before := toolNames(t, c) // and it hears of changes from now on
 					n := len(h.of(protocol.NoteToolsChanged))

@@ -57,9 +57,9 @@ func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
 		t.Run(server.name, func(t *testing.T) {
 			peertest.NoLeak(t)
 			j := newJournal(t)
-			// Each call of a client that can be asked needs a child of its own, if the
-			// server is a legacy one on stdio. Nobody is to wait for one here.
-			b := newBridge(t, &era.Server{Dialer: server.dial(t, server.rev, j), MaxSessions: many / 2})
+			// Each client has a child of its own, if the server is one. Nobody is to wait
+			// for one here.
+			b := newBridge(t, &era.Server{Dialer: server.dial(t, server.rev, j), Stateless: !server.piped, MaxSessions: 2 * many})
 			began := time.Now()
 			refused := b.crowd(t, many, func(ctx context.Context, g *guest) error {
 				return g.everything(ctx, server.piped && (g.Modern() || server.rev.Era() == protocol.Modern))
@@ -75,13 +75,13 @@ func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
 	}
 }
 
-// TestCrowdAtTheLimitIsServedOrRefused has more modern clients that can be asked
-// than there may be sessions with a legacy server.
+// TestCrowdAtTheLimitIsServedOrRefused has more modern clients than there may be
+// sessions with a legacy server.
 func TestCrowdAtTheLimitIsServedOrRefused(t *testing.T) {
 	peertest.NoLeak(t)
 	j := newJournal(t)
-	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j), MaxSessions: 4})
-	const n = 50
+	const n, sessions = 50, 4
+	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j), MaxSessions: sessions})
 	refused := b.crowdOf(t, n, func(i int) (string, protocol.Revision) {
 		return []string{overHTTP, overWS}[i%2], protocol.Latest
 	}, func(ctx context.Context, g *guest) error { return g.input(ctx) })
@@ -89,72 +89,40 @@ func TestCrowdAtTheLimitIsServedOrRefused(t *testing.T) {
 	if refused == n {
 		t.Error("nobody was served")
 	}
-	if got := len(j.pids()); got > 4+1 { // one to find out the era on
-		t.Errorf("%d processes were started, want at most 4, and one to begin with", got)
+	if got := len(j.pids()); got > n+sessions+1 { // one to find out the era on
+		t.Errorf("%d processes were started for %d clients", got, n)
 	}
 	j.ran(t, "test_sampling", n-refused)
 }
 
-// TestFullQueueRefusesAndTheRestIsServed has all sessions with a legacy server
-// held by calls whose clients think about their answers, and more calls than may
-// wait for them.
-func TestFullQueueRefusesAndTheRestIsServed(t *testing.T) {
+// TestCallsOfOneClientShareItsProcess has many calls of one modern client at once, of
+// which some ask it something, and of two clients that must not share.
+func TestCallsOfOneClientShareItsProcess(t *testing.T) {
 	peertest.NoLeak(t)
-	const sessions, queue, over = 4, 256, 24
 	j := newJournal(t)
-	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j), MaxSessions: sessions})
+	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j)})
 	ctx, cancel := context.WithTimeout(t.Context(), inTime)
 	defer cancel()
-
-	thinking := make(chan struct{})
-	var holders, waiters sync.WaitGroup
-	ask := func(g *guest) error { return g.wants(ctx, "test_sampling", g.Name, "LLM response: "+g.Name) }
-	for i := range sessions {
-		g := b.mustEnter(ctx, t, fmt.Sprintf("holder-%d", i), overHTTP, protocol.Latest)
-		g.hold = thinking
-		holders.Go(func() {
-			if err := ask(g); err != nil {
-				t.Errorf("%s: %v", g.Name, err)
-			}
-		})
-		select {
-		case <-g.asked:
-		case <-ctx.Done():
-			t.Fatalf("%s was never asked", g.Name)
+	const calls = 50
+	for i := range 2 {
+		g := b.mustEnter(ctx, t, fmt.Sprintf("client-%d", i), overHTTP, protocol.Latest)
+		var all sync.WaitGroup
+		for n := range calls {
+			all.Go(func() {
+				tool, want, arguments := "echo", fmt.Sprint("call ", n), object{"text": fmt.Sprint("call ", n)}
+				if n%8 == 0 {
+					tool, want, arguments = "test_sampling", "LLM response: "+g.Name, object{"prompt": g.Name}
+				}
+				if got, err := g.Tool(ctx, tool, arguments); err != nil || got != want {
+					t.Errorf("%s, call %d: %s says %q, error %v", g.Name, n, tool, got, err)
+				}
+			})
 		}
+		all.Wait()
 	}
-	var refused atomic.Int64
-	var crowd []*guest
-	for i := range 20 {
-		crowd = append(crowd, b.mustEnter(ctx, t, fmt.Sprintf("waiter-%02d", i), []string{overHTTP, overWS}[i%2], protocol.Latest))
+	if got := len(j.pids()); got > 2+1 { // one to find out the era on
+		t.Errorf("%d processes served two clients", got)
 	}
-	for i := range queue + over {
-		g := crowd[i%len(crowd)]
-		waiters.Go(func() {
-			err := ask(g)
-			switch code, outcome := kit.Outcome(err); {
-			case code == protocol.CodeOverloaded && outcome == protocol.OutcomeNotSent:
-				refused.Add(1)
-			case err != nil:
-				t.Errorf("%s: %v", g.Name, err)
-			}
-		})
-	}
-	if err := kit.Until(patience, func() error {
-		if n := refused.Load(); n < over {
-			return fmt.Errorf("%d calls were refused, want %d at least", n, over)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	close(thinking)
-	holders.Wait()
-	waiters.Wait()
-	if n := refused.Load(); n != over {
-		t.Errorf("%d calls were refused, want %d", n, over)
-	}
-	j.ran(t, "test_sampling", sessions+queue)
 }
 
 // crowd has n guests visit the bridge at once, half of them of each era.

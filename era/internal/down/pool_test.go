@@ -207,16 +207,21 @@ func TestWaitForASessionEnds(t *testing.T) {
 }
 
 func TestSuspendedCallKeepsItsSession(t *testing.T) {
-	peertest.NoLeak(t)
-	var j journal
-	r := newRig(t, dragoman.Local(asking(&j)), confuse, &down.Options{Pool: pool.New(&pool.Options{Max: 1, Wait: 20 * time.Millisecond})})
-	_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, ask("ada", 1)), nil))
-	r.refused(as(t.Context(), "eve"), r.request("prompts/list", canAll, nil), protocol.CodeOverloaded, "in use")
-	r.send(t.Context(), r.request("prompts/list", canAll, nil), nil)
-	complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(ask("ada", 1), state, yes("1"))), nil))
-	if _, n := r.rounds(as(t.Context(), "eve"), protocol.MethodCallTool, canAll, ask("eve", 1), obliging); n != 1 {
-		t.Errorf("%d rounds", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		r := newRig(t, dragoman.Local(asking(&j)), confuse, &down.Options{Pool: pool.New(&pool.Options{Max: 1})})
+		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, ask("ada", 1)), nil))
+		resp, err := r.s.Call(as(t.Context(), "eve"), r.request("prompts/list", canAll, nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, resp, protocol.CodeOverloaded, "in use")
+		r.send(t.Context(), r.request("prompts/list", canAll, nil), nil)
+		complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(ask("ada", 1), state, yes("1"))), nil))
+		if _, n := r.rounds(as(t.Context(), "eve"), protocol.MethodCallTool, canAll, ask("eve", 1), obliging); n != 1 {
+			t.Errorf("%d rounds", n)
+		}
+	})
 }
 
 func TestSessionThatIsReplacedIsNotReplacedSilently(t *testing.T) {
@@ -238,7 +243,7 @@ func TestSessionThatIsReplacedIsNotReplacedSilently(t *testing.T) {
 		}{
 			{"idle", func() { time.Sleep(2 * time.Minute) }, "nobody used it for 1m0s"},
 			{"lost", r.dial.cut, "it was lost"},
-			{"no room", func() { use("eve"); use("bob") }, "it was closed to make room for another"},
+			{"no room", func() { time.Sleep(pool.Grace); use("eve"); use("bob") }, "it was closed to make room for another"},
 		} {
 			step.do()
 			synctest.Wait()

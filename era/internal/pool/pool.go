@@ -28,6 +28,13 @@ const (
 	// MaxWaiting is how many requests may wait for a place.
 	MaxWaiting = 256
 
+	// Grace is how long a conversation must be unused before it gives way to another,
+	// if its owner may have left something in it.
+	Grace = 2 * time.Second
+
+	// lookAgain is how often those who wait look whether one may be closed by now.
+	lookAgain = 250 * time.Millisecond
+
 	// maxMissed is how many owners are remembered whose conversation was closed
 	// while they may have left something in it.
 	maxMissed = 1024
@@ -99,6 +106,7 @@ type Entry struct {
 	used   time.Time
 	timer  *time.Timer // of idleness
 	pinned bool        // not closed for that
+	until  time.Time   // its owner comes back until then
 	gone   bool        // not in the pool any more
 }
 
@@ -305,10 +313,11 @@ func (p *Pool) victim(caller string) *Entry {
 			continue
 		}
 		for _, e := range list {
-			switch {
+			switch now := time.Now(); {
 			case e.users > 0 || e.pinned:
 			case e.over():
 				return e
+			case now.Before(e.until) || now.Sub(e.used) < Grace && e.Item.Stateful():
 			case oldest == nil || e.used.Before(oldest.used):
 				oldest = e
 			}
@@ -393,6 +402,14 @@ func (p *Pool) wake() {
 	}
 }
 
+// Keep has a conversation stay open until then, unless it is lost: its owner has been
+// asked something and will be back.
+func (p *Pool) Keep(e *Entry, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.until = until
+}
+
 // Release gives a conversation back.
 func (p *Pool) Release(e *Entry) {
 	p.mu.Lock()
@@ -423,7 +440,7 @@ func (p *Pool) idle(e *Entry) {
 	defer p.mu.Unlock()
 	left := p.opts.Idle
 	if e.users == 0 {
-		left -= time.Since(e.used)
+		left = max(left-time.Since(e.used), time.Until(e.until))
 	}
 	switch {
 	case e.gone || p.closed:
@@ -459,8 +476,12 @@ func (p *Pool) queue(ctx context.Context, key Key, full <-chan struct{}, late <-
 		p.waiting--
 		p.mu.Unlock()
 	}()
+	soon := time.NewTimer(lookAgain)
+	defer soon.Stop()
 	select {
 	case <-full:
+		return nil
+	case <-soon.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
