@@ -114,17 +114,25 @@ func (s *Server) link(ctx context.Context, main bool) (*pool.Entry, error) {
 	return s.pool.Take(ctx, key, want)
 }
 
-func isModern(about any) bool { return about == protocol.Modern }
+func isModern(about any) int {
+	if about == protocol.Modern {
+		return 1
+	}
+	return 0
+}
 
 // openLink opens a conversation. Where each is with a server of its own, such as a
 // process, that says first whether it is still a modern one.
 func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
 	if conn := s.spares.take(protocol.Modern, dragoman.CallerOf(ctx), nil); conn != nil {
-		return &link{Conn: conn}, nil
+		return s.newLink(ctx, conn), nil
 	}
 	conn, err := s.open(ctx, nil)
-	if err != nil || s.Stateless || s.Era != nil {
-		return &link{Conn: conn}, err
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Stateless || s.Era != nil:
+		return s.newLink(ctx, conn), nil
 	}
 	req, err := discoverRequest()
 	if err != nil {
@@ -141,7 +149,32 @@ func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
 		s.discard(conn)
 		return nil, err
 	}
-	return &link{Conn: conn}, nil
+	return s.newLink(ctx, conn), nil
+}
+
+// newLink makes a link of a conversation. Where somebody wants to know of changes and
+// each caller has a server of its own, we subscribe to those of the lists.
+func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
+	if s.Changed == nil || s.Stateless {
+		return &link{Conn: conn}
+	}
+	whose := dragoman.CallerOf(ctx)
+	// Ends with the conversation, or when the server does not want to tell.
+	s.busy.Start(func() {
+		req, err := discoverRequest()
+		if err == nil {
+			req, err = dragoman.NewRequest(dragoman.StringID("lists"), protocol.MethodListen, map[string]any{
+				"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}, "_meta": json.RawMessage(req.Get("_meta")),
+			})
+		}
+		if err == nil {
+			_, _ = conn.Call(s.ctx, req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error { // how it ends is of no interest
+				s.changed(whose, note)
+				return nil
+			}})
+		}
+	})
+	return &link{Conn: conn}
 }
 
 // discover passes server/discover on. The answer names what is served here: the

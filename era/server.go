@@ -87,6 +87,11 @@ type Server struct {
 	MaxSessions, MaxPerCaller, MaxSuspended int
 	IdleTimeout, SuspendTimeout             time.Duration
 
+	// Changed is called when a server that has processes or sessions for its callers
+	// says that a list has changed, by the method of the notification, with whose
+	// conversation it was. It does not block. It may be nil.
+	Changed func(whose *dragoman.Caller, note string)
+
 	// Name and Version are what we call ourselves where a side does not say who
 	// it is. If empty, they are "dragoman" and "0".
 	Name, Version string
@@ -130,8 +135,8 @@ func (s *Server) prepare() {
 		Owner:      s.owner,
 		PerRequest: s.Isolation == PerRequest, Shared: s.Isolation == Shared,
 		Pool: s.pool, SuspendedPerCaller: s.MaxSuspended, SuspendTimeout: s.SuspendTimeout,
-		Refused: func() { s.refused.Add(1) },
-		Logger:  s.log,
+		Refused: func() { s.refused.Add(1) }, Changed: s.changed,
+		Logger: s.log,
 	})
 }
 
@@ -213,6 +218,17 @@ func (s *Server) Ping(ctx context.Context) error {
 		return errEra
 	}
 	return nil
+}
+
+// changed tells of a list that has changed.
+func (s *Server) changed(whose *dragoman.Caller, note *dragoman.Message) {
+	if s.Changed == nil {
+		return
+	}
+	switch method := note.Method(); method {
+	case protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged:
+		s.Changed(whose, method)
+	}
 }
 
 // End closes what is open for the client's session that ctx is of.

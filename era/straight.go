@@ -27,6 +27,7 @@ import (
 type straight struct {
 	server *Server
 	client dragoman.Conn
+	caller *dragoman.Caller
 	owner  pool.Key
 	conn   flight[*pool.Entry]
 	opened chan dragoman.Conn // holds the last one, until attend takes it
@@ -46,7 +47,7 @@ type straight struct {
 
 func newStraight(s *Server, client dragoman.Conn, caller *dragoman.Caller) *straight {
 	v := &straight{
-		server: s, client: client, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
+		server: s, client: client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
 		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}), subscribed: make(map[string]*dragoman.Message),
 	}
 	// Ends with the client, or with the server.
@@ -104,6 +105,9 @@ func (v *straight) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Me
 			return nil, err
 		}
 		from = route.Peer(from)
+	}
+	if from != nil && v.server.Changed != nil {
+		from = told{from, v}
 	}
 	resp, err := conn.Call(ctx, req, from)
 	if err != nil || resp == nil {
@@ -431,6 +435,18 @@ func (v *straight) announce(ctx context.Context, subscriptions []*dragoman.Messa
 	}
 }
 
+// told is the client inside of a call. What it is told of changed lists is told to
+// others too.
+type told struct {
+	dragoman.Peer
+	session *straight
+}
+
+func (t told) Notify(ctx context.Context, note *dragoman.Message) error {
+	t.session.server.changed(t.session.caller, note)
+	return t.Peer.Notify(ctx, note)
+}
+
 // A hearer is the client as the server sees it outside of any call.
 type hearer straight
 
@@ -444,5 +460,6 @@ func (h *hearer) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 }
 
 func (h *hearer) Notify(ctx context.Context, note *dragoman.Message) error {
+	h.server.changed(h.caller, note)
 	return h.peer().Notify(ctx, note)
 }

@@ -1,37 +1,14 @@
 package manager
 
-import (
-	"context"
+import "github.com/dragoman-mcp/dragoman"
 
-	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/protocol"
-)
-
-// overhearing is a peer of a conversation. What it is told of changed lists, the
-// keeper hears too.
-type overhearing struct {
-	dragoman.Peer
-	conn *kept
-}
-
-// Notify implements dragoman.Peer.
-func (o overhearing) Notify(ctx context.Context, note *dragoman.Message) error {
-	switch method := note.Method(); method {
-	case protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged:
-		o.conn.keeper.hear(o.conn, method)
+// changed takes what a conversation of somebody's tells of changed lists.
+func (u *Upstream) changed(whose *dragoman.Caller, note string) {
+	if u.set.passes {
+		u.announce(note) // each caller has lists of its own
+		return
 	}
-	return o.Peer.Notify(ctx, note)
-}
-
-// overhear takes what a conversation of whomever tells of changed lists.
-func (u *Upstream) overhear(c *kept, note string) {
-	u.lists.mu.Lock()
-	modern := u.lists.modern
-	u.lists.mu.Unlock()
-	if modern {
-		return // it tells our subscription too
-	}
-	if !c.mine.Load() && !u.set.sessionsShare {
+	if whose != attendant && !u.set.sessionsShare {
 		u.lists.differs(note)
 	}
 	u.lists.want(note, true)

@@ -64,9 +64,6 @@ func (u *Upstream) instanceOf(t *target.Target, p *passed) *instance {
 	i.keeper.note = func(what string) { u.event(p, what) }
 	i.keeper.refuse = func() refusal { return refusal{Server: u.name, State: BackingOff, Stderr: u.logs.lastStderr()} }
 	i.keeper.explain = func(err error) string { return u.clean(p, err) }
-	if p == nil && !u.set.passes {
-		i.keeper.hear = u.overhear
-	}
 	i.server = i.newServer()
 	return i
 }

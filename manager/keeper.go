@@ -24,7 +24,6 @@ type keeper struct {
 	note    func(what string)      // is told what happens; never while mu is held
 	refuse  func() refusal         // begins the error of who is turned away
 	explain func(error) string     // an error without secrets
-	hear    func(*kept, string)    // is told of changed lists; may be nil
 	heard   atomic.Int64           // when the server last answered, in nanoseconds
 	past    atomic.Int64           // incidents: failures ever; what began before one has part in it. Added to under mu
 	rev     atomic.Pointer[[]byte] // the revision that a legacy server answered with, as JSON
@@ -59,11 +58,7 @@ func (k *keeper) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 			return nil, err
 		}
 		c := k.begin()
-		ear := local
-		if local != nil && k.hear != nil {
-			ear = overhearing{local, c}
-		}
-		conn, err := k.dialer.Dial(ctx, ear)
+		conn, err := k.dialer.Dial(ctx, local)
 		if err == nil {
 			return k.opened(c, conn)
 		}

@@ -26,7 +26,6 @@ type kept struct {
 	lost   atomic.Pointer[error] // why we gave it up, if that is a failure
 	proven atomic.Bool           // the server has answered on it
 	faulty atomic.Bool           // a request has not reached the server
-	mine   atomic.Bool           // the attendant has used it
 	probed atomic.Bool           // it was asked what some servers cannot bear
 }
 
@@ -145,12 +144,6 @@ func (c *kept) Close() error {
 
 // Call passes a request on, and learns from what becomes of it.
 func (c *kept) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if from != nil && c.keeper.hear != nil {
-		from = overhearing{from, c}
-	}
-	if dragoman.CallerOf(ctx) == attendant {
-		c.mine.Store(true)
-	}
 	if isHandshake(req.Method()) {
 		return c.greet(ctx, req, from)
 	}

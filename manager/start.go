@@ -63,7 +63,7 @@ func (i *instance) newServer() *era.Server {
 		Dialer: i.keeper, Probe: i.target.Probe,
 		ProbeTimeout: min(orDefault(i.target.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
 		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Stateless: i.target.Stateless, Warm: conf.Pool, IdleTimeout: set.sessionIdle(),
-		Name: i.up.manager.opts.Name, Version: i.up.manager.opts.Version, Logger: i.up.log,
+		Changed: i.up.changed, Name: i.up.manager.opts.Name, Version: i.up.manager.opts.Version, Logger: i.up.log,
 	}
 	legacy, modern := protocol.Legacy, protocol.Modern
 	switch conf.Era {

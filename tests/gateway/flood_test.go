@@ -144,7 +144,7 @@ func TestS38_SessionFloodIsBounded(t *testing.T) {
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{
 		"limits":  object{"sessions": most, "idleSession": idle.String()},
-		"servers": object{server: child(t, fault.Modern, j)},
+		"servers": object{server: shared(child(t, fault.Modern, j))},
 	}})
 	f := &flood{t, kit.Hurry(t, 2*kit.Patience), kit.Lasting(t), g.URL(server, "mcp"), most, idle}
 	// What the program needs for as much as it may have is no leak.
@@ -184,6 +184,12 @@ func TestS38_SessionFloodIsBounded(t *testing.T) {
 	if n := len(j.Of(fault.Started, "")); n != 1 {
 		t.Errorf("%d processes were started for a server that needs one", n)
 	}
+}
+
+// shared has all clients share a server.
+func shared(server object) object {
+	server["isolation"] = "shared"
+	return server
 }
 
 // close ends the session, if it is still there.

@@ -78,6 +78,10 @@ type Options struct {
 	// nobody can be asked anything.
 	PerRequest, Shared bool
 
+	// Changed is called with what the server tells of changes outside of calls, and
+	// whose session it was. It may be nil.
+	Changed func(whose *dragoman.Caller, note *dragoman.Message)
+
 	// Refused is called when the server answers initialize with an error. It may be
 	// nil.
 	Refused func()
@@ -293,9 +297,15 @@ func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, e
 		Open: func(ctx context.Context) (pool.Item, error) { return s.open(ctx, r) },
 	}
 	if !s.opts.PerRequest || r.main {
-		want.Fits = func(about any) bool {
+		want.Fits = func(about any) int {
 			k, ok := about.(*kind)
-			return ok && (k.caps == r.kind.caps || !protocol.MayNeedInput(r.Method()))
+			switch {
+			case ok && k.caps == r.kind.caps:
+				return 2
+			case ok && !protocol.MayNeedInput(r.Method()):
+				return 1
+			}
+			return 0
 		}
 	}
 	e, err := s.pool.Take(ctx, r.owner, want)

@@ -20,9 +20,10 @@ import (
 // what it says inside of one but does not say so.
 type session struct {
 	server *Server
-	kind   *kind  // of the clients it serves
-	main   bool   // it is our own, so there is nobody to ask
-	handle string // names the session in cursors
+	caller *dragoman.Caller // who had it opened
+	kind   *kind            // of the clients it serves
+	main   bool             // it is our own, so there is nobody to ask
+	handle string           // names the session in cursors
 
 	// Set by open, and not changed afterwards.
 	conn         dragoman.Conn
@@ -69,7 +70,7 @@ const unset = 1000
 // open opens a session for the caller of a request.
 func (s *Server) open(ctx context.Context, r *request) (pool.Item, error) {
 	v := &session{
-		server: s, kind: r.kind, main: r.main, handle: rand.Text(),
+		server: s, caller: dragoman.CallerOf(ctx), kind: r.kind, main: r.main, handle: rand.Text(),
 		levelling: newGate(), watching: newGate(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
 		listens: make(map[*listen]struct{}),
@@ -277,6 +278,9 @@ func (v *session) took(note *dragoman.Message) bool {
 		// The modern era has neither.
 	default:
 		return false
+	}
+	if v.server.opts.Changed != nil {
+		v.server.opts.Changed(v.caller, note)
 	}
 	return true
 }

@@ -74,11 +74,11 @@ type Item interface {
 
 // A Want says what somebody needs.
 type Want struct {
-	// About says what kind of conversation is opened, and Fits whether one of that
-	// kind does. If Fits is nil, none does: each gets its own, which is closed
-	// behind it.
+	// About says what kind of conversation is opened, and Fits how well one of
+	// another kind does: not at all if it is zero, and of several the best is taken.
+	// If Fits is nil, none does: each gets its own, which is closed behind it.
 	About any
-	Fits  func(about any) bool
+	Fits  func(about any) int
 
 	// Open opens one. Its context ends after the time for that, or with the Pool,
 	// and not with the request that wanted it first: others may wait for it too.
@@ -215,16 +215,20 @@ func (p *Pool) fitting(key Key, want *Want) *Entry {
 	if want.Fits == nil {
 		return nil
 	}
+	var best *Entry
+	fit := 0
 	for _, e := range append([]*Entry(nil), p.entries[key]...) {
 		switch {
 		case e.single:
 		case e.over():
 			p.lost(e)
-		case want.Fits(e.about):
-			return e
+		default:
+			if n := want.Fits(e.about); n > fit {
+				best, fit = e, n
+			}
 		}
 	}
-	return nil
+	return best
 }
 
 // begin adds a conversation that is opened on a goroutine of its own. The caller
