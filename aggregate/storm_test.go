@@ -24,7 +24,7 @@ func TestPain32_MembersComeAndGoUnderLoad(t *testing.T) {
 	for i := range 8 {
 		// Ends after some rounds.
 		wg.Go(func() {
-			ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: fmt.Sprint(i%3)})
+			ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: fmt.Sprint(i % 3)})
 			for range rounds {
 				resp, err := a.Call(ctx, request(t, protocol.MethodCallTool, nil, call("stays_x", nil)), nil)
 				if err != nil || resp.IsError() {

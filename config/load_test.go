@@ -206,7 +206,7 @@ func TestLimitsOfSessionsThatAreNeverReachedAreNamed(t *testing.T) {
 		{"sessions: 8, sessionsPerClient: 8, pool: 8", ""},
 		{"sessions: 8", ""}, // less than the default for one client
 		{"sessions: 8, sessionsPerClient: 9", "servers.a.sessionsPerClient: 9 is more than all sessions, of which there may be 8"},
-		{"sessionsPerClient: 65", "servers.a.sessionsPerClient: 65 is more than all sessions, of which there may be 64"},
+		{"sessionsPerClient: 1025", "servers.a.sessionsPerClient: 1025 is more than all sessions, of which there may be 1024"},
 		{"sessions: 8, pool: 9", "servers.a.pool: 9 is more than all sessions, of which there may be 8"},
 	} {
 		_, report := load(t, write(t, "a.yaml", "servers: {a: {command: x, "+test.text+"}}"))

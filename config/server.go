@@ -27,11 +27,11 @@ type Server struct {
 	Transport         Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
 	Era               string            `key:"era" doc:"Era of the protocol that it speaks; auto finds out." enum:"auto|legacy|modern" default:"auto"`
 	Framing           string            `key:"framing" doc:"How messages are told apart on a stream." enum:"auto|lines|content-length" default:"auto"`
-	Isolation         string            `key:"isolation" doc:"Who shares a session with the server: nobody, the sessions of one client, all, or not even two requests." enum:"session|client|shared|request" default:"session"`
+	Isolation         string            `key:"isolation" doc:"Who shares a session with the server, and so its process: nobody but the requests of a client without sessions, all that one client does, everybody, or not even two requests. A server that everybody shares can ask nobody anything." enum:"session|client|shared|request" default:"session"`
 	Pool              int               `key:"pool" doc:"Sessions with the server that are kept open for who comes next." default:"0"`
-	Sessions          int               `key:"sessions" doc:"Sessions with the server, and so its processes, that there may be in all." default:"64"`
-	SessionsPerClient int               `key:"sessionsPerClient" doc:"Sessions with the server that one client may have." default:"16"`
-	IdleSession       time.Duration     `key:"idleSession" none:"for ever" doc:"How long a session with the server stays open that nobody uses." default:"5m"`
+	Sessions          int               `key:"sessions" doc:"Sessions with the server, and so its processes, that there may be in all. At the limit one that nobody uses is closed, and its client told; without one, requests wait for 10 s." default:"1024"`
+	SessionsPerClient int               `key:"sessionsPerClient" doc:"Sessions with the server that one client may have." default:"256"`
+	IdleSession       time.Duration     `key:"idleSession" none:"for ever" doc:"How long a session with the server stays open that nobody uses. The sessions of a client's session end with that." default:"5m"`
 	Lazy              bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
 	Disabled          bool              `key:"disabled" doc:"Leave it out." default:"false"`
 	Timeout           time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h"`

@@ -82,7 +82,7 @@ type Server struct {
 	// MaxSessions is how many conversations there may be in all, MaxPerCaller how
 	// many of one caller, IdleTimeout how long one stays open that nobody uses.
 	// MaxSuspended is how many calls of one caller may wait for it to come back with
-	// its input, and SuspendTimeout for how long. Zero means the defaults: 256, 64,
+	// its input, and SuspendTimeout for how long. Zero means the defaults: 1024, 256,
 	// 5 minutes, 64, 10 minutes.
 	MaxSessions, MaxPerCaller, MaxSuspended int
 	IdleTimeout, SuspendTimeout             time.Duration
@@ -91,6 +91,10 @@ type Server struct {
 	// says that a list has changed, by the method of the notification, with whose
 	// conversation it was. It does not block. It may be nil.
 	Changed func(whose *dragoman.Caller, note string)
+
+	// Ended is called when a session of a legacy client has ended that needed the
+	// crossing, with the context of its requests. It may be nil.
+	Ended func(context.Context)
 
 	// Name and Version are what we call ourselves where a side does not say who
 	// it is. If empty, they are "dragoman" and "0".
@@ -450,6 +454,9 @@ func (c *conversation) through(caller *dragoman.Caller) (session, error) {
 			case <-c.client.Done():
 				s.End(ctx)
 			case <-s.ctx.Done():
+			}
+			if s.Ended != nil {
+				s.Ended(ctx)
 			}
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -314,5 +313,3 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	}
 	return errors.Join(err, g.closeState())
 }
-
-var _ dragoman.Acceptor = (*union)(nil)

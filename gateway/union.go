@@ -7,7 +7,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/aggregate"
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/manager"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -25,6 +24,11 @@ func newUnion(g *Gateway, plain bool) *union {
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
 	return &union{all: all, plain: plain, server: &era.Server{
 		Dialer: all, Era: &modern, Stateless: true, Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
+		Ended: func(ctx context.Context) {
+			for _, up := range g.manager.Upstreams() {
+				up.End(ctx)
+			}
+		},
 	}}
 }
 
@@ -37,17 +41,8 @@ func (u *union) set(list []*manager.Upstream, g *Gateway) {
 	u.all.Set(members)
 }
 
-// Accept begins a conversation with a client, which has sessions of its own with
-// the servers that tell sessions apart.
-func (u *union) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	if caller := dragoman.CallerOf(ctx); caller.Session == "" {
-		ctx = dragoman.WithCaller(ctx, caller.InSession(httpx.NewID()))
-	}
-	return u.server.Accept(ctx, client)
-}
-
 func (u *union) served() *Served {
-	return &Served{Acceptor: u, Sessions: u, Requests: u.server.Requests()}
+	return &Served{Acceptor: u.server, Sessions: u.server, Requests: u.server.Requests()}
 }
 
 // close ends what is under way. Its doors have been shut before.

@@ -58,6 +58,13 @@ func (u *Upstream) Accept(ctx context.Context, client dragoman.Conn) (dragoman.P
 	return &conversation{up: u, client: client, caller: dragoman.CallerOf(ctx)}, nil
 }
 
+// End closes what is open for the session of a client that ctx is of.
+func (u *Upstream) End(ctx context.Context) {
+	for _, i := range u.all() {
+		i.server.End(ctx)
+	}
+}
+
 // A conversation is one with a client. era has it as soon as there is a server.
 type conversation struct {
 	up     *Upstream

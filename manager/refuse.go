@@ -2,10 +2,12 @@ package manager
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -24,6 +26,12 @@ func (r refusal) error(code int, message string) *dragoman.Error {
 	r.Source, r.Outcome = "gateway", protocol.OutcomeNotSent
 	data, _ := json.Marshal(r) // strings encode
 	return &dragoman.Error{Code: code, Message: message, Data: data}
+}
+
+// isRefusal reports whether an error is one of ours, of who was turned away.
+func isRefusal(err error) bool {
+	e, ok := errors.AsType[*dragoman.Error](err)
+	return ok && walk.Get(e.Data, "server") != nil
 }
 
 // unavailable is the answer while the server is away. wait is when it is tried

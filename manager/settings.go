@@ -116,11 +116,15 @@ func newSettings(c *config.Server) settings {
 	return s
 }
 
-// sessionIdle is how long era keeps a session that nobody uses. Zero means as long
-// as it likes: that the server as such is kept running is the attendant's doing.
-func (s *settings) sessionIdle() time.Duration {
-	if s.never {
+// sessionIdle is how long era keeps a session that nobody uses: as its key says, or
+// else as long as the server itself. Zero means the default; that the server as such
+// is kept running is the attendant's doing.
+func (s *settings) sessionIdle(c *config.Server) time.Duration {
+	switch {
+	case c.IdleSession < 0 || c.IdleSession == 0 && s.never:
 		return math.MaxInt64 / 4 // there are few, and the oldest gives way
+	case c.IdleSession > 0:
+		return c.IdleSession
 	}
 	return s.idle
 }

@@ -35,7 +35,7 @@ func (i *instance) start() error {
 			err = errHang
 			i.keeper.hangUp(errHang, false)
 		}
-		if i.keeper.age() == since { // it is nothing that the keeper has seen
+		if i.keeper.age() == since && !isRefusal(err) { // it is nothing that the keeper has seen
 			i.keeper.failed(since, began, err)
 		}
 	}
@@ -62,7 +62,8 @@ func (i *instance) newServer() *era.Server {
 	s := &era.Server{
 		Dialer: i.keeper, Probe: i.target.Probe,
 		ProbeTimeout: min(orDefault(i.target.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
-		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Stateless: i.target.Stateless, Warm: conf.Pool, IdleTimeout: set.sessionIdle(),
+		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Stateless: i.target.Stateless, Warm: conf.Pool,
+		MaxSessions: conf.Sessions, MaxPerCaller: conf.SessionsPerClient, MaxSuspended: conf.Suspended, IdleTimeout: set.sessionIdle(conf),
 		Changed: i.up.changed, Name: i.up.manager.opts.Name, Version: i.up.manager.opts.Version, Logger: i.up.log,
 	}
 	legacy, modern := protocol.Legacy, protocol.Modern

@@ -17,8 +17,8 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultMax       = 256
-	DefaultPerCaller = 64
+	DefaultMax       = 1024
+	DefaultPerCaller = 256
 	DefaultIdle      = 5 * time.Minute
 	DefaultWait      = 10 * time.Second
 	DefaultOpen      = 2 * time.Minute
