@@ -164,7 +164,7 @@ func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
 		req, err := discoverRequest()
 		if err == nil {
 			req, err = dragoman.NewRequest(dragoman.StringID("lists"), protocol.MethodListen, map[string]any{
-				"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}, "_meta": json.RawMessage(req.Get("_meta")),
+				"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}, "_meta": req.Get("_meta"),
 			})
 		}
 		if err == nil {

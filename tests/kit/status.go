@@ -35,7 +35,7 @@ func (g *Gateway) Control(path string) (int, string) {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			sockets, err := filepath.Glob(filepath.Join(g.own, "dragoman", "*.sock"))
 			if err != nil || len(sockets) != 1 {
-				return nil, fmt.Errorf("the control sockets are %q, error %v", sockets, err)
+				return nil, fmt.Errorf("the control sockets are %q, error %w", sockets, err)
 			}
 			return new(net.Dialer).DialContext(ctx, "unix", sockets[0])
 		},

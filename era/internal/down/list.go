@@ -28,8 +28,8 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 		return s.forward(ctx, r)
 	}
 	var c cursor
-	if s.seal.open(ours, "cursor", &c) != nil || c.Owner != r.owner || c.Method != r.Method() {
-		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil
+	if err := s.seal.open(ours, "cursor", &c); err != nil || c.Owner != r.owner || c.Method != r.Method() {
+		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil //nolint:nilerr // that is the answer
 	}
 	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
 	e := s.pool.Find(r.owner, func(item pool.Item) bool {
