@@ -393,8 +393,7 @@ func (p *Pool) finish(e *Entry) {
 		}
 		p.wake()
 	}
-	// Ends when the conversation is closed, which is bounded. If we are closing
-	// already, that closes it.
+	// Ends when the conversation is closed, which is bounded.
 	p.busy.Start(end)
 }
 
@@ -529,10 +528,9 @@ func (p *Pool) Find(key Key, is func(Item) bool) *Entry {
 
 // Close closes all conversations and waits for our goroutines.
 func (p *Pool) Close() {
-	p.busy.End()
 	p.cancel(dragoman.ErrClosed)
 	p.mu.Lock()
-	p.closed = true
+	p.closed = true // what is given back until then is closed by finish, and the rest here
 	var all []*Entry
 	for _, list := range p.entries {
 		all = append(all, list...)
