@@ -29,7 +29,7 @@ func TestS45_VanishedClientsAreNoticed(t *testing.T) {
 		return
 	}
 	j := newJournal(t)
-	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, fault.Modern, j)}}})
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: shared(child(t, fault.Modern, j))}}})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*kit.Patience)
 	defer cancel()
 	v := openSession(ctx, t, g, server)

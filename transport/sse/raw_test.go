@@ -175,6 +175,18 @@ func (s *eventStream) want(text string) {
 	}
 }
 
+// asked fails the test unless the next event asks by that method, and returns the id of
+// the question.
+func (s *eventStream) asked(method string) string {
+	s.t.Helper()
+	e := s.next()
+	m, err := dragoman.Parse(e.Data)
+	if err != nil || m.Kind() != dragoman.Request || m.Method() != method {
+		s.t.Fatalf("event %q: %.300s, want a %s", e.Name, e.Data, method)
+	}
+	return m.ID().String()
+}
+
 // wantEnd fails the test unless the stream ends, without another event.
 func (s *eventStream) wantEnd() {
 	s.t.Helper()

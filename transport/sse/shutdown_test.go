@@ -81,13 +81,13 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	w.post(c.endpoint, `{"jsonrpc":"2.0","id":7,"method":"wait"}`)
 	wait(t, began, "the request begins")
 	w.post(c.endpoint, `{"jsonrpc":"2.0","id":8,"method":"ask"}`)
-	c.want(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	question := c.asked("roots/list")
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
 	for status := 0; status != http.StatusServiceUnavailable; {
 		status, _, _ = w.do("POST", at+"/messages", ping)
 	}
-	w.post(c.endpoint, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+	w.post(c.endpoint, `{"jsonrpc":"2.0","id":`+question+`,"result":{"roots":[]}}`)
 	c.want(`{"jsonrpc":"2.0","id":8,"result":{"roots":[]}}`)
 	w.post(c.endpoint, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 	if err := wait(t, ended, "the request ends"); !errors.Is(err, dragoman.ErrCancelled) {
