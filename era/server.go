@@ -170,6 +170,14 @@ func (s *Server) Start(ctx context.Context) (protocol.Era, error) {
 	return era, nil
 }
 
+// Found returns the era in which the server is spoken to, and whether it is known.
+func (s *Server) Found() (protocol.Era, bool) {
+	if s.Era != nil {
+		return *s.Era, true
+	}
+	return s.found.peek()
+}
+
 // Accept begins a conversation with a client of either era. It is the door for
 // sessions, and for transports whose conversations carry both eras.
 func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {

@@ -1,7 +1,11 @@
 package manager
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -29,36 +33,55 @@ var kinds = []kind{
 	{protocol.MethodListTemplates, "resourceTemplates", "resources", protocol.NoteResourcesChanged},
 }
 
-// isKept tells whether a method's answers are kept.
+// kindOf returns the list that a method asks for, and whether there is one.
+func kindOf(method string) (kind, bool) {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.method == method })
+	if i < 0 {
+		return kind{}, false
+	}
+	return kinds[i], true
+}
+
+// isKept reports whether a method's answers are kept.
 func isKept(method string) bool {
-	return method == protocol.MethodDiscover || slices.ContainsFunc(kinds, func(k kind) bool { return k.method == method })
+	_, list := kindOf(method)
+	return list || method == protocol.MethodDiscover
 }
 
 // An offer is an answer of the server that is kept: all its pages as one result, each
 // element as it came.
 type offer struct {
-	result json.RawMessage
-	count  int // elements
-
-	until  time.Time // it may be given to anybody, while the server is there
-	known  bool      // the server has given it to this process, it is not from the store
-	varies bool      // sessions have different ones
+	result  json.RawMessage
+	count   int       // elements
+	until   time.Time // the server says that it is good for so long
+	known   bool      // the server has given it to this process, it is not from the store
+	private bool      // each caller may have another, by the server's word
 }
 
-// lists is what is known of what a server offers.
+// lists is what is known of what a server offers: the lists of our own conversation
+// with it, which everybody is given. Who has a session that says that its lists have
+// changed is given its own.
 type lists struct {
-	dirty chan struct{} // holds one token when wanted is not empty
+	dirty   chan struct{} // holds one token when wanted is not empty
+	changed signal        // fired when a list was fetched, or could not be
 
-	mu      sync.Mutex
-	kept    map[string]*offer // by method; what is nil is not known
-	wanted  map[string]bool   // notes of kinds that are to be fetched; true if that is to be told
-	modern  bool
-	changes map[string]bool // capabilities whose lists the server tells changes of
-	serves  map[string]bool // capabilities
+	mu     sync.Mutex
+	kept   map[string]*offer // by method; what is nil is not known
+	wanted map[string]bool   // notes of kinds that are to be fetched; true if that is to be told in any case
+	failed map[string]error  // why a list could not be fetched since the last start, by method
+	modern bool
+	serves map[string]bool            // capabilities; nil if they are not known
+	own    map[string]map[string]bool // by caller, notes of lists that its own session has changed
 }
+
+// maxOwn is how many callers are known to have lists of their own.
+const maxOwn = 1024
 
 func newLists() *lists {
-	return &lists{dirty: make(chan struct{}, 1), kept: make(map[string]*offer), wanted: make(map[string]bool)}
+	return &lists{
+		dirty: make(chan struct{}, 1), kept: make(map[string]*offer), wanted: make(map[string]bool),
+		failed: make(map[string]error), own: make(map[string]map[string]bool),
+	}
 }
 
 // learn takes the answer to server/discover.
@@ -68,28 +91,27 @@ func (l *lists) learn(resp *dragoman.Message, modern bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.modern = modern
-	l.changes, l.serves = make(map[string]bool), make(map[string]bool)
-	for name, value := range caps {
+	l.serves = make(map[string]bool)
+	for name := range caps {
 		l.serves[name] = true
-		l.changes[name] = string(walk.Get(value, "listChanged")) == "true"
 	}
 	l.put(protocol.MethodDiscover, resp.Result(), 0, resp)
 }
 
-// put keeps a result. tags is the response that says how long it is good for. The
-// caller holds mu.
-func (l *lists) put(method string, result json.RawMessage, count int, tags *dragoman.Message) {
+// put keeps a result. tags is the response that says how long it is good for. It
+// reports whether it is another than before. The caller holds mu.
+func (l *lists) put(method string, result json.RawMessage, count int, tags *dragoman.Message) bool {
+	old := l.kept[method]
 	v := &offer{result: slices.Clone(result), count: count, known: true}
-	if old := l.kept[method]; old != nil {
-		v.varies = old.varies
-	}
-	switch now := time.Now(); {
-	case !l.modern:
-		v.until = now.Add(ListAge)
-	case string(tags.Get("cacheScope")) == `"public"`:
-		v.until = now.Add(ttlOf(tags))
+	if l.modern {
+		v.private = string(tags.Get("cacheScope")) != `"public"`
+		v.until = time.Now().Add(ttlOf(tags))
+	} else {
+		v.until = time.Now().Add(ListAge)
 	}
 	l.kept[method] = v
+	delete(l.failed, method)
+	return old == nil || !bytes.Equal(old.result, v.result)
 }
 
 // ttlOf returns how long a result is good for, by its own word.
@@ -101,16 +123,11 @@ func ttlOf(resp *dragoman.Message) time.Duration {
 	return time.Duration(min(ms, float64(24*time.Hour/time.Millisecond))) * time.Millisecond
 }
 
-// want has lists fetched again: those that a note is about. tell says whether to
-// tell others of it.
+// want has lists fetched again: those that a note is about. tell says to tell others
+// of it in any case; else they are told if the lists are others than before.
 func (l *lists) want(note string, tell bool) {
 	l.mu.Lock()
 	l.wanted[note] = l.wanted[note] || tell
-	for _, k := range kinds {
-		if v := l.kept[k.method]; v != nil && k.note == note && tell {
-			v.until = time.Time{} // it is not the current one any more
-		}
-	}
 	l.mu.Unlock()
 	select {
 	case l.dirty <- struct{}{}:
@@ -127,32 +144,35 @@ func (l *lists) take() map[string]bool {
 	return wanted
 }
 
-// begin has all lists fetched that the server has. tell says whether others are to
-// be told.
-func (l *lists) begin(tell bool) {
+// begin has all lists fetched that a server has which was started.
+func (l *lists) begin() {
 	l.mu.Lock()
+	clear(l.failed)
+	clear(l.own)
 	serves := l.serves
 	l.mu.Unlock()
 	for _, k := range kinds {
 		if serves == nil || serves[k.capability] {
-			l.want(k.note, tell)
+			l.want(k.note, false)
 		}
 	}
 }
 
-// differs notes that sessions of the server have lists of their own.
-func (l *lists) differs(note string) {
+// differs notes that a caller's own session has changed a list.
+func (l *lists) differs(caller, note string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, k := range kinds {
-		if v := l.kept[k.method]; v != nil && k.note == note {
-			v.varies = true
-		}
+	if len(l.own) >= maxOwn {
+		clear(l.own)
 	}
+	if l.own[caller] == nil {
+		l.own[caller] = make(map[string]bool)
+	}
+	l.own[caller][note] = true
 }
 
-// count returns how many elements a list has, and whether it is not of this life of
-// the server.
+// count returns how many elements a list has, and whether it is of this life of the
+// server.
 func (l *lists) count(method string) (n int, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,67 +182,105 @@ func (l *lists) count(method string) (n int, known bool) {
 	return 0, false
 }
 
-// fromCache answers a request for a list, if that can be done without the server.
-// It returns nil if not.
-func (u *Upstream) fromCache(req *dragoman.Message) *dragoman.Message {
-	if !isKept(req.Method()) || u.set.passes || !plain(req) {
-		return nil
+// A reading is what can be said of a list.
+type reading struct {
+	offer *offer
+	pass  bool  // the caller has one of its own: the server is to be asked
+	none  bool  // the server has no such list
+	err   error // it could not be fetched
+	old   bool  // it should be fetched again
+}
+
+// read looks a list up for a caller.
+func (l *lists) read(caller, method string) reading {
+	k, _ := kindOf(method)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.kept[method]
+	switch {
+	case v != nil && (v.private || l.own[caller][k.note]):
+		return reading{offer: v, pass: true}
+	case v != nil:
+		return reading{offer: v, old: v.known && time.Now().After(v.until)}
+	case l.serves != nil && !l.serves[k.capability]:
+		return reading{none: true}
 	}
-	away := false
-	switch u.State() {
-	case Ready, Degraded:
-	default:
-		away = true
-	}
-	if !protocol.IsModern(req) {
-		return nil
+	return reading{err: l.failed[method]}
+}
+
+// list answers a request for a list out of what is known of the server. A list that is
+// not known yet is waited for, for a little while. It returns nil if the server itself
+// is to be asked.
+func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+	method := req.Method()
+	if !isKept(method) || !u.supervisor.attended || !protocol.IsModern(req) || !plain(req) {
+		return nil, nil
 	}
 	if _, err := protocol.ReadEnvelope(req); err != nil {
-		return nil // era says what is wrong
+		return nil, nil //nolint:nilerr // era says what is wrong
 	}
-	l := u.lists
-	l.mu.Lock()
-	v, now := l.kept[req.Method()], time.Now()
-	if v == nil {
-		l.mu.Unlock()
-		return nil
-	}
-	result, left, modern := v.result, v.until.Sub(now), l.modern
-	old := left <= 0 || v.varies
-	stale := left <= 0 && v.known && !v.varies
-	l.mu.Unlock()
-	if !away && old {
-		if stale {
-			u.lists.refetch(req.Method())
+	caller := callerOf(dragoman.CallerOf(ctx))
+	var late <-chan time.Time
+	for {
+		fetched, changed := u.lists.changed.wait(), u.supervisor.changed.wait()
+		state, since := u.supervisor.current()
+		away := state != Ready && state != Degraded
+		switch r := u.lists.read(caller, method); {
+		case r.offer != nil && away:
+			return u.lists.reply(req, r.offer, true)
+		case r.pass:
+			return nil, nil
+		case r.offer != nil:
+			if r.old {
+				k, _ := kindOf(method)
+				u.lists.want(k.note, false)
+			}
+			return u.lists.reply(req, r.offer, false)
+		case r.none && !away && method != protocol.MethodDiscover:
+			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "method not found: " + method + "; the server has no such list"}), nil
+		case r.err != nil && !away:
+			return req.Fail(protocol.Unavailable(r.err)), nil
+		case state == BackingOff && u.supervisor.turnsAway():
+			return req.Fail(u.supervisor.turnedAway()), nil
 		}
-		return nil
+		if late == nil {
+			wait := MaxListWait
+			if state == Starting {
+				wait -= time.Since(since) // all who come meanwhile wait once, not each of them anew
+			}
+			late = time.After(max(wait, 0))
+		}
+		u.supervisor.want()
+		select {
+		case <-fetched:
+		case <-changed:
+		case <-late:
+			return req.Fail(u.supervisor.turnedAway()), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	resp, err := req.Reply(result)
+}
+
+// reply answers by a list. One of a server that is away is marked.
+func (l *lists) reply(req *dragoman.Message, v *offer, away bool) (*dragoman.Message, error) {
+	resp, err := req.Reply(v.result)
 	if err != nil {
-		return nil
+		return nil, err
 	}
+	l.mu.Lock()
+	modern := l.modern
+	l.mu.Unlock()
 	switch {
 	case away:
-		resp, err = resp.Edit().Set("ttlMs", []byte("0")).SetMeta(MetaCached, []byte("true")).Message()
+		return resp.Edit().Set("ttlMs", []byte("0")).SetMeta(MetaCached, []byte("true")).Message()
 	case modern:
-		resp, err = resp.Edit().Set("ttlMs", strconv.AppendInt(nil, left.Milliseconds(), 10)).Message()
+		return resp.Edit().Set("ttlMs", strconv.AppendInt(nil, max(time.Until(v.until), 0).Milliseconds(), 10)).Message()
 	}
-	if err != nil {
-		return nil
-	}
-	return resp
+	return resp, nil
 }
 
-// refetch has a list fetched that was asked for and is too old.
-func (l *lists) refetch(method string) {
-	for _, k := range kinds {
-		if k.method == method {
-			l.want(k.note, false)
-		}
-	}
-}
-
-// plain tells whether a request asks for a list from its beginning, and for nothing
+// plain reports whether a request asks for a list from its beginning, and for nothing
 // else.
 func plain(req *dragoman.Message) bool {
 	for name, f := range walk.Members(req.Params()) {
@@ -232,4 +290,202 @@ func plain(req *dragoman.Message) bool {
 		}
 	}
 	return true
+}
+
+// request makes a request of our own.
+func (u *Upstream) request(method string, params map[string]any) (*dragoman.Message, error) {
+	if params == nil {
+		params = make(map[string]any)
+	}
+	opts := u.manager.opts
+	params["_meta"] = map[string]any{
+		protocol.MetaProtocolVersion:    protocol.Latest.String(),
+		protocol.MetaClientCapabilities: struct{}{},
+		protocol.MetaClientInfo:         map[string]string{"name": opts.Name, "version": opts.Version},
+	}
+	return dragoman.NewRequest(dragoman.IntID(u.ids.Add(1)), method, params)
+}
+
+// refresh fetches the lists that are wanted, and tells others of those that have
+// changed. Those that are each caller's own are not fetched a second time.
+func (u *Upstream) refresh(ctx context.Context, server dragoman.Peer) {
+	tell := u.lists.take()
+	for _, k := range kinds {
+		if _, ok := tell[k.note]; !ok {
+			continue
+		}
+		u.lists.mu.Lock()
+		v := u.lists.kept[k.method]
+		private := v != nil && v.known && v.private
+		u.lists.mu.Unlock()
+		if private {
+			continue
+		}
+		changed, err := u.fetch(ctx, server, k)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			u.log.Warn("a list cannot be had", "method", k.method, "error", u.clean(err))
+			u.lists.mu.Lock()
+			u.lists.failed[k.method] = err
+			u.lists.mu.Unlock()
+		}
+		tell[k.note] = tell[k.note] || changed
+	}
+	u.lists.changed.fire()
+	u.save()
+	for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
+		if tell[note] {
+			u.announce(note)
+		}
+	}
+}
+
+// fetch gets all pages of a list. It reports whether it is another than before.
+func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var (
+		first  *dragoman.Message
+		merged = []byte("[")
+		count  int
+		params map[string]any
+		seen   = make(map[string]bool)
+	)
+	for page := 0; ; page++ {
+		req, err := u.request(k.method, params)
+		if err != nil {
+			return false, err
+		}
+		resp, err := server.Call(ctx, req, nil)
+		switch {
+		case err != nil:
+			return false, err
+		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
+			u.lists.mu.Lock()
+			defer u.lists.mu.Unlock()
+			return u.lists.put(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0, resp), nil // it has no such list
+		case resp.IsError():
+			return false, resp.RPCError()
+		}
+		if first == nil {
+			first = resp
+		}
+		elements := resp.Get(k.member)
+		for start, end := range walk.Elements(elements) {
+			if count++; count > 1 {
+				merged = append(merged, ',')
+			}
+			merged = append(merged, elements[start:end]...)
+		}
+		cursor := resp.Get("nextCursor")
+		if len(cursor) == 0 || string(cursor) == "null" || string(cursor) == `""` {
+			break
+		}
+		if page+1 >= MaxPages || len(merged) > MaxListBytes || seen[string(cursor)] {
+			return false, errors.New("manager: the list has too many pages, or they go in a circle")
+		}
+		seen[string(cursor)] = true
+		params = map[string]any{"cursor": json.RawMessage(bytes.Clone(cursor))}
+	}
+	whole, err := first.Edit().Set(k.member, append(merged, ']')).Drop("nextCursor").Message()
+	if err != nil {
+		return false, fmt.Errorf("manager: the list cannot be read: %w", err)
+	}
+	u.lists.mu.Lock()
+	defer u.lists.mu.Unlock()
+	return u.lists.put(k.method, whole.Result(), count, first), nil
+}
+
+// changed takes what a conversation of somebody's tells of changed lists.
+func (u *Upstream) changed(whose *dragoman.Caller, note string) {
+	switch {
+	case !u.supervisor.attended:
+		u.announce(note) // each caller has lists of its own
+		return
+	case whose != attendant && !u.set.sessionsShare:
+		u.lists.differs(callerOf(whose), note)
+	}
+	u.lists.want(note, true)
+}
+
+// callerOf tells callers apart who may have sessions of their own with the server.
+func callerOf(c *dragoman.Caller) string { return c.Key() + "\x00" + c.Session }
+
+// OnChange has f called when lists of the server may have changed, with the method
+// of the notification that says so. f must not block.
+func (u *Upstream) OnChange(f func(note string)) (stop func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := new(int)
+	u.listeners[key] = f
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.listeners, key)
+	}
+}
+
+// announce tells who wants to know that lists may have changed.
+func (u *Upstream) announce(note string) {
+	u.mu.Lock()
+	listeners := make([]func(string), 0, len(u.listeners))
+	for _, f := range u.listeners {
+		listeners = append(listeners, f)
+	}
+	u.mu.Unlock()
+	u.manager.events.emit(func() Event { return Event{Server: u.name, Kind: EventListChanged, Method: note} })
+	for _, f := range listeners {
+		f(note)
+	}
+}
+
+// storeKind is the kind of our records in the store.
+const storeKind = "lists"
+
+// save writes the lists to the store, except those that are each caller's own.
+func (u *Upstream) save() {
+	text := []byte("{")
+	u.lists.mu.Lock()
+	for method, v := range u.lists.kept {
+		if v.private {
+			continue
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(strconv.AppendQuote(text, method), ':')
+		text = append(text, v.result...) // as it came, which json.Marshal would change
+	}
+	u.lists.mu.Unlock()
+	if err := u.manager.opts.Store.Put(storeKind, u.name+"-"+u.digest, append(text, '}')); err != nil {
+		u.log.Warn("the lists cannot be kept beyond the life of this process", "error", err)
+	}
+}
+
+// load reads the lists from the store.
+func (u *Upstream) load() {
+	text, ok, err := u.manager.opts.Store.Get(storeKind, u.name+"-"+u.digest)
+	if err != nil {
+		u.log.Warn("the lists of an earlier process cannot be read", "error", err)
+	}
+	var record map[string]json.RawMessage
+	if !ok || err != nil || json.Unmarshal(text, &record) != nil {
+		return
+	}
+	u.lists.mu.Lock()
+	defer u.lists.mu.Unlock()
+	for method, result := range record {
+		if !isKept(method) || !walk.IsObject(result) {
+			continue
+		}
+		v := &offer{result: result}
+		if k, ok := kindOf(method); ok {
+			for range walk.Elements(walk.Get(result, k.member)) {
+				v.count++
+			}
+		}
+		u.lists.kept[method] = v
+	}
 }

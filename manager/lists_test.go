@@ -49,7 +49,7 @@ func TestListsOfALegacyServerComeFromTheCacheForAWhile(t *testing.T) {
 		if n := f.saw(protocol.MethodListTools); n != fetched {
 			t.Errorf("the server was asked %d times more", n-fetched)
 		}
-		time.Sleep(ListAge)
+		time.Sleep(ListAge + time.Second)
 		listed(t, u, protocol.MethodListTools)
 		synctest.Wait()
 		if n := f.saw(protocol.MethodListTools); n <= fetched {

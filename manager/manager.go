@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/state"
@@ -38,8 +39,10 @@ type Options struct {
 // A Manager keeps any number of servers running. Its methods may be called at any
 // time, by anybody.
 type Manager struct {
-	opts Options
-	salt []byte // of digests; it outlives the process if the store does
+	opts   Options
+	began  time.Time
+	events events
+	salt   []byte // of digests; it outlives the process if the store does
 
 	target func(*target.Spec) (*target.Target, error) // is target.New, except in tests
 
@@ -53,7 +56,7 @@ type Manager struct {
 
 // New returns a manager without servers.
 func New(opts *Options) *Manager {
-	m := &Manager{target: target.New, old: make(map[*Upstream]struct{})}
+	m := &Manager{began: time.Now(), target: target.New, old: make(map[*Upstream]struct{})}
 	if opts != nil {
 		m.opts = *opts
 	}

@@ -70,11 +70,9 @@ func TestS43_ServerThatNeverAnswersIsToldOfAtItsConnectTimeout(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := legacyServer()
 				m := manage(t, nil, nil)
-				m.target = func(s *target.Spec) (*target.Target, error) {
-					at := &target.Target{Name: s.Name, How: "memory", Dialer: f}
-					spoil(f, at)
-					return at, nil
-				}
+				at := &target.Target{Name: "s", How: "memory", Dialer: f}
+				spoil(f, at)
+				m.target = func(*target.Spec) (*target.Target, error) { return at, nil }
 				m.Apply([]*config.Server{urlOf(config.Server{Name: "s", ConnectTimeout: limit, Restart: never})})
 				for range 20 { // whatever happens with the server when they come
 					refusedAfter(t, m.Upstream("s"), limit)
@@ -98,7 +96,7 @@ func TestAttemptUnderWayIsWaitedForAlsoIfTheServerHasNotBeenThere(t *testing.T) 
 		synctest.Wait()
 		f.set(nil)
 		time.Sleep(2500 * time.Millisecond) // it is being dialled
-		if n := len(f.dialled()); n != 2 || u.State() != BackingOff {
+		if n := len(f.dialled()); n != 2 || u.State() != Starting {
 			t.Fatalf("after %d attempts it is %q", n, u.State())
 		}
 		echo(t, u.Requests())

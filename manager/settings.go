@@ -48,11 +48,8 @@ const (
 	// says that they have changed.
 	ListAge = 5 * time.Minute
 
-	// MaxInstances is how many sets of values that callers pass on are served at
-	// once by one upstream, and InstanceIdle how long one is kept that nobody
-	// uses, if its idleStop does not say.
-	MaxInstances = 64
-	InstanceIdle = 5 * time.Minute
+	// MaxRetryAfter is how long a server may ask to be left alone.
+	MaxRetryAfter = 5 * time.Minute
 
 	// LogLines is how many lines are kept of each upstream.
 	LogLines = 1000

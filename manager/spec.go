@@ -2,16 +2,72 @@ package manager
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
+
+// passed is what a caller has passed on to a server: values by the server's names
+// of headers or variables. It is never shown.
+type passed struct {
+	digest string
+	env    bool // variables, not headers
+	values map[string]string
+}
+
+// passedOf returns what of a caller is passed on, or nil.
+func (u *Upstream) passedOf(caller *dragoman.Caller) *passed {
+	if !u.set.passes {
+		return nil
+	}
+	c, h := u.conf.Load(), http.Header(caller.Header)
+	p := &passed{env: c.Command != "", values: make(map[string]string)}
+	names := c.PassHeaders
+	if p.env {
+		names = c.PassEnv
+	}
+	for theirs, ours := range names {
+		if values := h.Values(theirs); len(values) > 0 {
+			p.values[ours] = strings.Join(values, ", ")
+		}
+	}
+	if len(p.values) == 0 {
+		return nil
+	}
+	sum := hmac.New(sha256.New, u.manager.salt)
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		fmt.Fprintf(sum, "%q=%q;", name, p.values[name])
+	}
+	p.digest = hex.EncodeToString(sum.Sum(nil)[:16])
+	return p
+}
+
+// passing returns the context of a request whose caller has what is passed on to this
+// server, and nothing else, in its key.
+func (u *Upstream) passing(ctx context.Context) context.Context {
+	caller := *dragoman.CallerOf(ctx)
+	before := caller.Passed
+	caller.Passed = ""
+	if p := u.passedOf(&caller); p != nil {
+		caller.Passed = p.digest
+	}
+	if caller.Passed == before {
+		return ctx
+	}
+	return dragoman.WithCaller(ctx, &caller)
+}
 
 // newTarget makes the server that the configuration names, with what is passed on
 // to it.
@@ -40,13 +96,21 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 	if spec.Framing, ok = stdio.ParseFraming(framing); !ok {
 		return nil, fmt.Errorf("manager: framing %q is unknown", framing)
 	}
-	if len(c.Headers) > 0 {
+	if c.URL != "" {
 		spec.Header = make(http.Header)
 	}
 	for name, value := range c.Headers {
 		spec.Header.Set(name, value)
 	}
-	p.addTo(spec)
+	if p != nil {
+		for name, value := range p.values {
+			if p.env {
+				spec.Env = append(spec.Env, name+"="+value)
+			} else {
+				spec.Header.Set(name, value)
+			}
+		}
+	}
 	t, err := u.manager.target(spec)
 	if e, bad := errors.AsType[*target.SpecError](err); bad {
 		return nil, fmt.Errorf("manager: %s", e.Reason)
@@ -55,14 +119,14 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 }
 
 // clean says what an error says, without what may be a secret.
-func (u *Upstream) clean(p *passed, err error) string {
+func (u *Upstream) clean(err error) string {
 	if err == nil {
 		return ""
 	}
 	if errors.Is(err, context.Canceled) {
 		return "it was given up"
 	}
-	return u.scrub(p, err.Error())
+	return u.scrub(nil, err.Error())
 }
 
 // scrub takes secrets out of a text: what looks like one, what the configuration
@@ -109,7 +173,7 @@ func secretsOf(c *config.Server, p *passed) []string {
 // minSecret is how long a value must be to be looked for in texts.
 const minSecret = 6
 
-// looksSecret tells whether the name of a variable says that it holds a secret.
+// looksSecret reports whether the name of a variable says that it holds a secret.
 func looksSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{"secret", "token", "key", "pass", "auth", "cred", "cookie"} {

@@ -13,15 +13,16 @@ import (
 func TestServerThatRefusesARequestIsStillThere(t *testing.T) {
 	for status, away := range map[int]bool{
 		http.StatusBadRequest: false, http.StatusUnauthorized: false, http.StatusNotFound: false,
-		http.StatusTooManyRequests: true, http.StatusInternalServerError: true, http.StatusServiceUnavailable: true,
+		http.StatusTooManyRequests: false, http.StatusInternalServerError: false,
+		http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
 	} {
 		for _, err := range []error{&streamable.HTTPError{Status: status}, &sse.StatusError{Status: status}} {
-			if got := unreached(fmt.Errorf("a call: %w", err)); got != away {
+			if got := isUnreached(fmt.Errorf("a call: %w", err)); got != away {
 				t.Errorf("%v means that the server is away: %v, want %v", err, got, away)
 			}
 		}
 	}
-	if unreached(errors.New("what the tool says")) {
+	if isUnreached(errors.New("what the tool says")) {
 		t.Error("a server that answers is taken for one that is away")
 	}
 }

@@ -1,0 +1,351 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
+)
+
+// A conn is a conversation with the server that a supervisor has opened.
+type conn struct {
+	dragoman.Conn
+	supervisor *supervisor
+	born       time.Time
+	main       bool    // it is our own
+	passed     *passed // with what of its caller; may be nil
+
+	ours   atomic.Bool           // we have closed it
+	reason atomic.Pointer[error] // why we gave it up, if that is a failure
+	proven atomic.Bool           // the server has answered on it
+	faulty atomic.Bool           // a request has not reached the server
+	probed atomic.Bool           // it was asked what some servers cannot bear
+}
+
+// Unwrap returns the conversation itself.
+func (c *conn) Unwrap() dragoman.Conn { return c.Conn }
+
+// Dial implements dragoman.Dialer. It waits until something may be tried, and fails at
+// once while the server is left alone. A failure is a conversation that does not open,
+// or that ends without our having closed it, or a request that does not reach the
+// server; what fails together counts once.
+func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+	caller := dragoman.CallerOf(ctx)
+	p := s.up.passedOf(caller)
+	t, err := s.up.newTarget(p)
+	if err != nil {
+		return nil, err
+	}
+	limit := time.Now().Add(MaxOutage)
+	for attempt := 1; ; attempt++ {
+		if err := s.turn(ctx, limit); err != nil {
+			return nil, err
+		}
+		c := &conn{supervisor: s, born: time.Now(), main: caller == attendant, passed: p}
+		inner, err := t.Dialer.Dial(ctx, local)
+		if err == nil {
+			return s.opened(c, inner)
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed) || isCallers(err) {
+			return nil, err // whoever dialled has gone, or is not wanted
+		}
+		s.fail(c.born, err)
+		if attempt >= s.set.attempts || ctx.Err() != nil {
+			return nil, s.turnedAway()
+		}
+	}
+}
+
+// errAsleep keeps subscriptions that outlive their conversation from starting a
+// server that nobody asks anything.
+var errAsleep = errors.New("it is stopped, because nobody uses it")
+
+// turn waits until something may be tried. It fails if that is later than limit, or
+// for who comes while nobody is made to wait.
+func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
+	for {
+		changed := s.changed.wait()
+		s.sweep()
+		now := time.Now()
+		s.mu.Lock()
+		switch {
+		case s.state == Stopped:
+			s.mu.Unlock()
+			return dragoman.ErrClosed
+		case s.asleep:
+			s.mu.Unlock()
+			return errAsleep
+		}
+		wait := s.due(now)
+		if wait <= 0 {
+			if s.failures > 0 { // the next one waits
+				s.next = now.Add(s.set.backoff(s.failures))
+				s.breaker.try(now)
+			}
+			s.mu.Unlock()
+			return nil
+		}
+		refused := s.breaker.open() || s.hopeless(now) || now.Add(wait).After(limit)
+		s.mu.Unlock()
+		if refused {
+			return s.turnedAway()
+		}
+		if err := sleep(ctx, wait, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// grant lets the next attempt begin at once: the last one came to an end that was
+// no failure, but no success either. The caller holds mu.
+func (s *supervisor) grant() {
+	if now := time.Now(); s.failures > 0 {
+		s.next = now
+		if s.breaker.open() {
+			s.breaker.until = now
+		}
+	}
+}
+
+// opened makes a conversation one of the supervisor's.
+func (s *supervisor) opened(c *conn, inner dragoman.Conn) (dragoman.Conn, error) {
+	c.Conn = inner
+	s.mu.Lock()
+	if s.state == Stopped {
+		s.mu.Unlock()
+		_ = inner.Close() // nobody wants it any more
+		return nil, dragoman.ErrClosed
+	}
+	s.conns[c] = struct{}{}
+	if c.main {
+		s.main = c
+	}
+	if s.failures > 0 {
+		s.restarts++
+	}
+	// Ends with the conversation.
+	s.busy.Go(func() {
+		<-inner.Done()
+		s.ended(c)
+	})
+	s.mu.Unlock()
+	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventSessionOpened} })
+	s.changed.fire()
+	return c, nil
+}
+
+// ended notes what became of a conversation that is over. That a caller's own has
+// ended is no failure of the server while it answers others.
+func (s *supervisor) ended(c *conn) {
+	s.mu.Lock()
+	if _, ok := s.conns[c]; !ok {
+		s.mu.Unlock()
+		return
+	}
+	delete(s.conns, c)
+	var text string
+	lost := c.reason.Load()
+	switch reason := c.Err(); {
+	case c.ours.Load() && lost == nil:
+		if !c.proven.Load() {
+			s.grant()
+		}
+	case lost == nil && c.proven.Load() && !c.main && s.healthy():
+		text = "a session has ended: " + s.up.clean(reason)
+		s.restarts++
+	default:
+		if lost != nil {
+			reason = *lost
+		}
+		if s.blame(c.born, reason) {
+			text = s.outlook()
+		}
+		if c.probed.Load() && !c.proven.Load() && lost == nil && !s.set.process {
+			s.grant() // it may be a legacy server that ends for that; to dial costs little
+		}
+	}
+	if !s.attended && len(s.conns) == 0 && s.failures == 0 {
+		s.on(unused)
+	}
+	s.mu.Unlock()
+	if text != "" {
+		s.up.event(EventFailed, c.passed, text)
+	}
+	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventSessionClosed} })
+	s.changed.fire()
+}
+
+// sweep notes the end of conversations whose goroutine has not come to it yet.
+func (s *supervisor) sweep() {
+	var over []*conn
+	s.mu.Lock()
+	for c := range s.conns {
+		if c.Err() != nil {
+			over = append(over, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range over {
+		s.ended(c)
+	}
+}
+
+// hangUp closes the conversations that which says, or all if it is nil. If reason is
+// not nil, that is a failure of the server's. It waits until they are closed.
+func (s *supervisor) hangUp(reason error, which func(*conn) bool) {
+	var closing sync.WaitGroup
+	s.mu.Lock()
+	for c := range s.conns {
+		if which == nil || which(c) {
+			if reason != nil {
+				c.reason.Store(&reason)
+			}
+			closing.Go(func() { _ = c.Close() }) // ends when it is closed, which is bounded
+		}
+	}
+	s.mu.Unlock()
+	closing.Wait()
+}
+
+// Close ends the conversation.
+func (c *conn) Close() error {
+	if c.Err() != nil {
+		c.supervisor.ended(c) // it was over before
+	} else {
+		c.ours.Store(true)
+	}
+	return c.Conn.Close()
+}
+
+// Call passes a request on, and learns from what becomes of it.
+func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	began := time.Now()
+	if method := req.Method(); method == protocol.MethodInitialize || method == protocol.MethodDiscover {
+		return c.greet(ctx, req, from, began)
+	}
+	resp, err := c.Conn.Call(ctx, req, from)
+	if err != nil {
+		c.failed(ctx, began, err)
+	} else {
+		c.answered(began)
+	}
+	return resp, err
+}
+
+// greet passes a request on with which a conversation may begin. It must be answered
+// within the time that a server has to start.
+func (c *conn) greet(ctx context.Context, req *dragoman.Message, from dragoman.Peer, began time.Time) (*dragoman.Message, error) {
+	s := c.supervisor
+	limit, cancel := context.WithTimeoutCause(ctx, s.set.connect, errHang)
+	defer cancel()
+	if req.Method() == protocol.MethodDiscover {
+		c.probed.Store(true)
+	}
+	resp, err := c.Conn.Call(limit, req, from)
+	switch {
+	case err == nil && !resp.IsError():
+		if req.Method() == protocol.MethodInitialize {
+			s.up.revision.Store(new(string(resp.Get("protocolVersion"))))
+		}
+		c.answered(began)
+	case err == nil, ctx.Err() != nil && !c.proven.Load():
+		// It lives, or somebody has lost patience: that proves nothing.
+		s.mu.Lock()
+		if err == nil || s.failedAt.Before(began) {
+			s.grant()
+		}
+		s.mu.Unlock()
+		s.changed.fire()
+	case limit.Err() != nil && ctx.Err() == nil && !c.proven.Load():
+		c.reason.Store(&errHang)
+		_ = c.Close() // calls on it fail with that
+	default:
+		c.failed(ctx, began, err)
+	}
+	return resp, err
+}
+
+// answered notes that the server has answered a request that was sent then.
+func (c *conn) answered(began time.Time) {
+	s := c.supervisor
+	s.heard.Store(time.Now().UnixNano())
+	if c.proven.Load() && s.calm.Load() {
+		return
+	}
+	s.mu.Lock()
+	c.proven.Store(true)
+	s.sick = 0
+	back := s.recover(began)
+	s.mu.Unlock()
+	if back {
+		s.up.event(EventReady, nil, "it is back")
+	}
+	s.changed.fire()
+}
+
+// failed looks at the error of a request on a conversation that goes on. If the
+// request has not reached the server no other would, on whatever conversation: those
+// that stay open without it all lead to one place.
+func (c *conn) failed(ctx context.Context, began time.Time, err error) {
+	if ctx.Err() != nil || !isUnreached(err) || errors.Is(err, dragoman.ErrClosed) {
+		return
+	}
+	s := c.supervisor
+	s.mu.Lock()
+	for other := range s.conns {
+		other.faulty.Store(true)
+	}
+	s.mu.Unlock()
+	s.fail(began, err)
+}
+
+// isUnreached reports whether an error says that the server is not there, or that
+// whoever stands before it does not reach it.
+func isUnreached(err error) bool {
+	if status, _, ok := statusOf(err); ok {
+		switch status {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	_, fault := errors.AsType[protocol.Fault](err)
+	return fault
+}
+
+// isCallers reports whether an error says that the server is there and does not want
+// this caller, or not now.
+func isCallers(err error) bool {
+	status, _, _ := statusOf(err)
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}
+
+// statusOf returns the HTTP status by which a server has refused, if that is what the
+// error is, and how long it asks to wait.
+func statusOf(err error) (status int, wait time.Duration, ok bool) {
+	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
+		return e.Status, e.RetryAfter, true
+	}
+	if e, ok := errors.AsType[*sse.StatusError](err); ok {
+		return e.Status, e.RetryAfter, true
+	}
+	if e, ok := errors.AsType[*ws.StatusError](err); ok {
+		return e.Status, e.RetryAfter, true
+	}
+	return 0, 0, false
+}
