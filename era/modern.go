@@ -153,28 +153,57 @@ func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
 }
 
 // newLink makes a link of a conversation. Where somebody wants to know of changes and
-// each caller has a server of its own, we subscribe to those of the lists.
+// each caller has a server of its own, we subscribe to those of the lists, before
+// anything else is asked.
 func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
 	if s.Changed == nil || s.Stateless {
 		return &link{Conn: conn}
 	}
 	whose := dragoman.CallerOf(ctx)
+	begun, ended := make(chan struct{}, 1), make(chan struct{})
+	hear := func(_ context.Context, note *dragoman.Message) error {
+		if note.Method() == protocol.NoteAcknowledged {
+			select {
+			case begun <- struct{}{}:
+			default: // there is but one
+			}
+		}
+		s.changed(whose, note)
+		return nil
+	}
 	// Ends with the conversation, or when the server does not want to tell.
-	s.busy.Start(func() {
-		req, err := discoverRequest()
-		if err == nil {
-			req, err = dragoman.NewRequest(dragoman.StringID("lists"), protocol.MethodListen, map[string]any{
-				"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}, "_meta": req.Get("_meta"),
-			})
+	if !s.busy.Start(func() {
+		defer close(ended)
+		if req, err := listenRequest(); err == nil {
+			_, _ = conn.Call(s.ctx, req, dragoman.Funcs{OnNotify: hear}) // how it ends is of no interest
 		}
-		if err == nil {
-			_, _ = conn.Call(s.ctx, req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error { // how it ends is of no interest
-				s.changed(whose, note)
-				return nil
-			}})
-		}
-	})
+	}) {
+		return &link{Conn: conn}
+	}
+	late := time.NewTimer(firstHold)
+	defer late.Stop()
+	select {
+	case <-begun:
+	case <-ended:
+	case <-late.C:
+	case <-ctx.Done():
+	}
 	return &link{Conn: conn}
+}
+
+// firstHold is how long a server may take to acknowledge our own subscription before
+// it is asked something else.
+const firstHold = time.Second
+
+// listenRequest asks for the changes of all lists.
+func listenRequest() (*dragoman.Message, error) {
+	req, err := discoverRequest()
+	if err != nil {
+		return nil, err
+	}
+	return dragoman.NewRequest(dragoman.StringID("lists"), protocol.MethodListen, map[string]any{
+		"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}, "_meta": req.Get("_meta"),
+	})
 }
 
 // discover passes server/discover on. The answer names what is served here: the

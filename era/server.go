@@ -404,13 +404,14 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 	}
 	ctx = dragoman.WithCaller(ctx, v.caller)
 	resp, err := v.Call(ctx, req, from)
-	if _, straight := v.Peer.(*straight); !straight || err != nil || req.Method() != protocol.MethodInitialize || !resp.IsError() {
-		return resp, err
+	_, straight := v.Peer.(*straight)
+	refused := err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed)
+	if straight && refused && req.Method() == protocol.MethodInitialize {
+		if other, ok := c.cross(ctx, v); ok {
+			return other.Call(ctx, req, from)
+		}
 	}
-	if other, ok := c.cross(ctx, v); ok {
-		return other.Call(ctx, req, from)
-	}
-	return resp, nil
+	return resp, err
 }
 
 // Notify implements dragoman.Peer.

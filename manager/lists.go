@@ -55,7 +55,7 @@ type offer struct {
 	count   int       // elements
 	until   time.Time // the server says that it is good for so long
 	known   bool      // the server has given it to this process, it is not from the store
-	private bool      // each caller may have another, by the server's word
+	private bool      // each caller may have another, by the server's word; a process has no callers to tell apart
 }
 
 // lists is what is known of what a server offers: the lists of our own conversation
@@ -64,6 +64,8 @@ type offer struct {
 type lists struct {
 	dirty   chan struct{} // holds one token when wanted is not empty
 	changed signal        // fired when a list was fetched, or could not be
+
+	process bool // the server is one, of which callers have their own
 
 	mu     sync.Mutex
 	kept   map[string]*offer // by method; what is nil is not known
@@ -77,9 +79,9 @@ type lists struct {
 // maxOwn is how many callers are known to have lists of their own.
 const maxOwn = 1024
 
-func newLists() *lists {
+func newLists(process bool) *lists {
 	return &lists{
-		dirty: make(chan struct{}, 1), kept: make(map[string]*offer), wanted: make(map[string]bool),
+		process: process, dirty: make(chan struct{}, 1), kept: make(map[string]*offer), wanted: make(map[string]bool),
 		failed: make(map[string]error), own: make(map[string]map[string]bool),
 	}
 }
@@ -104,7 +106,7 @@ func (l *lists) put(method string, result json.RawMessage, count int, tags *drag
 	old := l.kept[method]
 	v := &offer{result: slices.Clone(result), count: count, known: true}
 	if l.modern {
-		v.private = string(tags.Get("cacheScope")) != `"public"`
+		v.private = !l.process && string(tags.Get("cacheScope")) != `"public"`
 		v.until = time.Now().Add(ttlOf(tags))
 	} else {
 		v.until = time.Now().Add(ListAge)

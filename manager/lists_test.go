@@ -83,7 +83,7 @@ func TestListsOfAModernServerComeFromTheCacheIfItSaysSo(t *testing.T) {
 		)
 		say := func(s string) { tags.Store(&s) }
 		say(`"ttlMs":60000,"cacheScope":"public"`)
-		u := one(t, &fake{acceptor: tagged(&tags, &asked)}, &config.Server{Health: config.Health{Interval: -1}})
+		u := one(t, &fake{acceptor: tagged(&tags, &asked)}, urlOf(config.Server{Health: config.Health{Interval: -1}}))
 		synctest.Wait()
 		time.Sleep(10 * time.Second)
 		resp := listed(t, u, protocol.MethodListTools)

@@ -47,7 +47,7 @@ var _ dragoman.Acceptor = (*Upstream)(nil)
 func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	u := &Upstream{
 		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
-		logs: new(logs), lists: newLists(), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
+		logs: new(logs), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
 	u.conf.Store(c)
 	u.admission = admission{up: u, max: u.set.calls, queue: u.set.queue}

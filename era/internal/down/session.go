@@ -116,13 +116,13 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 			resp, err = v.hello(ctx, other, info)
 		}
 	}
+	if refused := err == nil && resp.IsError() || err != nil && !errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil; refused && v.server.opts.Refused != nil {
+		v.server.opts.Refused()
+	}
 	switch {
 	case err != nil:
 		return protocol.Unavailable(fmt.Errorf("initialize failed: %w", err))
 	case resp.IsError():
-		if v.server.opts.Refused != nil {
-			v.server.opts.Refused()
-		}
 		return protocol.Unavailable(errors.New("initialize was refused: " + resp.RPCError().Error()))
 	}
 	if err := v.learn(resp); err != nil {
