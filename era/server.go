@@ -139,7 +139,7 @@ func (s *Server) prepare() {
 		Owner:      s.owner,
 		PerRequest: s.Isolation == PerRequest, Shared: s.Isolation == Shared,
 		Pool: s.pool, SuspendedPerCaller: s.MaxSuspended, SuspendTimeout: s.SuspendTimeout,
-		Refused: func() { s.refused.Add(1) }, Changed: s.changed,
+		Refused: func() { s.refused.Add(1) }, Doubtful: s.isModern, Changed: s.changed,
 		Logger: s.log,
 	})
 }
@@ -405,13 +405,35 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 	ctx = dragoman.WithCaller(ctx, v.caller)
 	resp, err := v.Call(ctx, req, from)
 	_, straight := v.Peer.(*straight)
-	refused := err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed)
-	if straight && refused && req.Method() == protocol.MethodInitialize {
+	if !straight || req.Method() != protocol.MethodInitialize {
+		return resp, err
+	}
+	if err == nil && !resp.IsError() && c.server.isModern() {
+		err = c.check(ctx, v)
+	}
+	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
 		if other, ok := c.cross(ctx, v); ok {
 			return other.Call(ctx, req, from)
 		}
 	}
 	return resp, err
+}
+
+// check finds out whether a modern server that has taken a handshake takes what
+// follows it: some refuse that.
+func (c *conversation) check(ctx context.Context, v session) error {
+	ping, err := dragoman.NewRequest(c.server.repeatID(), protocol.MethodPing, nil)
+	if err != nil {
+		return err
+	}
+	_, err = v.Call(ctx, ping, nil)
+	return err
+}
+
+// isModern reports whether the server is known to speak the modern era.
+func (s *Server) isModern() bool {
+	era, known := s.found.peek()
+	return known && era == protocol.Modern
 }
 
 // Notify implements dragoman.Peer.

@@ -116,6 +116,13 @@ func (l *lists) put(method string, result json.RawMessage, count int, tags *drag
 	return old == nil || !bytes.Equal(old.result, v.result)
 }
 
+// keep is put for who does not hold mu.
+func (l *lists) keep(method string, result json.RawMessage, count int, tags *dragoman.Message) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.put(method, result, count, tags)
+}
+
 // ttlOf returns how long a result is good for, by its own word.
 func ttlOf(resp *dragoman.Message) time.Duration {
 	ms, err := strconv.ParseFloat(string(resp.Get("ttlMs")), 64)
@@ -364,10 +371,8 @@ func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (cha
 		switch {
 		case err != nil:
 			return false, err
-		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
-			u.lists.mu.Lock()
-			defer u.lists.mu.Unlock()
-			return u.lists.put(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0, resp), nil // it has no such list
+		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound: // it has no such list
+			return u.lists.keep(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0, resp), nil
 		case resp.IsError():
 			return false, resp.RPCError()
 		}
@@ -395,9 +400,7 @@ func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (cha
 	if err != nil {
 		return false, fmt.Errorf("manager: the list cannot be read: %w", err)
 	}
-	u.lists.mu.Lock()
-	defer u.lists.mu.Unlock()
-	return u.lists.put(k.method, whole.Result(), count, first), nil
+	return u.lists.keep(k.method, whole.Result(), count, first), nil
 }
 
 // changed takes what a conversation of somebody's tells of changed lists.

@@ -270,9 +270,7 @@ func (s *supervisor) attend() (again bool) {
 		}
 		var idle <-chan time.Time
 		if s.set.idle > 0 {
-			t := time.NewTimer(max(s.set.idle-s.unused(), time.Millisecond))
-			defer t.Stop()
-			idle = t.C
+			idle = time.After(max(s.set.idle-s.unused(), time.Millisecond))
 		}
 		select {
 		case <-ctx.Done():

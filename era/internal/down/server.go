@@ -82,9 +82,12 @@ type Options struct {
 	// whose session it was. It may be nil.
 	Changed func(whose *dragoman.Caller, note *dragoman.Message)
 
-	// Refused is called when the server answers initialize with an error. It may be
-	// nil.
+	// Refused is called when the server does not take a handshake. It may be nil.
 	Refused func()
+
+	// Doubtful reports whether the server may take a handshake and refuse all that
+	// follows, as a modern one may. It may be nil.
+	Doubtful func() bool
 
 	// Pool keeps the sessions. If nil, New makes one.
 	Pool *pool.Pool

@@ -116,6 +116,9 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 			resp, err = v.hello(ctx, other, info)
 		}
 	}
+	if opts := &v.server.opts; err == nil && !resp.IsError() && opts.Doubtful != nil && opts.Doubtful() {
+		_, err = v.ask(ctx, protocol.MethodPing, nil)
+	}
 	if refused := err == nil && resp.IsError() || err != nil && !errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil; refused && v.server.opts.Refused != nil {
 		v.server.opts.Refused()
 	}
