@@ -152,43 +152,69 @@ func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
 	return s.newLink(ctx, conn), nil
 }
 
-// newLink makes a link of a conversation. Where somebody wants to know of changes and
-// each caller has a server of its own, we subscribe to those of the lists, before
-// anything else is asked.
+// newLink makes a link of a conversation. Where somebody wants to know of changes we
+// subscribe to those of the lists, before anything else is asked. What is passed on for
+// a caller makes no difference to others, who share the rest.
 func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
-	if s.Changed == nil || s.Stateless {
+	whose := dragoman.CallerOf(ctx)
+	if s.Changed == nil || s.Stateless && whose.Passed != "" {
 		return &link{Conn: conn}
 	}
-	whose := dragoman.CallerOf(ctx)
-	begun, ended := make(chan struct{}, 1), make(chan struct{})
-	hear := func(_ context.Context, note *dragoman.Message) error {
-		if note.Method() == protocol.NoteAcknowledged {
-			select {
-			case begun <- struct{}{}:
-			default: // there is but one
-			}
-		}
-		s.changed(whose, note)
-		return nil
+	if s.Stateless {
+		whose = nil // it is everybody's
 	}
+	begun := make(chan struct{})
 	// Ends with the conversation, or when the server does not want to tell.
-	if !s.busy.Start(func() {
-		defer close(ended)
-		if req, err := listenRequest(); err == nil {
-			_, _ = conn.Call(s.ctx, req, dragoman.Funcs{OnNotify: hear}) // how it ends is of no interest
-		}
-	}) {
+	if !s.busy.Start(func() { s.followLists(conn, whose, begun) }) {
 		return &link{Conn: conn}
 	}
 	late := time.NewTimer(firstHold)
 	defer late.Stop()
 	select {
 	case <-begun:
-	case <-ended:
 	case <-late.C:
 	case <-ctx.Done():
 	}
 	return &link{Conn: conn}
+}
+
+// followLists keeps a subscription to the changes of lists open for as long as a
+// conversation is. begun is closed when it has begun, or is not to be had.
+func (s *Server) followLists(conn dragoman.Conn, whose *dragoman.Caller, begun chan struct{}) {
+	var first sync.Once
+	ready := func() { first.Do(func() { close(begun) }) }
+	defer ready()
+	for fails := 0; ; fails++ {
+		req, err := listenRequest()
+		if err != nil {
+			return
+		}
+		began, ack := time.Now(), protocol.Interest{}
+		resp, err := conn.Call(s.ctx, req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
+			if note.Method() != protocol.NoteAcknowledged {
+				s.changed(whose, note)
+				return nil
+			}
+			_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
+			if ready(); fails > 0 {
+				for missed := range ack.Reminders() {
+					s.changed(whose, missed)
+				}
+			}
+			return nil
+		}})
+		refused := err == nil && resp.IsError() && !protocol.Ours(resp.RPCError()) || err == nil && ack.Empty()
+		if refused || conn.Err() != nil || s.ctx.Err() != nil {
+			return
+		}
+		ready()
+		if time.Since(began) > steady {
+			fails = 0
+		}
+		if !s.wait(conn.Done(), min(firstHold<<min(fails, 8), steady)) {
+			return
+		}
+	}
 }
 
 // firstHold is how long a server may take to acknowledge our own subscription before
@@ -247,11 +273,17 @@ const (
 // pause waits before an attempt, after so many losses in a row. It tells whether
 // to go on: not if whoever wants it has gone.
 func (s *Server) pause(gone <-chan struct{}, losses int) bool {
-	var wait time.Duration
+	var d time.Duration
 	if losses > 1 {
-		wait = lossPause << (losses - 2)
+		d = lossPause << (losses - 2)
 	}
-	t := time.NewTimer(wait)
+	return s.wait(gone, d)
+}
+
+// wait waits for a while, and reports whether to go on: not if whoever wants it has
+// gone.
+func (s *Server) wait(gone <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -87,9 +87,9 @@ type Server struct {
 	MaxSessions, MaxPerCaller, MaxSuspended int
 	IdleTimeout, SuspendTimeout             time.Duration
 
-	// Changed is called when a server that has processes or sessions for its callers
-	// says that a list has changed, by the method of the notification, with whose
-	// conversation it was. It does not block. It may be nil.
+	// Changed is called when the server says that a list has changed, by the method of
+	// the notification, with whose conversation it was, or nil if that is everybody's.
+	// It does not block. It may be nil.
 	Changed func(whose *dragoman.Caller, note string)
 
 	// Ended is called when a session of a legacy client has ended that needed the

@@ -1,13 +1,18 @@
 // Package manager keeps servers running that have names.
 //
-//	config.Server ──▶ Upstream ──▶ instance: target's dialer ─ keeper ─ era.Server
-//	                     │
-//	                     └─ doors: drained? ─ cache of lists ─ wait for the server ─ admission ─ era.Server's doors
+//	config.Server ──▶ Upstream ─ doors: lists ─ wait for the server ─ admission ─▶ era.Server ─▶ supervisor ─▶ target
 //
-// An [Upstream] is one server of a configuration. Its keeper is the dialer that
+// An [Upstream] is one server of a configuration. Its supervisor is the dialer that
 // era has: it knows every conversation, waits between attempts, and gives up for a
-// while on a server that keeps ending. Its attendant is a client of our own that
-// starts the server, keeps the lists of what it offers, and looks after its health.
+// while on a server that keeps ending. In a conversation of its own it starts the
+// server, keeps the lists of what it offers, and looks after its health.
+//
+//	supervisor.go  the states of a server, and who changes them
+//	conn.go        conversations, and what becomes of them
+//	lists.go       what a server offers
+//	upstream.go    the doors, and what there is to say
+//	admit.go       how many requests there may be
+//	events.go      what happens, and what servers write
 //
 // A request that comes while the server is away waits for the attempt that is under
 // way. What follows if that fails depends on whether the server has been there:
@@ -27,8 +32,8 @@
 // bear the question. That counts as an attempt that failed, and the next one makes the
 // handshake without asking; they take turns from then on. So a process that ends at
 // once is started once in each attempt, and one that cannot bear the question comes up
-// at its second start. One that lives and does not answer is stopped, and started a
-// second time in the same attempt.
+// at its second start. One that lives and does not answer soon is given its time, and
+// meanwhile another is started, with a handshake.
 //
 // Nothing that has been sent is sent again, except by era, which repeats what only
 // reads.

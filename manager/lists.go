@@ -409,7 +409,7 @@ func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 	case !u.supervisor.attended:
 		u.announce(note) // each caller has lists of its own
 		return
-	case whose != attendant && !u.set.sessionsShare:
+	case whose != nil && whose != attendant && !u.set.sessionsShare:
 		u.lists.differs(callerOf(whose), note)
 	}
 	u.lists.want(note, true)
