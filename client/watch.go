@@ -20,6 +20,10 @@ const (
 	firstBackoff = 250 * time.Millisecond
 	maxBackoff   = 10 * time.Second
 
+	// settling is how long a listen stays open beside its successor, for what is on
+	// the way.
+	settling = 20 * time.Millisecond
+
 	// ackTimeout is how long a server may take to say of what it will tell.
 	ackTimeout = 30 * time.Second
 )
@@ -159,6 +163,9 @@ func (w *watch) renew() {
 
 func (w *watch) replace(next *listen) {
 	if w.cur != nil {
+		if next != nil {
+			_ = sleep(w.side.client.ctx, settling) // its end is seen by run
+		}
 		w.cur.end()
 		if errors.Is(w.cur.err, dragoman.ErrClosed) {
 			w.gap = true // it was lost before it was told to end

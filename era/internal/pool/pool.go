@@ -267,6 +267,9 @@ func (p *Pool) opened(e *Entry, ctx context.Context, open func(context.Context) 
 		p.finish(e)
 	case p.closed:
 		e.err = protocol.Draining()
+	case e.gone && e.users == 0: // nobody wants it any more
+		e.Item = item
+		p.finish(e)
 	default:
 		e.Item, e.used = item, time.Now()
 		if !e.single {
@@ -295,15 +298,18 @@ func (e *Entry) wait(ctx context.Context) error {
 	return e.err
 }
 
-// over reports whether the conversation has been open and cannot be used any more.
-func (e *Entry) over() bool {
+// isReady reports whether the conversation is open, or could not be opened.
+func (e *Entry) isReady() bool {
 	select {
 	case <-e.ready:
-		return e.err != nil || e.Item.Over()
+		return true
 	default:
 		return false
 	}
 }
+
+// over reports whether the conversation has been open and cannot be used any more.
+func (e *Entry) over() bool { return e.isReady() && (e.err != nil || e.Item.Over()) }
 
 // anybody stands for all callers.
 const anybody = "\x00"
@@ -318,7 +324,7 @@ func (p *Pool) victim(caller string) *Entry {
 		}
 		for _, e := range list {
 			switch now := time.Now(); {
-			case e.users > 0 || e.pinned:
+			case e.users > 0 || e.pinned || !e.isReady():
 			case e.over():
 				return e
 			case now.Before(e.until) || now.Sub(e.used) < Grace && e.Item.Stateful():
@@ -427,10 +433,8 @@ func (p *Pool) Release(e *Entry) {
 			p.miss(e, "it was lost")
 		}
 		p.unlink(e)
-		if e.err == nil {
-			p.finish(e)
-		}
-	} else if e.gone && e.err == nil && !p.closed {
+	}
+	if e.gone && e.isReady() && e.err == nil && !p.closed { // what is being opened is finished then
 		p.finish(e)
 	}
 	p.wake()
@@ -501,7 +505,7 @@ func (p *Pool) End(key Key) {
 	delete(p.missed, key)
 	for _, e := range append([]*Entry(nil), p.entries[key]...) {
 		p.unlink(e)
-		if e.users == 0 {
+		if e.users == 0 && e.isReady() {
 			p.finish(e)
 		}
 	}
