@@ -108,6 +108,7 @@ type Entry struct {
 	pinned bool        // not closed for that
 	until  time.Time   // its owner comes back until then
 	gone   bool        // not in the pool any more
+	ended  bool        // somebody closes it
 }
 
 // A Pool keeps the conversations with one server. Any number of goroutines may use
@@ -399,8 +400,12 @@ func (p *Pool) finish(e *Entry) {
 		}
 		p.wake()
 	}
-	// Ends when the conversation is closed, which is bounded.
-	p.busy.Start(end)
+	e.ended = true
+	// Ends when the conversation is closed, which is bounded. Who gives one back when
+	// we have been closed is not waited for.
+	if !p.busy.Start(end) {
+		go end()
+	}
 }
 
 // wake makes those who wait look again. The caller holds mu.
@@ -434,7 +439,7 @@ func (p *Pool) Release(e *Entry) {
 		}
 		p.unlink(e)
 	}
-	if e.gone && e.isReady() && e.err == nil && !p.closed { // what is being opened is finished then
+	if e.gone && !e.ended && e.isReady() && e.err == nil { // what is being opened is finished then
 		p.finish(e)
 	}
 	p.wake()
@@ -541,6 +546,7 @@ func (p *Pool) Close() {
 	}
 	for _, e := range all {
 		p.unlink(e)
+		e.ended = true
 	}
 	p.wake()
 	p.mu.Unlock()
