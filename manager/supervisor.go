@@ -80,6 +80,7 @@ type supervisor struct {
 	era      protocol.Era
 	met      bool // the server has answered since it was last stopped for want of use
 	asleep   bool // it was stopped because nobody used it, and nothing is dialled until somebody does
+	stopping bool // its conversations are being closed for a restart
 	round    int  // restarts that were asked for
 	begun    int  // those of them before the last start
 	starts   int  // that succeeded
@@ -493,6 +494,9 @@ func (s *supervisor) pace() bool {
 		changed := s.changed.wait()
 		s.mu.Lock()
 		wait := s.due(time.Now())
+		if s.stopping {
+			wait = time.Minute // or until it has stopped, which is told
+		}
 		s.mu.Unlock()
 		if wait <= 0 || sleep(s.ctx, wait, changed) != nil {
 			return s.ctx.Err() == nil
@@ -608,13 +612,16 @@ func (s *supervisor) restart(ctx context.Context) error {
 	s.mu.Lock()
 	running, attempts, starts := s.state != Idle, s.attempts, s.starts
 	s.round++
-	s.failures, s.main = 0, nil
+	s.failures, s.main, s.stopping = 0, nil, true
 	s.breaker.close()
 	if running && s.attended {
 		s.on(wanted)
 	}
 	s.mu.Unlock()
 	s.hangUp(nil, nil)
+	s.mu.Lock()
+	s.stopping = false
+	s.mu.Unlock()
 	s.changed.fire()
 	if !s.attended || s.set.lazy && !running {
 		return nil
