@@ -44,12 +44,20 @@ func (s *Server) forget() {
 
 // isModernOnly reports whether a legacy client has no use in asking the server. As
 // long as that is not known it has; but if somebody is finding it out, that is waited
-// for, since a conversation comes of it that a legacy server can be asked on.
+// for, since a conversation comes of it that a legacy server can be asked on. Where it
+// costs no conversation, it is found out first.
 func (s *Server) isModernOnly(ctx context.Context) bool {
 	if s.Era != nil {
 		return *s.Era == protocol.Modern
 	}
-	s.found.wait(ctx, orDefault(s.ProbeTimeout, DefaultProbeTimeout))
+	limit := orDefault(s.ProbeTimeout, DefaultProbeTimeout)
+	if s.Probe == nil {
+		s.found.wait(ctx, limit)
+		return s.refuses.Load()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, _ = s.era(ctx) // who cannot be asked that is asked by the client
 	return s.refuses.Load()
 }
 
