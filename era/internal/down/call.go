@@ -107,16 +107,20 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 
 // add makes a call one that the server may ask in. It carries the questions that
 // waited for one, and is not sent before they are answered: the server may need
-// that.
+// that. For the roots it needs that before any call. Another call may carry such a
+// question, but if that waits for its client, which may never come back, this one
+// does.
 func (v *session) add(c *call) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls = append(v.calls, c)
+	c.first = slices.Clone(v.early)
 	for _, q := range v.open {
-		if q.carrier == nil {
-			if v.assign(q); q.carrier == c {
-				c.first = append(c.first, q)
-			}
+		if q.carrier != nil && (q.carrier.turn != nil || !slices.Contains(v.early, q)) {
+			continue
+		}
+		if v.assign(q); q.carrier == c {
+			c.first = append(c.first, q)
 		}
 	}
 }
@@ -141,7 +145,7 @@ func (c *call) run(ctx context.Context) {
 }
 
 // wait waits until the questions that came before the call are open no more, and the
-// server has had their answers.
+// server has had their answers and the time to put them to use.
 func (c *call) wait(ctx context.Context) error {
 	if len(c.first) == 0 {
 		return nil
@@ -155,7 +159,18 @@ func (c *call) wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	c.session.settle(ctx)
+	v := c.session
+	v.settle(ctx)
+	used := time.NewTimer(useTime)
+	defer used.Stop()
+	select {
+	case <-used.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	v.mu.Lock()
+	v.early = without(v.early, c.first...)
+	v.mu.Unlock()
 	return nil
 }
 

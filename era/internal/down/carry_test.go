@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +134,77 @@ func TestQuestionWithoutACallWaitsForTheNextWhichIsSentBehindIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server may need a moment to put an answer to use: one that is told the roots looks
+// at the folders first, and refuses every path until then.
+func TestCallsBehindAQuestionAreSentWhenTheServerHasHadTimeForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inUse atomic.Bool
+		s := &script{rev: protocol.V20251125}
+		s.on = map[string]handler{
+			protocol.MethodListTools: func(_ context.Context, c *scripted, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
+				go func() { // ends after the answer
+					_, _ = c.ask(context.Background(), c.client, protocol.MethodListRoots, nil)
+					time.Sleep(50 * time.Millisecond)
+					inUse.Store(true)
+				}()
+				return object{"tools": []any{}}, nil
+			},
+			protocol.MethodCallTool: func(context.Context, *scripted, *dragoman.Message, dragoman.Peer) (any, error) {
+				return text(fmt.Sprint(inUse.Load())), nil
+			},
+		}
+		r := newRig(t, dragoman.Local(s), confuse, nil)
+		r.want(t.Context(), protocol.MethodListTools, canAll, nil)
+		synctest.Wait() // the server has asked
+		var all sync.WaitGroup
+		roots := make(chan struct{})
+		var once sync.Once
+		try := func(name string) {
+			resp, _ := r.rounds(t.Context(), protocol.MethodCallTool, canAll, call(name, nil), func(object) object {
+				once.Do(func() { close(roots) })
+				return object{"roots": []any{object{"uri": "file:///home"}}}
+			})
+			if got := said(t, complete(t, resp)); got != "true" {
+				t.Errorf("%s was sent before the roots were in use", name)
+			}
+		}
+		all.Go(func() { try("the first call") })
+		all.Go(func() { try("one at the same time") })
+		all.Go(func() {
+			<-roots
+			time.Sleep(10 * time.Millisecond)
+			try("one that follows the answer")
+		})
+		all.Wait()
+	})
+}
+
+func TestCallIsAskedForTheRootsIfTheClientOfAnEarlierOneDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{rev: protocol.V20251125}
+		s.on = map[string]handler{
+			protocol.MethodListTools: func(_ context.Context, c *scripted, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
+				go func() { _, _ = c.ask(context.Background(), c.client, protocol.MethodListRoots, nil) }() // ends with the answer
+				return object{"tools": []any{}}, nil
+			},
+			protocol.MethodCallTool: func(_ context.Context, _ *scripted, req *dragoman.Message, _ dragoman.Peer) (any, error) {
+				return text(req.Name()), nil
+			},
+		}
+		r := newRig(t, dragoman.Local(s), confuse, nil)
+		r.want(t.Context(), protocol.MethodListTools, canAll, nil)
+		synctest.Wait() // the server has asked
+		asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, call("abandoned", nil)), nil))
+		began := time.Now()
+		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, call("next", nil), func(object) object {
+			return object{"roots": []any{object{"uri": "file:///home"}}}
+		})
+		if got := said(t, complete(t, resp)); n != 1 || got != "next" || time.Since(began) > time.Second {
+			t.Errorf("after %d rounds and %v: %s", n, time.Since(began), got)
+		}
+	})
 }
 
 func TestQuestionThatNobodyCanCarryIsAnsweredAfterItsTime(t *testing.T) {

@@ -82,6 +82,9 @@ func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call)
 	q.key, q.by = strconv.Itoa(v.keys), by
 	v.open = append(v.open, q)
 	v.assign(q)
+	if q.carrier == nil && q.method == protocol.MethodListRoots {
+		v.early = append(v.early, q)
+	}
 	v.mu.Unlock()
 	select {
 	case resp := <-q.answer:
@@ -143,12 +146,20 @@ func (v *session) close(q *question) bool {
 		return false
 	}
 	v.open = slices.Delete(v.open, i, i+1)
+	if q.carrier == nil {
+		v.early = without(v.early, q)
+	}
 	q.carrier = nil
 	if q.expiry != nil {
 		q.expiry.Stop()
 	}
 	close(q.done)
 	return true
+}
+
+// without returns the questions but for some.
+func without(list []*question, some ...*question) []*question {
+	return slices.DeleteFunc(list, func(q *question) bool { return slices.Contains(some, q) })
 }
 
 // settleAll answers questions that are still open.

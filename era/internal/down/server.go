@@ -57,6 +57,10 @@ const (
 	// settleTimeout is how long a server may take over the first ping of a session
 	// whose client has roots, see session.settle.
 	settleTimeout = 250 * time.Millisecond
+
+	// useTime is how long a server has to put answers to use that it asked for before
+	// the first call, such as to look at the folders of the roots.
+	useTime = 100 * time.Millisecond
 )
 
 // Options says how a legacy server is used. The zero value holds the defaults.

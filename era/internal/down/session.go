@@ -47,6 +47,7 @@ type session struct {
 	mu      sync.Mutex
 	calls   []*call     // that the server may ask in, oldest first; guarded by mu
 	open    []*question // that have no answer yet, oldest first; guarded by mu
+	early   []*question // for the roots, that came while there was no call, until the server has had time for the answers; guarded by mu
 	keys    int         // of questions; guarded by mu
 	loggers map[logger]struct{}
 	listens map[*listen]struct{}
