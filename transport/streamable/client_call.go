@@ -37,8 +37,9 @@ type clientCall struct {
 	session  *clientSession // what it was sent in
 	opened   *clientSession // what the answer to initialize opened
 
-	gone chan struct{} // closed when the server has been told of a cancel, if it is
-	mark uint64        // that notification; set before gone is closed
+	gone     chan struct{} // closed when the server has been told of a cancel, if it is
+	mark     uint64        // that notification; set before gone is closed
+	answered bool          // that is why the call is over; likewise
 
 	telling sync.Mutex // held while from is told something
 	over    bool       // guarded by telling: from must not be used any more
@@ -128,6 +129,7 @@ func (k *clientCall) finish(err error) error {
 			k.mark = c.cancelled(k.id, k.session, err.Error())
 		}
 	}
+	k.answered = err == nil
 	close(k.gone)
 	if err != nil && ended != nil {
 		err = ended

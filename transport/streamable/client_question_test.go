@@ -1,10 +1,12 @@
 package streamable_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -109,4 +111,72 @@ func TestQuestionReachesTheCallOfItsStreamOrTheLocalPeer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A gateway that does not know whose a question is may use the stream of any call.
+func TestQuestionThatOutlivesTheCallOfItsStreamIsTheLocalPeersIfItMayBeOfAnother(t *testing.T) {
+	const (
+		question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`
+		other    = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"other"}}`
+		local    = `{"jsonrpc":"2.0","id":"q","result":{"asked":"elicitation/create"}}`
+	)
+	for name, c := range map[string]struct {
+		others  bool
+		answers string // contain this
+	}{
+		"another call is under way": {true, local},
+		"none is":                   {false, `cancelled on the way`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked, answered := make(chan struct{}), make(chan struct{})
+				s, client := serveInMemory(t, func(w http.ResponseWriter, k *took) {
+					switch {
+					case k.what() == "tools/call" && k.m.Name() == "other":
+						<-answered
+						sendEvents(w, oneEvent("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, k.m.ID())))
+					case k.what() == "tools/call":
+						sendEvents(w, oneEvent("", question))
+						<-asked
+						sendEvents(w, oneEvent("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, k.m.ID())))
+					default:
+						shakes(w, k, "2025-11-25")
+						if k.what() == "response" {
+							close(answered)
+						}
+					}
+				})
+				conn := dialScript(t, client, newHeard())
+				shake(t, conn, "2025-11-25")
+				var calls sync.WaitGroup
+				if c.others {
+					calls.Go(func() {
+						if resp, err := conn.Call(t.Context(), read(t, other), newHeard()); err != nil || resp.IsError() {
+							t.Errorf("the other call: %v, %v", resp, err)
+						}
+					})
+					synctest.Wait()
+				}
+				if resp, err := conn.Call(t.Context(), read(t, callTool), undecided(asked)); err != nil || resp.IsError() {
+					t.Errorf("the call: %v, %v", resp, err)
+				}
+				calls.Wait()
+				synctest.Wait()
+				if _, list := s.taken("response"); len(list) != 1 || !strings.Contains(list[0].text, c.answers) {
+					t.Errorf("the answers are %v", list)
+				}
+			})
+		})
+	}
+}
+
+// An undecided caller does not answer. It is closed when it is asked.
+type undecided chan struct{}
+
+func (undecided) Notify(context.Context, *dragoman.Message) error { return nil }
+
+func (u undecided) Call(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	close(u)
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
 }

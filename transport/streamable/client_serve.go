@@ -26,10 +26,10 @@ type clientAsked struct {
 	conn    *clientConn
 	req     *dragoman.Message
 	session *clientSession
-	ctx     context.Context
+	ctx     context.Context // ends with the conversation, and when the server cancels the request
 	cancel  context.CancelCauseFunc
 
-	call *clientCall // whose caller is asked, or nil
+	call *clientCall // whose caller is asked, or nil; owned by the goroutine that answers
 
 	mu   sync.Mutex
 	mark uint64 // guarded by mu: the last notification that must go before the answer
@@ -38,16 +38,15 @@ type clientAsked struct {
 // serve answers a request of the server on a goroutine of its own: who made the
 // call on whose stream it came is asked, or else the local peer.
 func (c *clientConn) serve(req *dragoman.Message, from clientSource) {
-	var asks *clientCall
-	peer, parent, done := c.local, c.ctx, func() {}
+	a := &clientAsked{conn: c, req: req, session: from.session}
 	if k := from.call; k != nil && k.ask() {
-		peer, parent, done = k.from, k.ctx, k.asked
-		asks = k
+		a.call = k
 	}
-	a := &clientAsked{conn: c, req: req, session: from.session, call: asks}
-	a.ctx, a.cancel = context.WithCancelCause(parent)
+	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
 	if refusal := c.served.add(a); refusal != nil {
-		done()
+		if a.call != nil {
+			a.call.asked()
+		}
 		a.cancel(nil)
 		c.refuse(req.Fail(refusal), a.session)
 		return
@@ -56,14 +55,44 @@ func (c *clientConn) serve(req *dragoman.Message, from clientSource) {
 	// latest with the conversation if the peer heeds its context.
 	go func() {
 		defer c.served.leave()
-		resp := a.answer(peer)
+		resp := a.ask()
 		c.served.remove(a)
-		done()
 		if resp != nil {
 			a.reply(resp)
 		}
 		a.cancel(nil)
 	}()
+}
+
+// ask returns the answer to the request, or nil if it was cancelled. If the call of
+// its stream has been answered meanwhile, but there are others, then the server may
+// have asked on the stream of the wrong one, and the local peer is asked.
+func (a *clientAsked) ask() *dragoman.Message {
+	c, k := a.conn, a.call
+	if k == nil {
+		return a.answer(a.ctx, c.local)
+	}
+	ctx, cancel := context.WithCancelCause(k.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.ctx, func() { cancel(context.Cause(a.ctx)) })()
+	resp := a.answer(ctx, k.from)
+	k.asked()
+	if ctx.Err() == nil || a.ctx.Err() != nil || resp == nil || !resp.IsError() {
+		return resp
+	}
+	select {
+	case <-k.gone:
+	case <-c.ctx.Done():
+		return resp
+	}
+	c.mu.Lock()
+	others := len(c.calls) > 0
+	c.mu.Unlock()
+	if !k.answered || !others {
+		return resp
+	}
+	a.call = nil
+	return a.answer(a.ctx, c.local)
 }
 
 // refuse sends an answer in the background. Answers that find no room in the
@@ -110,15 +139,15 @@ func (k *clientCall) asked() {
 }
 
 // answer returns the answer of peer, or nil if the request was cancelled.
-func (a *clientAsked) answer(peer dragoman.Peer) (resp *dragoman.Message) {
+func (a *clientAsked) answer(ctx context.Context, peer dragoman.Peer) (resp *dragoman.Message) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.conn.log.Error("panic while serving a request", "method", a.req.Method(), "panic", p, "stack", string(debug.Stack()))
 			resp = a.req.Fail(protocol.Broken())
 		}
 	}()
-	resp, err := peer.Call(a.ctx, a.req, a)
-	if resp = protocol.Conclude(a.ctx, a.req, resp, err); resp != nil && resp.Len() > a.conn.opts.limits.Message() {
+	resp, err := peer.Call(ctx, a.req, a)
+	if resp = protocol.Conclude(ctx, a.req, resp, err); resp != nil && resp.Len() > a.conn.opts.limits.Message() {
 		return protocol.Failure(a.req, dragoman.ErrTooLarge)
 	}
 	return resp
