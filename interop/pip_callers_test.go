@@ -1,0 +1,176 @@
+//go:build npm
+
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// pipServer1 is the command of a server of version 1 of the Python SDK. folder is
+// that of the version.
+func pipServer1(t *testing.T, folder, transport string) []string {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("py", "server1.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{python(t), script, filepath.Join(os.Getenv("DRAGOMAN_PYTHON_DIR"), folder), transport}
+}
+
+// bridgeTo starts `dragoman run` with a server, which is a URL or -- and a command, and
+// returns where it serves it.
+func bridgeTo(t *testing.T, server ...string) *streamable.Client {
+	t.Helper()
+	args := append([]string{"run", "--listen", "127.0.0.1:0"}, server...)
+	return &streamable.Client{URL: serve(t, exec.Command(dragomanProgram.in(t), args...), `http://\S+/mcp`)}
+}
+
+// beginAs begins a conversation as the client of a name.
+func beginAs(t *testing.T, name string, server dragoman.Dialer, rev protocol.Revision) *ours {
+	t.Helper()
+	c := dial(t, server)
+	c.name = name
+	c.begin(rev)
+	return c
+}
+
+// says calls a tool and returns the text of its result.
+func says(t *testing.T, client sdk, tool string, args object) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	result, err := client.call(ctx, tool, args, "")
+	if err != nil {
+		t.Errorf("%s: %v", tool, err)
+		return ""
+	}
+	got := decode[struct {
+		Content []struct{ Text string }
+		IsError bool
+	}](t, result)
+	if got.IsError || len(got.Content) != 1 {
+		t.Errorf("%s: %v", tool, got)
+		return ""
+	}
+	return got.Content[0].Text
+}
+
+// sideBySide makes n calls at once. It returns what each says.
+func sideBySide(n int, call func(i int) string) []string {
+	said := make([]string, n)
+	var calls sync.WaitGroup
+	for i := range n {
+		calls.Go(func() { said[i] = call(i) })
+	}
+	calls.Wait()
+	return said
+}
+
+// fiftyAtOnce makes fifty calls of a client at once, of which six ask at the same time. It
+// returns how long they took, and fails the test unless one process has answered them
+// all.
+func fiftyAtOnce(t *testing.T, c sdk) time.Duration {
+	t.Helper()
+	const calls, asking = 50, 6
+	process := says(t, c, "pid", object{}) // which is up by then
+	began := time.Now()
+	said := sideBySide(calls, func(i int) string {
+		text := fmt.Sprintf("call %d", i)
+		if i < asking {
+			return says(t, c, "ask", object{"text": text, "together": asking})
+		}
+		return says(t, c, "work", object{"text": text})
+	})
+	took := time.Since(began)
+	for i, got := range said {
+		want := fmt.Sprintf("%s call %d", process, i)
+		if i < asking {
+			want = fmt.Sprintf("%s call %d: accept the answer to call %d", process, i, i)
+		}
+		if got != want {
+			t.Errorf("call %d: %q, want %q", i, got, want)
+		}
+	}
+	return took
+}
+
+func TestNpmPipFiftyCallsOfAModernClientRunSideBySideInOneProcessOfALegacyServer(t *testing.T) {
+	command := pipServer1(t, "mcp1", "stdio")
+	client := func(rev protocol.Revision, to ...string) *npmClient {
+		sdk := []string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String()}
+		return crossDrive(t, &crossServer{name: "python-sdk-1"}, rev, append(sdk, to...))
+	}
+	legacy := client(protocol.LatestLegacy, command...)
+	modern := client(protocol.Latest, bridgeTo(t, append([]string{"--"}, command...)...).URL)
+	// One after the other they would take thirty times as long. A busy machine may
+	// make a few times as long of it, but not each time.
+	var ratio float64
+	for range 3 {
+		direct, bridged := fiftyAtOnce(t, legacy), fiftyAtOnce(t, modern)
+		ratio = bridged.Seconds() / direct.Seconds()
+		t.Logf("fifty calls took %v, those of a legacy client without a bridge %v: %.2f times as long", bridged, direct, ratio)
+		if ratio <= 3 {
+			return
+		}
+	}
+	t.Errorf("the calls took %.1f times as long as those without a bridge", ratio)
+}
+
+// counted makes calls at once of a tool that counts them, and returns the process that
+// did. The first is the client's first.
+func counted(t *testing.T, c *ours) (process string) {
+	t.Helper()
+	const calls = 20
+	numbers := make(map[string]bool)
+	for _, said := range sideBySide(calls, func(int) string { return says(t, c, "count", object{}) }) {
+		by, number, _ := strings.Cut(said, " ")
+		if process == "" {
+			process = by
+		}
+		if by != process || numbers[number] {
+			t.Errorf("%s: process %s has counted %q, process %s has answered before", c.name, by, number, process)
+		}
+		numbers[number] = true
+	}
+	for i := range calls {
+		if !numbers[fmt.Sprint(i+1)] {
+			t.Errorf("%s: no call was number %d", c.name, i+1)
+		}
+	}
+	return process
+}
+
+func TestPipModernCallersHaveEachOneProcessOfAStatefulServer(t *testing.T) {
+	t.Parallel()
+	bridge := bridgeTo(t, append([]string{"--"}, pipServer1(t, "mcp1", "stdio")...)...)
+	one := counted(t, beginAs(t, "one", bridge, protocol.Latest))
+	other := counted(t, beginAs(t, "other", bridge, protocol.Latest))
+	if one == other {
+		t.Error("both callers have the same process")
+	}
+	again := beginAs(t, "one", bridge, protocol.Latest)
+	if said := says(t, again, "count", object{}); said != one+" 21" {
+		t.Errorf("the first caller's process says %q on another connection, want %q", said, one+" 21")
+	}
+}
+
+func TestPipModernClientHearsOfChangesThatALegacyServerNeverDeclared(t *testing.T) {
+	t.Parallel()
+	bridge := bridgeTo(t, append([]string{"--"}, pipServer1(t, "mcp1", "stdio")...)...)
+	c := beginAs(t, "listener", bridge, protocol.Latest)
+	defer c.listen(object{"toolsListChanged": true})()
+	c.tool("change")
+	c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+}
