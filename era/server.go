@@ -196,8 +196,8 @@ func (s *Server) Requests() dragoman.Peer {
 
 // Main is the door for modern requests of our own. They have a conversation that is
 // nobody else's, unless all share one, and that stays open. A legacy server is told
-// there that everything can be asked, so that it hides nothing; what it asks is
-// answered at once, since there is nobody to ask.
+// there that everything can be asked, so that it hides nothing; there is nobody to ask,
+// though, so what a request seems to wait for is refused.
 func (s *Server) Main() dragoman.Peer {
 	s.once.Do(s.prepare)
 	return requests{server: s, main: true}

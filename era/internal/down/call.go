@@ -115,6 +115,9 @@ func (v *session) add(c *call) {
 	defer v.mu.Unlock()
 	v.calls = append(v.calls, c)
 	c.first = slices.Clone(v.early)
+	if v.main {
+		return // nobody is asked there
+	}
 	for _, q := range v.open {
 		if q.carrier != nil && (q.carrier.turn != nil || !slices.Contains(v.early, q)) {
 			continue

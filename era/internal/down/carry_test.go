@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,6 +267,51 @@ func TestNobodyIsAskedInTheSessionOfOurOwn(t *testing.T) {
 	if got := result(t, resp)["got"]; got != `{"roots":[]}` {
 		t.Errorf("the server was answered %v", got)
 	}
+}
+
+// Some servers send what they ask to all sessions. If ours refused it, whoever it is for
+// would be too late.
+func TestQuestionInTheSessionOfOurOwnIsLeftToOthersUnlessARequestOfOursWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := make(chan string, 1)
+		s := &script{rev: protocol.V20251125}
+		s.on = map[string]handler{
+			protocol.MethodListTools: func(_ context.Context, c *scripted, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
+				go func() { // ends with the answer
+					got, err := c.ask(context.Background(), c.client, protocol.MethodElicit, confirmForm("whoever?"))
+					answered <- fmt.Sprint(got, err)
+				}()
+				return object{"tools": []any{}}, nil
+			},
+			protocol.MethodListPrompts: func(context.Context, *scripted, *dragoman.Message, dragoman.Peer) (any, error) {
+				return object{"prompts": []any{}, "got": <-answered}, nil
+			},
+			protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, from dragoman.Peer) (any, error) {
+				got, err := c.ask(ctx, from, protocol.MethodElicit, confirmForm("really?"))
+				return text(fmt.Sprint(got, err)), nil
+			},
+		}
+		r := newRig(t, dragoman.Local(s), confuse, nil)
+		list := func(method string) object {
+			resp, err := r.s.Main().Call(t.Context(), r.request(method, canAll, nil), nil)
+			if err != nil || resp.IsError() {
+				t.Fatalf("%v, %v", resp, err)
+			}
+			return result(t, resp)
+		}
+		list(protocol.MethodListTools)
+		time.Sleep(time.Minute)
+		if len(answered) > 0 {
+			t.Fatalf("the server was answered %s", <-answered)
+		}
+		if got := fmt.Sprint(list(protocol.MethodListPrompts)["got"]); !strings.Contains(got, "nobody to ask") {
+			t.Errorf("the server was answered %s", got)
+		}
+		resp, err := r.s.Main().Call(t.Context(), r.request(protocol.MethodCallTool, canAll, call("x", nil)), nil)
+		if err != nil || !strings.Contains(said(t, complete(t, resp)), "nobody to ask") {
+			t.Errorf("a tool that asks: %v, %v", resp, err)
+		}
+	})
 }
 
 func TestSharedSessionOffersNothingToAsk(t *testing.T) {

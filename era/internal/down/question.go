@@ -19,9 +19,10 @@ type question struct {
 	route  adapt.Route
 	key    string // in inputRequests; its own within the session
 	method string
-	params json.RawMessage        // as the client is asked
-	url    bool                   // an elicitation that sends the user to a web site
-	tools  bool                   // sampling with tools
+	params json.RawMessage // as the client is asked
+	url    bool            // an elicitation that sends the user to a web site
+	tools  bool            // sampling with tools
+	came   time.Time
 	answer chan *dragoman.Message // holds the answer, once
 	done   chan struct{}          // closed when it is open no more
 
@@ -44,7 +45,7 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 		return nil, refusal
 	}
 	q := &question{
-		msg: msg, route: route, method: msg.Method(), params: asked.Params(),
+		msg: msg, route: route, method: msg.Method(), params: asked.Params(), came: time.Now(),
 		answer: make(chan *dragoman.Message, 1), done: make(chan struct{}),
 	}
 	if q.params == nil {
@@ -58,8 +59,12 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 
 // question takes what the server asks and waits for the client's answer. by is the
 // call that it is said to belong to, or nil.
+//
+// In the session of our own there is nobody to ask. But some servers ask all sessions,
+// so that may be meant for somebody else: it is left to them, unless a request of ours
+// seems to wait for the answer.
 func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call) (*dragoman.Message, error) {
-	if msg.Method() == protocol.MethodPing || v.main || !v.ready.Load() {
+	if m := msg.Method(); m == protocol.MethodPing || m == protocol.MethodListRoots && v.main || !v.ready.Load() {
 		return unasked(msg), nil
 	}
 	q, refusal := newQuestion(v.route(protocol.Latest), msg)
@@ -71,7 +76,7 @@ func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call)
 	case !v.kind.can.answers(q):
 		v.mu.Unlock()
 		return q.refusal(), nil
-	case by != nil && (by.done || by.expired):
+	case by != nil && (by.done || by.expired), v.main && len(v.calls) > 0:
 		v.mu.Unlock()
 		return unasked(msg), nil
 	case len(v.open) >= MaxQuestions:
@@ -101,6 +106,21 @@ func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call)
 	}
 }
 
+// lookAgain refuses a question in the session of our own if a request of ours is under
+// way, or if it has been open for too long.
+func (v *session) lookAgain(q *question) {
+	v.mu.Lock()
+	again := v.running.Load() == 0 && time.Since(q.came) < v.server.opts.SuspendTimeout
+	if again && slices.Contains(v.open, q) {
+		q.expiry.Reset(ownTime)
+	}
+	v.mu.Unlock()
+	if again {
+		return
+	}
+	v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return unasked(q.msg) })
+}
+
 // assign finds the call that carries a question: the one that it belongs to, or else
 // the newest whose client can be asked it, before all one that a request waits for.
 // Without any the question waits for the next call. The caller holds mu.
@@ -118,6 +138,8 @@ func (v *session) assign(q *question) {
 		q.expiry = nil
 	}
 	switch c := q.carrier; {
+	case c == nil && v.main:
+		q.expiry = time.AfterFunc(ownTime, func() { v.lookAgain(q) })
 	case c == nil:
 		q.expiry = time.AfterFunc(v.server.opts.SuspendTimeout, func() {
 			v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return q.lapse("it made no call in time") })

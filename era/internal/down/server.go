@@ -61,6 +61,10 @@ const (
 	// useTime is how long a server has to put answers to use that it asked for before
 	// the first call, such as to look at the folders of the roots.
 	useTime = 100 * time.Millisecond
+
+	// ownTime is after how long a question in the session of our own is refused if a
+	// request of ours is under way, which may wait for it.
+	ownTime = 2 * time.Second
 )
 
 // Options says how a legacy server is used. The zero value holds the defaults.

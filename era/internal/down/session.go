@@ -36,6 +36,7 @@ type session struct {
 	serves       services
 	ready        atomic.Bool // all that is set
 
+	running   atomic.Int32           // requests under way, but for those of the session itself
 	stateful  atomic.Bool            // a tool may have left something behind
 	renewed   atomic.Pointer[string] // why there is no session before this one any more, if somebody may miss it
 	told      atomic.Bool            // and somebody has been told so

@@ -56,6 +56,8 @@ func (t *taskTools) set(names map[string]bool, changes int) {
 // run makes a call. A tool that the server runs as a task only is made one, and
 // followed to its end: modern clients know nothing of it.
 func (v *session) run(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	v.running.Add(1)
+	defer v.running.Add(-1)
 	if up.Method() == protocol.MethodCallTool {
 		v.stateful.Store(true)
 	}
