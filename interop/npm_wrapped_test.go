@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // npmPackages is the folder of all npm packages.
@@ -60,6 +61,18 @@ func TestNpmClientsAreAskedByServersThatAskOnOtherStreams(t *testing.T) {
 					asksSideBySide(t, beginAs(t, "client", bridgeTo(t, url), rev))
 				})
 			}
+		})
+	}
+}
+
+// A gateway has a session of its own with this server, which is asked too.
+func TestNpmQuestionThatIsSentToAllSessionsIsLeftToTheClientByAGateway(t *testing.T) {
+	t.Parallel()
+	server := object{"url": superGateway(t) + "/sse"}
+	for _, rev := range []protocol.Revision{protocol.Latest, protocol.LatestLegacy} {
+		t.Run(rev.String(), func(t *testing.T) {
+			url := serveFile(t, gatewayFile(t, "dragoman.json", object{"servers": object{"wrapped": server}}))
+			asksSideBySide(t, beginAs(t, "client", &streamable.Client{URL: url + "/servers/wrapped/mcp"}, rev))
 		})
 	}
 }

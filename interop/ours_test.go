@@ -65,7 +65,8 @@ func dial(t *testing.T, server dragoman.Dialer) *ours {
 func begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) (*ours, object) {
 	t.Helper()
 	c := dial(t, server)
-	return c, c.begin(rev)
+	hello := c.begin(rev)
+	return c, hello
 }
 
 // begin begins the conversation in a revision.
