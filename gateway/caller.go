@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/manager"
 )
 
 // caller tells who makes a request: everything that is kept for somebody is bound to
@@ -20,25 +22,31 @@ func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make(map[string]bool)
-	for _, up := range g.manager.Upstreams() {
-		conf := up.Config()
-		for name := range conf.PassHeaders {
-			names[http.CanonicalHeaderKey(name)] = true
-		}
-		for name := range conf.PassEnv {
-			names[http.CanonicalHeaderKey(name)] = true
-		}
-	}
-	sum, passes := sha256.New(), false
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	var sum hash.Hash
+	for _, name := range g.now.Load().passes {
 		if values := r.Header.Values(name); len(values) > 0 {
-			passes = true
+			if sum == nil {
+				sum = sha256.New()
+			}
 			fmt.Fprintf(sum, "%q=%q;", name, strings.Join(values, ", "))
 		}
 	}
-	if passes {
+	if sum != nil {
 		c.Passed = hex.EncodeToString(sum.Sum(nil)[:16])
 	}
 	return c, nil
+}
+
+// passes returns the names of headers that some server has passed on.
+func passes(ups []*manager.Upstream) []string {
+	names := make(map[string]bool)
+	for _, up := range ups {
+		conf := up.Config()
+		for _, pass := range []map[string]string{conf.PassHeaders, conf.PassEnv} {
+			for name := range pass {
+				names[http.CanonicalHeaderKey(name)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }

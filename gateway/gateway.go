@@ -53,6 +53,21 @@ type Options struct {
 	// not name one for everything.
 	Cache string
 
+	// Alone says that the configuration is one server, to which the root leads. It is
+	// not attended, see [manager.Options].
+	Alone bool
+
+	// Root, if not nil, is what the root leads to in place of all servers as one.
+	Root *Served
+
+	// MessagesPath is what clients of HTTP+SSE at the root are told to send to. If
+	// empty, it is MessagesPath beside the stream.
+	MessagesPath string
+
+	// Stderr is given what servers write to their standard error, see
+	// [manager.Options].
+	Stderr func(server, line string)
+
 	// Logger receives what happens. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -95,18 +110,28 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		return nil, errors.Join(err, g.closeState())
 	}
 	g.manager = manager.New(&manager.Options{
-		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message), Logger: g.log,
+		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
+		Unattended: opts.Alone, Stderr: opts.Stderr, Logger: g.log,
 	})
-	u := newUnion(g, false)
-	g.all = &entry{Doors: g.doors("", u.served(), nil), union: u}
+	switch {
+	case opts.Root != nil:
+		g.all = g.behind("", "", opts.Root, nil)
+	case !opts.Alone:
+		u := newUnion(g, false)
+		g.all = g.behind("", "", u.served(), nil)
+		g.all.union = u
+	}
 	g.now.Store(&routes{all: g.all})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
 	return g, nil
 }
 
-// Served returns all servers as one, for transports that the caller serves.
-func (g *Gateway) Served() *Served { return g.all.union.served() }
+// Served returns what the root leads to, for transports that the caller serves.
+func (g *Gateway) Served() *Served { return g.now.Load().all.served }
+
+// Upstreams returns the servers, in the order of the configuration.
+func (g *Gateway) Upstreams() []*manager.Upstream { return g.manager.Upstreams() }
 
 // Apply puts a configuration in the place of the one before: it starts the servers
 // that are new, leads requests there, and only then retires what is gone, which
@@ -127,12 +152,16 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
 	var gone []*entry
 	ups := g.manager.Upstreams()
+	after.passes = passes(ups)
 	for _, up := range ups {
 		e := before.servers[up.Name()]
 		if e == nil || e.single.up != up {
 			e = g.enter(up, e)
 		}
 		after.servers[up.Name()] = e
+		if g.opts.Alone {
+			after.all = e
+		}
 	}
 	for name, e := range before.servers {
 		if after.servers[name] != e {
@@ -145,7 +174,9 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		after.leaving = slices.Concat(now.leaving, gone)
 		return after
 	})
-	g.all.union.set(ups, g)
+	if g.all != nil && g.all.union != nil {
+		g.all.union.set(ups, g)
+	}
 	for _, e := range after.servers {
 		e.single.announce()
 	}
@@ -162,7 +193,14 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 // enter makes the doors of a server, in place of others.
 func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
 	s := newSingle(up, g.log)
-	return &entry{Doors: g.doors(up.Name(), s.served(), before), path: serversPath + up.Name(), single: s}
+	e := g.behind(up.Name(), serversPath+up.Name(), s.served(), before)
+	e.single = s
+	return e
+}
+
+// behind returns the entry of what stands behind a path, in the place of another.
+func (g *Gateway) behind(name, path string, s *Served, before *entry) *entry {
+	return &entry{Doors: g.doors(name, s, before), served: s, path: path}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -177,7 +215,8 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		plain := group.Naming == "plain"
 		if e == nil || e.mcp != mcp || e.union.plain != plain {
 			u := newUnion(g, plain)
-			e = &entry{Doors: g.doors("group "+name, u.served(), e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, union: u}
+			e = g.behind("group "+name, strings.TrimSuffix(mcp, MCPPath), u.served(), e)
+			e.mcp, e.union = mcp, u
 		}
 		var list []*manager.Upstream
 		for _, server := range group.Servers {
@@ -239,7 +278,7 @@ func (g *Gateway) left(e *entry) {
 func (g *Gateway) doors(name string, s *Served, before *entry) *Doors {
 	any, limits := []string{"*"}, g.first.Limits
 	opts := &DoorOptions{
-		Hosts: any, Origins: any, Caller: g.caller,
+		Hosts: any, Origins: any, Caller: g.caller, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}
@@ -284,7 +323,10 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	g.draining.Store(true) // nothing is applied from now on
 	now := g.now.Load()
 	g.mu.Unlock()
-	entries := slices.Concat([]*entry{now.all}, slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
+	entries := slices.Concat(slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
+	if !slices.Contains(entries, now.all) {
+		entries = append(entries, now.all)
+	}
 	var (
 		closing sync.WaitGroup
 		cut     atomic.Pointer[error]

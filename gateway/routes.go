@@ -20,11 +20,13 @@ type routes struct {
 	groups  map[string]*entry // by the path that is before their doors
 	leaving []*entry          // what is gone but finishes what is under way
 	all     *entry
+	passes  []string // headers of callers that some server has passed on
 }
 
 // An entry is what stands behind a path, with its doors: one server, or several.
 type entry struct {
 	*Doors
+	served *Served // what the doors lead to
 	path   string  // before the doors
 	mcp    string  // where Streamable HTTP is, if not at the usual place
 	single *single // nil if it is a union

@@ -3,7 +3,9 @@ package manager
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
@@ -61,10 +64,17 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 			return nil, err // whoever dialled has gone, or is not wanted
 		}
 		s.fail(c.born, err)
-		if attempt >= s.set.attempts || ctx.Err() != nil {
+		if attempt >= s.set.attempts || ctx.Err() != nil || isMissing(err) {
 			return nil, s.turnedAway()
 		}
 	}
+}
+
+// isMissing reports whether an error says that there is no program to start, which does
+// not change within a moment.
+func isMissing(err error) bool {
+	_, start := errors.AsType[*stdio.StartError](err)
+	return start && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission))
 }
 
 // errAsleep keeps subscriptions that outlive their conversation from starting a

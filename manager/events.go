@@ -97,6 +97,10 @@ func (u *Upstream) event(kind EventKind, p *passed, text string) {
 func (u *Upstream) stderr(p *passed, line string) {
 	line = u.scrub(p, line)
 	u.logs.add(FromStderr, line)
+	if f := u.manager.opts.Stderr; f != nil {
+		f(u.name, line)
+		return
+	}
 	u.log.Debug("stderr", "line", line)
 }
 

@@ -32,6 +32,14 @@ type Options struct {
 	// dragoman.DefaultMaxMessage.
 	MaxMessage int
 
+	// Unattended servers have no conversation of ours beside those of their clients:
+	// they are started for those, and what these come to is all that is known of them.
+	Unattended bool
+
+	// Stderr is given the lines that servers write to their standard error, without
+	// what may be a secret. If nil, they are logged, at debug level.
+	Stderr func(server, line string)
+
 	// Logger receives what happens to the servers. If nil, nothing is logged.
 	Logger *slog.Logger
 }

@@ -228,6 +228,43 @@ func (s *supervisor) start() error {
 	return err
 }
 
+// await waits until the server has come up. One that is not attended is started; if
+// that fails, the error is the reason.
+func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) {
+	if s.attended {
+		err = s.reach(ctx, 0)
+		found, _ = s.server.Found()
+		return found, err
+	}
+	s.mu.Lock()
+	before := s.ever
+	s.mu.Unlock()
+	if found, err = s.server.Start(ctx); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
+		err = s.visit(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && s.ever > before {
+		err = s.last
+	}
+	return found, err
+}
+
+// visit has a server that is not attended say who it is, in a session of its own.
+func (s *supervisor) visit(ctx context.Context) error {
+	ctx = dragoman.WithCaller(ctx, &dragoman.Caller{Principal: attendant.Principal, Session: "visit"})
+	defer s.server.End(ctx)
+	req, err := s.up.request(protocol.MethodDiscover, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.server.Requests().Call(ctx, req, nil)
+	if err == nil && resp.IsError() && protocol.Ours(resp.RPCError()) {
+		err = resp.RPCError()
+	}
+	return err // nil also if it refuses: it is there
+}
+
 // greet has the server say who it is and what it can do.
 func (s *supervisor) greet(ctx context.Context, found protocol.Era) error {
 	req, err := s.up.request(protocol.MethodDiscover, nil)

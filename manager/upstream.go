@@ -58,10 +58,11 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		u.event(EventStopped, nil, "its configuration cannot be used: "+u.clean(u.broken))
 		return u
 	}
-	if !u.set.passes {
+	attended := !u.set.passes && !m.opts.Unattended
+	if attended {
 		u.load()
 	}
-	u.supervisor = newSupervisor(u, !u.set.passes)
+	u.supervisor = newSupervisor(u, attended)
 	u.supervisor.begin()
 	return u
 }
@@ -262,6 +263,15 @@ func limited(ctx context.Context, peer dragoman.Peer, req *dragoman.Message, fro
 		return protocol.Failure(req, err), nil
 	}
 	return resp, err
+}
+
+// Start has the server come up, and returns its era. Who does not call it leaves that
+// to the manager, or to the first client of a server that is not attended.
+func (u *Upstream) Start(ctx context.Context) (protocol.Era, error) {
+	if e := u.shut(); e != nil {
+		return 0, e
+	}
+	return u.supervisor.await(ctx)
 }
 
 // Restart stops the server and starts it again, at once, whatever its state.

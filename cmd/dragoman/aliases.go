@@ -146,7 +146,6 @@ var connectAliases = []alias{
 		}
 		return nil
 	}},
-	{"ignore-tool", "", func(*settings, string) error { return errors.New("tools cannot be hidden yet") }},
 }
 
 // setURL names the server by a flag that has it served on standard input and

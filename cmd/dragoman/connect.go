@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
+	"time"
 
+	"github.com/dragoman-mcp/dragoman/manager"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
@@ -67,29 +68,26 @@ func runConnect(c *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBridge(s, stdio.Auto, v)
+	o, err := s.sole(stdio.Auto.String(), v)
 	if err != nil {
 		return err
 	}
-	return connect(c.Context(), b, &stdio.Options{Framing: framing, MaxMessage: s.maxMessage, Logger: v.log}, v)
+	return bring(c.Context(), o, &stdio.Options{Framing: framing, MaxMessage: s.maxMessage, Logger: v.log}, v)
 }
 
-// connect serves the server at the other end of a bridge on standard input and
-// output, until that ends.
-func connect(ctx context.Context, b *bridge, opts *stdio.Options, v *voice) (err error) {
-	inner, cancel := context.WithCancel(ctx)
-	var starting sync.WaitGroup
-	defer func() {
-		cancel()
-		err = errors.Join(err, b.server.Close())
-		starting.Wait()
-	}()
-	// Ends with the attempt, or with inner. The host need not wait for it: its
-	// requests do.
-	starting.Go(func() {
-		if _, err := b.start(inner, v); err != nil && inner.Err() == nil {
-			v.say("%v", b.explain(err))
+// bring serves a server on standard input and output, until that ends. The server is
+// started when the host speaks, which says how to speak to it.
+func bring(ctx context.Context, o *sole, opts *stdio.Options, v *voice) error {
+	g, err := o.open("", v)
+	if err != nil {
+		return err
+	}
+	waiting := time.AfterFunc(patience, func() {
+		if s := g.Upstreams()[0].Status(); s.Conversations > 0 && s.State == manager.Idle {
+			v.say("starting %s …", o.Name)
 		}
 	})
-	return stdio.Serve(ctx, b.server, opts)
+	defer waiting.Stop()
+	f := &front{acceptor: g.Served().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: lastWords}
+	return f.serve(ctx, v)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -47,6 +48,25 @@ const (
 
 // exposed tells whether other machines can come in.
 func (f *front) exposed() bool { return slices.ContainsFunc(f.entrances, (*entrance).exposed) }
+
+const (
+	// headerTimeout is how long a client may take over the headers of a
+	// request, idleTimeout how long a connection may stay unused, maxHeader how
+	// large the headers may be.
+	headerTimeout = 5 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 16 << 10
+)
+
+func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
 
 // serve lets clients in until ctx ends. It owns the entrances.
 func (f *front) serve(ctx context.Context, v *voice) error {

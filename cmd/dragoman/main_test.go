@@ -68,7 +68,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{[]string{"everything", "--framing", "lsp"}, `unknown framing "lsp": use auto, lines or content-length`},
 		{[]string{"everything", "--era", "stone"}, `unknown era "stone": use legacy, modern or both`},
 		{[]string{"everything", "--revision", "2025"}, `unknown revision "2025": use 2026-07-28`},
-		{[]string{"run", "--era", "both"}, `unknown era "both": use legacy, modern or auto`},
+		{[]string{"run", "--era", "both"}, `unknown era "both": use auto, legacy or modern`},
 		{[]string{"run", "gopher://hole"}, `unknown scheme "gopher"`},
 		{[]string{"runn"}, `unknown command "runn"`},
 		{[]string{"everything", "--nope"}, "unknown flag: --nope"},

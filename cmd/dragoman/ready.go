@@ -10,17 +10,17 @@ import (
 
 // announce says where the server is, and what to write into the configuration of
 // a client.
-func announce(s *settings, what *served, entrances []*entrance, v *voice) {
+func announce(s *settings, name string, what *gateway.Served, entrances []*entrance, v *voice) {
 	var places []string
 	for _, e := range entrances {
 		places = append(places, e.places(s.publicURL, what)...)
 	}
 	v.say("ready: %s", strings.Join(append(places, "standard input and output"), ", "))
-	v.say("for the configuration of a client: %s", snippet(s, what.name, entrances))
+	v.say("for the configuration of a client: %s", snippet(s.publicURL, name, entrances))
 }
 
 // places returns what is at an entrance.
-func (e *entrance) places(public string, what *served) []string {
+func (e *entrance) places(public string, what *gateway.Served) []string {
 	base := e.base(public)
 	switch {
 	case !e.http:
@@ -60,7 +60,7 @@ func (e *entrance) address() string {
 
 // snippet returns how a client is told about the server: by a URL if it has one,
 // else by a command that goes there.
-func snippet(s *settings, name string, entrances []*entrance) string {
+func snippet(public, name string, entrances []*entrance) string {
 	type server struct {
 		Type    string   `json:"type,omitempty"`
 		URL     string   `json:"url,omitempty"`
@@ -70,7 +70,7 @@ func snippet(s *settings, name string, entrances []*entrance) string {
 	var one server
 	for _, e := range entrances {
 		if e.http && e.unix == "" {
-			one = server{Type: "http", URL: e.base(s.publicURL) + gateway.MCPPath}
+			one = server{Type: "http", URL: e.base(public) + gateway.MCPPath}
 			break
 		}
 		if one.Command == "" {

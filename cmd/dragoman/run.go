@@ -8,8 +8,6 @@ import (
 	"os"
 
 	"github.com/dragoman-mcp/dragoman/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
@@ -77,21 +75,15 @@ func run(c *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
-	if s.url == "" && s.command == nil {
-		return runEverything(c.Context(), s, v)
-	}
-	framing, err := framingChoice(s.framing)
+	o, err := s.sole(s.framing, v)
 	if err != nil {
 		return err
 	}
-	b, err := newBridge(s, framing, v)
-	if err != nil {
-		return err
-	}
+	defer o.close()
 	if s.output == "stdio" {
-		return connect(c.Context(), b, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
+		return bring(c.Context(), o, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
 	}
-	return runBridge(c.Context(), s, b, v)
+	return s.serve(c.Context(), o, v)
 }
 
 // begin settles how much is said and checks what was asked for.
@@ -111,73 +103,63 @@ func (s *settings) begin(c *cobra.Command) (*voice, error) {
 	return v, nil
 }
 
-// runEverything serves the built-in server.
-func runEverything(ctx context.Context, s *settings, v *voice) error {
-	revisions, err := chooseRevisions(s.era, "auto", s.revisions)
-	if err != nil {
-		return err
-	}
-	server := everything.New(&everything.Options{Version: versionText(), Revisions: revisions})
-	defer server.Close()
-	what := &served{"everything", gateway.Served{Acceptor: server}}
-	if speaksEra(revisions, protocol.Legacy) {
-		what.Sessions = server
-	}
-	if speaksEra(revisions, protocol.Modern) {
-		what.Requests = server.Requests()
-	}
+// serve lets clients to a server through all its doors, until ctx ends.
+func (s *settings) serve(ctx context.Context, o *sole, v *voice) error {
 	entrances, err := openEntrances(ctx, s.addresses())
 	if err != nil {
 		return err
 	}
-	return serveOne(ctx, s, what, entrances, v)
+	f := &front{entrances: entrances, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
+	g, err := s.gateway(f, o, v)
+	if err == nil {
+		if err = o.start(ctx, g, v); err != nil {
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			err = errors.Join(err, ignoreCut(g.Shutdown(gone)))
+		}
+	}
+	if err != nil {
+		closeEntrances(entrances)
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	if f.exposed() {
+		v.say("warning: everybody who can reach this machine can use the server: there is no authentication")
+	}
+	announce(s, o.Name, g.Served(), entrances, v)
+	return f.serve(ctx, v)
 }
 
-// serveOne lets clients to a server through all its doors, until ctx ends. It owns
-// the entrances.
-func serveOne(ctx context.Context, s *settings, what *served, entrances []*entrance, v *voice) error {
-	f := &front{
-		entrances: entrances, acceptor: what.Acceptor, stdio: true, endless: true, drain: s.drain,
-		options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log},
-	}
+// gateway makes the gateway of a server, with what a front needs of it.
+func (s *settings) gateway(f *front, o *sole, v *voice) (*gateway.Gateway, error) {
 	var hosts []string
 	if f.exposed() {
 		hosts = ownNames()
 	}
-	handler, doors, err := newDoors(s, what, hosts, v.log)
+	hosts, origins, prefix, err := s.accepted(hosts)
 	if err != nil {
-		closeEntrances(entrances)
-		return err
+		return nil, err
 	}
+	also, err := s.additional()
+	if err != nil {
+		return nil, err
+	}
+	g, err := o.open(s.messages(prefix), v)
+	if err != nil {
+		return nil, err
+	}
+	handler := &paths{g.Handler(hosts, origins), also}
 	f.handler = func(*entrance) http.Handler { return handler }
-	f.shutdown = doors.Shutdown
-	if f.exposed() {
-		v.say("warning: everybody who can reach this machine can use the server: there is no authentication")
-	}
-	announce(s, what, entrances, v)
-	return f.serve(ctx, v)
+	f.acceptor, f.shutdown = g.Served().Acceptor, g.Shutdown
+	return g, nil
 }
 
-// runBridge serves the server at the other end of a bridge.
-func runBridge(ctx context.Context, s *settings, b *bridge, v *voice) (err error) {
-	defer func() { err = errors.Join(err, b.server.Close()) }()
-	entrances, err := openEntrances(ctx, s.addresses())
-	if err != nil {
-		return err
-	}
-	era, err := b.start(ctx, v)
-	switch {
-	case ctx.Err() != nil:
-		closeEntrances(entrances)
+// ignoreCut leaves out that something was cut off at once.
+func ignoreCut(err error) error {
+	if errors.Is(err, context.Canceled) {
 		return nil
-	case err != nil && b.Process:
-		closeEntrances(entrances)
-		return fmt.Errorf("%w\nrun with --debug to see every step", b.explain(err))
-	case err != nil:
-		v.say("warning: %v; it is served all the same, and each request tries again", b.explain(err))
-	default:
-		v.say("serving %s (%s, %s era)", b.Name, b.How, era)
 	}
-	what := &served{b.Name, gateway.Served{Acceptor: b.server, Sessions: b.server, Requests: b.server.Requests()}}
-	return serveOne(ctx, s, what, entrances, v)
+	return err
 }

@@ -122,7 +122,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 	if f.exposed() {
 		v.say("warning: everybody who can reach this machine can use the servers: there is no authentication")
 	}
-	s.announce(f, *g.Served(), file, v)
+	s.announce(f, g.Served(), file, v)
 	stop := s.attend(c.Context(), g)
 	defer stop()
 	return f.serve(c.Context(), v)
@@ -282,12 +282,11 @@ func (s *serving) open(ctx context.Context, file *config.File) ([]*entrance, map
 }
 
 // announce says where everything is.
-func (s *serving) announce(f *front, all gateway.Served, file *config.File, v *voice) {
+func (s *serving) announce(f *front, all *gateway.Served, file *config.File, v *voice) {
 	v.say("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
-	what := &served{"dragoman", all}
 	var places []string
 	for _, e := range f.entrances {
-		places = append(places, e.places("", what)...)
+		places = append(places, e.places("", all)...)
 	}
 	if f.stdio {
 		places = append(places, "standard input and output")
@@ -300,7 +299,7 @@ func (s *serving) announce(f *front, all gateway.Served, file *config.File, v *v
 		}
 	}
 	if len(f.entrances) > 0 {
-		v.say("for the configuration of a client: %s", snippet(&settings{}, what.name, f.entrances))
+		v.say("for the configuration of a client: %s", snippet("", "dragoman", f.entrances))
 	}
 }
 

@@ -76,13 +76,13 @@ func TestRunLeavesNothingBehindInItsProcess(t *testing.T) {
 	running.Go(func() { _ = upstream.Serve(l) }) // until Close
 	h, v := hear("configuration of a client")
 	s := &settings{url: "unix:" + l.Addr().String(), era: "auto", listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")}}
-	b, err := newBridge(s, stdio.Auto, v)
+	o, err := s.sole("auto", v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	running.Go(func() { ended <- runBridge(ctx, s, b, v) }) // until cancel
+	running.Go(func() { ended <- s.serve(ctx, o, v) }) // until cancel
 	said := h.await(t)
 	if !strings.Contains(said, `"args":["connect","unix:/`) || !strings.Contains(said, "serving upstream (unix, legacy era)") {
 		t.Errorf("it says %s", said)
@@ -190,19 +190,27 @@ func status(t *testing.T, url, host, origin string) int {
 
 func testDoors(t *testing.T, s *settings) (string, error) {
 	t.Helper()
-	server := everything.New(nil)
-	h, doors, err := newDoors(s, &served{"", gateway.Served{Acceptor: server, Sessions: server, Requests: server.Requests()}}, nil, slog.New(slog.DiscardHandler))
+	s.era = "auto"
+	v := newVoice("none")
+	o, err := s.sole("auto", v)
 	if err != nil {
+		t.Fatal(err)
+	}
+	f := &front{}
+	g, err := s.gateway(f, o, v)
+	if err != nil {
+		o.close()
 		return "", err
 	}
-	web := httptest.NewServer(h)
+	web := httptest.NewServer(f.handler(nil))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		if err := doors.Shutdown(ctx); err != nil {
+		if err := g.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 		web.Close()
+		o.close()
 	})
 	return web.URL, nil
 }
@@ -233,7 +241,7 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeEntrances(l)
-	if got := strings.Join(l[0].places(s.publicURL, &served{}), " "); !strings.Contains(got, "https://mcp.example.com/tools/mcp ") || !strings.Contains(got, "wss://mcp.example.com/tools/ws ") {
+	if got := strings.Join(l[0].places(s.publicURL, &gateway.Served{}), " "); !strings.Contains(got, "https://mcp.example.com/tools/mcp ") || !strings.Contains(got, "wss://mcp.example.com/tools/ws ") {
 		t.Errorf("the places are %s", got)
 	}
 	for _, bad := range []*settings{{publicURL: "mcp.example.com"}, {publicURL: "ftp://h"}, {origins: []string{"app.example.com"}}, {origins: []string{"https://h/path"}}} {

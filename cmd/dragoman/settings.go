@@ -3,12 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -34,8 +33,9 @@ type settings struct {
 	timeout     time.Duration
 	dialTimeout time.Duration // zero means era's default
 	maxMessage  int
-	order       string // how an http URL is tried, one of target.Orders
-	allowHTTP   bool   // it need not be said that a connection is not encrypted
+	order       string   // how an http URL is tried, one of target.Orders
+	ignored     []string // patterns of tools that are not offered
+	allowHTTP   bool     // it need not be said that a connection is not encrypted
 
 	// The doors.
 	listen      []string
@@ -72,6 +72,7 @@ func (s *settings) addServer(f *pflag.FlagSet) {
 	f.StringArrayVarP(&s.headers, "header", "H", nil, "`'Name: value'` to send to the server's URL; ${VAR} is taken from the environment (repeatable)")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the server's command, or NAME to pass ours on (repeatable)")
 	f.StringVar(&s.cwd, "cwd", "", "directory to start the server's command in")
+	f.StringArrayVar(&s.ignored, "ignore-tool", nil, "`name` of a tool that is not offered; * and ? stand for any characters (repeatable)")
 	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
 	f.IntVar(&s.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
 	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
@@ -133,6 +134,7 @@ func (s *settings) check(c *cobra.Command) error {
 			{changed("framing"), "--framing is for servers that are named; the built-in one answers as it is spoken to"},
 			{changed("isolation") || s.isolation == "request", "--isolation is for servers that are named; the built-in one keeps clients apart"},
 			{changed("pool"), "--pool is for servers that are started by a command, and none is named"},
+			{len(s.ignored) > 0, "--ignore-tool is for servers that are named"},
 			{changed("timeout"), "--timeout is for servers that are named"},
 			{s.output == "stdio", "--outputTransport stdio needs a server; for the built-in one see dragoman everything"},
 		}
@@ -162,34 +164,14 @@ func (s *settings) check(c *cobra.Command) error {
 			return errors.New(r.text)
 		}
 	}
-	return nil
-}
-
-// eraChoice returns the era that is chosen, or nil to find it out.
-func (s *settings) eraChoice() (*protocol.Era, error) {
-	if s.era == "auto" {
-		return nil, nil
+	if !slices.Contains([]string{"auto", "legacy", "modern"}, s.era) {
+		return fmt.Errorf("unknown era %q: use auto, legacy or modern", s.era)
 	}
-	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-		if s.era == e.String() {
-			return &e, nil
-		}
+	if !slices.Contains([]string{"", "session", "client", "shared", "request"}, s.isolation) {
+		return fmt.Errorf("unknown isolation %q: use session, client, shared or request", s.isolation)
 	}
-	return nil, fmt.Errorf("unknown era %q: use auto, legacy or modern", s.era)
-}
-
-func (s *settings) isolationChoice() (era.Isolation, error) {
-	switch s.isolation {
-	case "session", "":
-		return era.PerSession, nil
-	case "client":
-		return era.PerCaller, nil
-	case "shared":
-		return era.Shared, nil
-	case "request":
-		return era.PerRequest, nil
-	}
-	return 0, fmt.Errorf("unknown isolation %q: use session, client, shared or request", s.isolation)
+	_, err := framingChoice(s.framing)
+	return err
 }
 
 func framingChoice(name string) (stdio.Framing, error) {

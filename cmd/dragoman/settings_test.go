@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,13 +18,7 @@ func parse(args ...string) (*settings, error) {
 	take := func(c *cobra.Command, s *settings) error {
 		got = s
 		s.settleAliases(c.Flags())
-		if err := s.check(c); err != nil {
-			return err
-		}
-		_, e := s.eraChoice()
-		_, i := s.isolationChoice()
-		_, f := framingChoice(s.framing)
-		return errors.Join(e, i, f)
+		return s.check(c)
 	}
 	root := &cobra.Command{Use: "dragoman", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(newRunCommand(take), newConnectCommand(take))
@@ -92,6 +85,7 @@ func TestCommandLinesAreUnderstood(t *testing.T) {
 
 		// mcp-remote
 		{"connect http://h --header-file " + headers + " --header C:3", func(s *settings) any { return s.headers }, []string{"C:3", "X-A: 1", "X-B:2"}},
+		{"connect http://h --ignore-tool delete* --ignore-tool x", func(s *settings) any { return s.ignored }, []string{"delete*", "x"}},
 		{"connect http://h --transport sse-only --protocol legacy --allow-http --connect-timeout 3 --silent", func(s *settings) any { return []any{s.order, s.era, s.allowHTTP, s.dialTimeout, s.logLevel} }, []any{"sse-only", "legacy", true, 3 * time.Second, "none"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
@@ -153,7 +147,7 @@ func TestCommandLinesThatMakeNoSenseAreExplained(t *testing.T) {
 		{"run --no-verify-ssl http://h", "certificates are always verified"},
 		{"run --stdio x --cors /re/", "patterns are not understood"},
 		{"run --stdio a|b", "means something to a shell"},
-		{"connect http://h --ignore-tool x", "tools cannot be hidden yet"},
+		{"run --ignore-tool x", "--ignore-tool is for servers that are named"},
 		{"connect http://h --transport pigeon", "use http-first, sse-first, http-only, sse-only"},
 		{"connect http://h --header-file /does/not/exist", "no such file"},
 		{"run -H A:b", "none is named"},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/target"
-	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 func TestTargetsAreReachedByTheirScheme(t *testing.T) {
@@ -46,7 +45,7 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 		{settings{command: []string{"x"}, env: []string{"=secret"}}, "-e 1 has no name"},
 		{settings{command: []string{"x"}, env: []string{"NOT_SET_HERE"}}, "-e NOT_SET_HERE: it is not set here"},
 	} {
-		got, err := newTarget(&test.settings, stdio.Auto, newVoice("none"))
+		got, err := test.settings.sole("auto", newVoice("none"))
 		text := fmt.Sprint(err)
 		if err == nil {
 			text = fmt.Sprintf("%T", got.Dialer)
@@ -73,11 +72,15 @@ func TestHeadersReachTheServer(t *testing.T) {
 			if scheme == "http" {
 				s.order = order
 			}
-			b, err := newBridge(s, stdio.Auto, newVoice("none"))
+			o, err := s.sole("auto", newVoice("none"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.start(t.Context(), newVoice("none")); err == nil {
+			g, err := o.open("", newVoice("none"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Upstreams()[0].Start(t.Context()); err == nil {
 				t.Errorf("%s: a teapot is taken for a server", s.url)
 			}
 			select {
@@ -88,7 +91,9 @@ func TestHeadersReachTheServer(t *testing.T) {
 			default:
 				t.Errorf("%s %s: nothing was asked", scheme, order)
 			}
-			_ = b.server.Close()
+			if err := g.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
 			web.Close()
 		}
 	}
@@ -101,14 +106,14 @@ func TestPlainConnectionsToOtherMachinesAreWarnedOf(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		v := &voice{out: &said, log: slog.New(slog.DiscardHandler)}
-		if _, err := newTarget(&settings{url: url}, stdio.Auto, v); err != nil {
+		if _, err := (&settings{url: url}).sole("auto", v); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(said.String(), "not encrypted"); got != want {
 			t.Errorf("%s: %q", url, said.String())
 		}
 		said.Reset()
-		if _, err := newTarget(&settings{url: url, allowHTTP: true}, stdio.Auto, v); err != nil || said.Len() > 0 {
+		if _, err := (&settings{url: url, allowHTTP: true}).sole("auto", v); err != nil || said.Len() > 0 {
 			t.Errorf("%s, allowed: %q, %v", url, said.String(), err)
 		}
 	}
@@ -145,9 +150,9 @@ func TestRevisionsAreChosenByEraAndByName(t *testing.T) {
 
 func TestLinesOfServersAreRepeatedWithoutSecretsAndTricks(t *testing.T) {
 	var said bytes.Buffer
-	repeat := (&voice{out: &said}).repeat("weather")
+	v := &voice{out: &said}
 	for _, line := range []string{"up", "\x1b[31mred\x1b[0m\ttab\x07", "\x1b]0;title\x07x\x1b", "Authorization: Bearer abcdefgh12345", "a\xffb"} {
-		repeat(line)
+		v.repeat("weather", line)
 	}
 	const want = "[weather] up\n[weather] red\ttab\n[weather] x\n[weather] Authorization: Bearer [redacted]\n[weather] ab\n"
 	if got := said.String(); got != want {

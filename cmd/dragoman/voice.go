@@ -33,19 +33,17 @@ func (v *voice) say(format string, args ...any) {
 // sequence finds what moves the cursor or changes colours on a terminal.
 var sequence = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?`)
 
-// repeat returns what writes the lines of a server's standard error to ours,
-// without secrets and without what could play tricks on a terminal.
-func (v *voice) repeat(name string) func(string) {
-	return func(line string) {
-		line = redact.Text(sequence.ReplaceAllString(strings.ToValidUTF8(line, ""), ""))
-		line = strings.Map(func(r rune) rune {
-			if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
-				return -1
-			}
-			return r
-		}, line)
-		_, _ = io.WriteString(v.out, "["+name+"] "+line+"\n") // as above
-	}
+// repeat writes a line of a server's standard error to ours, without secrets and
+// without what could play tricks on a terminal.
+func (v *voice) repeat(server, line string) {
+	line = redact.Text(sequence.ReplaceAllString(strings.ToValidUTF8(line, ""), ""))
+	line = strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, line)
+	_, _ = io.WriteString(v.out, "["+server+"] "+line+"\n") // as above
 }
 
 // level decides how much is said: by the flags, else by the environment.

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/target"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+const (
+	// patience is how long a server may take to come up before we say that we
+	// wait for it.
+	patience = 2 * time.Second
+
+	// urlStart is how long we wait for a server at a URL before we serve it all
+	// the same.
+	urlStart = 10 * time.Second
+)
+
+// A sole is the one server that a command line names: a configuration of that alone,
+// or the built-in server.
+type sole struct {
+	*target.Target
+	file    config.File
+	builtIn *everything.Server // nil if the server is named
+	root    *gateway.Served    // what clients of the built-in server see; else nil
+}
+
+// sole returns the server that the settings name. framing is how it is spoken to on a
+// stream. Nothing is started or dialled.
+func (s *settings) sole(framing string, v *voice) (*sole, error) {
+	o := &sole{file: config.File{Limits: config.Limits{Message: config.Size(s.maxMessage), IdleSession: s.idle}}}
+	if s.url == "" && s.command == nil {
+		return o, o.buildIn(s)
+	}
+	frames, err := framingChoice(framing)
+	if err != nil {
+		return nil, err
+	}
+	c := &config.Server{
+		URL: s.url, Transport: config.Transport(s.order), Cwd: s.cwd, Framing: framing, Era: s.era, Isolation: s.isolation, Pool: s.pool,
+		Timeout: s.timeout, ConnectTimeout: s.dialTimeout, Tools: config.Tools{Exclude: s.ignored},
+	}
+	if s.timeout == 0 {
+		c.Timeout = -1 // none
+	}
+	var headers http.Header
+	if s.command != nil {
+		c.Command, c.Args = s.command[0], s.command[1:]
+		c.Env, c.Inherit, err = s.environment()
+	} else {
+		headers, err = parseHeaders(s.headers, os.LookupEnv)
+		c.Headers = make(map[string]string, len(headers))
+		for name, values := range headers {
+			c.Headers[name] = strings.Join(values, ", ")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.Target, err = target.New(&target.Spec{Command: s.command, URL: s.url, Transport: s.order, Framing: frames, Header: headers})
+	if e, ok := errors.AsType[*target.SpecError](err); ok {
+		if strings.HasPrefix(e.Reason, "unknown scheme") {
+			return nil, errors.New(e.Reason + ", or -- before a command")
+		}
+		return nil, errors.New(e.Reason)
+	}
+	if err != nil {
+		return nil, err
+	}
+	warnPlain(s, v)
+	c.Name = o.Name
+	o.file.Servers, o.file.Names = map[string]*config.Server{c.Name: c}, []string{c.Name}
+	return o, nil
+}
+
+// buildIn makes the built-in server the one.
+func (o *sole) buildIn(s *settings) error {
+	revisions, err := chooseRevisions(s.era, "auto", s.revisions)
+	if err != nil {
+		return err
+	}
+	o.Target = &target.Target{Name: "everything", How: "built-in"}
+	o.builtIn = everything.New(&everything.Options{Version: versionText(), Revisions: revisions})
+	o.root = &gateway.Served{Acceptor: o.builtIn}
+	if speaksEra(revisions, protocol.Legacy) {
+		o.root.Sessions = o.builtIn
+	}
+	if speaksEra(revisions, protocol.Modern) {
+		o.root.Requests = o.builtIn.Requests()
+	}
+	return nil
+}
+
+// open makes the gateway of the server. messages is what clients of HTTP+SSE are told.
+func (o *sole) open(messages string, v *voice) (*gateway.Gateway, error) {
+	return gateway.New(&gateway.Options{
+		Name: "dragoman", Version: versionText(), Alone: o.root == nil, Root: o.root, MessagesPath: messages,
+		Stderr: v.repeat, Logger: v.log,
+	}, &o.file)
+}
+
+// close ends the built-in server, if that is the one.
+func (o *sole) close() {
+	if o.builtIn != nil {
+		o.builtIn.Close()
+	}
+}
+
+// start has the server come up, and says so. It returns an error if it is not there
+// and nothing can be served.
+func (o *sole) start(ctx context.Context, g *gateway.Gateway, v *voice) error {
+	if o.builtIn != nil {
+		return nil
+	}
+	waiting := time.AfterFunc(patience, func() { v.say("starting %s …", o.Name) })
+	defer waiting.Stop()
+	limit := ctx
+	if !o.Process {
+		var cancel context.CancelFunc
+		limit, cancel = context.WithTimeoutCause(ctx, urlStart, target.ErrUnreached)
+		defer cancel()
+	}
+	era, err := g.Upstreams()[0].Start(limit)
+	switch {
+	case err == nil:
+		v.say("serving %s (%s, %s era)", o.Name, o.How, era)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case o.Process:
+		return fmt.Errorf("%w\nrun with --debug to see every step", o.explain(err))
+	default:
+		v.say("warning: %v; it is served all the same, and each request tries again", o.explain(err))
+	}
+	return nil
+}
+
+// explain says in a line why the server cannot be reached, and what to do.
+func (o *sole) explain(err error) error {
+	if e, ok := errors.AsType[*stdio.StartError](err); ok {
+		advice := e.Advice
+		if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
+			advice = "give the full path, or check --cwd and PATH"
+			if strings.Contains(e.Command, ":") {
+				advice = "if it is a URL, begin it with http:// or https://"
+			}
+		}
+		return errors.New(strings.TrimSuffix(fmt.Sprintf("cannot start %q: %v; %s", e.Command, e.Err, advice), "; "))
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the URL may hold a secret
+	}
+	if e, ok := errors.AsType[*stdio.ExitError](err); ok {
+		err = e
+	}
+	if o.Process {
+		return fmt.Errorf("the server did not come up: %w", err)
+	}
+	return fmt.Errorf("%s cannot be reached: %w", o.Name, err)
+}
+
+// warnPlain says so if others on the way can read and change what is sent.
+func warnPlain(s *settings, v *voice) {
+	u, err := url.Parse(s.url)
+	if err != nil || s.allowHTTP || u.Scheme != "http" && u.Scheme != "ws" && u.Scheme != "tcp" || u.Hostname() == "localhost" {
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "" && (ip == nil || !ip.IsLoopback()) {
+		v.say("warning: the connection to %s is not encrypted: others on the way can read and change what is sent", u.Hostname())
+	}
+}
+
+// environment returns the variables that the command gets: those that are set,
+// and the names of ours that are passed on.
+func (s *settings) environment() (env map[string]string, inherit []string, err error) {
+	if s.allEnv {
+		inherit = []string{"*"}
+	}
+	env = make(map[string]string)
+	for i, entry := range s.env {
+		name, value, set := strings.Cut(entry, "=")
+		_, ours := os.LookupEnv(name)
+		switch {
+		case name == "":
+			return nil, nil, fmt.Errorf("-e %d has no name: write NAME=value, or NAME to pass ours on", i+1)
+		case set:
+			env[name] = value
+		case !ours:
+			return nil, nil, fmt.Errorf("-e %s: it is not set here; set it, or write %s=value", name, name)
+		default:
+			inherit = append(inherit, name)
+		}
+	}
+	return env, inherit, nil
+}
