@@ -98,6 +98,9 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
 			return errAsleep
 		}
 		wait := s.due(now)
+		if s.stopping {
+			wait = limit.Sub(now) // until it has stopped, which is told
+		}
 		if wait <= 0 {
 			if s.failures > 0 { // the next one waits
 				s.next = now.Add(s.set.backoff(s.failures))

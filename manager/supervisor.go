@@ -201,7 +201,7 @@ func (s *supervisor) start() error {
 			s.hangUp(errHang, func(c *conn) bool { return !c.proven.Load() })
 		}
 		s.mu.Lock()
-		known := s.ever > before || isRefusal(err)
+		known := s.ever > before || isRefusal(err) || s.begun != s.round // then a restart has ended it
 		s.mu.Unlock()
 		if !known {
 			s.fail(began, err)

@@ -158,18 +158,19 @@ func fill[T int | time.Duration](v *T, standard T) {
 func (p *Pool) Take(ctx context.Context, key Key, want *Want) (*Entry, error) {
 	var late <-chan time.Time
 	for {
-		e, full, err := p.try(ctx, key, want)
-		switch {
-		case err != nil:
+		e, joined, full, err := p.try(ctx, key, want)
+		if err != nil {
 			return nil, err
-		case e != nil:
-			if err := e.wait(ctx); err != nil {
-				p.Release(e)
-				return nil, err
+		}
+		if e != nil {
+			if err = e.wait(ctx); err == nil {
+				return e, nil
 			}
-			return e, nil
-		case full == nil:
-			continue
+			p.Release(e)
+			if joined && ctx.Err() == nil && errors.Is(err, dragoman.ErrClosed) {
+				continue // it was closed for a reason from before our time
+			}
+			return nil, err
 		}
 		if late == nil {
 			late = time.After(p.opts.Wait)
@@ -180,21 +181,21 @@ func (p *Pool) Take(ctx context.Context, key Key, want *Want) (*Entry, error) {
 	}
 }
 
-// try takes a conversation or begins to open one. If there is no room, full is closed
-// when there may be; if nothing is returned, the next try may succeed at once.
-func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, full <-chan struct{}, err error) {
+// try takes a conversation, or begins to open one. joined says that it was there, open
+// or about to be. If there is no room, full is closed when there may be.
+func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, joined bool, full <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, protocol.Draining()
+		return nil, false, nil, protocol.Draining()
 	}
 	if e := p.fitting(key, want); e != nil {
 		e.users++
 		e.pinned = e.pinned || want.Pinned
-		return e, nil, nil
+		return e, true, nil, nil
 	}
 	if p.open < p.opts.Max && p.count[key.Caller] < p.opts.PerCaller {
-		return p.begin(ctx, key, want), nil, nil
+		return p.begin(ctx, key, want), false, nil, nil
 	}
 	of := key.Caller
 	if p.count[of] < p.opts.PerCaller {
@@ -208,7 +209,7 @@ func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, full <-c
 	if p.changed == nil {
 		p.changed = make(chan struct{})
 	}
-	return nil, p.changed, nil
+	return nil, false, p.changed, nil
 }
 
 // fitting returns an open conversation that does. The caller holds mu.
