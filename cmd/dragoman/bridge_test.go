@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/gateway"
+	"github.com/dragoman-mcp/dragoman/manager"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -282,4 +284,61 @@ func TestSnippetIsAConfigurationThatWorks(t *testing.T) {
 		}
 		checkEcho(t, &streamable.Client{URL: server.URL, Timeout: time.Minute}, protocol.Legacy)
 	}
+}
+
+func TestConnectStartsTheServerOnceWhenTheHostSpeaks(t *testing.T) {
+	for _, era := range []string{"legacy", "both"} {
+		p := startMain(t, append([]string{"connect"}, builtIn(t, "--era", era)...)...)
+		if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+			t.Fatalf("%s: initialize is answered %s", era, got)
+		}
+		p.tell(t, protocol.NoteInitialized)
+		if got := p.say(echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
+			t.Errorf("%s: the echo is %s", era, got)
+		}
+		_ = p.stdin.Close()
+		if status := p.wait(); status != 0 {
+			t.Errorf("%s: it ends with status %d", era, status)
+		}
+		if n := strings.Count(p.said(), "server started"); n != 1 {
+			t.Errorf("%s: %d processes were started, want 1:\n%s", era, n, p.said())
+		}
+	}
+}
+
+func TestIgnoredToolsAreNotThere(t *testing.T) {
+	args := append([]string{"--ignore-tool", "test_*", "--ignore-tool", "echo"}, builtIn(t)...)
+	run := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
+	base := strings.TrimSuffix(run.place("http://"), "/mcp")
+	if got := post(t, base+"/call/echo", `{"text":"x"}`); !strings.Contains(got, "nknown tool") && !strings.Contains(got, "no tool") {
+		t.Errorf("run: the echo is %s", got)
+	}
+	connect := startMain(t, append([]string{"connect"}, args...)...)
+	for _, p := range []*process{run, connect} {
+		list := p.say(request(t, protocol.Modern, protocol.MethodListTools, map[string]any{}).String())
+		if !strings.Contains(list, `"tools":[`) || strings.Contains(list, `"name":"echo"`) || strings.Contains(list, `"name":"test_`) {
+			t.Errorf("the tools are %s", list)
+		}
+		if got := p.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "nknown tool") {
+			t.Errorf("the echo is %s", got)
+		}
+	}
+}
+
+func TestRunTellsHowItsServerIs(t *testing.T) {
+	p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, builtIn(t)...)...)
+	base := strings.TrimSuffix(p.place("http://"), "/mcp")
+	resp, err := http.Get(base + gateway.StatusPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var status gateway.Status
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || len(status.Servers) != 1 {
+		t.Fatalf("the status is %+v, %v", status, err)
+	}
+	if s := status.Servers[0]; s.State != manager.Ready || s.Era != "modern" {
+		t.Errorf("the server is %+v", s)
+	}
+	checkEcho(t, &streamable.Client{URL: base + "/servers/" + status.Servers[0].Name + "/mcp"}, protocol.Modern)
 }
