@@ -59,6 +59,9 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	done, seen := Reloaded{At: time.Now()}, stamps(before.Files)
 	file, report := g.opts.Load()
 	err := report.Refused()
+	if err == nil && len(file.Servers)+len(file.Broken) == 0 {
+		err = errors.New("gateway: there is no server in it")
+	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()
 		g.log.Error("the configuration has errors; the one before goes on", "error", err)

@@ -424,6 +424,43 @@ func TestCancelsAndAnswersHavePlacesOfTheirOwn(t *testing.T) {
 	})
 }
 
+func TestCallMayTakeLongerThanAPOST(t *testing.T) {
+	hold(t, &Client{}, nil, lasting("tools/call"), func(t *testing.T, _ *holding, conn dragoman.Conn) {
+		if err := <-begin(t.Context(), conn, "tools/call", nil); err != nil {
+			t.Errorf("a call of a minute ended with %v", err)
+		}
+	})
+}
+
+func TestCallsThatTheServerHoldsDoNotKeepOthersWaiting(t *testing.T) {
+	hold(t, &Client{}, nil, lasting("tools/call"), func(t *testing.T, _ *holding, conn dragoman.Conn) {
+		before := time.Now()
+		var ended []<-chan error
+		for range 3 * maxPosts {
+			ended = append(ended, begin(t.Context(), conn, "tools/call", nil))
+		}
+		for i, c := range ended {
+			if err := <-c; err != nil {
+				t.Errorf("call %d ended with %v", i, err)
+			}
+		}
+		if took, want := time.Since(before), time.Minute+2*placeTime; took > want {
+			t.Errorf("calls of a minute each took %v, want %v", took, want)
+		}
+	})
+}
+
+func TestRequestThatDoesNotLeaveIsGivenUp(t *testing.T) {
+	slow := &slowToDial{}
+	hold(t, &Client{HTTP: &http.Client{Transport: slow}}, nil, lasting(""), func(t *testing.T, h *holding, conn dragoman.Conn) {
+		if err := <-begin(t.Context(), conn, "tools/call", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the call ended with %v", err)
+		}
+		h.want(t)
+		close(slow.let)
+	})
+}
+
 // slowToDial makes all connections but the first wait.
 type slowToDial struct {
 	http.RoundTripper

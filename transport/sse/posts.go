@@ -45,6 +45,10 @@ const (
 	// follows it: the two go over different connections.
 	headStart = 100 * time.Millisecond
 
+	// placeTime is how long a request has a place that the server has read and not
+	// answered the POST of: it may do that when it has the result.
+	placeTime = 5 * time.Second
+
 	// flushWait is how long Close waits for what was told and answered before it.
 	flushWait = 2 * time.Second
 )
@@ -56,6 +60,7 @@ type post struct {
 	m      *dragoman.Message // what frame is, or nil if it is an array of answers
 	behind []*post           // what it follows
 	begun  bool              // guarded by link.mu
+	placed bool              // it has one of the places of its kind; guarded by link.mu
 
 	ctx    context.Context // of the POST
 	cancel context.CancelFunc
@@ -215,7 +220,7 @@ func (l *link) next(kind int) {
 		q.waiting = q.waiting[1:]
 		q.count(p, -1)
 		q.under++
-		p.begun = true
+		p.begun, p.placed = true, true
 		l.running.Add(1)
 		go l.run(p) // ends when the POST is over, or with the link
 	}
@@ -236,7 +241,7 @@ func (l *link) run(p *post) {
 	close(p.done)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queues[p.kind].under--
+	l.leave(p)
 	switch {
 	case p.kind == requests:
 		delete(l.asked, p.m.ID().Key())
@@ -245,7 +250,6 @@ func (l *link) run(p *post) {
 	case l.told == p:
 		l.told = nil
 	}
-	l.next(p.kind)
 	if p.opens() {
 		held := l.held
 		l.opening, l.held = false, nil
@@ -256,6 +260,15 @@ func (l *link) run(p *post) {
 	if l.change != nil {
 		close(l.change)
 		l.change = nil
+	}
+}
+
+// leave gives the place of a post to another. l.mu is locked.
+func (l *link) leave(p *post) {
+	if p.placed {
+		p.placed = false
+		l.queues[p.kind].under--
+		l.next(p.kind)
 	}
 }
 
@@ -286,11 +299,11 @@ func (l *link) follow(p *post) {
 
 // send posts a message and takes what the server says to it.
 func (l *link) send(p *post) {
-	ctx, cancel := p.ctx, func() {}
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	defer cancel(nil)
 	if p.kind != requests || !l.sync { // else it lasts until the answer
-		ctx, cancel = context.WithTimeout(ctx, l.timeout)
+		defer l.limit(p, cancel)()
 	}
-	defer cancel()
 	// A RoundTripper that does not heed this makes those that follow wait for the end.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
 		if info.Err == nil {
@@ -299,12 +312,39 @@ func (l *link) send(p *post) {
 	}})
 	resp, err := l.post(ctx, p.frame, p.kind == answers)
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		l.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
 	case err != nil:
 		l.fail(p.m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", bare(err))))
 	default:
 		l.outcome(resp, p.m)
+	}
+}
+
+// limit ends a POST that takes too long. A request that the server has read may take
+// as long as its call does, because the POST may be answered when that is done; it only
+// loses its place.
+func (l *link) limit(p *post, cancel context.CancelCauseFunc) (stop func()) {
+	look := func(late bool) {
+		if p.kind == requests {
+			select {
+			case <-p.sent:
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.leave(p)
+				return
+			default:
+			}
+		}
+		if late {
+			cancel(context.DeadlineExceeded)
+		}
+	}
+	place := time.AfterFunc(placeTime, func() { look(false) })
+	late := time.AfterFunc(l.timeout, func() { look(true) })
+	return func() {
+		place.Stop()
+		late.Stop()
 	}
 }
 
