@@ -163,10 +163,12 @@ func TestServerThatHangsAtTheProbeIsGreetedMeanwhile(t *testing.T) {
 }
 
 func TestServerThatStartsSlowlyIsNotStoppedForIt(t *testing.T) {
-	for name, r := range map[string]protocol.Revision{"legacy": protocol.LatestLegacy, "modern": protocol.Latest} {
+	for name, list := range map[string][]protocol.Revision{
+		"legacy": {protocol.LatestLegacy}, "modern": {protocol.Latest}, "both": {protocol.Latest, protocol.LatestLegacy},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				built := serving(r)
+				r, built := list[0], serving(list...)
 				u := &upstream{acceptor: dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 					up := time.Now().Add(10 * time.Second)
 					peer, err := built.acceptor.Accept(ctx, client)
@@ -185,6 +187,10 @@ func TestServerThatStartsSlowlyIsNotStoppedForIt(t *testing.T) {
 				join(t, s, r).echo()
 				if took := time.Since(began); took != 10*time.Second || u.dials() > 2 {
 					t.Errorf("the first answer came after %v, of one of %d servers", took, u.dials())
+				}
+				time.Sleep(20 * time.Second)
+				if n := u.open(); n != 1 && r == protocol.Latest { // a legacy server keeps the session of our own
+					t.Errorf("%d conversations are left open, want one", n)
 				}
 			})
 		})

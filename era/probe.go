@@ -102,6 +102,9 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	for first := true; ; first = false {
 		select {
 		case v := <-asked:
+			if v.err == nil && v.era == protocol.Modern {
+				s.pool.End(mainOwner) // nobody needs what the handshake opens
+			}
 			if v.err == nil || !first {
 				return v.era, v.err
 			}

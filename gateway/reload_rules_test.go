@@ -95,6 +95,20 @@ func TestPain32_ErrorThatIsNoServersRefusesTheWholeFile(t *testing.T) {
 	echo(t, g.join("/mcp", protocol.Modern), "a_echo")
 }
 
+// An editor may have emptied the file before it writes it.
+func TestFileWithoutServersRemovesNone(t *testing.T) {
+	url := upstream(t, protocol.Latest)
+	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
+	for _, text := range []string{"servers: {}\n", "limits: {calls: 7}\n"} {
+		g.write(text)
+		if done, err := g.Reload(); err == nil || !done.Failed {
+			t.Errorf("%q: the error is %v, the result %+v", text, err, done)
+		}
+	}
+	g.ready()
+	echo(t, g.join("/mcp", protocol.Modern), "a_echo")
+}
+
 func TestKeysThatNeedARestartAreNamedUntilTheyAreInForce(t *testing.T) {
 	g := begin(t, "servers: {a: {command: x, disabled: true}}")
 	const servers = "servers: {a: {command: x, disabled: true, timeout: %s}}\n"
