@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -111,19 +110,19 @@ func (s *settings) serve(ctx context.Context, o *sole, v *voice) error {
 	}
 	f := &front{entrances: entrances, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
 	g, err := s.gateway(f, o, v)
-	if err == nil {
-		if err = o.start(ctx, g, v); err != nil {
-			gone, cancel := context.WithCancel(ctx)
-			cancel()
-			err = errors.Join(err, ignoreCut(g.Shutdown(gone)))
-		}
-	}
 	if err != nil {
 		closeEntrances(entrances)
-		if ctx.Err() != nil {
-			return nil
-		}
 		return err
+	}
+	if err := o.start(ctx, g, v); err != nil {
+		closeEntrances(entrances)
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = g.Shutdown(gone) // nothing is under way that could be cut
+		if ctx.Err() == nil {
+			return err
+		}
+		return nil //nolint:nilerr // we were stopped meanwhile
 	}
 	if f.exposed() {
 		v.say("warning: everybody who can reach this machine can use the server: there is no authentication")
@@ -154,12 +153,4 @@ func (s *settings) gateway(f *front, o *sole, v *voice) (*gateway.Gateway, error
 	f.handler = func(*entrance) http.Handler { return handler }
 	f.acceptor, f.shutdown = g.Served().Acceptor, g.Shutdown
 	return g, nil
-}
-
-// ignoreCut leaves out that something was cut off at once.
-func ignoreCut(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }

@@ -45,7 +45,8 @@ type sole struct {
 func (s *settings) sole(framing string, v *voice) (*sole, error) {
 	o := &sole{file: config.File{Limits: config.Limits{Message: config.Size(s.maxMessage), IdleSession: s.idle}}}
 	if s.url == "" && s.command == nil {
-		return o, o.buildIn(s)
+		err := o.buildIn(s)
+		return o, err
 	}
 	frames, err := framingChoice(framing)
 	if err != nil {
