@@ -323,12 +323,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A client has all capabilities. It talks through both doors of package era to an
+// A client has all capabilities. It talks through the doors of a Front to an
 // Aggregate, in the newest revision of its era.
 type client struct {
-	t    *testing.T
-	era  protocol.Era
-	peer dragoman.Peer // that answers it
+	t     *testing.T
+	era   protocol.Era
+	front *era.Front
+	peer  dragoman.Peer // that answers it
 
 	mu    sync.Mutex
 	heard []*dragoman.Message
@@ -339,21 +340,20 @@ var canAll = object{"sampling": object{}, "roots": object{}, "elicitation": obje
 // join connects a client of an era.
 func join(t *testing.T, a *aggregate.Aggregate, e protocol.Era) *client {
 	t.Helper()
-	modern := protocol.Modern
-	bridge := &era.Server{Dialer: a, Era: &modern}
+	front := era.NewFront(a, nil)
 	t.Cleanup(func() {
-		if err := bridge.Close(); err != nil {
+		if err := front.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	c := &client{t: t, era: e, peer: bridge.Requests()}
+	c := &client{t: t, era: e, front: front, peer: front.Requests()}
 	if e == protocol.Modern {
 		return c
 	}
 	_, conn := dragoman.Pipe(c, nil)
 	t.Cleanup(func() { _ = conn.Close() })
 	var err error
-	if c.peer, err = bridge.Accept(t.Context(), conn); err != nil {
+	if c.peer, err = front.Accept(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := c.call(t.Context(), protocol.MethodInitialize, object{

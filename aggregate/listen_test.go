@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
 	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -208,11 +209,9 @@ func TestSubscriptionsAreToldWhatTheyAskedForAndNothingElse(t *testing.T) {
 func TestSubscriptionsEndInGoodOrder(t *testing.T) {
 	peertest.NoLeak(t)
 	a := of(t, nil, fake("x", "t"))
-	conn, err := a.Dial(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := listen(t, conn, object{"toolsListChanged": true})
+	front := era.NewFront(a, nil)
+	defer front.Close()
+	s := listen(t, front.Requests(), object{"toolsListChanged": true})
 	s.acked()
 	if err := a.Close(); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type attempt[T any] struct {
 }
 
 // get returns the value, which make makes within life on behalf of who asks first.
-func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Context) (T, error)) (T, error) {
+func (f *flight[T]) get(ctx context.Context, life *life, make func(context.Context) (T, error)) (T, error) {
 	f.mu.Lock()
 	if f.value != nil {
 		v := *f.value

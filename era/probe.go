@@ -27,7 +27,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	if era, ok := s.found.peek(); ok {
 		return era, nil
 	}
-	return s.found.get(ctx, s, func(ctx context.Context) (protocol.Era, error) {
+	return s.found.get(ctx, s.life, func(ctx context.Context) (protocol.Era, error) {
 		era, err := s.find(ctx)
 		if err == nil {
 			s.log.Info("the server speaks the "+era.String()+" era", "era", era)

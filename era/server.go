@@ -2,7 +2,6 @@ package era
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -12,8 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/era/internal/up"
-	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -92,10 +89,6 @@ type Server struct {
 	// It does not block. It may be nil.
 	Changed func(whose *dragoman.Caller, note string)
 
-	// Ended is called when a session of a legacy client has ended that needed the
-	// crossing, with the context of its requests. It may be nil.
-	Ended func(context.Context)
-
 	// Name and Version are what we call ourselves where a side does not say who
 	// it is. If empty, they are "dragoman" and "0".
 	Name, Version string
@@ -105,9 +98,7 @@ type Server struct {
 	Logger *slog.Logger
 
 	once    sync.Once
-	ctx     context.Context // ends with Close
-	cancel  context.CancelCauseFunc
-	busy    running.Group // our goroutines
+	*life   // ends with Close
 	log     *slog.Logger
 	found   flight[protocol.Era]
 	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
@@ -116,12 +107,12 @@ type Server struct {
 	repeats atomic.Int64  // for ids
 	pool    *pool.Pool
 	spares  spares       // conversations that nobody uses yet
-	up      *up.Server   // for legacy clients that need the crossing
+	front   *Front       // what clients come to
 	down    *down.Server // for modern clients of a legacy server
 }
 
 func (s *Server) prepare() {
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.life = newLife()
 	s.log = s.Logger
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -132,7 +123,12 @@ func (s *Server) prepare() {
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
-	s.up = up.New(requests{server: s}, &up.Options{Name: name, Version: version, Logger: s.log})
+	s.front = &Front{life: s.life, peer: requests{server: s}, begin: s.begin, up: newUp(requests{server: s}, name, version, s.log)}
+	s.front.ended = func(ctx context.Context) {
+		if s.ctx.Err() == nil {
+			s.End(ctx)
+		}
+	}
 	s.down = down.New(s.dial, &down.Options{
 		Name: name, Version: version,
 		Revisions:  protocol.Revisions(),
@@ -182,10 +178,7 @@ func (s *Server) Found() (protocol.Era, bool) {
 // sessions, and for transports whose conversations carry both eras.
 func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	s.once.Do(s.prepare)
-	if s.ctx.Err() != nil {
-		return nil, dragoman.ErrClosed
-	}
-	return &conversation{server: s, client: client, caller: dragoman.CallerOf(ctx)}, nil
+	return s.front.Accept(ctx, client)
 }
 
 // Requests is the door for requests of the modern era.
@@ -255,7 +248,7 @@ func (s *Server) End(ctx context.Context) {
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	s.cancel(dragoman.ErrClosed)
-	err := errors.Join(s.up.Close(), s.down.Close()) // which closes the pool
+	err := errors.Join(s.front.up.Close(), s.down.Close()) // which closes the pool
 	s.busy.Wait()
 	s.spares.close()
 	return err
@@ -377,142 +370,17 @@ func unavailable(ctx context.Context, req *dragoman.Message, err error) (*dragom
 	return req.Fail(protocol.Unavailable(err)), nil
 }
 
-// A conversation is one with a client, whose messages tell which era they are
-// of. What belongs to the legacy era goes to a peer that its first message
-// brings about.
-type conversation struct {
-	server *Server
-	client dragoman.Conn
-	caller *dragoman.Caller
-	legacy flight[session]
-}
-
-// A session is the legacy side of a conversation.
-type session struct {
-	dragoman.Peer
-	caller *dragoman.Caller
-}
-
-// Call implements dragoman.Peer.
-func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if protocol.IsModern(req) {
-		return requests{server: c.server}.Call(dragoman.WithCaller(ctx, c.caller), req, from)
+// begin begins the session of a legacy client. A server of both eras, or of an era that
+// is not known yet, is asked in the client's; it crosses over if that is refused.
+func (s *Server) begin(ctx context.Context, client dragoman.Conn, caller *dragoman.Caller) (dragoman.Peer, error) {
+	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
+		return newStraight(s, client, caller), nil
 	}
-	v, err := c.session(ctx, req)
-	if err != nil {
-		return unavailable(ctx, req, err)
-	}
-	ctx = dragoman.WithCaller(ctx, v.caller)
-	resp, err := v.Call(ctx, req, from)
-	_, straight := v.Peer.(*straight)
-	if !straight || req.Method() != protocol.MethodInitialize {
-		return resp, err
-	}
-	if err == nil && !resp.IsError() && c.server.isModern() {
-		err = c.check(ctx, v)
-	}
-	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
-		if other, ok := c.cross(ctx, v); ok {
-			return other.Call(ctx, req, from)
-		}
-	}
-	return resp, err
-}
-
-// check finds out whether a modern server that has taken a handshake takes what
-// follows it: some refuse that.
-func (c *conversation) check(ctx context.Context, v session) error {
-	ping, err := dragoman.NewRequest(c.server.repeatID(), protocol.MethodPing, nil)
-	if err != nil {
-		return err
-	}
-	_, err = v.Call(ctx, ping, nil)
-	return err
+	return s.front.cross(ctx, client, caller)
 }
 
 // isModern reports whether the server is known to speak the modern era.
 func (s *Server) isModern() bool {
 	era, known := s.found.peek()
 	return known && era == protocol.Modern
-}
-
-// Notify implements dragoman.Peer.
-func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error {
-	if protocol.IsModern(note) {
-		return nil
-	}
-	v, ok := c.legacy.peek()
-	if !ok {
-		return nil // nothing has begun that this could be about
-	}
-	return v.Notify(dragoman.WithCaller(ctx, v.caller), note)
-}
-
-// session returns who answers in the legacy era.
-func (c *conversation) session(ctx context.Context, req *dragoman.Message) (session, error) {
-	if v, ok := c.legacy.peek(); ok {
-		return v, nil
-	}
-	return c.legacy.get(ctx, c.server, func(ctx context.Context) (session, error) { return c.accept(ctx, req) })
-}
-
-// accept begins the client's session. A server of both eras, or of an era that is
-// not known yet, is asked in the client's; see cross if it refuses.
-func (c *conversation) accept(ctx context.Context, req *dragoman.Message) (session, error) {
-	s := c.server
-	caller := *c.caller
-	if caller.Client == "" {
-		caller.Client = protocol.ClientName(req)
-	}
-	if caller.Session == "" {
-		caller.Session = rand.Text()
-	}
-	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
-		return session{newStraight(s, c.client, &caller), &caller}, nil
-	}
-	return c.through(&caller)
-}
-
-// through begins a session of a client that needs the crossing.
-func (c *conversation) through(caller *dragoman.Caller) (session, error) {
-	s := c.server
-	ctx := dragoman.WithCaller(context.Background(), caller)
-	peer, err := s.up.Accept(ctx, c.client)
-	if err == nil {
-		// Ends with the client, or with the server.
-		s.busy.Start(func() {
-			select {
-			case <-c.client.Done():
-				s.End(ctx)
-			case <-s.ctx.Done():
-			}
-			if s.Ended != nil {
-				s.Ended(ctx)
-			}
-		})
-	}
-	return session{peer, caller}, err
-}
-
-// cross has a client use the crossing whose handshake the server has refused, if the
-// server is modern.
-func (c *conversation) cross(ctx context.Context, v session) (session, bool) {
-	s := c.server
-	if s.Era != nil {
-		return session{}, false
-	}
-	if era, known := s.found.peek(); known {
-		s.wasRefused(era)
-	}
-	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
-		return session{}, false
-	}
-	s.refuses.Store(true)
-	v.Peer.(*straight).end()
-	other, err := c.through(v.caller)
-	if err != nil {
-		return session{}, false
-	}
-	c.legacy.replace(other)
-	return other, true
 }

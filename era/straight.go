@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -24,6 +25,8 @@ import (
 // or we do if the client has subscribed to something. The handshake, the log
 // level and the subscriptions are repeated on it. The client does not notice,
 // except that it is told that lists and subscribed resources may have changed.
+//
+// If the server turns out to be modern alone, the session crosses over.
 type straight struct {
 	server *Server
 	client dragoman.Conn
@@ -33,6 +36,7 @@ type straight struct {
 	opened chan dragoman.Conn // holds the last one, until attend takes it
 	ended  chan struct{}      // closed by end
 	once   sync.Once
+	other  atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
 
 	mu         sync.Mutex // guards what is below
 	stateful   bool       // a tool may have left something with the server
@@ -55,9 +59,63 @@ func newStraight(s *Server, client dragoman.Conn, caller *dragoman.Caller) *stra
 	return v
 }
 
-// Call passes a request on. One whose conversation was lost under way is sent
-// again only if that does no harm.
+// Call implements dragoman.Peer.
 func (v *straight) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if other := v.other.Load(); other != nil {
+		return (*other).Call(ctx, req, from)
+	}
+	resp, err := v.pass(ctx, req, from)
+	if req.Method() != protocol.MethodInitialize {
+		return resp, err
+	}
+	if err == nil && !resp.IsError() && v.server.isModern() {
+		err = v.check(ctx)
+	}
+	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
+		if other := v.cross(ctx); other != nil {
+			return other.Call(ctx, req, from)
+		}
+	}
+	return resp, err
+}
+
+// check finds out whether a modern server that has taken a handshake takes what
+// follows it: some refuse that.
+func (v *straight) check(ctx context.Context) error {
+	ping, err := dragoman.NewRequest(v.server.repeatID(), protocol.MethodPing, nil)
+	if err != nil {
+		return err
+	}
+	_, err = v.pass(ctx, ping, nil)
+	return err
+}
+
+// cross has a client use the crossing whose handshake the server has refused. It
+// returns nil if the server is not modern.
+func (v *straight) cross(ctx context.Context) dragoman.Peer {
+	s := v.server
+	if s.Era != nil {
+		return nil
+	}
+	if era, known := s.found.peek(); known {
+		s.wasRefused(era)
+	}
+	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
+		return nil
+	}
+	s.refuses.Store(true)
+	v.end()
+	other, err := s.front.cross(ctx, v.client, v.caller)
+	if err != nil {
+		return nil
+	}
+	v.other.Store(&other)
+	return other
+}
+
+// pass passes a request on. One whose conversation was lost under way is sent
+// again only if that does no harm.
+func (v *straight) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	for again := false; ; again = true {
 		conn, err := v.get(ctx)
 		if err != nil {
@@ -254,6 +312,9 @@ func (v *straight) revisions() adapt.Route {
 // Notify passes a notification on. Without a conversation there is nobody who
 // would miss it.
 func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
+	if other := v.other.Load(); other != nil {
+		return (*other).Notify(ctx, note)
+	}
 	if note.Method() == protocol.NoteInitialized {
 		v.mu.Lock()
 		v.ready = note
@@ -275,7 +336,7 @@ func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
 			v.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.get(ctx, v.server, v.open)
+	e, err := v.conn.get(ctx, v.server.life, v.open)
 	if err != nil {
 		return nil, err
 	}

@@ -8,28 +8,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/manager"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A union is several servers as one: those of a group, or all. It lives as long
 // as its group is configured, whatever servers come and go.
 type union struct {
-	all    *aggregate.Aggregate
-	server *era.Server // in front of all, for clients of both eras
-	plain  bool        // names are left as they are
+	all   *aggregate.Aggregate
+	front *era.Front // for clients of both eras
+	plain bool       // names are left as they are
 }
 
 func newUnion(g *Gateway, plain bool) *union {
-	modern := protocol.Modern
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
-	return &union{all: all, plain: plain, server: &era.Server{
-		Dialer: all, Era: &modern, Stateless: true, Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
+	return &union{all: all, plain: plain, front: era.NewFront(all, &era.FrontOptions{
+		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 		Ended: func(ctx context.Context) {
 			for _, up := range g.manager.Upstreams() {
 				up.End(ctx)
 			}
 		},
-	}}
+	})}
 }
 
 // set says which servers it consists of.
@@ -42,13 +40,13 @@ func (u *union) set(list []*manager.Upstream, g *Gateway) {
 }
 
 func (u *union) served() *Served {
-	return &Served{Acceptor: u.server, Sessions: u.server, Requests: u.server.Requests()}
+	return &Served{Acceptor: u.front, Sessions: u.front, Requests: u.front.Requests()}
 }
 
 // close ends what is under way. Its doors have been shut before.
 func (u *union) close() {
 	_ = u.all.Close() // listens end with their results while there is somebody to tell
-	_ = u.server.Close()
+	_ = u.front.Close()
 }
 
 // A member is a server as one of a union.
