@@ -76,7 +76,7 @@ var architecture = map[string]importRule{
 	"state":   {},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "config", "internal/running", "internal/walk")},
+	"aggregate": {ours: joinPackages(archNouns, "internal/running", "internal/walk")},
 
 	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},

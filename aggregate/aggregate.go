@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -19,17 +18,18 @@ import (
 // DefaultPerMember is how long a list waits for one member.
 const DefaultPerMember = 2 * time.Second
 
-// A Member is one of the servers that an Aggregate is made of. Two that are equal,
-// or whose Requests are, are the same server.
+// A Member is one of the servers that an Aggregate is made of. It is comparable; two
+// that are equal are the same server.
 type Member interface {
 	// Name is what the server is called here. No two members have the same.
 	Name() string
 
-	// Requests answers requests of the modern era.
+	// Requests answers requests of the modern era. What it lists is offered.
 	Requests() dragoman.Peer
 
-	// Tools says which tools are offered, and how. It may be nil.
-	Tools() *config.Tools
+	// Prefix is what stands before its names here. If nil, it is as Options say. A
+	// change takes effect by Set.
+	Prefix() *string
 
 	// OnChange has f told of list changes, by the method of the notification,
 	// until stop is called. f does not block.
@@ -97,7 +97,7 @@ func New(opts *Options) *Aggregate {
 	}
 	a.info = join(`{"name":`, walk.Quote(a.opts.Name), `,"version":`, walk.Quote(a.opts.Version), `}`)
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
-	a.group.Store(newGroup(nil, nil, a.opts.Plain))
+	a.group.Store(newGroup(nil, a.opts.Plain))
 	return a
 }
 
@@ -166,12 +166,14 @@ func (a *Aggregate) Notify(context.Context, *dragoman.Message) error { return ni
 // Close ends all subscriptions in good order, and refuses requests from then on.
 // Those under way go on. It waits for our goroutines.
 func (a *Aggregate) Close() error {
-	a.cancel(dragoman.ErrClosed)
 	a.setting.Lock()
 	defer a.setting.Unlock()
-	for _, m := range a.group.Load().members {
-		m.unsubscribe()
+	if a.ctx.Err() == nil {
+		for _, m := range a.group.Load().members {
+			m.stop()
+		}
 	}
+	a.cancel(dragoman.ErrClosed)
 	a.busy.Wait()
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -25,9 +24,9 @@ const patience = 20 * time.Second
 
 // A server is a member.
 type server struct {
-	name  string
-	peer  dragoman.Peer
-	tools *config.Tools
+	name   string
+	peer   dragoman.Peer
+	prefix *string
 
 	mu       sync.Mutex
 	onChange map[int]func(string)
@@ -37,7 +36,7 @@ type server struct {
 
 func (s *server) Name() string            { return s.name }
 func (s *server) Requests() dragoman.Peer { return s }
-func (s *server) Tools() *config.Tools    { return s.tools }
+func (s *server) Prefix() *string         { return s.prefix }
 
 func (s *server) OnChange(f func(string)) func() {
 	s.mu.Lock()

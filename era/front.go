@@ -24,7 +24,7 @@ type Front struct {
 // FrontOptions configures a Front. The zero value is ready to use.
 type FrontOptions struct {
 	// Name and Version are what we call ourselves where the peer does not say who it
-	// is. If empty, they are "dragoman" and "0".
+	// is. If empty, they are "dragoman" and "0.0.0".
 	Name, Version string
 
 	// Ended is called when a session of a legacy client has ended, with the context
@@ -57,15 +57,8 @@ func NewFront(peer dragoman.Peer, opts *FrontOptions) *Front {
 	l := newLife()
 	f := &Front{life: l, peer: cutting{peer, l}, ended: opts.Ended}
 	f.begin = f.cross
-	f.up = newUp(f.peer, opts.Name, opts.Version, opts.Logger)
+	f.up = up.New(f.peer, &up.Options{Name: opts.Name, Version: opts.Version, Logger: opts.Logger})
 	return f
-}
-
-func newUp(peer dragoman.Peer, name, version string, log *slog.Logger) *up.Server {
-	if name == "" {
-		name, version = "dragoman", "0"
-	}
-	return up.New(peer, &up.Options{Name: name, Version: version, Logger: log})
 }
 
 // Requests is the door for requests of the modern era.

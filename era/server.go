@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/era/internal/up"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -123,12 +124,8 @@ func (s *Server) prepare() {
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
-	s.front = &Front{life: s.life, peer: requests{server: s}, begin: s.begin, up: newUp(requests{server: s}, name, version, s.log)}
-	s.front.ended = func(ctx context.Context) {
-		if s.ctx.Err() == nil {
-			s.End(ctx)
-		}
-	}
+	s.front = &Front{life: s.life, peer: requests{server: s}, begin: s.begin, ended: s.ended}
+	s.front.up = up.New(s.front.peer, &up.Options{Name: name, Version: version, Logger: s.log})
 	s.down = down.New(s.dial, &down.Options{
 		Name: name, Version: version,
 		Revisions:  protocol.Revisions(),
@@ -233,6 +230,14 @@ func (s *Server) changed(whose *dragoman.Caller, note *dragoman.Message) {
 	switch method := note.Method(); method {
 	case protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged:
 		s.Changed(whose, method)
+	}
+}
+
+// ended is told that a session has ended that needed the crossing. At the end of the
+// server all conversations end.
+func (s *Server) ended(ctx context.Context) {
+	if s.ctx.Err() == nil {
+		s.End(ctx)
 	}
 }
 

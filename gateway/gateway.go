@@ -126,10 +126,9 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	before := g.now.Load()
 	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
 	var gone []*entry
-	ups := g.manager.Upstreams()
-	for _, up := range ups {
+	for _, up := range g.manager.Upstreams() {
 		e := before.servers[up.Name()]
-		if e == nil || e.single.up != up {
+		if e == nil || e.chain.up != up {
 			e = g.enter(up, e)
 		}
 		after.servers[up.Name()] = e
@@ -145,9 +144,9 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		after.leaving = slices.Concat(now.leaving, gone)
 		return after
 	})
-	g.all.union.set(ups, g)
+	g.all.union.all.Set(after.members(file.Names))
 	for _, e := range after.servers {
-		e.single.announce()
+		e.chain.announce()
 	}
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
@@ -161,8 +160,8 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 
 // enter makes the doors of a server, in place of others.
 func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
-	s := newSingle(up, g.log)
-	return &entry{Doors: g.doors(up.Name(), s.served(), before), path: serversPath + up.Name(), single: s}
+	c := newChain(up, g.log)
+	return &entry{Doors: g.doors(up.Name(), c.served(), before), path: serversPath + up.Name(), chain: c}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -179,13 +178,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 			u := newUnion(g, plain)
 			e = &entry{Doors: g.doors("group "+name, u.served(), e), path: strings.TrimSuffix(mcp, MCPPath), mcp: mcp, union: u}
 		}
-		var list []*manager.Upstream
-		for _, server := range group.Servers {
-			if up := g.manager.Upstream(server); up != nil {
-				list = append(list, up)
-			}
-		}
-		e.union.set(list, g)
+		e.union.all.Set(after.members(group.Servers))
 		made[name] = e
 		after.groups[e.path] = e
 	}
@@ -212,7 +205,7 @@ func (g *Gateway) leave(e *entry) {
 	if e.union != nil {
 		e.union.close()
 	} else {
-		e.single.up.Retire(ctx)
+		e.chain.up.Retire(ctx)
 	}
 }
 

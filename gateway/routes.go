@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/aggregate"
 )
 
 // The paths of servers and groups.
@@ -25,10 +27,20 @@ type routes struct {
 // An entry is what stands behind a path, with its doors: one server, or several.
 type entry struct {
 	*Doors
-	path   string  // before the doors
-	mcp    string  // where Streamable HTTP is, if not at the usual place
-	single *single // nil if it is a union
-	union  *union  // nil if it is a single
+	path  string // before the doors
+	mcp   string // where Streamable HTTP is, if not at the usual place
+	chain *chain // of one server; nil if it is a union
+	union *union // nil if it is one server
+}
+
+// members returns servers as members of a union.
+func (t *routes) members(names []string) (list []aggregate.Member) {
+	for _, name := range names {
+		if e := t.servers[name]; e != nil {
+			list = append(list, e.chain)
+		}
+	}
+	return list
 }
 
 // find returns the entry for a path, and the path below it.

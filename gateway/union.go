@@ -3,11 +3,8 @@ package gateway
 import (
 	"context"
 
-	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/manager"
 )
 
 // A union is several servers as one: those of a group, or all. It lives as long
@@ -30,15 +27,6 @@ func newUnion(g *Gateway, plain bool) *union {
 	})}
 }
 
-// set says which servers it consists of.
-func (u *union) set(list []*manager.Upstream, g *Gateway) {
-	members := make([]aggregate.Member, 0, len(list))
-	for _, up := range list {
-		members = append(members, &member{up, recorder{up.Requests(), up.Name(), g.log}})
-	}
-	u.all.Set(members)
-}
-
 func (u *union) served() *Served {
 	return &Served{Acceptor: u.front, Sessions: u.front, Requests: u.front.Requests()}
 }
@@ -48,15 +36,3 @@ func (u *union) close() {
 	_ = u.all.Close() // listens end with their results while there is somebody to tell
 	_ = u.front.Close()
 }
-
-// A member is a server as one of a union.
-type member struct {
-	*manager.Upstream
-	requests dragoman.Peer
-}
-
-// Requests implements aggregate.Member.
-func (m *member) Requests() dragoman.Peer { return m.requests }
-
-// Tools implements aggregate.Member.
-func (m *member) Tools() *config.Tools { return &m.Config().Tools }
