@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 
@@ -92,4 +93,27 @@ func (c *chain) announce() {
 		Prompts:   !reflect.DeepEqual(old.Prompts, now.Prompts),
 		Resources: !reflect.DeepEqual(old.Resources, now.Resources),
 	})
+}
+
+// A missing member is a server that the configuration names and that cannot be used,
+// because what is said of it has errors. It keeps its place: its names do not become
+// those of others.
+type missing string
+
+// Name implements aggregate.Member.
+func (m missing) Name() string { return string(m) }
+
+// Prefix implements aggregate.Member.
+func (m missing) Prefix() *string { return nil }
+
+// OnChange implements aggregate.Member.
+func (m missing) OnChange(func(string)) func() { return func() {} }
+
+var errConfig = errors.New("the configuration of this server has errors; dragoman config check names them")
+
+// Requests implements aggregate.Member.
+func (m missing) Requests() dragoman.Peer {
+	return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		return req.Fail(protocol.Unavailable(errConfig)), nil
+	}}
 }

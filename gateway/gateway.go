@@ -144,7 +144,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		after.leaving = slices.Concat(now.leaving, gone)
 		return after
 	})
-	g.all.union.all.Set(after.members(file.Names))
+	g.all.union.all.Set(after.members(file.All()))
 	for _, e := range after.servers {
 		e.chain.announce()
 	}

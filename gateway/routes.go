@@ -33,11 +33,14 @@ type entry struct {
 	union *union // nil if it is one server
 }
 
-// members returns servers as members of a union.
-func (t *routes) members(names []string) (list []aggregate.Member) {
-	for _, name := range names {
+// members returns servers as members of a union. Those without an entry keep their places.
+func (t *routes) members(names []string) []aggregate.Member {
+	list := make([]aggregate.Member, len(names))
+	for i, name := range names {
 		if e := t.servers[name]; e != nil {
-			list = append(list, e.chain)
+			list[i] = e.chain
+		} else {
+			list[i] = missing(name)
 		}
 	}
 	return list
