@@ -66,9 +66,9 @@ var architecture = map[string]importRule{
 	"transport/toolhttp":   {ours: forTransports},
 
 	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt")},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/running", "internal/walk", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
 	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},

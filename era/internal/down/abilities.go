@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -84,19 +85,17 @@ func newKind(caps json.RawMessage) (*kind, error) {
 	if err := json.Unmarshal(caps, &c); err != nil {
 		return nil, err
 	}
-	k := &kind{can: abilities{roots: isObject(c.Roots), sampling: c.Sampling != nil}}
-	k.can.samplingTools = c.Sampling != nil && isObject(c.Sampling.Tools)
+	k := &kind{can: abilities{roots: walk.IsObject(c.Roots), sampling: c.Sampling != nil}}
+	k.can.samplingTools = c.Sampling != nil && walk.IsObject(c.Sampling.Tools)
 	if e := c.Elicitation; e != nil {
-		k.can.url = isObject(e.URL)
-		k.can.form = isObject(e.Form) || !k.can.url // {} stands for forms
+		k.can.url = walk.IsObject(e.URL)
+		k.can.form = walk.IsObject(e.Form) || !k.can.url // {} stands for forms
 	}
 	told := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
 	text, err := canonical(told)
 	k.caps = string(text)
 	return k, err
 }
-
-func isObject(text json.RawMessage) bool { return len(text) > 0 && text[0] == '{' }
 
 // canonical returns JSON text in the form in which equal values are equal texts:
 // members are sorted, and numbers stay as they are spelt.

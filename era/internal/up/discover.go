@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -167,11 +168,11 @@ func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
 	if f.rev == protocol.Unknown {
 		return nil, 0, &errUnsupported{result.SupportedVersions}
 	}
-	if isObject(result.Capabilities) {
+	if walk.IsObject(result.Capabilities) {
 		f.caps = result.Capabilities
 		_ = json.Unmarshal(f.caps, &f.can) // what cannot be read is not there
 	}
-	if info := resp.Meta(protocol.MetaServerInfo); introduces(info) {
+	if info := resp.Meta(protocol.MetaServerInfo); protocol.Introduces(info) {
 		f.info = info
 	}
 	if len(result.Instructions) > 0 && result.Instructions[0] == '"' {
@@ -191,13 +192,3 @@ func newest(names []string) protocol.Revision {
 	}
 	return best
 }
-
-// introduces tells whether JSON text is an object with name and version, as
-// everybody has to introduce themselves.
-func introduces(info json.RawMessage) bool {
-	var who struct{ Name, Version *string }
-	return isObject(info) && json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
-}
-
-// isObject tells whether JSON text, as it lies in a message, is an object.
-func isObject(text json.RawMessage) bool { return len(text) > 0 && text[0] == '{' }
