@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/flight"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -14,7 +15,10 @@ import (
 // A Front lets clients of both eras to a peer of the modern era: requests of modern
 // clients are passed on, sessions of legacy ones cross over.
 type Front struct {
-	*life
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	busy   running.Group // our goroutines
+
 	peer  dragoman.Peer // answers requests of the modern era
 	up    *up.Server
 	begin func(context.Context, dragoman.Conn, *dragoman.Caller) (dragoman.Peer, error) // begins a legacy session
@@ -35,30 +39,21 @@ type FrontOptions struct {
 	Logger *slog.Logger
 }
 
-// A life is what lasts until something is closed: a context, and the goroutines that
-// end with it.
-type life struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	busy   running.Group
-}
-
-func newLife() *life {
-	l := new(life)
-	l.ctx, l.cancel = context.WithCancelCause(context.Background())
-	return l
-}
-
 // NewFront returns a front of a peer. opts may be nil.
 func NewFront(peer dragoman.Peer, opts *FrontOptions) *Front {
 	if opts == nil {
 		opts = new(FrontOptions)
 	}
-	l := newLife()
-	f := &Front{life: l, peer: cutting{peer, l}, ended: opts.Ended}
+	f := new(Front)
+	f.prepare(cutting{peer, f}, opts)
 	f.begin = f.cross
-	f.up = up.New(f.peer, &up.Options{Name: opts.Name, Version: opts.Version, Logger: opts.Logger})
 	return f
+}
+
+func (f *Front) prepare(peer dragoman.Peer, opts *FrontOptions) {
+	f.ctx, f.cancel = context.WithCancelCause(context.Background())
+	f.peer, f.ended = peer, opts.Ended
+	f.up = up.New(peer, &up.Options{Name: opts.Name, Version: opts.Version, Logger: opts.Logger})
 }
 
 // Requests is the door for requests of the modern era.
@@ -99,21 +94,21 @@ func (f *Front) cross(_ context.Context, client dragoman.Conn, caller *dragoman.
 	return peer, err
 }
 
-// A cutting peer passes requests on until its life ends, which cuts those under way.
-// What it says of itself names the legacy revisions too.
+// A cutting peer passes requests on until its front is closed, which cuts those under
+// way. What it says of itself names the legacy revisions too.
 type cutting struct {
 	dragoman.Peer
-	*life
+	front *Front
 }
 
 // Call implements dragoman.Peer.
 func (p cutting) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if p.ctx.Err() != nil {
+	if p.front.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(protocol.Identify(ctx, req))
 	defer cancel(nil)
-	defer context.AfterFunc(p.ctx, func() { cancel(dragoman.ErrClosed) })()
+	defer context.AfterFunc(p.front.ctx, func() { cancel(dragoman.ErrClosed) })()
 	resp, err := p.Peer.Call(ctx, req, from)
 	if err != nil || req.Method() != protocol.MethodDiscover {
 		return resp, err
@@ -128,7 +123,7 @@ type conversation struct {
 	front  *Front
 	client dragoman.Conn
 	caller *dragoman.Caller
-	legacy flight[session]
+	legacy flight.Flight[session]
 }
 
 // A session is the legacy side of a conversation.
@@ -142,10 +137,10 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 	if protocol.IsModern(req) {
 		return c.front.peer.Call(dragoman.WithCaller(ctx, c.caller), req, from)
 	}
-	v, ok := c.legacy.peek()
+	v, ok := c.legacy.Peek()
 	if !ok {
 		var err error
-		v, err = c.legacy.get(ctx, c.front.life, func(ctx context.Context) (session, error) { return c.begin(ctx, req) })
+		v, err = c.legacy.Get(ctx, c.front.ctx, &c.front.busy, func(ctx context.Context) (session, error) { return c.begin(ctx, req) })
 		if err != nil {
 			return unavailable(ctx, req, err)
 		}
@@ -155,7 +150,7 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 
 // Notify implements dragoman.Peer.
 func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error {
-	v, ok := c.legacy.peek()
+	v, ok := c.legacy.Peek()
 	if !ok || protocol.IsModern(note) {
 		return nil // nothing has begun that this could be about
 	}

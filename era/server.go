@@ -10,8 +10,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/flight"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/era/internal/up"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -99,21 +100,23 @@ type Server struct {
 	Logger *slog.Logger
 
 	once    sync.Once
-	*life   // ends with Close
+	ctx     context.Context // ends with Close
+	cancel  context.CancelCauseFunc
+	busy    running.Group // our goroutines
 	log     *slog.Logger
-	found   flight[protocol.Era]
+	found   flight.Flight[protocol.Era]
 	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
 	refuses atomic.Bool   // the server is modern, and has refused a handshake
 	refused atomic.Uint64 // handshakes ever that were
 	repeats atomic.Int64  // for ids
 	pool    *pool.Pool
 	spares  spares       // conversations that nobody uses yet
-	front   *Front       // what clients come to
+	front   Front        // what clients come to
 	down    *down.Server // for modern clients of a legacy server
 }
 
 func (s *Server) prepare() {
-	s.life = newLife()
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.log = s.Logger
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -124,8 +127,8 @@ func (s *Server) prepare() {
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
-	s.front = &Front{life: s.life, peer: requests{server: s}, begin: s.begin, ended: s.ended}
-	s.front.up = up.New(s.front.peer, &up.Options{Name: name, Version: version, Logger: s.log})
+	s.front.prepare(requests{server: s}, &FrontOptions{Name: name, Version: version, Ended: s.ended, Logger: s.log})
+	s.front.begin = s.begin
 	s.down = down.New(s.dial, &down.Options{
 		Name: name, Version: version,
 		Revisions:  protocol.Revisions(),
@@ -168,7 +171,7 @@ func (s *Server) Found() (protocol.Era, bool) {
 	if s.Era != nil {
 		return *s.Era, true
 	}
-	return s.found.peek()
+	return s.found.Peek()
 }
 
 // Accept begins a conversation with a client of either era. It is the door for
@@ -253,7 +256,7 @@ func (s *Server) End(ctx context.Context) {
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	s.cancel(dragoman.ErrClosed)
-	err := errors.Join(s.front.up.Close(), s.down.Close()) // which closes the pool
+	err := errors.Join(s.front.Close(), s.down.Close()) // which closes the pool
 	s.busy.Wait()
 	s.spares.close()
 	return err
@@ -386,6 +389,6 @@ func (s *Server) begin(ctx context.Context, client dragoman.Conn, caller *dragom
 
 // isModern reports whether the server is known to speak the modern era.
 func (s *Server) isModern() bool {
-	era, known := s.found.peek()
+	era, known := s.found.Peek()
 	return known && era == protocol.Modern
 }

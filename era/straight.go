@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/flight"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -32,7 +33,7 @@ type straight struct {
 	client dragoman.Conn
 	caller *dragoman.Caller
 	owner  pool.Key
-	conn   flight[*pool.Entry]
+	conn   flight.Flight[*pool.Entry]
 	opened chan dragoman.Conn // holds the last one, until attend takes it
 	ended  chan struct{}      // closed by end
 	once   sync.Once
@@ -97,7 +98,7 @@ func (v *straight) cross(ctx context.Context) dragoman.Peer {
 	if s.Era != nil {
 		return nil
 	}
-	if era, known := s.found.peek(); known {
+	if era, known := s.found.Peek(); known {
 		s.wasRefused(era)
 	}
 	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
@@ -320,7 +321,7 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 		v.ready = note
 		v.mu.Unlock()
 	}
-	if e, ok := v.conn.peek(); ok && !e.Item.Over() {
+	if e, ok := v.conn.Peek(); ok && !e.Item.Over() {
 		return connOf(e).Notify(ctx, note)
 	}
 	return nil
@@ -328,15 +329,15 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 
 // get returns a conversation with the server that is not over.
 func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
-	if e, ok := v.conn.peek(); ok {
+	if e, ok := v.conn.Peek(); ok {
 		if !e.Item.Over() {
 			return connOf(e), nil
 		}
-		if v.conn.forget(func(other *pool.Entry) bool { return other == e }) {
+		if v.conn.Forget(func(other *pool.Entry) bool { return other == e }) {
 			v.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.get(ctx, v.server.life, v.open)
+	e, err := v.conn.Get(ctx, v.server.ctx, &v.server.busy, v.open)
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +404,7 @@ func (v *straight) attend() {
 			losses = v.reopen(losses)
 			continue
 		}
-		if e, ok := v.conn.last(); ok {
+		if e, ok := v.conn.Last(); ok {
 			v.server.pool.Release(e) // and with it the conversation
 		}
 		return
