@@ -143,7 +143,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	if err != nil {
 		return protocol.Unavailable(fmt.Errorf("the handshake failed: %w", err))
 	}
-	if v.kind.can.roots && !v.main {
+	if v.kind.can.Roots && !v.main {
 		// Many servers ask for the roots now, and refuse every path until they have an
 		// answer: the first call waits behind that.
 		v.settle(ctx)

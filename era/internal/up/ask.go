@@ -83,24 +83,12 @@ func (k *call) askAll(ctx context.Context, questions map[string]question) (json.
 
 // may tells whether the client can be asked a question. The error says why not.
 func (k *call) may(q question) error {
-	can := &k.hello.can
-	var declared bool
-	switch e := can.Elicitation; {
+	switch {
 	case k.from == nil:
 		return &stuck{"the server needs input, and the client left no way to be asked"}
-	case q.Method == protocol.MethodListRoots:
-		declared = walk.IsObject(can.Roots)
-	case q.Method == protocol.MethodCreateMessage:
-		declared = can.Sampling != nil && (walk.Get(q.Params, "tools") == nil || walk.IsObject(can.Sampling.Tools))
-	case q.Method != protocol.MethodElicit:
+	case q.Method != protocol.MethodListRoots && q.Method != protocol.MethodCreateMessage && q.Method != protocol.MethodElicit:
 		return &malformed{"the server asks " + q.Method + ", which is not a question for clients"}
-	case q.byURL():
-		declared = e != nil && walk.IsObject(e.URL)
-	default:
-		// An empty elicitation capability stands for forms.
-		declared = e != nil && (walk.IsObject(e.Form) || !walk.IsObject(e.URL))
-	}
-	if !declared {
+	case !k.hello.can.Answers(q.Method, q.byURL(), walk.Get(q.Params, "tools") != nil):
 		return &stuck{"the server asks " + q.Method + " in a way that the client has not declared"}
 	}
 	return nil

@@ -19,23 +19,12 @@ const maxFresh = 24 * time.Hour
 type facts struct {
 	rev          protocol.Revision // that we speak with it
 	caps         json.RawMessage   // its capabilities, an object
-	can          serverCaps
+	lists        protocol.Interest // whose changes it tells of
+	subscribes   bool              // to resources
+	logs         bool
 	info         json.RawMessage // its introduction, or ours
 	instructions json.RawMessage // nil if there are none
 	until        time.Time       // when this gets old
-}
-
-// serverCaps are the capabilities of a server that we act on.
-type serverCaps struct {
-	Tools     changing        `json:"tools"`
-	Prompts   changing        `json:"prompts"`
-	Resources changing        `json:"resources"`
-	Logging   json.RawMessage `json:"logging"`
-}
-
-type changing struct {
-	ListChanged bool `json:"listChanged"`
-	Subscribe   bool `json:"subscribe"`
 }
 
 // errUnsupported says that the server has no revision that we speak.
@@ -123,7 +112,8 @@ func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
 	}
 	if walk.IsObject(result.Capabilities) {
 		f.caps = result.Capabilities
-		_ = json.Unmarshal(f.caps, &f.can) // what cannot be read is not there
+		f.lists, f.logs = protocol.ListsOf(f.caps), walk.Get(f.caps, "logging") != nil
+		f.subscribes = string(walk.Get(walk.Get(f.caps, "resources"), "subscribe")) == "true"
 	}
 	if info := resp.Meta(protocol.MetaServerInfo); protocol.Introduces(info) {
 		f.info = info

@@ -16,19 +16,7 @@ type hello struct {
 	route adapt.Route
 	facts *facts            // about the server
 	env   protocol.Envelope // of all requests, until the client sets its log level
-	can   clientCaps
-}
-
-// clientCaps are what a client declared that it can be asked for.
-type clientCaps struct {
-	Roots       json.RawMessage `json:"roots"`
-	Elicitation *struct {
-		Form json.RawMessage `json:"form"`
-		URL  json.RawMessage `json:"url"`
-	} `json:"elicitation"`
-	Sampling *struct {
-		Tools json.RawMessage `json:"tools"`
-	} `json:"sampling"`
+	can   protocol.Abilities
 }
 
 // initialize answers the handshake out of what the server says about itself.
@@ -78,7 +66,7 @@ func newHello(route adapt.Route, known *facts, caps, info json.RawMessage) *hell
 		// A client that never sets a level still expects to see something.
 		LogLevel: json.RawMessage(`"info"`),
 	}}
-	_ = json.Unmarshal(caps, &h.can) // what cannot be read is not there
+	h.can, _ = protocol.AbilitiesOf(caps) // what cannot be read is not there
 	if protocol.Introduces(info) {
 		h.env.Client = info // else a server might refuse every request
 	}
