@@ -39,11 +39,12 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	case protocol.MethodListen:
 		return f.listen(ctx, req, from)
 	}
-	if e := f.refusal(req); e != nil {
+	conf := f.config()
+	if e := refusal(conf, req); e != nil {
 		return req.Fail(e), nil
 	}
 	if req.Method() == protocol.MethodCallTool {
-		if own, _ := ownName(&f.config().Tools, req.Name()); own != req.Name() {
+		if own, _ := ownName(&conf.Tools, req.Name()); own != req.Name() {
 			var err error
 			if req, err = req.Edit().Set("name", walk.Quote(own)).Message(); err != nil {
 				return nil, err
@@ -65,8 +66,7 @@ func (f *filter) Notify(ctx context.Context, note *dragoman.Message) error {
 
 // refusal returns the error for a request about something that is not offered: that for
 // something that does not exist, in the request's era. It is nil if there is none.
-func (f *filter) refusal(req *dragoman.Message) *dragoman.Error {
-	conf := f.config()
+func refusal(conf *config.Server, req *dragoman.Message) *dragoman.Error {
 	switch req.Method() {
 	case protocol.MethodCallTool:
 		if _, ok := ownName(&conf.Tools, req.Name()); !ok {

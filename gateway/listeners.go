@@ -28,7 +28,7 @@ type listeners struct {
 type listener struct {
 	dragoman.Peer                       // the client
 	id            dragoman.ID           // of a listen
-	config        func() *config.Server // the same
+	config        func() *config.Server // of its server
 	gone          func() bool           // reports whether a session is over; nil of others, which are removed
 
 	mu    sync.Mutex
