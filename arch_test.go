@@ -65,18 +65,19 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt")},
-	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/adapt":  {ours: joinPackages(archNouns, "internal/walk")},
+	"era/internal/flight": {ours: joinPackages(archNouns, "internal/running")},
+	"era/internal/up":     {ours: joinPackages(archNouns, "internal/running", "internal/walk", "era/internal/adapt", "era/internal/flight")},
+	"era/internal/pool":   {ours: joinPackages(archNouns, "internal/running")},
+	"era/internal/down":   {ours: joinPackages(archNouns, "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
-	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/flight", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/redact")},
 	"state":   {},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "config", "internal/running", "internal/walk")},
+	"aggregate": {ours: joinPackages(archNouns, "internal/running", "internal/walk")},
 
 	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -19,17 +18,18 @@ import (
 // DefaultPerMember is how long a list waits for one member.
 const DefaultPerMember = 2 * time.Second
 
-// A Member is one of the servers that an Aggregate is made of. Two that are equal,
-// or whose Requests are, are the same server.
+// A Member is one of the servers that an Aggregate is made of. It is comparable; two
+// that are equal are the same server.
 type Member interface {
 	// Name is what the server is called here. No two members have the same.
 	Name() string
 
-	// Requests answers requests of the modern era.
+	// Requests answers requests of the modern era. What it lists is offered.
 	Requests() dragoman.Peer
 
-	// Tools says which tools are offered, and how. It may be nil.
-	Tools() *config.Tools
+	// Prefix is what stands before its names here. If nil, it is as Options say. A
+	// change takes effect by Set.
+	Prefix() *string
 
 	// OnChange has f told of list changes, by the method of the notification,
 	// until stop is called. f does not block.
@@ -60,8 +60,8 @@ type Options struct {
 	PerMember time.Duration
 }
 
-// An Aggregate is several servers as one. It implements [dragoman.Peer] and
-// [dragoman.Dialer], of the modern era. Any number of goroutines may use it.
+// An Aggregate is several servers as one. It implements [dragoman.Peer], of the modern
+// era. Any number of goroutines may use it.
 type Aggregate struct {
 	opts Options
 	log  *slog.Logger
@@ -97,7 +97,7 @@ func New(opts *Options) *Aggregate {
 	}
 	a.info = join(`{"name":`, walk.Quote(a.opts.Name), `,"version":`, walk.Quote(a.opts.Version), `}`)
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
-	a.group.Store(newGroup(nil, nil, a.opts.Plain))
+	a.group.Store(newGroup(nil, a.opts.Plain))
 	return a
 }
 
@@ -166,12 +166,14 @@ func (a *Aggregate) Notify(context.Context, *dragoman.Message) error { return ni
 // Close ends all subscriptions in good order, and refuses requests from then on.
 // Those under way go on. It waits for our goroutines.
 func (a *Aggregate) Close() error {
-	a.cancel(dragoman.ErrClosed)
 	a.setting.Lock()
 	defer a.setting.Unlock()
-	for _, m := range a.group.Load().members {
-		m.unsubscribe()
+	if a.ctx.Err() == nil {
+		for _, m := range a.group.Load().members {
+			m.stop()
+		}
 	}
+	a.cancel(dragoman.ErrClosed)
 	a.busy.Wait()
 	return nil
 }
@@ -200,65 +202,6 @@ func revisions() (names []string) {
 	}
 	return names
 }
-
-// Dial opens a conversation with a, in memory: calls run on the goroutine of who
-// makes them. local is never asked or told anything, since nothing happens outside
-// of calls.
-func (a *Aggregate) Dial(context.Context, dragoman.Peer) (dragoman.Conn, error) {
-	if a.ctx.Err() != nil {
-		return nil, dragoman.ErrClosed
-	}
-	c := &conn{aggregate: a}
-	c.over, c.end = context.WithCancelCause(a.ctx)
-	c.cut, c.hangUp = context.WithCancelCause(context.Background())
-	return c, nil
-}
-
-// A conn is a conversation with an Aggregate. When the Aggregate closes, it is
-// over, but calls under way get their answers: subscriptions end in good order.
-// When it is closed itself, they are cut.
-type conn struct {
-	aggregate *Aggregate
-	over, cut context.Context
-	end       context.CancelCauseFunc // of over
-	hangUp    context.CancelCauseFunc // of cut
-}
-
-func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.cut, func() { cancel(dragoman.ErrClosed) })()
-	return c.aggregate.Call(ctx, req, from)
-}
-
-func (c *conn) Notify(ctx context.Context, note *dragoman.Message) error {
-	if err := c.Err(); err != nil {
-		return err
-	}
-	return c.aggregate.Notify(ctx, note)
-}
-
-// Close ends the conversation. It does not wait for calls under way, which may be
-// the ones that close it; their contexts are cancelled.
-func (c *conn) Close() error {
-	c.end(dragoman.ErrClosed)
-	c.hangUp(dragoman.ErrClosed)
-	return nil
-}
-
-func (c *conn) Done() <-chan struct{} { return c.over.Done() }
-
-func (c *conn) Err() error { return context.Cause(c.over) }
-
-// Correlates implements [dragoman.Correlator]: whoever is called is given from
-// itself.
-func (c *conn) Correlates() bool { return true }
-
-// Hears implements [dragoman.Hearer]: nothing comes outside of calls.
-func (c *conn) Hears() bool { return false }
 
 // join puts pieces of JSON text, strings or bytes, together.
 func join(parts ...any) []byte {
@@ -298,9 +241,4 @@ func invalid(format string, args ...any) *dragoman.Error {
 	return failure(protocol.CodeInvalidParams, format, args...)
 }
 
-var (
-	_ dragoman.Peer       = (*Aggregate)(nil)
-	_ dragoman.Dialer     = (*Aggregate)(nil)
-	_ dragoman.Correlator = (*conn)(nil)
-	_ dragoman.Hearer     = (*conn)(nil)
-)
+var _ dragoman.Peer = (*Aggregate)(nil)

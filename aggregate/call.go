@@ -91,7 +91,7 @@ func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (
 	}
 	silent := v.missing(may, k)
 	if len(silent) == 1 {
-		if t, ok := g.guess(silent[0], k, name); ok {
+		if t, ok := g.guess(silent[0], name); ok {
 			return t, nil
 		}
 	}

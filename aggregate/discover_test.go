@@ -107,56 +107,54 @@ func TestLegacyClientsLearnWhatRealMembersSay(t *testing.T) {
 	})
 }
 
-func TestAConversationEndsWithItsCallsOrWithTheAggregate(t *testing.T) {
-	peertest.NoLeak(t)
-	s := fake("a", "wait")
-	began := make(chan struct{})
-	lists := s.peer
-	s.peer = dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-		if req.Method() != protocol.MethodCallTool {
-			return lists.Call(ctx, req, from)
-		}
-		close(began)
-		return hanging.Call(ctx, req, from)
-	}}
-	a := of(t, nil, s)
-	conn, err := a.Dial(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
+// What is under way when an aggregate is closed goes on; a front that is closed cuts it.
+func TestCallsEndWithTheirFrontAndBeginNoMoreAfterTheAggregate(t *testing.T) {
+	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		t.Run(e.String()+" client", func(t *testing.T) {
+			peertest.NoLeak(t)
+			s := fake("a", "wait")
+			began := make(chan struct{})
+			lists := s.peer
+			s.peer = dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if req.Method() != protocol.MethodCallTool {
+					return lists.Call(ctx, req, from)
+				}
+				close(began)
+				return hanging.Call(ctx, req, from)
+			}}
+			a := of(t, nil, s)
+			c := join(t, a, e)
+			done := make(chan error, 1)
+			// Ends with the front.
+			go func() {
+				_, err := c.call(context.Background(), protocol.MethodCallTool, call("a_wait", nil))
+				done <- err
+			}()
+			<-began
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.call(t.Context(), protocol.MethodCallTool, call("a_wait", nil)); !errors.Is(err, dragoman.ErrClosed) {
+				t.Errorf("after the end of the aggregate: got %v", err)
+			}
+			select {
+			case err := <-done:
+				t.Fatalf("a call under way has ended with the aggregate: %v", err)
+			default:
+			}
+			if err := c.front.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !errors.Is(err, dragoman.ErrClosed) {
+				t.Errorf("after the end of the front: got %v", err)
+			}
+			if _, err := c.call(t.Context(), protocol.MethodListTools, nil); !errors.Is(err, dragoman.ErrClosed) {
+				t.Errorf("a request to a front that is closed: got %v", err)
+			}
+			if _, err := c.front.Accept(t.Context(), nil); !errors.Is(err, dragoman.ErrClosed) {
+				t.Errorf("a client of a front that is closed: got %v", err)
+			}
+			a.Set(list(fake("b"))) // does nothing
+		})
 	}
-	if c, ok := conn.(dragoman.Correlator); !ok || !c.Correlates() {
-		t.Error("it does not correlate")
-	}
-	done := make(chan error, 1)
-	req := request(t, protocol.MethodCallTool, nil, call("a_wait", nil))
-	// Ends with the conversation.
-	go func() {
-		_, err := conn.Call(context.Background(), req, nil)
-		done <- err
-	}()
-	<-began
-	if conn.Err() != nil {
-		t.Error(conn.Err())
-	}
-	_ = conn.Close()
-	if err := <-done; !errors.Is(err, dragoman.ErrClosed) || !errors.Is(conn.Err(), dragoman.ErrClosed) {
-		t.Errorf("got %v, %v", err, conn.Err())
-	}
-	<-conn.Done()
-	other, err := a.Dial(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = a.Close()
-	<-other.Done()
-	if _, err := other.Call(t.Context(), req, nil); !errors.Is(err, dragoman.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := a.Dial(t.Context(), nil); !errors.Is(err, dragoman.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := a.Call(t.Context(), req, nil); !errors.Is(err, dragoman.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-	a.Set(list(fake("b"))) // does nothing
 }

@@ -1,12 +1,10 @@
 package aggregate
 
 import (
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -36,40 +34,13 @@ type source struct {
 	changes [numKinds]atomic.Uint64 // that it has told of
 	silent  [numKinds]atomic.Bool   // it has not answered when it was last asked for a list
 	facts   atomic.Pointer[facts]   // what it last said of itself; nil if nothing
-
-	mu   sync.Mutex
-	stop func() // of OnChange; guarded by mu
-	left bool   // guarded by mu
-}
-
-// subscribe has f told of the source's changes.
-func (s *source) subscribe(f func(*source, string)) {
-	stop := s.OnChange(func(note string) { f(s, note) })
-	s.mu.Lock()
-	s.stop = stop
-	left := s.left
-	s.mu.Unlock()
-	if left && stop != nil {
-		stop()
-	}
-}
-
-// unsubscribe ends that.
-func (s *source) unsubscribe() {
-	s.mu.Lock()
-	stop := s.stop
-	s.left, s.stop = true, nil
-	s.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
+	stop    func()                  // of OnChange; guarded by the aggregate's setting
 }
 
 // A member is a source and its place in a group.
 type member struct {
 	*source
 	at     int
-	offers config.Tools
 	prefix string // of names here, as configured
 	start  string // the same, with no characters that names must not have
 }
@@ -86,19 +57,16 @@ type group struct {
 	index [numKinds]*index   // the newest; guarded by mu
 }
 
-// newGroup returns a group of these sources, whose tools are offered so.
-func newGroup(sources []*source, how []*config.Tools, plain bool) *group {
+// newGroup returns a group of these sources, with the prefixes that they have now.
+func newGroup(sources []*source, plain bool) *group {
 	g := &group{plain: plain, views: make(map[string]*view)}
 	for i, s := range sources {
 		m := &member{source: s, at: i, prefix: s.Name() + "_"}
 		if plain {
 			m.prefix = ""
 		}
-		if t := how[i]; t != nil {
-			m.offers = *t
-			if t.Prefix != nil {
-				m.prefix = *t.Prefix
-			}
+		if p := s.Prefix(); p != nil {
+			m.prefix = *p
 		}
 		m.start = clean(m.prefix)
 		g.members = append(g.members, m)
@@ -122,24 +90,19 @@ func (g *group) has(s *source) bool {
 	return slices.ContainsFunc(g.members, func(m *member) bool { return m.source == s })
 }
 
-// equal reports whether two groups have the same members, offered in the same way.
+// equal reports whether two groups have the same members with the same prefixes.
 func (g *group) equal(other *group) bool {
 	return slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
-		return m.source == o.source && reflect.DeepEqual(m.offers, o.offers)
+		return m.source == o.source && m.prefix == o.prefix
 	})
 }
 
 // same returns the source that a member is, or nil if it is new.
 func (g *group) same(m Member) *source {
-	if old := g.byName(m.Name()); old != nil && (same(old.Member, m) || same(old.Requests(), m.Requests())) {
+	if old := g.byName(m.Name()); old != nil && old.Member == m {
 		return old.source
 	}
 	return nil
-}
-
-// same reports whether two values are equal, as far as that can be told.
-func same(a, b any) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 // Set replaces the members, in their order. Those that were there before stay as
@@ -151,10 +114,7 @@ func (a *Aggregate) Set(members []Member) {
 		return
 	}
 	old := a.group.Load()
-	var (
-		sources, fresh []*source
-		how            []*config.Tools
-	)
+	var sources, fresh []*source
 	for _, m := range members {
 		if slices.ContainsFunc(sources, func(s *source) bool { return s.Name() == m.Name() }) {
 			a.log.Warn("two members have one name; the second is left out", "name", m.Name())
@@ -165,20 +125,20 @@ func (a *Aggregate) Set(members []Member) {
 			s = &source{Member: m}
 			fresh = append(fresh, s)
 		}
-		sources, how = append(sources, s), append(how, m.Tools())
+		sources = append(sources, s)
 	}
-	next := newGroup(sources, how, a.opts.Plain)
+	next := newGroup(sources, a.opts.Plain)
 	if next.equal(old) {
 		return
 	}
 	a.group.Store(next)
 	for _, m := range old.members {
 		if !next.has(m.source) {
-			m.unsubscribe()
+			m.stop()
 		}
 	}
 	for _, s := range fresh {
-		s.subscribe(a.changed)
+		s.stop = s.OnChange(func(note string) { a.changed(s, note) })
 	}
 	for _, l := range a.listeners() {
 		l.recheck()

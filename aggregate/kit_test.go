@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -25,9 +24,9 @@ const patience = 20 * time.Second
 
 // A server is a member.
 type server struct {
-	name  string
-	peer  dragoman.Peer
-	tools *config.Tools
+	name   string
+	peer   dragoman.Peer
+	prefix *string
 
 	mu       sync.Mutex
 	onChange map[int]func(string)
@@ -37,7 +36,7 @@ type server struct {
 
 func (s *server) Name() string            { return s.name }
 func (s *server) Requests() dragoman.Peer { return s }
-func (s *server) Tools() *config.Tools    { return s.tools }
+func (s *server) Prefix() *string         { return s.prefix }
 
 func (s *server) OnChange(f func(string)) func() {
 	s.mu.Lock()
@@ -323,12 +322,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A client has all capabilities. It talks through both doors of package era to an
+// A client has all capabilities. It talks through the doors of a Front to an
 // Aggregate, in the newest revision of its era.
 type client struct {
-	t    *testing.T
-	era  protocol.Era
-	peer dragoman.Peer // that answers it
+	t     *testing.T
+	era   protocol.Era
+	front *era.Front
+	peer  dragoman.Peer // that answers it
 
 	mu    sync.Mutex
 	heard []*dragoman.Message
@@ -339,21 +339,20 @@ var canAll = object{"sampling": object{}, "roots": object{}, "elicitation": obje
 // join connects a client of an era.
 func join(t *testing.T, a *aggregate.Aggregate, e protocol.Era) *client {
 	t.Helper()
-	modern := protocol.Modern
-	bridge := &era.Server{Dialer: a, Era: &modern}
+	front := era.NewFront(a, nil)
 	t.Cleanup(func() {
-		if err := bridge.Close(); err != nil {
+		if err := front.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	c := &client{t: t, era: e, peer: bridge.Requests()}
+	c := &client{t: t, era: e, front: front, peer: front.Requests()}
 	if e == protocol.Modern {
 		return c
 	}
 	_, conn := dragoman.Pipe(c, nil)
 	t.Cleanup(func() { _ = conn.Close() })
 	var err error
-	if c.peer, err = bridge.Accept(t.Context(), conn); err != nil {
+	if c.peer, err = front.Accept(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := c.call(t.Context(), protocol.MethodInitialize, object{

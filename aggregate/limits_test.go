@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -22,8 +21,8 @@ type plainMember struct {
 
 func (m *plainMember) Name() string                 { return m.name }
 func (m *plainMember) Requests() dragoman.Peer      { return m }
-func (m *plainMember) Tools() *config.Tools         { return nil }
-func (m *plainMember) OnChange(func(string)) func() { return nil }
+func (m *plainMember) Prefix() *string              { return nil }
+func (m *plainMember) OnChange(func(string)) func() { return func() {} }
 
 func envelope(t *testing.T, method string, params any) *dragoman.Message {
 	t.Helper()
@@ -56,7 +55,7 @@ func TestWhatIsKnownOfCallersIsBounded(t *testing.T) {
 }
 
 func TestCallersWithTheSameOffersShareThem(t *testing.T) {
-	g := newGroup([]*source{{Member: named{name: "a"}}}, []*config.Tools{nil}, false)
+	g := newGroup([]*source{{Member: named{name: "a"}}}, false)
 	for _, who := range []string{"ada", "bob"} {
 		g.view(who).record(tools, g.members[0], []string{"x", "y"}, 0)
 	}
@@ -89,7 +88,7 @@ func TestLongListsOfOneMemberAreCut(t *testing.T) {
 			}
 			return req.Reply([]byte(fmt.Sprintf(`{"tools":[%s],"nextCursor":"%d"}`, strings.Join(page, ","), n)))
 		}
-		h, err := a.fetch(t.Context(), newGroup([]*source{{Member: m}}, []*config.Tools{nil}, false).members[0], tools, envelope(t, protocol.MethodListTools, nil))
+		h, err := a.fetch(t.Context(), newGroup([]*source{{Member: m}}, false).members[0], tools, envelope(t, protocol.MethodListTools, nil))
 		if err != nil || len(h.keys) != test.want {
 			t.Errorf("%d elements, %v; want %d", len(h.keys), err, test.want)
 		}

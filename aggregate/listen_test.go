@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -208,11 +208,9 @@ func TestSubscriptionsAreToldWhatTheyAskedForAndNothingElse(t *testing.T) {
 func TestSubscriptionsEndInGoodOrder(t *testing.T) {
 	peertest.NoLeak(t)
 	a := of(t, nil, fake("x", "t"))
-	conn, err := a.Dial(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := listen(t, conn, object{"toolsListChanged": true})
+	front := era.NewFront(a, nil)
+	defer front.Close()
+	s := listen(t, front.Requests(), object{"toolsListChanged": true})
 	s.acked()
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
@@ -269,25 +267,17 @@ func TestSetAnnouncesChanges(t *testing.T) {
 	if e := refusal(t, a, protocol.MethodCallTool, call("x_t", nil)); e.Code != protocol.CodeInvalidParams {
 		t.Errorf("got %v", e)
 	}
-	// Filters alone leave the server as it is.
-	filtered := &adapter{y, &config.Tools{Exclude: []string{"t"}}}
-	a.Set([]aggregate.Member{filtered})
+	// A prefix alone leaves the server as it is.
+	y.prefix = new(string)
+	a.Set(list(y))
 	s.wants(protocol.NoteToolsChanged, "")
-	if got := names(t, a); len(got) != 0 || y.registered() != 1 || y.count != 1 {
+	if got := names(t, a); !slices.Equal(got, []string{"t"}) || y.registered() != 1 || y.count != 1 {
 		t.Errorf("got %q, %d registrations of %d", got, y.registered(), y.count)
 	}
 	if e := refusal(t, a, protocol.MethodCallTool, call("y_t", nil)); e.Code != protocol.CodeInvalidParams {
 		t.Errorf("got %v", e)
 	}
 }
-
-// An adapter is a server with other filters.
-type adapter struct {
-	*server
-	tools *config.Tools
-}
-
-func (a *adapter) Tools() *config.Tools { return a.tools }
 
 // A shelf is a member with one resource, whose subscriptions can be lost.
 type shelf struct {

@@ -111,9 +111,6 @@ func (a *Aggregate) offer(s *snapshot, x *index, m *member, names []string, l *m
 		if name != own {
 			element = walk.With(element, lists[s.kind].key, walk.Quote(name))
 		}
-		if text, ok := m.offers.Describe[own]; ok && s.kind == tools {
-			element = walk.With(element, "description", walk.Quote(text))
-		}
 		s.elements = append(s.elements, element)
 	}
 }
@@ -205,9 +202,6 @@ func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.
 			key := walk.TextOf(element, lists[k].key)
 			if key == "" || !walk.IsObject(element) || seen[key] {
 				a.log.Warn("an element of a list is left out: it has no "+lists[k].key+" of its own", "server", m.Name(), "list", lists[k].method, "key", key)
-				continue
-			}
-			if k == tools && !m.offers.Offers(key) {
 				continue
 			}
 			if size += len(element); len(l.keys) == MaxElements || size > MaxBytes {

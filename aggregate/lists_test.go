@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -58,37 +57,26 @@ func TestPain25_ElementsPassByteForByte(t *testing.T) {
 	if !bytes.Contains(resp.Bytes(), []byte(want)) {
 		t.Errorf("got  %s\nwant %s", resp.Bytes(), want)
 	}
-	s.tools = &config.Tools{Prefix: new(string)}
+	s.prefix = new(string)
 	if resp = ask(t, of(t, nil, s), protocol.MethodListTools, nil); !bytes.Contains(resp.Bytes(), []byte(element)) {
 		t.Errorf("without a prefix: got %s", resp.Bytes())
 	}
 }
 
-func TestToolsAreOfferedAsConfigured(t *testing.T) {
+func TestNamesHaveTheConfiguredPrefix(t *testing.T) {
 	prefix := "my."
-	s := fake("a", "read", "write", "drop", "list.all")
-	s.tools = &config.Tools{
-		Exclude: []string{"d*"}, Rename: map[string]string{"write": "put"}, Describe: map[string]string{"write": "Puts \"it\"."}, Prefix: &prefix,
-	}
+	s := fake("a", "read", "put", "list.all")
+	s.prefix = &prefix
 	a := of(t, nil, s)
-	result := must(t, a, protocol.MethodListTools, nil)
-	if got, want := texts(result, "tools", "name"), []string{"my_read", "my_put", "my_list_all"}; !slices.Equal(got, want) {
+	if got, want := names(t, a), []string{"my_read", "my_put", "my_list_all"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := texts(result, "tools", "description"); got[1] != `Puts "it".` {
-		t.Errorf("got %q", got)
-	}
-	for name, want := range map[string]string{"my_put": "a/write", "my_list_all": "a/list.all", "my_read": "a/read"} {
+	for name, want := range map[string]string{"my_put": "a/put", "my_list_all": "a/list.all", "my_read": "a/read"} {
 		if got := said(must(t, a, protocol.MethodCallTool, call(name, nil))); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	// What is not offered is unknown, like what does not exist.
-	exclude, none := refusal(t, a, protocol.MethodCallTool, call("my_drop", nil)), refusal(t, a, protocol.MethodCallTool, call("my_none", nil))
-	if exclude.Code != protocol.CodeInvalidParams || strings.ReplaceAll(exclude.Message, "drop", "none") != none.Message {
-		t.Errorf("got %v and %v", exclude, none)
-	}
-	for _, name := range []string{"my_write", "a_read", "read", ""} {
+	for _, name := range []string{"my_none", "a_read", "read", ""} {
 		if e := refusal(t, a, protocol.MethodCallTool, call(name, nil)); e.Code != protocol.CodeInvalidParams {
 			t.Errorf("%q: %v", name, e)
 		}
@@ -113,7 +101,7 @@ func TestAnUnknownToolIsToldWithWhatMayBeMeant(t *testing.T) {
 
 func TestPain22_TwoServersWithOnePrefixDoNotHideEachOther(t *testing.T) {
 	x, y := fake("x", "same", "own"), fake("y", "same")
-	x.tools, y.tools = &config.Tools{Prefix: new(string)}, &config.Tools{Prefix: new(string)}
+	x.prefix, y.prefix = new(string), new(string)
 	got := names(t, of(t, nil, x, y))
 	if len(got) != 3 || got[0] != "same" || !strings.HasPrefix(got[2], "same_") {
 		t.Fatalf("got %q", got)
@@ -121,7 +109,7 @@ func TestPain22_TwoServersWithOnePrefixDoNotHideEachOther(t *testing.T) {
 	// Nor does it matter who answers first, or that only one is asked.
 	slow := make(chan struct{})
 	late := fake("x", "same", "own")
-	late.tools = x.tools
+	late.prefix = x.prefix
 	fast := late.peer
 	late.peer = dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		<-slow
@@ -193,22 +181,18 @@ func TestPain24_ACallDoesNotWaitForTheListOfAnotherServer(t *testing.T) {
 }
 
 // While a server says nothing of its tools, a call of one still reaches it, and the
-// server says what it says; but not a tool that is not offered.
+// server says what it says.
 func TestACallReachesAServerWhoseListIsNotToBeHad(t *testing.T) {
 	s := &server{name: "a", peer: answers(map[string]any{
 		protocol.MethodListTools: &dragoman.Error{Code: protocol.CodeUnavailable, Message: "down"},
 		protocol.MethodCallTool:  func(req *dragoman.Message) any { return object{"content": []object{{"text": req.Name()}}} },
-	}), tools: &config.Tools{Exclude: []string{"no"}, Rename: map[string]string{"old": "new"}}}
+	})}
 	a := of(t, nil, s)
-	for name, want := range map[string]string{"a_x": "x", "a_new": "old"} {
-		if got := said(must(t, a, protocol.MethodCallTool, call(name, nil))); got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
+	if got := said(must(t, a, protocol.MethodCallTool, call("a_x", nil))); got != "x" {
+		t.Errorf("got %q, want x", got)
 	}
-	for _, name := range []string{"a_no", "a_old"} {
-		if e := refusal(t, a, protocol.MethodCallTool, call(name, nil)); e.Code != protocol.CodeUnavailable {
-			t.Errorf("%s: got %v", name, e)
-		}
+	if e := refusal(t, a, protocol.MethodCallTool, call("a_", nil)); e.Code != protocol.CodeUnavailable {
+		t.Errorf("a name of nothing: got %v", e)
 	}
 	if e := refusal(t, a, protocol.MethodCallTool, call("b_x", nil)); e.Code != protocol.CodeInvalidParams {
 		t.Errorf("got %v", e)

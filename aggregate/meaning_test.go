@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -223,23 +222,20 @@ func TestWhatATemplateMayStandForIsNotUnknownWhileTheListOfTemplatesIs(t *testin
 	}
 }
 
-// The name that the configuration gives a tool is that tool's, whatever else the
-// server has, also while its list is not known.
-func TestARenamedToolHasItsName(t *testing.T) {
-	s := fake("a", "put", "write", "x.y", "x_y")
+// What is called by a name has it before what would have to be changed for it, also
+// while the list is not known.
+func TestWhatIsCalledByANameHasIt(t *testing.T) {
+	s := fake("a", "x.y", "x_y")
 	prefix := "my."
-	s.tools = &config.Tools{Prefix: &prefix, Rename: map[string]string{"write": "put"}}
+	s.prefix = &prefix
 	there := s.peer
 	listless := answers(map[string]any{protocol.MethodListTools: unavailable, protocol.MethodCallTool: func(req *dragoman.Message) any {
 		return object{"content": []object{{"text": "a/" + req.Name()}}}
 	}})
 	for what, peer := range map[string]dragoman.Peer{"known": there, "not known": listless} {
 		s.becomes(peer)
-		a := of(t, nil, s)
-		for name, want := range map[string]string{"my_put": "a/write", "my_x_y": "a/x_y"} {
-			if got := said(must(t, a, protocol.MethodCallTool, call(name, nil))); got != want {
-				t.Errorf("list %s: %s is %q, want %q", what, name, got, want)
-			}
+		if got := said(must(t, of(t, nil, s), protocol.MethodCallTool, call("my_x_y", nil))); got != "a/x_y" {
+			t.Errorf("list %s: got %q", what, got)
 		}
 	}
 }
@@ -248,7 +244,7 @@ func TestARenamedToolHasItsName(t *testing.T) {
 // server even while its lists are not to be had.
 type catalog struct {
 	name       string
-	tools      *config.Tools
+	prefix     *string
 	owns, uris []string
 }
 
@@ -284,7 +280,7 @@ func (c catalog) server(known bool) *server {
 			by[method] = unavailable
 		}
 	}
-	return &server{name: c.name, tools: c.tools, peer: answers(by)}
+	return &server{name: c.name, prefix: c.prefix, peer: answers(by)}
 }
 
 // randomGroup returns some servers with prefixes and tools that get into each
@@ -297,18 +293,12 @@ func randomGroup(rnd *rand.Rand) (group []catalog) {
 	}
 	long := strings.Repeat("long_name_", 7)
 	for _, name := range some([]string{"a", "b", "a_b", "a.b", "a b"}, 1+rnd.IntN(4)) {
-		c := catalog{name: name, tools: new(config.Tools),
+		c := catalog{name: name,
 			owns: some([]string{"x", "y", "b_x", "b.x", "x.y", "x_y", "c", "put", long + "1", long + "2", "b_" + long}, rnd.IntN(6)),
 			uris: some([]string{"u://1", "u://2", "v://1", "v://2"}, rnd.IntN(4)),
 		}
 		if rnd.IntN(2) == 0 {
-			c.tools.Prefix = &some([]string{"", "a_", "a.", "a_b_", "a.b_", "x", strings.Repeat("p.", 30)}, 1)[0]
-		}
-		if rnd.IntN(3) == 0 {
-			c.tools.Rename = map[string]string{"x": some([]string{"put", "put.", "x_y", "y"}, 1)[0], "c": some([]string{"put_", "b_x", "z"}, 1)[0]}
-		}
-		if rnd.IntN(4) == 0 {
-			c.tools.Exclude = []string{"y"}
+			c.prefix = &some([]string{"", "a_", "a.", "a_b_", "a.b_", "x", strings.Repeat("p.", 30)}, 1)[0]
 		}
 		group = append(group, c)
 	}
@@ -360,8 +350,8 @@ func TestPain22_ANameMeansTheSameWhoeverIsKnown(t *testing.T) {
 			for _, c := range group {
 				for _, own := range c.owns {
 					prefix := c.name + "_"
-					if c.tools.Prefix != nil {
-						prefix = *c.tools.Prefix
+					if c.prefix != nil {
+						prefix = *c.prefix
 					}
 					candidates = append(candidates, strings.NewReplacer(".", "_", " ", "_").Replace(prefix+own))
 				}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,14 +36,16 @@ func (g *group) names(m *member, k kind, keys []string) []string {
 	}
 	ranks, order := make([]int, len(keys)), make([]int, len(keys))
 	for i, own := range keys {
-		ranks[i], order[i] = m.rank(k, own), i
+		if order[i] = i; clean(own) != own {
+			ranks[i] = 1 // behind what is called so without a change
+		}
 	}
 	slices.SortFunc(order, func(i, j int) int { return cmp.Or(ranks[i]-ranks[j], strings.Compare(keys[i], keys[j])) })
 	names := make([]string, len(keys))
 	taken := make(map[string]bool, len(keys))
 	var rest []int
 	for _, i := range order {
-		name := m.start + clean(m.offered(k, keys[i]))
+		name := m.start + clean(keys[i])
 		if len(name) > MaxName || taken[name] || !g.plain && g.owner(name) != m {
 			rest = append(rest, i)
 			continue
@@ -53,33 +54,12 @@ func (g *group) names(m *member, k kind, keys []string) []string {
 	}
 	for _, i := range rest {
 		for n := 0; names[i] == ""; n++ {
-			if name := g.withDigest(m, k, keys[i], n); !taken[name] {
+			if name := g.withDigest(m, keys[i], n); !taken[name] {
 				names[i], taken[name] = name, true
 			}
 		}
 	}
 	return names
-}
-
-// offered returns what something of a member is called by configuration.
-func (m *member) offered(k kind, own string) string {
-	if k == tools {
-		return cmp.Or(m.offers.Rename[own], own)
-	}
-	return own
-}
-
-// rank orders things of one member that would have the same name: what is renamed
-// to it comes before what is called so, and that before what must be changed.
-func (m *member) rank(k kind, own string) (r int) {
-	offered := m.offered(k, own)
-	if offered == own {
-		r = 2
-	}
-	if clean(offered) != offered {
-		r++
-	}
-	return r
 }
 
 // owner returns the member that a name without a digest belongs to where names have
@@ -112,29 +92,18 @@ func (g *group) mayHave(m *member, name string) bool {
 
 // guess returns what a member has to have of a name that it owns, if it has
 // anything: the member itself will know.
-func (g *group) guess(m *member, k kind, name string) (target, bool) {
+func (g *group) guess(m *member, name string) (target, bool) {
 	if g.plain || m.start == "" || g.owner(name) != m {
 		return target{}, false
 	}
-	rest := strings.TrimPrefix(name, m.start)
-	may := []string{rest}
-	if k == tools {
-		may = slices.AppendSeq(may, maps.Keys(m.offers.Rename))
-	}
-	slices.SortFunc(may, func(a, b string) int { return cmp.Or(m.rank(k, a)-m.rank(k, b), strings.Compare(a, b)) })
-	for _, own := range may {
-		if own != "" && clean(m.offered(k, own)) == rest && (k != tools || m.offers.Offers(own)) {
-			return target{m, own}, true
-		}
-	}
-	return target{}, false
+	own := strings.TrimPrefix(name, m.start)
+	return target{m, own}, own != ""
 }
 
 // withDigest returns the name of something with a digest. n tells several attempts
 // apart.
-func (g *group) withDigest(m *member, k kind, own string, n int) string {
-	offered := m.offered(k, own)
-	text := m.prefix + offered
+func (g *group) withDigest(m *member, own string, n int) string {
+	text := m.prefix + own
 	if !g.plain {
 		text += "\x00" + m.Name()
 	}
@@ -143,7 +112,7 @@ func (g *group) withDigest(m *member, k kind, own string, n int) string {
 		text += "\x00" + strconv.Itoa(n)
 	}
 	sum := sha256.Sum256([]byte(text))
-	head := m.start + clean(offered)
+	head := m.start + clean(own)
 	return head[:min(len(head), headLen)] + "_" + encoding.EncodeToString(sum[:])[:digestLen]
 }
 

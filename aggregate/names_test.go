@@ -7,31 +7,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dragoman-mcp/dragoman/config"
 )
 
 var legal = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func groupOf(plain bool, prefixes ...string) *group {
-	var (
-		sources []*source
-		how     []*config.Tools
-	)
+	var sources []*source
 	for i, p := range prefixes {
-		sources = append(sources, &source{Member: named{name: fmt.Sprintf("m%d", i)}})
-		how = append(how, &config.Tools{Prefix: &p})
+		sources = append(sources, &source{Member: named{name: fmt.Sprintf("m%d", i), prefix: &p}})
 	}
-	return newGroup(sources, how, plain)
+	return newGroup(sources, plain)
 }
 
-// named is a member of which nothing but the name is asked.
+// named is a member of which nothing but the name and the prefix is asked.
 type named struct {
 	Member
-	name string
+	name   string
+	prefix *string
 }
 
-func (n named) Name() string { return n.name }
+func (n named) Name() string    { return n.name }
+func (n named) Prefix() *string { return n.prefix }
 
 func TestPain22_NamesAreLegalAndAtMost64CharactersLong(t *testing.T) {
 	long := strings.Repeat("a_very_long_tool_name_", 5)

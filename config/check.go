@@ -76,7 +76,8 @@ func (c *check) all() {
 	}
 	c.variables()
 	c.headers()
-	c.tools()
+	c.patterns()
+	c.rename()
 	c.sessions()
 	if len(c.PassEnv) > 0 && c.Isolation == "shared" {
 		c.fail(c.at("passEnv"), c.path+": passEnv gives each caller a process of its own, isolation shared one to all", "use isolation client or session")
@@ -262,12 +263,27 @@ func (c *check) headers() {
 	}
 }
 
-func (c *check) tools() {
-	for key, list := range map[string][]string{"include": c.Tools.Include, "exclude": c.Tools.Exclude} {
-		if slices.Contains(list, "") && !c.broken[c.Name] {
-			c.fail(c.at("tools", key), fmt.Sprintf("%s.tools.%s has an empty name", c.path, key), "")
+// patterns checks what says which tools, prompts and resources are offered.
+func (c *check) patterns() {
+	if c.broken[c.Name] {
+		return // what is wrong may be just that
+	}
+	for _, p := range []struct {
+		of, key string
+		list    []string
+	}{
+		{"tools", "include", c.Tools.Include}, {"tools", "exclude", c.Tools.Exclude},
+		{"prompts", "include", c.Prompts.Include}, {"prompts", "exclude", c.Prompts.Exclude},
+		{"resources", "include", c.Resources.Include}, {"resources", "exclude", c.Resources.Exclude},
+	} {
+		if slices.Contains(p.list, "") {
+			c.fail(c.at(p.of, p.key), fmt.Sprintf("%s.%s.%s has an empty name", c.path, p.of, p.key), "")
 		}
 	}
+}
+
+// rename checks the names that tools are given.
+func (c *check) rename() {
 	taken := map[string]string{}
 	for _, from := range sorted(c.Tools.Rename) {
 		to, at, path := c.Tools.Rename[from], c.at("tools", "rename", from), c.path+".tools.rename"

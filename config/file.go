@@ -57,6 +57,15 @@ func (f *File) Restore(earlier *File) (restored []string) {
 	return restored
 }
 
+// All returns the names of all servers in the order of the files, also of those that
+// were left out because of errors.
+func (f *File) All() []string {
+	if f.order == nil {
+		return f.Names // it was not read from files
+	}
+	return f.order
+}
+
 // present returns the names of the servers there are, in the order of the files.
 func (f *File) present() []string {
 	return slices.DeleteFunc(slices.Clone(f.order), func(name string) bool { return f.Servers[name] == nil })

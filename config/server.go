@@ -43,6 +43,8 @@ type Server struct {
 	Retry             Retry             `key:"retry" doc:"How a lost server is tried again."`
 	Health            Health            `key:"health" doc:"How it is looked after."`
 	Tools             Tools             `key:"tools" doc:"Which of its tools are offered, and how."`
+	Prompts           Prompts           `key:"prompts" doc:"Which of its prompts are offered."`
+	Resources         Resources         `key:"resources" doc:"Which of its resources and resource templates are offered."`
 
 	// where is how people are told where the server is; it has no secrets.
 	where string
@@ -82,6 +84,19 @@ type Tools struct {
 	Describe map[string]string        `key:"describe" doc:"Descriptions that take the place of the server's, by tool."`
 	Timeout  map[string]time.Duration `key:"timeout" doc:"Timeouts of single tools."`
 	Prefix   *string                  `key:"prefix" doc:"What stands before the name of each tool; \"\" for nothing." default:"decided by the group"`
+}
+
+// Prompts says which prompts of a server are offered.
+type Prompts struct {
+	Include []string `key:"include" doc:"Prompts that are offered; * and ? stand for any characters." default:"all"`
+	Exclude []string `key:"exclude" doc:"Prompts that are not; it wins over include."`
+}
+
+// Resources says which resources and resource templates of a server are offered. Each
+// URI that is asked for counts by itself, whatever template it is made of.
+type Resources struct {
+	Include []string `key:"include" doc:"Resources that are offered, by their URIs, and resource templates, by their text; * and ? stand for any characters. A template is of use if the URIs that are made of it are offered too." default:"all"`
+	Exclude []string `key:"exclude" doc:"Resources and templates that are not; it wins over include. URIs count as they are written, and many servers know several spellings of one: what must stay hidden is better left out of include."`
 }
 
 // A Transport is how a server is spoken to. The zero value means auto.
@@ -137,9 +152,18 @@ func (s *Server) Where() string {
 }
 
 // Offers reports whether a tool of the server is offered, by the server's name for it.
-func (t *Tools) Offers(name string) bool {
+func (t *Tools) Offers(name string) bool { return offers(t.Include, t.Exclude, name) }
+
+// Offers reports whether a prompt of the server is offered, by its name.
+func (p *Prompts) Offers(name string) bool { return offers(p.Include, p.Exclude, name) }
+
+// Offers reports whether a resource of the server is offered, by its URI, or a resource
+// template, by its text.
+func (r *Resources) Offers(uri string) bool { return offers(r.Include, r.Exclude, uri) }
+
+func offers(include, exclude []string, name string) bool {
 	is := func(pattern string) bool { return match(pattern, name) }
-	return !slices.ContainsFunc(t.Exclude, is) && (len(t.Include) == 0 || slices.ContainsFunc(t.Include, is))
+	return !slices.ContainsFunc(exclude, is) && (len(include) == 0 || slices.ContainsFunc(include, is))
 }
 
 // match reports whether a name fits a pattern, in which * stands for any characters

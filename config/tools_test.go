@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/config"
 )
 
-func TestToolsAreOfferedByPattern(t *testing.T) {
+func TestToolsPromptsAndResourcesAreOfferedByPattern(t *testing.T) {
 	for _, test := range []struct {
 		include, exclude string
 		yes, no          string
@@ -24,14 +24,17 @@ func TestToolsAreOfferedByPattern(t *testing.T) {
 		{"**", "delete*", "a", "delete delete_all"},
 	} {
 		tools := config.Tools{Include: strings.Fields(test.include), Exclude: strings.Fields(test.exclude)}
-		for _, name := range strings.Fields(test.yes) {
-			if !tools.Offers(name) {
-				t.Errorf("%v does not offer %s", tools, name)
+		prompts, resources := config.Prompts{Include: tools.Include, Exclude: tools.Exclude}, config.Resources{Include: tools.Include, Exclude: tools.Exclude}
+		for _, offers := range []func(string) bool{tools.Offers, prompts.Offers, resources.Offers} {
+			for _, name := range strings.Fields(test.yes) {
+				if !offers(name) {
+					t.Errorf("%v does not offer %s", tools, name)
+				}
 			}
-		}
-		for _, name := range strings.Fields(test.no) {
-			if tools.Offers(name) {
-				t.Errorf("%v offers %s", tools, name)
+			for _, name := range strings.Fields(test.no) {
+				if offers(name) {
+					t.Errorf("%v offers %s", tools, name)
+				}
 			}
 		}
 	}

@@ -19,7 +19,8 @@
 // Between the two sides messages stay as they are, except for what the other
 // side's revision does not have.
 //
-//	server.go    the doors, and where a request goes
+//	server.go    a server, and where a request goes
+//	front.go     the doors
 //	probe.go     which eras the server speaks
 //	straight.go  legacy client, legacy server
 //	modern.go    conversations in the modern era

@@ -37,7 +37,11 @@ var errEra = errors.New("era: the server has come back in another era")
 func (s *Server) modern(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
 	switch req.Method() {
 	case protocol.MethodDiscover:
-		return s.discover(ctx, req, from, main)
+		resp, err := s.pass(ctx, req, from, main)
+		if err != nil {
+			return nil, err
+		}
+		return withLegacy(resp)
 	case protocol.MethodListen:
 		return s.listen(ctx, req, from, main)
 	}
@@ -232,12 +236,11 @@ func listenRequest() (*dragoman.Message, error) {
 	})
 }
 
-// discover passes server/discover on. The answer names what is served here: the
-// revisions of the legacy era too, and of the modern era those that the server has.
-func (s *Server) discover(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
-	resp, err := s.pass(ctx, req, from, main)
-	if err != nil || resp == nil || resp.IsError() {
-		return resp, err
+// withLegacy returns the answer to server/discover so that it names what is served here:
+// the revisions of the legacy era too, and of the modern era those that the server has.
+func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
+	if resp == nil || resp.IsError() {
+		return resp, nil
 	}
 	theirs, _ := versions(resp.Get("supportedVersions"))
 	if !speaks(theirs, protocol.Modern) {

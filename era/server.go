@@ -2,7 +2,6 @@ package era
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -11,8 +10,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/flight"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/era/internal/up"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -92,10 +91,6 @@ type Server struct {
 	// It does not block. It may be nil.
 	Changed func(whose *dragoman.Caller, note string)
 
-	// Ended is called when a session of a legacy client has ended that needed the
-	// crossing, with the context of its requests. It may be nil.
-	Ended func(context.Context)
-
 	// Name and Version are what we call ourselves where a side does not say who
 	// it is. If empty, they are "dragoman" and "0".
 	Name, Version string
@@ -109,14 +104,14 @@ type Server struct {
 	cancel  context.CancelCauseFunc
 	busy    running.Group // our goroutines
 	log     *slog.Logger
-	found   flight[protocol.Era]
+	found   flight.Flight[protocol.Era]
 	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
 	refuses atomic.Bool   // the server is modern, and has refused a handshake
 	refused atomic.Uint64 // handshakes ever that were
 	repeats atomic.Int64  // for ids
 	pool    *pool.Pool
 	spares  spares       // conversations that nobody uses yet
-	up      *up.Server   // for legacy clients that need the crossing
+	front   Front        // what clients come to
 	down    *down.Server // for modern clients of a legacy server
 }
 
@@ -132,7 +127,8 @@ func (s *Server) prepare() {
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
-	s.up = up.New(requests{server: s}, &up.Options{Name: name, Version: version, Logger: s.log})
+	s.front.prepare(requests{server: s}, &FrontOptions{Name: name, Version: version, Ended: s.ended, Logger: s.log})
+	s.front.begin = s.begin
 	s.down = down.New(s.dial, &down.Options{
 		Name: name, Version: version,
 		Revisions:  protocol.Revisions(),
@@ -175,17 +171,14 @@ func (s *Server) Found() (protocol.Era, bool) {
 	if s.Era != nil {
 		return *s.Era, true
 	}
-	return s.found.peek()
+	return s.found.Peek()
 }
 
 // Accept begins a conversation with a client of either era. It is the door for
 // sessions, and for transports whose conversations carry both eras.
 func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	s.once.Do(s.prepare)
-	if s.ctx.Err() != nil {
-		return nil, dragoman.ErrClosed
-	}
-	return &conversation{server: s, client: client, caller: dragoman.CallerOf(ctx)}, nil
+	return s.front.Accept(ctx, client)
 }
 
 // Requests is the door for requests of the modern era.
@@ -243,6 +236,14 @@ func (s *Server) changed(whose *dragoman.Caller, note *dragoman.Message) {
 	}
 }
 
+// ended is told that a session has ended that needed the crossing. At the end of the
+// server all conversations end.
+func (s *Server) ended(ctx context.Context) {
+	if s.ctx.Err() == nil {
+		s.End(ctx)
+	}
+}
+
 // End closes what is open for the client's session that ctx is of.
 func (s *Server) End(ctx context.Context) {
 	s.once.Do(s.prepare)
@@ -255,7 +256,7 @@ func (s *Server) End(ctx context.Context) {
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	s.cancel(dragoman.ErrClosed)
-	err := errors.Join(s.up.Close(), s.down.Close()) // which closes the pool
+	err := errors.Join(s.front.Close(), s.down.Close()) // which closes the pool
 	s.busy.Wait()
 	s.spares.close()
 	return err
@@ -377,142 +378,17 @@ func unavailable(ctx context.Context, req *dragoman.Message, err error) (*dragom
 	return req.Fail(protocol.Unavailable(err)), nil
 }
 
-// A conversation is one with a client, whose messages tell which era they are
-// of. What belongs to the legacy era goes to a peer that its first message
-// brings about.
-type conversation struct {
-	server *Server
-	client dragoman.Conn
-	caller *dragoman.Caller
-	legacy flight[session]
-}
-
-// A session is the legacy side of a conversation.
-type session struct {
-	dragoman.Peer
-	caller *dragoman.Caller
-}
-
-// Call implements dragoman.Peer.
-func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if protocol.IsModern(req) {
-		return requests{server: c.server}.Call(dragoman.WithCaller(ctx, c.caller), req, from)
+// begin begins the session of a legacy client. A server of both eras, or of an era that
+// is not known yet, is asked in the client's; it crosses over if that is refused.
+func (s *Server) begin(ctx context.Context, client dragoman.Conn, caller *dragoman.Caller) (dragoman.Peer, error) {
+	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
+		return newStraight(s, client, caller), nil
 	}
-	v, err := c.session(ctx, req)
-	if err != nil {
-		return unavailable(ctx, req, err)
-	}
-	ctx = dragoman.WithCaller(ctx, v.caller)
-	resp, err := v.Call(ctx, req, from)
-	_, straight := v.Peer.(*straight)
-	if !straight || req.Method() != protocol.MethodInitialize {
-		return resp, err
-	}
-	if err == nil && !resp.IsError() && c.server.isModern() {
-		err = c.check(ctx, v)
-	}
-	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
-		if other, ok := c.cross(ctx, v); ok {
-			return other.Call(ctx, req, from)
-		}
-	}
-	return resp, err
-}
-
-// check finds out whether a modern server that has taken a handshake takes what
-// follows it: some refuse that.
-func (c *conversation) check(ctx context.Context, v session) error {
-	ping, err := dragoman.NewRequest(c.server.repeatID(), protocol.MethodPing, nil)
-	if err != nil {
-		return err
-	}
-	_, err = v.Call(ctx, ping, nil)
-	return err
+	return s.front.cross(ctx, client, caller)
 }
 
 // isModern reports whether the server is known to speak the modern era.
 func (s *Server) isModern() bool {
-	era, known := s.found.peek()
+	era, known := s.found.Peek()
 	return known && era == protocol.Modern
-}
-
-// Notify implements dragoman.Peer.
-func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error {
-	if protocol.IsModern(note) {
-		return nil
-	}
-	v, ok := c.legacy.peek()
-	if !ok {
-		return nil // nothing has begun that this could be about
-	}
-	return v.Notify(dragoman.WithCaller(ctx, v.caller), note)
-}
-
-// session returns who answers in the legacy era.
-func (c *conversation) session(ctx context.Context, req *dragoman.Message) (session, error) {
-	if v, ok := c.legacy.peek(); ok {
-		return v, nil
-	}
-	return c.legacy.get(ctx, c.server, func(ctx context.Context) (session, error) { return c.accept(ctx, req) })
-}
-
-// accept begins the client's session. A server of both eras, or of an era that is
-// not known yet, is asked in the client's; see cross if it refuses.
-func (c *conversation) accept(ctx context.Context, req *dragoman.Message) (session, error) {
-	s := c.server
-	caller := *c.caller
-	if caller.Client == "" {
-		caller.Client = protocol.ClientName(req)
-	}
-	if caller.Session == "" {
-		caller.Session = rand.Text()
-	}
-	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
-		return session{newStraight(s, c.client, &caller), &caller}, nil
-	}
-	return c.through(&caller)
-}
-
-// through begins a session of a client that needs the crossing.
-func (c *conversation) through(caller *dragoman.Caller) (session, error) {
-	s := c.server
-	ctx := dragoman.WithCaller(context.Background(), caller)
-	peer, err := s.up.Accept(ctx, c.client)
-	if err == nil {
-		// Ends with the client, or with the server.
-		s.busy.Start(func() {
-			select {
-			case <-c.client.Done():
-				s.End(ctx)
-			case <-s.ctx.Done():
-			}
-			if s.Ended != nil {
-				s.Ended(ctx)
-			}
-		})
-	}
-	return session{peer, caller}, err
-}
-
-// cross has a client use the crossing whose handshake the server has refused, if the
-// server is modern.
-func (c *conversation) cross(ctx context.Context, v session) (session, bool) {
-	s := c.server
-	if s.Era != nil {
-		return session{}, false
-	}
-	if era, known := s.found.peek(); known {
-		s.wasRefused(era)
-	}
-	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
-		return session{}, false
-	}
-	s.refuses.Store(true)
-	v.Peer.(*straight).end()
-	other, err := c.through(v.caller)
-	if err != nil {
-		return session{}, false
-	}
-	c.legacy.replace(other)
-	return other, true
 }

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/flight"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -24,15 +26,18 @@ import (
 // or we do if the client has subscribed to something. The handshake, the log
 // level and the subscriptions are repeated on it. The client does not notice,
 // except that it is told that lists and subscribed resources may have changed.
+//
+// If the server turns out to be modern alone, the session crosses over.
 type straight struct {
 	server *Server
 	client dragoman.Conn
 	caller *dragoman.Caller
 	owner  pool.Key
-	conn   flight[*pool.Entry]
+	conn   flight.Flight[*pool.Entry]
 	opened chan dragoman.Conn // holds the last one, until attend takes it
 	ended  chan struct{}      // closed by end
 	once   sync.Once
+	other  atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
 
 	mu         sync.Mutex // guards what is below
 	stateful   bool       // a tool may have left something with the server
@@ -55,9 +60,63 @@ func newStraight(s *Server, client dragoman.Conn, caller *dragoman.Caller) *stra
 	return v
 }
 
-// Call passes a request on. One whose conversation was lost under way is sent
-// again only if that does no harm.
+// Call implements dragoman.Peer.
 func (v *straight) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if other := v.other.Load(); other != nil {
+		return (*other).Call(ctx, req, from)
+	}
+	resp, err := v.pass(ctx, req, from)
+	if req.Method() != protocol.MethodInitialize {
+		return resp, err
+	}
+	if err == nil && !resp.IsError() && v.server.isModern() {
+		err = v.check(ctx)
+	}
+	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
+		if other := v.cross(ctx); other != nil {
+			return other.Call(ctx, req, from)
+		}
+	}
+	return resp, err
+}
+
+// check finds out whether a modern server that has taken a handshake takes what
+// follows it: some refuse that.
+func (v *straight) check(ctx context.Context) error {
+	ping, err := dragoman.NewRequest(v.server.repeatID(), protocol.MethodPing, nil)
+	if err != nil {
+		return err
+	}
+	_, err = v.pass(ctx, ping, nil)
+	return err
+}
+
+// cross has a client use the crossing whose handshake the server has refused. It
+// returns nil if the server is not modern.
+func (v *straight) cross(ctx context.Context) dragoman.Peer {
+	s := v.server
+	if s.Era != nil {
+		return nil
+	}
+	if era, known := s.found.Peek(); known {
+		s.wasRefused(era)
+	}
+	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
+		return nil
+	}
+	s.refuses.Store(true)
+	v.end()
+	other, err := s.front.cross(ctx, v.client, v.caller)
+	if err != nil {
+		return nil
+	}
+	v.other.Store(&other)
+	return other
+}
+
+// pass passes a request on. One whose conversation was lost under way is sent
+// again only if that does no harm.
+func (v *straight) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	for again := false; ; again = true {
 		conn, err := v.get(ctx)
 		if err != nil {
@@ -254,12 +313,15 @@ func (v *straight) revisions() adapt.Route {
 // Notify passes a notification on. Without a conversation there is nobody who
 // would miss it.
 func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
+	if other := v.other.Load(); other != nil {
+		return (*other).Notify(ctx, note)
+	}
 	if note.Method() == protocol.NoteInitialized {
 		v.mu.Lock()
 		v.ready = note
 		v.mu.Unlock()
 	}
-	if e, ok := v.conn.peek(); ok && !e.Item.Over() {
+	if e, ok := v.conn.Peek(); ok && !e.Item.Over() {
 		return connOf(e).Notify(ctx, note)
 	}
 	return nil
@@ -267,15 +329,15 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 
 // get returns a conversation with the server that is not over.
 func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
-	if e, ok := v.conn.peek(); ok {
+	if e, ok := v.conn.Peek(); ok {
 		if !e.Item.Over() {
 			return connOf(e), nil
 		}
-		if v.conn.forget(func(other *pool.Entry) bool { return other == e }) {
+		if v.conn.Forget(func(other *pool.Entry) bool { return other == e }) {
 			v.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.get(ctx, v.server, v.open)
+	e, err := v.conn.Get(ctx, v.server.ctx, &v.server.busy, v.open)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +404,7 @@ func (v *straight) attend() {
 			losses = v.reopen(losses)
 			continue
 		}
-		if e, ok := v.conn.last(); ok {
+		if e, ok := v.conn.Last(); ok {
 			v.server.pool.Release(e) // and with it the conversation
 		}
 		return

@@ -8,8 +8,8 @@
 //
 //	doors.go    every transport in front of one server
 //	routes.go   which doors a path leads to
-//	single.go   one server, with the tools that are offered (filter.go) and who hears
-//	            when those change (listeners.go)
+//	chain.go    one server, with what is offered of it (filter.go) and who hears when that
+//	            changes (listeners.go)
 //	union.go    several servers as one
 //	gateway.go  what a configuration turns into, now and when it changes
 //	reload.go   when the files change

@@ -155,7 +155,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	after.passes = passes(ups)
 	for _, up := range ups {
 		e := before.servers[up.Name()]
-		if e == nil || e.single.up != up {
+		if e == nil || e.chain.up != up {
 			e = g.enter(up, e)
 		}
 		after.servers[up.Name()] = e
@@ -175,10 +175,10 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		return after
 	})
 	if g.all != nil && g.all.union != nil {
-		g.all.union.set(ups, g)
+		g.all.union.all.Set(after.members(file.All()))
 	}
 	for _, e := range after.servers {
-		e.single.announce()
+		e.chain.announce()
 	}
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
@@ -192,9 +192,9 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 
 // enter makes the doors of a server, in place of others.
 func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
-	s := newSingle(up, g.log)
-	e := g.behind(up.Name(), serversPath+up.Name(), s.served(), before)
-	e.single = s
+	c := newChain(up, g.log)
+	e := g.behind(up.Name(), serversPath+up.Name(), c.served(), before)
+	e.chain = c
 	return e
 }
 
@@ -218,13 +218,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 			e = g.behind("group "+name, strings.TrimSuffix(mcp, MCPPath), u.served(), e)
 			e.mcp, e.union = mcp, u
 		}
-		var list []*manager.Upstream
-		for _, server := range group.Servers {
-			if up := g.manager.Upstream(server); up != nil {
-				list = append(list, up)
-			}
-		}
-		e.union.set(list, g)
+		e.union.all.Set(after.members(group.Servers))
 		made[name] = e
 		after.groups[e.path] = e
 	}
@@ -251,7 +245,7 @@ func (g *Gateway) leave(e *entry) {
 	if e.union != nil {
 		e.union.close()
 	} else {
-		e.single.up.Retire(ctx)
+		e.chain.up.Retire(ctx)
 	}
 }
 

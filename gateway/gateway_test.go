@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/manager"
@@ -82,6 +85,123 @@ func TestToolsThatAreNotOfferedAreNeitherListedNorCalled(t *testing.T) {
 					t.Errorf("%s, %s era: %s: error %v", path, era, hidden, err)
 				}
 			}
+		}
+	}
+}
+
+func TestPromptsAndResourcesThatAreNotOfferedDoNotExist(t *testing.T) {
+	g := begin(t, fmt.Sprintf(`servers:
+  old: {url: %s, prompts: &p {include: ["test_*"], exclude: ["*_image", "*_arguments"]}, resources: &r {include: ["test://*"], exclude: ["test://static-*", "test://greeting/*"]}}
+  new: {url: %s, prompts: *p, resources: *r}
+groups: {same: {servers: [old, new], naming: plain}}
+`, upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest)))
+	g.ready()
+	for _, era := range eras {
+		for path, prefix := range map[string]string{"/servers/old/mcp": "", "/servers/new/mcp": "", "/mcp": "old_", "/groups/same/mcp": ""} {
+			t.Run(era.String()+" client at "+path, func(t *testing.T) {
+				c := g.join(path, era)
+				all := everythingOf(t, c)
+				for _, want := range []string{prefix + "test_simple_prompt", "test://watched-resource", "test://template/{id}/data"} {
+					if !slices.Contains(all, want) {
+						t.Errorf("%s is not offered: %q", want, all)
+					}
+				}
+				for _, name := range all {
+					if strings.HasSuffix(name, "_image") || strings.HasSuffix(name, "prompt_with_arguments") || strings.HasPrefix(name, "test://static-") || strings.HasPrefix(name, "test://greeting/") {
+						t.Errorf("%s is offered", name)
+					}
+				}
+				if _, err := c.GetPrompt(within(t), prefix+"test_simple_prompt", nil); err != nil {
+					t.Error(err)
+				}
+				for _, uri := range []string{"test://watched-resource", "test://template/1/data"} {
+					if _, err := c.ReadResource(within(t), uri); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := c.Complete(within(t), client.Ref{URI: "test://template/{id}/data"}, "id", "", nil); err != nil {
+					t.Error(err)
+				}
+				if err := c.Subscribe(within(t), "test://watched-resource"); err != nil {
+					t.Error(err)
+				}
+				noResource := protocol.LatestLegacy.CodeNoResource()
+				if era == protocol.Modern {
+					noResource = protocol.Latest.CodeNoResource()
+				}
+				get := func(name string) error { _, err := c.GetPrompt(within(t), prefix+name, nil); return err }
+				read := func(uri string) error { _, err := c.ReadResource(within(t), uri); return err }
+				complete := func(ref client.Ref) error { _, err := c.Complete(within(t), ref, "id", "", nil); return err }
+				for what, test := range map[string]struct {
+					hidden, unknown error
+					code            int
+				}{
+					"prompt":                 {get("test_prompt_with_image"), get("none"), protocol.CodeInvalidParams},
+					"resource":               {read("test://static-text"), read("test://nothing"), noResource},
+					"resource by template":   {read("test://greeting/Ada"), read("none://greeting/Ada"), noResource},
+					"completion":             {complete(client.Ref{Prompt: prefix + "test_prompt_with_arguments"}), complete(client.Ref{Prompt: "none"}), protocol.CodeInvalidParams},
+					"completion by template": {complete(client.Ref{URI: "test://greeting/{name}"}), complete(client.Ref{URI: "none://{name}"}), protocol.CodeInvalidParams},
+				} {
+					for kind, err := range map[string]error{"hidden": test.hidden, "unknown": test.unknown} {
+						if e, ok := errors.AsType[*dragoman.Error](err); !ok || e.Code != test.code {
+							t.Errorf("%s that is %s: error %v, want %d", what, kind, err, test.code)
+						}
+					}
+				}
+				for _, uri := range []string{"test://static-text", "test://nothing"} {
+					if err := c.Subscribe(within(t), uri); err == nil {
+						t.Errorf("%s can be subscribed to", uri)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A client that has subscribed hears no more of a resource that is offered no more.
+func TestChangesOfAResourceThatIsNoLongerOfferedAreNotTold(t *testing.T) {
+	const hidden, other = "test://watched-resource", "test://static-text"
+	for _, era := range eras {
+		for _, path := range []string{"/servers/old/mcp", "/servers/new/mcp", "/mcp"} {
+			t.Run(era.String()+" client at "+path, func(t *testing.T) {
+				text := fmt.Sprintf("servers:\n  old: {url: %s%%s}\n  new: {url: %s%%[1]s}\n", upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest))
+				g := begin(t, fmt.Sprintf(text, ""))
+				g.ready()
+				h := &heard{}
+				c := g.joinAs(path, &client.Options{OnNotification: func(note *dragoman.Message) { _ = h.take(t.Context(), note) }}, era)
+				about := func(uri string) (n int) {
+					for _, note := range h.of(protocol.NoteResourceUpdated) {
+						if note.URI() == uri {
+							n++
+						}
+					}
+					return n
+				}
+				update := func(uri string) {
+					tool := "update_resource"
+					if path == "/mcp" {
+						tool = "old_" + tool // whose the resources are
+					}
+					if _, err := c.CallTool(within(t), tool, map[string]string{"uri": uri}, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, uri := range []string{hidden, other} {
+					if err := c.Subscribe(within(t), uri); err != nil {
+						t.Fatal(err)
+					}
+				}
+				update(hidden)
+				eventually(t, "a change is told", func() bool { return about(hidden) > 0 })
+				g.reload(fmt.Sprintf(text, ", resources: {exclude: ["+hidden+"]}"))
+				before, n := about(hidden), about(other)
+				update(hidden)
+				update(other)
+				eventually(t, "a change of what is offered is told", func() bool { return about(other) > n })
+				if got := about(hidden); got != before {
+					t.Errorf("told %d times of what is not offered", got-before)
+				}
+			})
 		}
 	}
 }

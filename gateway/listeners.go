@@ -8,13 +8,14 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// listeners are the clients of one server that are told when a reload changes which
-// of its tools are offered, and how. They are those whom the server has promised to
-// tell of changed tools: by its capabilities in a session of the legacy era, by its
-// acknowledgement of a listen in the modern one. What the server itself tells of
+// listeners are those who are told when a reload changes what of a server is offered,
+// and how. They are the clients whom the server has promised to tell of changed lists, by
+// its capabilities in a session of the legacy era, by its acknowledgement of a listen in
+// the modern one; and the unions that the server is in. What the server itself tells of
 // changes does not come this way.
 type listeners struct {
 	mu      sync.Mutex
@@ -22,15 +23,16 @@ type listeners struct {
 	sweepAt int                    // how many there are when those are forgotten that have gone; guarded by mu
 }
 
-// A listener is a session, or a listen. As a peer it is whom the server tells of
-// what a listen is about.
+// A listener is a session, a listen, or a union. As a peer it is whom the server tells
+// of what a listen is about.
 type listener struct {
-	dragoman.Peer                   // the client
-	note          *dragoman.Message // what it is told
-	gone          func() bool       // reports whether a session is over; nil of a listen, which is removed
+	dragoman.Peer                       // the client
+	id            dragoman.ID           // of a listen
+	config        func() *config.Server // of its server
+	gone          func() bool           // reports whether a session is over; nil of others, which are removed
 
 	mu    sync.Mutex
-	wants bool // guarded by mu
+	wants protocol.Interest // in lists; guarded by mu
 }
 
 // add has somebody told from now on.
@@ -56,48 +58,46 @@ func (s *listeners) remove(l *listener) {
 	s.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wants = false
+	l.wants = protocol.Interest{}
 }
 
-// tell tells everybody. It does not wait for anybody.
-func (s *listeners) tell() {
+// tell tells everybody of lists that have changed. It does not wait for anybody.
+func (s *listeners) tell(changed *protocol.Interest) {
+	if changed.Empty() {
+		return
+	}
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.all))
 	s.mu.Unlock()
 	for _, l := range all {
-		l.tell()
+		l.tell(changed)
 	}
 }
 
 // tell holds the lock meanwhile: who has been removed is not told, and nobody before
 // the acknowledgement.
-func (l *listener) tell() {
+func (l *listener) tell(changed *protocol.Interest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wants {
-		_ = l.Peer.Notify(context.Background(), l.note) // who cannot be told has gone
+	wanted := l.wants.And(changed)
+	for note := range wanted.Reminders() {
+		if !l.id.IsZero() {
+			note, _ = note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(l.id.String())).Message() // an id is JSON
+		}
+		_ = l.Peer.Notify(context.Background(), note) // who cannot be told has gone
 	}
 }
 
 // Notify implements dragoman.Peer, for a listen: it passes on what the server tells.
 func (l *listener) Notify(ctx context.Context, note *dragoman.Message) error {
-	if note.Method() != protocol.NoteAcknowledged {
+	switch {
+	case hidden(l.config, note):
+		return nil
+	case note.Method() != protocol.NoteAcknowledged:
 		return l.Peer.Notify(ctx, note)
 	}
-	var ack protocol.Interest
-	_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wants = ack.Tools
+	_ = json.Unmarshal(note.Get("notifications"), &l.wants) // what cannot be read acknowledges nothing
 	return l.Peer.Notify(ctx, note)
-}
-
-// toolsChanged is the note that tools have changed. id is that of the listen for
-// which it is; none if it is for a session.
-func toolsChanged(id dragoman.ID) (*dragoman.Message, error) {
-	note, err := dragoman.NewNotification(protocol.NoteToolsChanged, nil)
-	if err != nil || id.IsZero() {
-		return note, err
-	}
-	return note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(id.String())).Message()
 }

@@ -39,7 +39,7 @@ func (h *heard) of(method string) (list []*dragoman.Message) {
 	return list
 }
 
-// What a reload changes about the tools of a server is announced at its own doors,
+// What a reload changes about what of a server is offered is announced at its own doors,
 // in each era of the client and of the server.
 func TestChangedFilterIsAnnouncedAtTheDoorsOfTheServer(t *testing.T) {
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
@@ -55,18 +55,60 @@ func TestChangedFilterIsAnnouncedAtTheDoorsOfTheServer(t *testing.T) {
 					listen(t, &streamable.Client{URL: g.url + "/servers/a/mcp"}, h)
 				}
 				c := g.joinAs("/servers/a/mcp", opts, era)
-				for _, tools := range []string{"{exclude: [add]}", "{rename: {echo: say}}", "{describe: {echo: x}}", "{include: [echo]}"} {
-					before := toolNames(t, c) // and it hears of changes from now on
-					n := len(h.of(protocol.NoteToolsChanged))
-					g.reload(fmt.Sprintf("servers: {a: {url: %s, tools: %s}}", url, tools))
-					eventually(t, "the change to "+tools+" is announced", func() bool { return len(h.of(protocol.NoteToolsChanged)) > n })
-					if after := toolNames(t, c); slices.Equal(before, after) && tools[1] != 'd' {
-						t.Errorf("with %s the tools are still %v", tools, after)
+				for _, change := range []struct{ offers, note string }{
+					{"tools: {exclude: [add]}", protocol.NoteToolsChanged},
+					{"tools: {rename: {echo: say}}", protocol.NoteToolsChanged},
+					{"tools: {describe: {echo: x}}", protocol.NoteToolsChanged},
+					{"tools: {include: [echo]}", protocol.NoteToolsChanged},
+					{"tools: {include: [echo]}, prompts: {exclude: [test_simple_prompt]}", protocol.NotePromptsChanged},
+					{"tools: {include: [echo]}, prompts: {include: [test_simple_prompt]}", protocol.NotePromptsChanged},
+					{"tools: {include: [echo]}, prompts: {include: [test_simple_prompt]}, resources: {exclude: [test://static-text]}", protocol.NoteResourcesChanged},
+				} {
+					before := everythingOf(t, c) // and it hears of changes from now on
+					n := len(h.of(change.note))
+					g.reload(fmt.Sprintf("servers: {a: {url: %s, %s}}", url, change.offers))
+					eventually(t, "the change to "+change.offers+" is announced", func() bool { return len(h.of(change.note)) > n })
+					if after := everythingOf(t, c); slices.Equal(before, after) {
+						t.Errorf("with %s there is still %v", change.offers, after)
 					}
 				}
 			})
 		}
 	}
+}
+
+// everythingOf returns what a client is offered.
+func everythingOf(t *testing.T, c *client.Client) (all []string) {
+	t.Helper()
+	tools, err := c.Tools(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		all = append(all, tool.Name+" "+tool.Description)
+	}
+	prompts, err := c.Prompts(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range prompts {
+		all = append(all, p.Name)
+	}
+	resources, err := c.Resources(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
+		all = append(all, r.URI)
+	}
+	templates, err := c.Templates(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range templates {
+		all = append(all, r.URITemplate)
+	}
+	return all
 }
 
 // listen opens a subscription and returns when it is acknowledged.
@@ -77,7 +119,7 @@ func listen(t *testing.T, d dragoman.Dialer, h *heard) (id dragoman.ID, end func
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	req, err := dragoman.NewRequest(dragoman.StringID("mine"), protocol.MethodListen, map[string]any{"notifications": protocol.Interest{Tools: true}})
+	req, err := dragoman.NewRequest(dragoman.StringID("mine"), protocol.MethodListen, map[string]any{"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}})
 	if err == nil {
 		req, err = protocol.Envelope{Version: protocol.Latest.String()}.Put(req)
 	}
@@ -112,12 +154,36 @@ func TestAnnouncementNamesTheSubscriptionAndComesOnlyWithAChange(t *testing.T) {
 	}
 	g.reload(fmt.Sprintf("servers: {a: {url: %s, tools: {exclude: [add]}}}", url))
 	eventually(t, "the change is announced", func() bool { return len(one.of(protocol.NoteToolsChanged)) > 0 })
-	notes := one.of(protocol.NoteToolsChanged)
-	if got := string(notes[0].Meta(protocol.MetaSubscriptionID)); len(notes) != 1 || got != id.String() {
-		t.Errorf("%d announcements, the first for the subscription %s, want one for %s", len(notes), got, id)
+	g.reload(fmt.Sprintf("servers: {a: {url: %s, tools: {exclude: [add]}, prompts: {exclude: [x]}, resources: {exclude: [y]}}}", url))
+	eventually(t, "the next change is announced", func() bool { return len(one.of(protocol.NoteResourcesChanged)) > 0 })
+	for _, method := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
+		notes := one.of(method)
+		if got := string(notes[0].Meta(protocol.MetaSubscriptionID)); len(notes) != 1 || got != id.String() {
+			t.Errorf("%d announcements of %s, the first for the subscription %s, want one for %s", len(notes), method, got, id)
+		}
 	}
 	if n := len(other.of(protocol.NoteToolsChanged)); n != 0 {
 		t.Errorf("one that has ended gets %d announcements", n)
+	}
+}
+
+func TestChangedFilterIsAnnouncedInUnions(t *testing.T) {
+	url := upstream(t, protocol.Latest)
+	text := "servers: {a: {url: %s%s}, b: {url: %[1]s}}\ngroups: {all: [a, b]}\n"
+	g := begin(t, fmt.Sprintf(text, url, ""))
+	g.ready()
+	for _, path := range []string{"/mcp", "/groups/all/mcp"} {
+		g.reload(fmt.Sprintf(text, url, ""))
+		c := g.join(path, protocol.Modern)
+		before := everythingOf(t, c)
+		var h heard
+		listen(t, &streamable.Client{URL: g.url + path}, &h)
+		g.reload(fmt.Sprintf(text, url, ", prompts: {exclude: [test_simple_prompt]}"))
+		eventually(t, "the change is announced", func() bool { return len(h.of(protocol.NotePromptsChanged)) > 0 })
+		after := everythingOf(t, c)
+		if slices.Contains(after, "a_test_simple_prompt") || !slices.Contains(after, "b_test_simple_prompt") || len(after) != len(before)-1 {
+			t.Errorf("%s: after the change there is %q", path, after)
+		}
 	}
 }
 

@@ -80,6 +80,38 @@ func TestPain32_ServerWithAnErrorIsLeftOutOfAReloadAsOfAStart(t *testing.T) {
 	}
 }
 
+// A name means one server or nothing, also while what is said of that server has errors.
+func TestServerWithAnErrorKeepsItsPlaceInUnions(t *testing.T) {
+	url := upstream(t, protocol.Latest)
+	const groups = "groups: {plain: {servers: [a, b], naming: plain}, prefix: [a, b]}\n"
+	g := begin(t, fmt.Sprintf("servers:\n  a: {url: 7, comand: x}\n  b: {url: %s}\n%s", url, groups))
+	g.ready()
+	refused := func(path, tool, why string) {
+		t.Helper()
+		for _, era := range eras {
+			_, err := g.join(path, era).CallTool(within(t), tool, map[string]string{"text": "x"}, nil)
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s, %s era: %s: error %v, want %q", path, era, tool, err, why)
+			}
+		}
+	}
+	refused("/groups/plain/mcp", "echo", "no answer from a,")
+	refused("/groups/prefix/mcp", "a_echo", "the configuration of this server has errors")
+	refused("/mcp", "a_echo", "the configuration of this server has errors")
+	if got := toolNames(t, g.join("/groups/plain/mcp", protocol.Modern)); len(got) != 0 {
+		t.Errorf("what the second has is offered before it is known what the first has: %v", got)
+	}
+	for _, path := range []string{"/mcp", "/groups/prefix/mcp"} {
+		echo(t, g.join(path, protocol.Legacy), "b_echo")
+	}
+	all := g.join("/groups/plain/mcp", protocol.Modern)
+	g.reload(fmt.Sprintf("servers:\n  a: {url: %s, tools: {include: [add]}}\n  b: {url: %[1]s}\n%s", url, groups))
+	g.ready()
+	echo(t, all, "echo") // the first has none
+	g.reload(fmt.Sprintf("servers:\n  a: {url: %s, tools: {includ: [add]}}\n  b: {url: %[1]s}\n%s", url, groups))
+	echo(t, all, "echo") // it goes on as it was
+}
+
 func TestPain32_ErrorThatIsNoServersRefusesTheWholeFile(t *testing.T) {
 	url := upstream(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/aggregate"
 )
 
 // The paths of servers and groups.
@@ -29,8 +31,23 @@ type entry struct {
 	served *Served // what the doors lead to
 	path   string  // before the doors
 	mcp    string  // where Streamable HTTP is, if not at the usual place
-	single *single // nil if it is a union
-	union  *union  // nil if it is a single
+	chain  *chain  // of one server; nil if it is a union, or the caller's own
+	union  *union  // nil if it is no union
+}
+
+// members returns servers as members of a union. Those without an entry keep their
+// places, and those that are disabled have none.
+func (t *routes) members(names []string) []aggregate.Member {
+	list := make([]aggregate.Member, 0, len(names))
+	for _, name := range names {
+		switch e := t.servers[name]; {
+		case e == nil:
+			list = append(list, missing(name))
+		case !e.chain.up.Config().Disabled:
+			list = append(list, e.chain)
+		}
+	}
+	return list
 }
 
 // find returns the entry for a path, and the path below it.

@@ -3,62 +3,36 @@ package gateway
 import (
 	"context"
 
-	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/aggregate"
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/manager"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A union is several servers as one: those of a group, or all. It lives as long
 // as its group is configured, whatever servers come and go.
 type union struct {
-	all    *aggregate.Aggregate
-	server *era.Server // in front of all, for clients of both eras
-	plain  bool        // names are left as they are
+	all   *aggregate.Aggregate
+	front *era.Front // for clients of both eras
+	plain bool       // names are left as they are
 }
 
 func newUnion(g *Gateway, plain bool) *union {
-	modern := protocol.Modern
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
-	return &union{all: all, plain: plain, server: &era.Server{
-		Dialer: all, Era: &modern, Stateless: true, Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
+	return &union{all: all, plain: plain, front: era.NewFront(all, &era.FrontOptions{
+		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 		Ended: func(ctx context.Context) {
 			for _, up := range g.manager.Upstreams() {
 				up.End(ctx)
 			}
 		},
-	}}
-}
-
-// set says which servers it consists of.
-func (u *union) set(list []*manager.Upstream, g *Gateway) {
-	members := make([]aggregate.Member, 0, len(list))
-	for _, up := range list {
-		members = append(members, &member{up, recorder{up.Requests(), up.Name(), g.log}})
-	}
-	u.all.Set(members)
+	})}
 }
 
 func (u *union) served() *Served {
-	return &Served{Acceptor: u.server, Sessions: u.server, Requests: u.server.Requests()}
+	return &Served{Acceptor: u.front, Sessions: u.front, Requests: u.front.Requests()}
 }
 
 // close ends what is under way. Its doors have been shut before.
 func (u *union) close() {
 	_ = u.all.Close() // listens end with their results while there is somebody to tell
-	_ = u.server.Close()
+	_ = u.front.Close()
 }
-
-// A member is a server as one of a union.
-type member struct {
-	*manager.Upstream
-	requests dragoman.Peer
-}
-
-// Requests implements aggregate.Member.
-func (m *member) Requests() dragoman.Peer { return m.requests }
-
-// Tools implements aggregate.Member.
-func (m *member) Tools() *config.Tools { return &m.Config().Tools }

@@ -103,10 +103,10 @@ func (m *Manager) savour() []byte {
 type Changes struct{ Added, Kept, Replaced, Removed []string }
 
 // Apply makes the servers those of a configuration. One whose configuration is the
-// same is kept with its processes and sessions; what its Tools say is taken over.
-// Those that are replaced or removed serve on until their Retire, so that requests
-// can be led to the others first. Apply returns at once: all servers are started at
-// the same time, and none waits for another.
+// same is kept with its processes and sessions; what it says of tools, prompts and
+// resources is taken over. Those that are replaced or removed serve on until their
+// Retire, so that requests can be led to the others first. Apply returns at once: all
+// servers are started at the same time, and none waits for another.
 func (m *Manager) Apply(servers []*config.Server) Changes {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -179,11 +179,11 @@ func (u *Upstream) successor() *Upstream {
 	return nil
 }
 
-// digest tells configurations apart that need different processes. Which tools are
-// offered, and how, is no matter of the process.
+// digest tells configurations apart that need different processes. What is offered, and
+// how, is no matter of the process.
 func (m *Manager) digest(c *config.Server) string {
 	bare := *c
-	bare.Tools = config.Tools{}
+	bare.Tools, bare.Prompts, bare.Resources = config.Tools{}, config.Prompts{}, config.Resources{}
 	if limit := newSettings(c).timeout; longest(limit, c.Tools.Timeout) > limit {
 		bare.Timeout = longest(limit, c.Tools.Timeout) // era has to know that
 	}

@@ -263,7 +263,7 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	eventually(t, "the call runs", func() bool { return len(j.Of(fault.Ran, "last")) == 1 })
 
 	a2, b2 := *a, *b
-	a2.Tools.Exclude = []string{"echo"}
+	a2.Tools.Exclude, a2.Prompts.Include, a2.Resources.Exclude = []string{"echo"}, []string{"a"}, []string{"b"}
 	b2.Env = fault.Env(fault.Legacy, j, "MORE=1")
 	got := m.Apply([]*config.Server{&b2, &a2, {Name: "d", Command: "x", Disabled: true}})
 	want := Changes{Added: []string{"d"}, Kept: []string{"a"}, Replaced: []string{"b"}, Removed: []string{"c"}}

@@ -42,7 +42,7 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 		return e, errors.New("params._meta lacks " + MetaClientCapabilities + "; it must be an object, {} if you have none")
 	case e.Capabilities[0] != '{':
 		return e, errors.New("params._meta." + MetaClientCapabilities + " must be an object, {} if you have none")
-	case e.Client != nil && !introduces(e.Client):
+	case e.Client != nil && !Introduces(e.Client):
 		return e, errors.New("params._meta." + MetaClientInfo + " must be an object with a name and a version, both strings, or be left out")
 	case e.LogLevel != nil && e.LogLevel[0] != '"':
 		return e, errors.New("params._meta." + MetaLogLevel + " must be a string")
@@ -75,8 +75,9 @@ func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	return version
 }
 
-// introduces tells whether JSON text is an object with name and version.
-func introduces(info json.RawMessage) bool {
+// Introduces reports whether JSON text is an object with name and version, as everybody
+// has to introduce themselves.
+func Introduces(info json.RawMessage) bool {
 	var name, version bool
 	for key, at := range walk.Members(info) {
 		switch string(key) {

@@ -88,7 +88,7 @@ func placeholder(kind string, block []byte) string {
 
 // worded returns a block as one of text.
 func worded(block []byte, s string) []byte {
-	return retyped(block, "text", join(`"text":`, quote(s)))
+	return retyped(block, "text", join(`"text":`, walk.Quote(s)))
 }
 
 // retyped returns a block as one of another type. What only its old type has is
@@ -97,7 +97,7 @@ func retyped(block []byte, kind string, more []byte) []byte {
 	return edited(block, func(name, value []byte) []byte {
 		switch string(name) {
 		case "type":
-			return quote(kind)
+			return walk.Quote(kind)
 		case "data", "mimeType", "uri", "name", "title", "description", "size", "icons", "text", "resource":
 			return nil
 		}
@@ -106,4 +106,4 @@ func retyped(block []byte, kind string, more []byte) []byte {
 }
 
 // textBlock returns a block of text.
-func textBlock(s string) []byte { return join(`{"type":"text","text":`, quote(s), `}`) }
+func textBlock(s string) []byte { return join(`{"type":"text","text":`, walk.Quote(s), `}`) }

@@ -1,9 +1,6 @@
 package adapt
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
@@ -161,15 +158,4 @@ func join(parts ...any) []byte {
 		}
 	}
 	return b
-}
-
-// quote returns s as JSON text.
-func quote(s string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return []byte(`""`) // no string has one
-	}
-	return bytes.TrimSpace(b.Bytes())
 }

@@ -79,7 +79,7 @@ func (r Route) visit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	case !r.announcesURLs():
 		e.Drop("elicitationId")
 	case q.Get("elicitationId") == nil:
-		e.Set("elicitationId", quote(rand.Text()))
+		e.Set("elicitationId", walk.Quote(rand.Text()))
 	}
 	return nil
 }

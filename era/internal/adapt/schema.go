@@ -56,7 +56,7 @@ func rewritten(schema []byte, place string) []byte {
 		switch string(name) {
 		case "$ref", "$dynamicRef":
 			if ref, ok := walk.Text(value); ok && (ref == "#" || strings.HasPrefix(ref, "#/")) {
-				return quote(place + ref[1:])
+				return walk.Quote(place + ref[1:])
 			}
 		case "const", "enum", "default", "examples", "required":
 			// Values, which may look like schemas.

@@ -16,31 +16,7 @@ const maxKinds, maxKindSize = 256, 4 << 10
 // A kind is what clients with the same capabilities have in common.
 type kind struct {
 	caps string // as a legacy server is told, in canonical form
-	can  abilities
-}
-
-// abilities are what a client can be asked.
-type abilities struct {
-	form, url     bool // elicitation
-	sampling      bool
-	samplingTools bool
-	roots         bool
-}
-
-// any reports whether there is something to be asked.
-func (a abilities) any() bool { return a.form || a.url || a.sampling || a.roots }
-
-// answers reports whether a question can be asked.
-func (a abilities) answers(q *question) bool {
-	switch q.method {
-	case protocol.MethodListRoots:
-		return a.roots
-	case protocol.MethodCreateMessage:
-		return a.sampling && (a.samplingTools || !q.tools)
-	case protocol.MethodElicit:
-		return q.url && a.url || !q.url && a.form
-	}
-	return false
+	can  protocol.Abilities
 }
 
 // kinds remembers the kinds of clients by the text of their capabilities.
@@ -71,32 +47,14 @@ func (k *kinds) of(caps json.RawMessage) (*kind, error) {
 }
 
 func newKind(caps json.RawMessage) (*kind, error) {
-	var c struct {
-		Roots    json.RawMessage `json:"roots"`
-		Sampling *struct {
-			Tools json.RawMessage `json:"tools"`
-		} `json:"sampling"`
-		Elicitation *struct {
-			Form json.RawMessage `json:"form"`
-			URL  json.RawMessage `json:"url"`
-		} `json:"elicitation"`
-	}
-	if err := json.Unmarshal(caps, &c); err != nil {
+	can, err := protocol.AbilitiesOf(caps)
+	if err != nil {
 		return nil, err
-	}
-	k := &kind{can: abilities{roots: isObject(c.Roots), sampling: c.Sampling != nil}}
-	k.can.samplingTools = c.Sampling != nil && isObject(c.Sampling.Tools)
-	if e := c.Elicitation; e != nil {
-		k.can.url = isObject(e.URL)
-		k.can.form = isObject(e.Form) || !k.can.url // {} stands for forms
 	}
 	told := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
 	text, err := canonical(told)
-	k.caps = string(text)
-	return k, err
+	return &kind{string(text), can}, err
 }
-
-func isObject(text json.RawMessage) bool { return len(text) > 0 && text[0] == '{' }
 
 // canonical returns JSON text in the form in which equal values are equal texts:
 // members are sorted, and numbers stay as they are spelt.

@@ -29,14 +29,14 @@ type call struct {
 	over    chan struct{} // closed when resp or err is set
 
 	// Guarded by session.mu.
-	id       string            // of a call that has been suspended
-	can      abilities         // of the client, as its last turn says
-	turn     *turn             // that waits for the answer; nil while the call is suspended
-	rounds   int               // how often the client was asked
-	expiry   *time.Timer       // of the suspension
-	expired  bool              // given up
-	progress float64           // the last that a turn was told
-	kept     *dragoman.Message // the newest progress that nobody was told
+	id       string             // of a call that has been suspended
+	can      protocol.Abilities // of the client, as its last turn says
+	turn     *turn              // that waits for the answer; nil while the call is suspended
+	rounds   int                // how often the client was asked
+	expiry   *time.Timer        // of the suspension
+	expired  bool               // given up
+	progress float64            // the last that a turn was told
+	kept     *dragoman.Message  // the newest progress that nobody was told
 	done     bool
 	lost     bool // it ended, or its session did, while nobody waited for it
 	resp     *dragoman.Message
@@ -290,9 +290,9 @@ func (c *call) attend(ctx context.Context, t *turn) (*dragoman.Message, error) {
 		}
 		questions := v.carried(c)
 		v.mu.Unlock()
-		open := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return !t.kind.can.answers(q) })
+		open := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return !q.fits(t.kind.can) })
 		if len(open) < len(questions) {
-			v.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return t.kind.can.answers(q) }), (*question).refusal)
+			v.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return q.fits(t.kind.can) }), (*question).refusal)
 		}
 		switch {
 		case len(open) == 0:

@@ -57,6 +57,9 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 	return q, nil
 }
 
+// fits reports whether a client can be asked it.
+func (q *question) fits(can protocol.Abilities) bool { return can.Answers(q.method, q.url, q.tools) }
+
 // question takes what the server asks and waits for the client's answer. by is the
 // call that it is said to belong to, or nil.
 //
@@ -73,7 +76,7 @@ func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call)
 	}
 	v.mu.Lock()
 	switch {
-	case !v.kind.can.answers(q):
+	case !q.fits(v.kind.can):
 		v.mu.Unlock()
 		return q.refusal(), nil
 	case by != nil && (by.done || by.expired), v.main && len(v.calls) > 0:
@@ -128,7 +131,7 @@ func (v *session) assign(q *question) {
 	q.carrier = q.by
 	for _, c := range v.calls {
 		switch best := q.carrier; {
-		case q.by != nil || c.expired || !c.can.answers(q):
+		case q.by != nil || c.expired || !q.fits(c.can):
 		case best == nil || c.turn != nil || best.turn == nil:
 			q.carrier = c
 		}

@@ -246,7 +246,7 @@ func (s *Server) serve(ctx context.Context, req *dragoman.Message, from dragoman
 		switch {
 		case given(req, "requestState") != nil || given(req, "inputResponses") != nil:
 			return s.resume(ctx, &r)
-		case r.kind.can.any():
+		case r.kind.can.Any():
 			return s.begin(ctx, &r, 0)
 		}
 	case protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel,

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -142,7 +143,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	if err != nil {
 		return protocol.Unavailable(fmt.Errorf("the handshake failed: %w", err))
 	}
-	if v.kind.can.roots && !v.main {
+	if v.kind.can.Roots && !v.main {
 		// Many servers ask for the roots now, and refuse every path until they have an
 		// answer: the first call waits behind that.
 		v.settle(ctx)
@@ -197,11 +198,11 @@ func (v *session) learn(resp *dragoman.Message) error {
 			Message: fmt.Sprintf("the server answers initialize with protocol version %q, which the gateway cannot speak to it", version),
 		}
 	}
-	if info := resp.Get("serverInfo"); isObject(info) {
+	if info := resp.Get("serverInfo"); walk.IsObject(info) {
 		v.info = info
 	}
 	v.caps = json.RawMessage("{}")
-	if caps := resp.Get("capabilities"); isObject(caps) {
+	if caps := resp.Get("capabilities"); walk.IsObject(caps) {
 		v.caps = caps
 		_ = json.Unmarshal(caps, &v.serves) // what cannot be read is not served
 	}

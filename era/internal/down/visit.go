@@ -23,7 +23,7 @@ type visit struct {
 // first into a round of input. The server has not carried out the call, and when
 // the client comes back it is sent again.
 func (s *Server) sendAway(r *request, v *session, e *dragoman.Error, rounds int) (*dragoman.Message, error) {
-	if !r.kind.can.url {
+	if !r.kind.can.URL {
 		return r.Fail(failure(protocol.CodeMissingCapability,
 			map[string]any{"requiredCapabilities": json.RawMessage(`{"elicitation":{"url":{}}}`)},
 			"the server needs the user to visit a web site, which this client cannot be asked for: %s", e.Message)), nil

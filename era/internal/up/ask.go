@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -51,7 +52,7 @@ func (k *call) askAll(ctx context.Context, questions map[string]question) (json.
 			}
 			answers[key] = answer
 		}
-		return object(answers)
+		return object(answers), nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,60 +78,32 @@ func (k *call) askAll(ctx context.Context, questions map[string]question) (json.
 	if first != nil {
 		return nil, first
 	}
-	return object(answers)
+	return object(answers), nil
 }
 
 // may tells whether the client can be asked a question. The error says why not.
 func (k *call) may(q question) error {
-	can := &k.hello.can
-	var declared bool
-	switch e := can.Elicitation; {
+	switch {
 	case k.from == nil:
 		return &stuck{"the server needs input, and the client left no way to be asked"}
-	case q.Method == protocol.MethodListRoots:
-		declared = isObject(can.Roots)
-	case q.Method == protocol.MethodCreateMessage:
-		declared = can.Sampling != nil && (member(q.Params, "tools") == nil || isObject(can.Sampling.Tools))
-	case q.Method != protocol.MethodElicit:
+	case q.Method != protocol.MethodListRoots && q.Method != protocol.MethodCreateMessage && q.Method != protocol.MethodElicit:
 		return &malformed{"the server asks " + q.Method + ", which is not a question for clients"}
-	case q.byURL():
-		declared = e != nil && isObject(e.URL)
-	default:
-		// An empty elicitation capability stands for forms.
-		declared = e != nil && (isObject(e.Form) || !isObject(e.URL))
-	}
-	if !declared {
+	case !k.hello.can.Answers(q.Method, q.byURL(), walk.Get(q.Params, "tools") != nil):
 		return &stuck{"the server asks " + q.Method + " in a way that the client has not declared"}
 	}
 	return nil
 }
 
 // byURL tells whether a question sends the user to a web site.
-func (q question) byURL() bool { return string(member(q.Params, "mode")) == `"url"` }
-
-// member returns a member of a JSON object, or nil.
-func member(object json.RawMessage, name string) json.RawMessage {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(object, &all) != nil {
-		return nil
-	}
-	return all[name]
-}
+func (q question) byURL() bool { return string(walk.Get(q.Params, "mode")) == `"url"` }
 
 // object returns a JSON object of members as they are.
-func object(members map[string]json.RawMessage) (json.RawMessage, error) {
-	b := []byte{'{'}
+func object(members map[string]json.RawMessage) json.RawMessage {
+	b := []byte("{}")
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		key, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, key...), ':'), members[name]...)
+		b = walk.With(b, name, members[name])
 	}
-	return append(b, '}'), nil
+	return b
 }
 
 // ask asks the client one question and returns its bare answer.
@@ -157,7 +130,7 @@ func (k *call) ask(ctx context.Context, q question) (json.RawMessage, error) {
 		e := resp.RPCError()
 		return nil, &stuck{fmt.Sprintf("the client refused %s with error %d: %s", q.Method, e.Code, e.Message)}
 	}
-	if resp, err = k.hello.route.Answer(q.Method, resp); err == nil && !isObject(resp.Result()) {
+	if resp, err = k.hello.route.Answer(q.Method, resp); err == nil && !walk.IsObject(resp.Result()) {
 		err = errors.New("it is no object")
 	}
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -19,22 +19,12 @@ const maxFresh = 24 * time.Hour
 type facts struct {
 	rev          protocol.Revision // that we speak with it
 	caps         json.RawMessage   // its capabilities, an object
-	can          serverCaps
+	lists        protocol.Interest // whose changes it tells of
+	subscribes   bool              // to resources
+	logs         bool
 	info         json.RawMessage // its introduction, or ours
 	instructions json.RawMessage // nil if there are none
-}
-
-// serverCaps are the capabilities of a server that we act on.
-type serverCaps struct {
-	Tools     changing        `json:"tools"`
-	Prompts   changing        `json:"prompts"`
-	Resources changing        `json:"resources"`
-	Logging   json.RawMessage `json:"logging"`
-}
-
-type changing struct {
-	ListChanged bool `json:"listChanged"`
-	Subscribe   bool `json:"subscribe"`
+	until        time.Time       // when this gets old
 }
 
 // errUnsupported says that the server has no revision that we speak.
@@ -44,74 +34,27 @@ func (e *errUnsupported) Error() string {
 	return fmt.Sprintf("the server speaks none of our revisions, but %q", e.supported)
 }
 
-// A discovery is what is known of the server. Whoever asks while somebody else
-// is asking waits for the same answer.
-type discovery struct {
-	mu     sync.Mutex
-	known  *facts    // nil if nothing is; guarded by mu
-	until  time.Time // when known gets old; guarded by mu
-	flight *flight   // nil if nobody asks; guarded by mu
-}
-
-type flight struct {
-	done  chan struct{} // closed when facts and err are set
-	facts *facts
-	err   error
-}
-
-// facts returns what the server says about itself.
+// facts returns what the server says about itself. Whoever asks while somebody else is
+// asking waits for the same answer.
 func (s *Server) facts(ctx context.Context) (*facts, error) {
-	d := &s.discover
-	d.mu.Lock()
-	if d.known != nil && time.Now().Before(d.until) {
-		defer d.mu.Unlock()
-		return d.known, nil
+	if f, ok := s.known.Peek(); ok && !time.Now().Before(f.until) {
+		s.known.Forget(func(other *facts) bool { return other == f })
 	}
-	f := d.flight
-	if f == nil {
-		f = &flight{done: make(chan struct{})}
-		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
-		// nobody's own, for the one who asked first may leave first.
-		as := dragoman.As(s.ctx, ctx)
-		if !s.busy.Start(func() { s.fly(as, f) }) {
-			d.mu.Unlock()
-			return nil, dragoman.ErrClosed
+	return s.known.Get(ctx, s.ctx, &s.busy, func(ctx context.Context) (*facts, error) {
+		ctx, cancel := context.WithTimeout(ctx, DiscoverTimeout)
+		defer cancel()
+		asked := time.Now()
+		f, fresh, err := s.ask(ctx, protocol.Latest)
+		if err == nil {
+			f.until = asked.Add(fresh)
 		}
-		d.flight = f
-	}
-	d.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.facts, f.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// fly asks the server and notes what it says.
-func (s *Server) fly(ctx context.Context, f *flight) {
-	ctx, cancel := context.WithTimeout(ctx, DiscoverTimeout)
-	defer cancel()
-	asked := time.Now()
-	var fresh time.Duration
-	f.facts, fresh, f.err = s.ask(ctx, protocol.Latest)
-	d := &s.discover
-	d.mu.Lock()
-	d.flight = nil
-	if f.err == nil {
-		d.known, d.until = f.facts, asked.Add(fresh)
-	}
-	d.mu.Unlock()
-	close(f.done)
+		return f, err
+	})
 }
 
 // forget makes the next handshake ask again, because the server is not what it
 // said it was.
-func (s *Server) forget() {
-	s.discover.mu.Lock()
-	defer s.discover.mu.Unlock()
-	s.discover.known = nil
-}
+func (s *Server) forget() { s.known.Forget(func(*facts) bool { return true }) }
 
 // ask asks the server about itself, in a revision. It also returns for how long
 // the answer holds.
@@ -167,11 +110,12 @@ func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
 	if f.rev == protocol.Unknown {
 		return nil, 0, &errUnsupported{result.SupportedVersions}
 	}
-	if isObject(result.Capabilities) {
+	if walk.IsObject(result.Capabilities) {
 		f.caps = result.Capabilities
-		_ = json.Unmarshal(f.caps, &f.can) // what cannot be read is not there
+		f.lists, f.logs = protocol.ListsOf(f.caps), walk.Get(f.caps, "logging") != nil
+		f.subscribes = string(walk.Get(walk.Get(f.caps, "resources"), "subscribe")) == "true"
 	}
-	if info := resp.Meta(protocol.MetaServerInfo); introduces(info) {
+	if info := resp.Meta(protocol.MetaServerInfo); protocol.Introduces(info) {
 		f.info = info
 	}
 	if len(result.Instructions) > 0 && result.Instructions[0] == '"' {
@@ -191,13 +135,3 @@ func newest(names []string) protocol.Revision {
 	}
 	return best
 }
-
-// introduces tells whether JSON text is an object with name and version, as
-// everybody has to introduce themselves.
-func introduces(info json.RawMessage) bool {
-	var who struct{ Name, Version *string }
-	return isObject(info) && json.Unmarshal(info, &who) == nil && who.Name != nil && who.Version != nil
-}
-
-// isObject tells whether JSON text, as it lies in a message, is an object.
-func isObject(text json.RawMessage) bool { return len(text) > 0 && text[0] == '{' }

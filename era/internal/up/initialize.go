@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -15,19 +16,7 @@ type hello struct {
 	route adapt.Route
 	facts *facts            // about the server
 	env   protocol.Envelope // of all requests, until the client sets its log level
-	can   clientCaps
-}
-
-// clientCaps are what a client declared that it can be asked for.
-type clientCaps struct {
-	Roots       json.RawMessage `json:"roots"`
-	Elicitation *struct {
-		Form json.RawMessage `json:"form"`
-		URL  json.RawMessage `json:"url"`
-	} `json:"elicitation"`
-	Sampling *struct {
-		Tools json.RawMessage `json:"tools"`
-	} `json:"sampling"`
+	can   protocol.Abilities
 }
 
 // initialize answers the handshake out of what the server says about itself.
@@ -42,7 +31,7 @@ func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*drago
 		return invalid(req, "params of initialize cannot be read: %v", err), nil
 	case params.ProtocolVersion == nil:
 		return invalid(req, "params.protocolVersion is missing; name the newest revision that you speak"), nil
-	case params.Capabilities != nil && !isObject(params.Capabilities):
+	case params.Capabilities != nil && !walk.IsObject(params.Capabilities):
 		return invalid(req, "params.capabilities must be an object, {} if you have none"), nil
 	}
 	known, err := v.server.facts(ctx)
@@ -77,8 +66,8 @@ func newHello(route adapt.Route, known *facts, caps, info json.RawMessage) *hell
 		// A client that never sets a level still expects to see something.
 		LogLevel: json.RawMessage(`"info"`),
 	}}
-	_ = json.Unmarshal(caps, &h.can) // what cannot be read is not there
-	if introduces(info) {
+	h.can, _ = protocol.AbilitiesOf(caps) // what cannot be read is not there
+	if protocol.Introduces(info) {
 		h.env.Client = info // else a server might refuse every request
 	}
 	return h
@@ -86,23 +75,12 @@ func newHello(route adapt.Route, known *facts, caps, info json.RawMessage) *hell
 
 // withTasks adds to a client's capabilities that it knows tasks: we follow them
 // on its behalf.
-func withTasks(caps json.RawMessage) json.RawMessage {
-	all := make(map[string]json.RawMessage)
-	extensions := make(map[string]json.RawMessage)
-	_ = json.Unmarshal(caps, &all) // an object, as adapt made it
-	if isObject(all["extensions"]) {
-		_ = json.Unmarshal(all["extensions"], &extensions)
+func withTasks(caps []byte) []byte {
+	extensions := walk.Get(caps, "extensions")
+	if !walk.IsObject(extensions) {
+		extensions = []byte("{}")
 	}
-	extensions[protocol.ExtensionTasks] = json.RawMessage("{}")
-	text, err := object(extensions)
-	if err != nil {
-		return caps // all of it was JSON before, so this cannot happen
-	}
-	all["extensions"] = text
-	if text, err = object(all); err != nil {
-		return caps
-	}
-	return text
+	return walk.With(caps, "extensions", walk.With(extensions, protocol.ExtensionTasks, []byte("{}")))
 }
 
 // noHandshake is the error for a client whose handshake the server made

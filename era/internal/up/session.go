@@ -60,11 +60,11 @@ func endsHere(method string) bool {
 // own serves what is not passed on.
 func (v *session) own(ctx context.Context, h *hello, req *dragoman.Message) (*dragoman.Message, error) {
 	switch method := req.Method(); {
-	case method == protocol.MethodSetLevel && h.facts.can.Logging != nil:
+	case method == protocol.MethodSetLevel && h.facts.logs:
 		return v.setLevel(h, req)
-	case method == protocol.MethodSubscribe && h.facts.can.Resources.Subscribe:
+	case method == protocol.MethodSubscribe && h.facts.subscribes:
 		return v.subscribe(ctx, h, req)
-	case method == protocol.MethodUnsubscribe && h.facts.can.Resources.Subscribe:
+	case method == protocol.MethodUnsubscribe && h.facts.subscribes:
 		return v.unsubscribe(req)
 	default:
 		// What is left is of the modern era, or a capability that we did not name.
@@ -101,15 +101,10 @@ func (v *session) envelope(h *hello) *protocol.Envelope {
 // server could be told is told by the end of a request's context, and changes
 // of the roots have no meaning for it.
 func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
-	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && h.facts.can.changes() {
+	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && !h.facts.lists.Empty() {
 		v.watching(h)
 	}
 	return nil
-}
-
-// changes tells whether a list of the server may change.
-func (c *serverCaps) changes() bool {
-	return c.Tools.ListChanged || c.Prompts.ListChanged || c.Resources.ListChanged
 }
 
 // invalid says what is wrong with the params of a request.

@@ -90,8 +90,7 @@ func (w *watch) remove(uri string) {
 // take takes out the wishes and returns what to listen for, with them and
 // without what was dropped.
 func (w *watch) take() (wishes []*wish, want protocol.Interest) {
-	can := w.hello.facts.can
-	want = protocol.Interest{Tools: can.Tools.ListChanged, Prompts: can.Prompts.ListChanged, Resources: can.Resources.ListChanged}
+	want = w.hello.facts.lists
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wishes, w.wishes = w.wishes, nil

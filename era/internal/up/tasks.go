@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -86,7 +87,7 @@ func (k *call) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Me
 }
 
 func (k *call) completed(t *task) (*dragoman.Message, error) {
-	if !isObject(t.Result) {
+	if !walk.IsObject(t.Result) {
 		return nil, &malformed{"the server's task is completed without a result"}
 	}
 	return k.req.Reply(t.Result)

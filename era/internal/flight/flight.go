@@ -1,4 +1,5 @@
-package era
+// Package flight makes what many wait for, once.
+package flight
 
 import (
 	"context"
@@ -6,12 +7,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 )
 
-// A flight makes a value that many wait for, once. It is made on a goroutine of
+// A Flight makes a value that many wait for, once. It is made on a goroutine of
 // its own, so that it comes about even if the one who asked first leaves. A
 // failure is told to those who wait, and the next one tries anew.
-type flight[T any] struct {
+type Flight[T any] struct {
 	mu     sync.Mutex
 	value  *T
 	trying *attempt[T]
@@ -23,8 +25,9 @@ type attempt[T any] struct {
 	err   error
 }
 
-// get returns the value, which make makes within life on behalf of who asks first.
-func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Context) (T, error)) (T, error) {
+// Get returns the value, which make makes on behalf of who asks first, within life, on a
+// goroutine of busy.
+func (f *Flight[T]) Get(ctx, life context.Context, busy *running.Group, make func(context.Context) (T, error)) (T, error) {
 	f.mu.Lock()
 	if f.value != nil {
 		v := *f.value
@@ -35,9 +38,9 @@ func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Con
 	if a == nil {
 		a = newAttempt[T]()
 		f.trying = a
-		as := dragoman.As(life.ctx, ctx)
+		as := dragoman.As(life, ctx)
 		// Ends with make, which ends with life.
-		if !life.busy.Start(func() { f.try(as, a, make) }) {
+		if !busy.Start(func() { f.try(as, a, make) }) {
 			f.trying = nil
 			f.mu.Unlock()
 			return a.value, dragoman.ErrClosed
@@ -55,7 +58,7 @@ func (f *flight[T]) get(ctx context.Context, life *Server, make func(context.Con
 
 func newAttempt[T any]() *attempt[T] { return &attempt[T]{done: make(chan struct{})} }
 
-func (f *flight[T]) try(ctx context.Context, a *attempt[T], make func(context.Context) (T, error)) {
+func (f *Flight[T]) try(ctx context.Context, a *attempt[T], make func(context.Context) (T, error)) {
 	a.value, a.err = make(ctx)
 	f.mu.Lock()
 	f.trying = nil
@@ -66,8 +69,8 @@ func (f *flight[T]) try(ctx context.Context, a *attempt[T], make func(context.Co
 	close(a.done)
 }
 
-// peek returns the value if it is there.
-func (f *flight[T]) peek() (v T, ok bool) {
+// Peek returns the value if it is there.
+func (f *Flight[T]) Peek() (v T, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.value == nil {
@@ -76,16 +79,9 @@ func (f *flight[T]) peek() (v T, ok bool) {
 	return *f.value, true
 }
 
-// replace puts another value in the place of the one that is there.
-func (f *flight[T]) replace(v T) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.value = &v
-}
-
-// forget has the value made anew, if it is still this one, and reports whether it
+// Forget has the value made anew, if it is still this one, and reports whether it
 // was.
-func (f *flight[T]) forget(same func(T) bool) bool {
+func (f *Flight[T]) Forget(same func(T) bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.value == nil || !same(*f.value) {
@@ -95,8 +91,8 @@ func (f *flight[T]) forget(same func(T) bool) bool {
 	return true
 }
 
-// wait waits for the attempt under way, if there is one, for so long at most.
-func (f *flight[T]) wait(ctx context.Context, limit time.Duration) {
+// Wait waits for the attempt under way, if there is one, for so long at most.
+func (f *Flight[T]) Wait(ctx context.Context, limit time.Duration) {
 	f.mu.Lock()
 	a := f.trying
 	f.mu.Unlock()
@@ -112,14 +108,14 @@ func (f *flight[T]) wait(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// last waits for the attempt under way, if there is one, and returns the value
+// Last waits for the attempt under way, if there is one, and returns the value
 // if it is there.
-func (f *flight[T]) last() (T, bool) {
+func (f *Flight[T]) Last() (T, bool) {
 	f.mu.Lock()
 	a := f.trying
 	f.mu.Unlock()
 	if a != nil {
 		<-a.done
 	}
-	return f.peek()
+	return f.Peek()
 }

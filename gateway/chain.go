@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/aggregate"
+	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/manager"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A chain is a server with what stands in front of it, wherever clients come in: at its
+// own doors, in a group, and among all. It has two doors, Accept and Requests.
+type chain struct {
+	up        *manager.Upstream
+	log       *slog.Logger
+	requests  dragoman.Peer
+	listeners listeners
+	known     *config.Server // whose offers the listeners know of; of who applies configurations
+}
+
+var (
+	_ dragoman.Acceptor = (*chain)(nil)
+	_ aggregate.Member  = (*chain)(nil)
+)
+
+func newChain(up *manager.Upstream, log *slog.Logger) *chain {
+	c := &chain{up: up, log: log, known: up.Config()}
+	c.requests = c.around(up.Requests(), nil)
+	return c
+}
+
+// around puts the steps before a server, or a conversation with it: the last one here
+// is the first that a request comes to. client is that of a conversation.
+func (c *chain) around(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
+	p = recorder{p, c.up.Name(), c.log}
+	// A step that decides who may do what belongs here: it sees what is offered alone,
+	// by the server's own names.
+	return &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
+}
+
+func (c *chain) served() *Served { return &Served{Acceptor: c, Sessions: c, Requests: c.requests} }
+
+// Accept begins a conversation with a client of either era.
+func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+	peer, err := c.up.Accept(ctx, audience{client, c.up.Config})
+	if err != nil {
+		return nil, err
+	}
+	return c.around(peer, client), nil
+}
+
+// Requests is the door for requests of the modern era.
+func (c *chain) Requests() dragoman.Peer { return c.requests }
+
+// Name implements aggregate.Member.
+func (c *chain) Name() string { return c.up.Name() }
+
+// Prefix implements aggregate.Member.
+func (c *chain) Prefix() *string { return c.up.Config().Tools.Prefix }
+
+// OnChange implements aggregate.Member: f is told when the server's lists change, or
+// what is offered of them.
+func (c *chain) OnChange(f func(note string)) (stop func()) {
+	l := &listener{
+		Peer: dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
+			f(note.Method())
+			return nil
+		}},
+		wants: protocol.Interest{Tools: true, Prompts: true, Resources: true},
+	}
+	c.listeners.add(l)
+	end := c.up.OnChange(f)
+	return func() {
+		end()
+		c.listeners.remove(l)
+	}
+}
+
+// announce tells the listeners what a new configuration offers otherwise than the one
+// before, as far as the server alone is concerned.
+func (c *chain) announce() {
+	old, now := c.known, c.up.Config()
+	c.known = now
+	before, after := old.Tools, now.Tools
+	before.Timeout, after.Timeout, before.Prefix, after.Prefix = nil, nil, nil, nil
+	c.listeners.tell(&protocol.Interest{
+		Tools:     !reflect.DeepEqual(before, after),
+		Prompts:   !reflect.DeepEqual(old.Prompts, now.Prompts),
+		Resources: !reflect.DeepEqual(old.Resources, now.Resources),
+	})
+}
+
+// A missing member is a server that the configuration names and that cannot be used,
+// because what is said of it has errors. It keeps its place: its names do not become
+// those of others.
+type missing string
+
+// Name implements aggregate.Member.
+func (m missing) Name() string { return string(m) }
+
+// Prefix implements aggregate.Member.
+func (m missing) Prefix() *string { return nil }
+
+// OnChange implements aggregate.Member.
+func (m missing) OnChange(func(string)) func() { return func() {} }
+
+var errConfig = errors.New("the configuration of this server has errors; dragoman config check names them")
+
+// Requests implements aggregate.Member.
+func (m missing) Requests() dragoman.Peer {
+	return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		return req.Fail(protocol.Unavailable(errConfig)), nil
+	}}
+}
