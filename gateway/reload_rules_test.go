@@ -112,6 +112,17 @@ func TestServerWithAnErrorKeepsItsPlaceInUnions(t *testing.T) {
 	echo(t, all, "echo") // it goes on as it was
 }
 
+func TestDisabledServerHasNoPlaceInUnions(t *testing.T) {
+	url := upstream(t, protocol.Latest)
+	g := begin(t, fmt.Sprintf("servers:\n  a: {url: %s, disabled: true}\n  b: {url: %[1]s}\ngroups: {plain: {servers: [a, b], naming: plain}}\n", url))
+	for _, era := range eras {
+		echo(t, g.join("/groups/plain/mcp", era), "echo")
+		if _, err := g.join("/mcp", era).CallTool(within(t), "a_echo", map[string]string{"text": "x"}, nil); err == nil || !strings.Contains(err.Error(), "unknown tool") {
+			t.Errorf("%s era: the tool of a disabled server: %v", era, err)
+		}
+	}
+}
+
 func TestPain32_ErrorThatIsNoServersRefusesTheWholeFile(t *testing.T) {
 	url := upstream(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
