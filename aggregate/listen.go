@@ -282,6 +282,8 @@ func (l *listener) run(ctx context.Context) error {
 	l.retry = time.NewTimer(0)
 	l.retry.Stop()
 	defer l.retry.Stop()
+	look := time.NewTicker(tryAgain)
+	defer look.Stop()
 	for !l.kept.Empty() {
 		if l.deliver(ctx) {
 			l.dropEnded()
@@ -290,6 +292,8 @@ func (l *listener) run(ctx context.Context) error {
 		case <-l.wake:
 		case <-l.retry.C:
 			l.watchAgain(ctx)
+		case <-look.C:
+			l.askAgain(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.aggregate.ctx.Done():
@@ -298,6 +302,27 @@ func (l *listener) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// askAgain asks members that have not said what they offer to this caller. Those that
+// do now are announced: a server that callers pass something on to has nobody else who
+// would notice that it has come up.
+func (l *listener) askAgain(ctx context.Context) {
+	r := &request{Message: l.request.Message, group: l.aggregate.group.Load()}
+	v := r.group.view(callerOf(ctx))
+	for k := range numKinds {
+		note := lists[k].note
+		silent := v.missing(r.group.members, k)
+		if len(silent) == 0 || !l.wants(change{method: note}) {
+			continue
+		}
+		if l.aggregate.refresh(ctx, v, r, silent, k) != nil {
+			return // ctx has ended, or we have
+		}
+		if len(v.missing(silent, k)) < len(silent) {
+			l.put(change{method: note})
+		}
+	}
 }
 
 // dropEnded forgets watches that are over or whose member is gone, and sees to it

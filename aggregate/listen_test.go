@@ -3,8 +3,10 @@ package aggregate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -429,4 +431,31 @@ func TestTasksAreSubscribedToUnderOurIDs(t *testing.T) {
 	if note := s.next(); note.Method() != protocol.NoteTasks || string(note.Get("taskId")) != `"x:7"` {
 		t.Errorf("told %s", note)
 	}
+}
+
+// Nobody but its callers sees that such a member has come up.
+func TestMemberThatComesUpLateIsAnnouncedToWhoMissedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &server{name: "late", peer: answers(map[string]any{protocol.MethodListTools: errors.New("away")})}
+		a := of(t, nil, fake("here", "x"), late)
+		missed := listen(t, a, object{"toolsListChanged": true})
+		missed.acked()
+		others := listen(t, a, object{"promptsListChanged": true})
+		others.acked()
+		if resp := ask(t, a, protocol.MethodListTools, nil); !strings.Contains(resp.String(), `"dragoman/missing":["late"]`) {
+			t.Fatalf("the list is %s", resp)
+		}
+		time.Sleep(time.Minute)
+		missed.quiet()
+		late.becomes(fake("late", "y").peer)
+		time.Sleep(time.Minute)
+		missed.wants(protocol.NoteToolsChanged, "")
+		missed.quiet()
+		others.quiet()
+		before := late.saw(protocol.MethodListTools)
+		time.Sleep(time.Hour)
+		if n := late.saw(protocol.MethodListTools); n != before {
+			t.Errorf("a member that is known is asked %d times in an hour", n-before)
+		}
+	})
 }
