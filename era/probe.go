@@ -24,11 +24,11 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	if s.Era != nil {
 		return *s.Era, nil
 	}
-	if era, ok := s.found.peek(); ok {
+	if era, ok := s.found.Peek(); ok {
 		return era, nil
 	}
-	return s.found.get(ctx, s, func(ctx context.Context) (protocol.Era, error) {
-		era, err := s.find(ctx)
+	return s.found.Get(ctx, s.busy.Start, func() (protocol.Era, error) {
+		era, err := s.find(dragoman.As(s.ctx, ctx)) // it ends with us, not with who asks first
 		if err == nil {
 			s.log.Info("the server speaks the "+era.String()+" era", "era", era)
 		}
@@ -38,7 +38,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 
 // forget has the era found out anew: the server may be another one by now.
 func (s *Server) forget() {
-	s.found.forget(func(protocol.Era) bool { return true })
+	s.found.Forget(nil)
 	s.refuses.Store(false)
 }
 
@@ -52,7 +52,7 @@ func (s *Server) isModernOnly(ctx context.Context) bool {
 	}
 	limit := orDefault(s.ProbeTimeout, DefaultProbeTimeout)
 	if s.Probe == nil {
-		s.found.wait(ctx, limit)
+		s.found.Wait(ctx, limit)
 		return s.refuses.Load()
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

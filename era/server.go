@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -109,7 +110,7 @@ type Server struct {
 	cancel  context.CancelCauseFunc
 	busy    running.Group // our goroutines
 	log     *slog.Logger
-	found   flight[protocol.Era]
+	found   flight.Flight[protocol.Era]
 	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
 	refuses atomic.Bool   // the server is modern, and has refused a handshake
 	refused atomic.Uint64 // handshakes ever that were
@@ -175,7 +176,7 @@ func (s *Server) Found() (protocol.Era, bool) {
 	if s.Era != nil {
 		return *s.Era, true
 	}
-	return s.found.peek()
+	return s.found.Peek()
 }
 
 // Accept begins a conversation with a client of either era. It is the door for
@@ -384,7 +385,7 @@ type conversation struct {
 	server *Server
 	client dragoman.Conn
 	caller *dragoman.Caller
-	legacy flight[session]
+	legacy flight.Flight[session]
 }
 
 // A session is the legacy side of a conversation.
@@ -432,7 +433,7 @@ func (c *conversation) check(ctx context.Context, v session) error {
 
 // isModern reports whether the server is known to speak the modern era.
 func (s *Server) isModern() bool {
-	era, known := s.found.peek()
+	era, known := s.found.Peek()
 	return known && era == protocol.Modern
 }
 
@@ -441,7 +442,7 @@ func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error
 	if protocol.IsModern(note) {
 		return nil
 	}
-	v, ok := c.legacy.peek()
+	v, ok := c.legacy.Peek()
 	if !ok {
 		return nil // nothing has begun that this could be about
 	}
@@ -450,10 +451,10 @@ func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error
 
 // session returns who answers in the legacy era.
 func (c *conversation) session(ctx context.Context, req *dragoman.Message) (session, error) {
-	if v, ok := c.legacy.peek(); ok {
+	if v, ok := c.legacy.Peek(); ok {
 		return v, nil
 	}
-	return c.legacy.get(ctx, c.server, func(ctx context.Context) (session, error) { return c.accept(ctx, req) })
+	return c.legacy.Get(ctx, c.server.busy.Start, func() (session, error) { return c.accept(dragoman.As(c.server.ctx, ctx), req) })
 }
 
 // accept begins the client's session. A server of both eras, or of an era that is
@@ -501,7 +502,7 @@ func (c *conversation) cross(ctx context.Context, v session) (session, bool) {
 	if s.Era != nil {
 		return session{}, false
 	}
-	if era, known := s.found.peek(); known {
+	if era, known := s.found.Peek(); known {
 		s.wasRefused(era)
 	}
 	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
@@ -513,6 +514,6 @@ func (c *conversation) cross(ctx context.Context, v session) (session, bool) {
 	if err != nil {
 		return session{}, false
 	}
-	c.legacy.replace(other)
+	c.legacy.Replace(other)
 	return other, true
 }

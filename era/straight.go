@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -29,7 +30,7 @@ type straight struct {
 	client dragoman.Conn
 	caller *dragoman.Caller
 	owner  pool.Key
-	conn   flight[*pool.Entry]
+	conn   flight.Flight[*pool.Entry]
 	opened chan dragoman.Conn // holds the last one, until attend takes it
 	ended  chan struct{}      // closed by end
 	once   sync.Once
@@ -259,7 +260,7 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 		v.ready = note
 		v.mu.Unlock()
 	}
-	if e, ok := v.conn.peek(); ok && !e.Item.Over() {
+	if e, ok := v.conn.Peek(); ok && !e.Item.Over() {
 		return connOf(e).Notify(ctx, note)
 	}
 	return nil
@@ -267,15 +268,15 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 
 // get returns a conversation with the server that is not over.
 func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
-	if e, ok := v.conn.peek(); ok {
+	if e, ok := v.conn.Peek(); ok {
 		if !e.Item.Over() {
 			return connOf(e), nil
 		}
-		if v.conn.forget(func(other *pool.Entry) bool { return other == e }) {
+		if v.conn.Forget(func(other *pool.Entry) bool { return other == e }) {
 			v.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.get(ctx, v.server, v.open)
+	e, err := v.conn.Get(ctx, v.server.busy.Start, func() (*pool.Entry, error) { return v.open(dragoman.As(v.server.ctx, ctx)) })
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +343,7 @@ func (v *straight) attend() {
 			losses = v.reopen(losses)
 			continue
 		}
-		if e, ok := v.conn.last(); ok {
+		if e, ok := v.conn.Last(); ok {
 			v.server.pool.Release(e) // and with it the conversation
 		}
 		return

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -98,10 +99,10 @@ func (k *clientCall) withParams(params []httpx.ParamHeader) http.Header {
 type clientTools struct {
 	mu       sync.Mutex
 	known    map[string][]httpx.ParamHeader
-	complete bool // a tool that is not known has none
-	failed   time.Time
-	fetching chan struct{} // closed when the list has been fetched; nil if nobody does
-	result   error         // of the last fetch
+	complete bool      // a tool that is not known has none
+	failed   error     // why the list could not be had
+	until    time.Time // it is not asked for again before, after that
+	list     flight.Flight[struct{}]
 }
 
 // of returns the headers of a tool, and whether they are known.
@@ -178,38 +179,23 @@ func (t *clientTools) add(found map[string][]httpx.ParamHeader, all bool) {
 // failure.
 func (t *clientTools) fetch(k *clientCall, again bool) error {
 	t.mu.Lock()
-	if ch := t.fetching; ch != nil {
-		t.mu.Unlock()
-		select {
-		case <-ch:
-		case <-k.ctx.Done():
-			return context.Cause(k.ctx)
-		}
-		return t.last()
-	}
-	if !again && time.Since(t.failed) < clientListAgain {
-		t.mu.Unlock()
-		return t.last()
-	}
-	t.fetching = make(chan struct{})
+	failed, wait := t.failed, time.Until(t.until)
 	t.mu.Unlock()
-	err := k.listTools()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(t.fetching)
-	t.fetching, t.result = nil, err
-	if err != nil && k.ctx.Err() == nil {
-		t.failed = time.Now()
+	if !again && wait > 0 {
+		return failed
 	}
-	t.complete = t.complete || err == nil
+	t.list.Forget(nil)
+	_, err := t.list.Get(k.ctx, flight.Here, func() (struct{}, error) {
+		err := k.listTools()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err != nil && k.ctx.Err() == nil {
+			t.failed, t.until = err, time.Now().Add(clientListAgain)
+		}
+		t.complete = t.complete || err == nil
+		return struct{}{}, err
+	})
 	return err
-}
-
-// last returns how the last fetch went.
-func (t *clientTools) last() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.result
 }
 
 // listTools asks for all pages; the answers are learnt from as they come.

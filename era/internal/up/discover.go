@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -44,74 +43,31 @@ func (e *errUnsupported) Error() string {
 	return fmt.Sprintf("the server speaks none of our revisions, but %q", e.supported)
 }
 
-// A discovery is what is known of the server. Whoever asks while somebody else
-// is asking waits for the same answer.
+// A discovery is what the server has said about itself.
 type discovery struct {
-	mu     sync.Mutex
-	known  *facts    // nil if nothing is; guarded by mu
-	until  time.Time // when known gets old; guarded by mu
-	flight *flight   // nil if nobody asks; guarded by mu
-}
-
-type flight struct {
-	done  chan struct{} // closed when facts and err are set
 	facts *facts
-	err   error
+	until time.Time // when it gets old
 }
 
-// facts returns what the server says about itself.
+// facts returns what the server says about itself. Whoever asks while somebody else
+// is asking waits for the same answer.
 func (s *Server) facts(ctx context.Context) (*facts, error) {
-	d := &s.discover
-	d.mu.Lock()
-	if d.known != nil && time.Now().Before(d.until) {
-		defer d.mu.Unlock()
-		return d.known, nil
-	}
-	f := d.flight
-	if f == nil {
-		f = &flight{done: make(chan struct{})}
+	s.known.Forget(func(d discovery) bool { return !time.Now().Before(d.until) })
+	d, err := s.known.Get(ctx, s.busy.Start, func() (discovery, error) {
 		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
 		// nobody's own, for the one who asked first may leave first.
-		as := dragoman.As(s.ctx, ctx)
-		if !s.busy.Start(func() { s.fly(as, f) }) {
-			d.mu.Unlock()
-			return nil, dragoman.ErrClosed
-		}
-		d.flight = f
-	}
-	d.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.facts, f.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// fly asks the server and notes what it says.
-func (s *Server) fly(ctx context.Context, f *flight) {
-	ctx, cancel := context.WithTimeout(ctx, DiscoverTimeout)
-	defer cancel()
-	asked := time.Now()
-	var fresh time.Duration
-	f.facts, fresh, f.err = s.ask(ctx, protocol.Latest)
-	d := &s.discover
-	d.mu.Lock()
-	d.flight = nil
-	if f.err == nil {
-		d.known, d.until = f.facts, asked.Add(fresh)
-	}
-	d.mu.Unlock()
-	close(f.done)
+		ctx, cancel := context.WithTimeout(dragoman.As(s.ctx, ctx), DiscoverTimeout)
+		defer cancel()
+		asked := time.Now()
+		f, fresh, err := s.ask(ctx, protocol.Latest)
+		return discovery{f, asked.Add(fresh)}, err
+	})
+	return d.facts, err
 }
 
 // forget makes the next handshake ask again, because the server is not what it
 // said it was.
-func (s *Server) forget() {
-	s.discover.mu.Lock()
-	defer s.discover.mu.Unlock()
-	s.discover.known = nil
-}
+func (s *Server) forget() { s.known.Forget(nil) }
 
 // ask asks the server about itself, in a revision. It also returns for how long
 // the answer holds.

@@ -7,17 +7,18 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A Server carries legacy clients to one modern server.
 type Server struct {
-	link     dragoman.Peer
-	opts     Options
-	self     json.RawMessage // how we introduce ourselves
-	discover discovery
-	minted   atomic.Int64 // ids of our own
+	link   dragoman.Peer
+	opts   Options
+	self   json.RawMessage // how we introduce ourselves
+	known  flight.Flight[discovery]
+	minted atomic.Int64 // ids of our own
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
