@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // MaxRounds is how often a server may ask for input in one request.
 const MaxRounds = 10
 
-// roundPause is the wait before a request is made again that the server wants to
-// have again without asking anything. It doubles.
-const roundPause = 250 * time.Millisecond
+// betweenRounds is the wait before a request is made again that the server wants to
+// have again without asking anything.
+var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: time.Minute}
 
 // modern is the side of the modern era: each request has its envelope, and the
 // server asks by wanting a request again.
@@ -98,7 +99,7 @@ func (m *modern) send(ctx context.Context, req *dragoman.Message, from dragoman.
 }
 
 func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*dragoman.Message, error) {
-	pause := roundPause
+	idle := 0 // rounds without a question
 	for range MaxRounds {
 		resp, err := m.send(ctx, req, k)
 		if err != nil || resp == nil || resp.IsError() {
@@ -118,10 +119,10 @@ func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*drag
 		case answers == nil && state == nil:
 			return nil, errors.New("the server needs input, but neither asks for it nor gives a requestState")
 		case answers == nil:
-			if err := sleep(ctx, pause); err != nil {
+			idle++
+			if err := backoff.Sleep(ctx, betweenRounds.Wait(idle)); err != nil {
 				return nil, err
 			}
-			pause *= 2
 		}
 		// A state or answers of the round before are not for this one.
 		if req, err = req.Edit().Set("inputResponses", answers).Set("requestState", state).Message(); err != nil {
@@ -174,17 +175,6 @@ type unanswered struct{ error }
 
 // Unwrap returns the failure.
 func (e *unanswered) Unwrap() error { return e.error }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 func (m *modern) ping(ctx context.Context) error {
 	_, err := m.client.do(ctx, protocol.MethodDiscover, nil, nil)

@@ -4,22 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
-	// firstBackoff is the wait before changes are listened to again when the
-	// server has stopped to tell of them. It doubles with each failure, up to
-	// maxBackoff, less some jitter.
-	firstBackoff = 250 * time.Millisecond
-	maxBackoff   = 10 * time.Second
-
 	// settling is how long a listen stays open beside its successor, for what is on
 	// the way.
 	settling = 20 * time.Millisecond
@@ -27,6 +21,10 @@ const (
 	// ackTimeout is how long a server may take to say of what it will tell.
 	ackTimeout = 30 * time.Second
 )
+
+// reopen is the wait before changes are listened to again when the server has stopped
+// to tell of them.
+var reopen = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // A watch hears of a modern server's changes: one listen, and when the wishes
 // change, its successor, which is acknowledged before the one before ends. A
@@ -114,8 +112,7 @@ func (w *watch) run() {
 		}
 		retry.Stop()
 		if w.cur == nil && w.fails > 0 {
-			d := min(firstBackoff<<min(w.fails-1, 8), maxBackoff)
-			retry.Reset(d - rand.N(d/4+1))
+			retry.Reset(reopen.Wait(w.fails))
 		}
 	}
 }
@@ -164,7 +161,7 @@ func (w *watch) renew() {
 func (w *watch) replace(next *listen) {
 	if w.cur != nil {
 		if next != nil {
-			_ = sleep(w.side.client.ctx, settling) // its end is seen by run
+			_ = backoff.Sleep(w.side.client.ctx, settling) // its end is seen by run
 		}
 		w.cur.end()
 		if errors.Is(w.cur.err, dragoman.ErrClosed) {
@@ -182,7 +179,7 @@ func (w *watch) lose(l *listen) {
 		return
 	}
 	w.gap = true
-	if time.Since(l.began) > maxBackoff {
+	if time.Since(l.began) > reopen.Max {
 		w.fails = 0
 	}
 	w.fails++

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -211,7 +212,7 @@ func (s *Server) followLists(conn dragoman.Conn, whose *dragoman.Caller, begun c
 		if time.Since(began) > steady {
 			fails = 0
 		}
-		if !s.wait(conn.Done(), min(firstHold<<min(fails, 8), steady)) {
+		if !s.wait(conn.Done(), backoff.Backoff{Min: firstHold, Max: steady}.Wait(fails+1)) {
 			return
 		}
 	}
@@ -264,20 +265,16 @@ const (
 	// it is given up, and steady is how long one must last for that to start over.
 	maxLosses = 5
 	steady    = time.Minute
-
-	// lossPause is the wait before the second attempt in a row to open another;
-	// it doubles.
-	lossPause = 100 * time.Millisecond
 )
+
+// afterLosses is the wait before another conversation is opened. The first in a row is
+// opened at once.
+var afterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
 // pause waits before an attempt, after so many losses in a row. It tells whether
 // to go on: not if whoever wants it has gone.
 func (s *Server) pause(gone <-chan struct{}, losses int) bool {
-	var d time.Duration
-	if losses > 1 {
-		d = lossPause << (losses - 2)
-	}
-	return s.wait(gone, d)
+	return s.wait(gone, afterLosses.Wait(losses-1))
 }
 
 // wait waits for a while, and reports whether to go on: not if whoever wants it has

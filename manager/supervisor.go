@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -702,18 +702,9 @@ func (b *breaker) try(now time.Time) {
 // close lets everybody in.
 func (b *breaker) close() { b.bad, b.until = nil, time.Time{} }
 
-// backoff returns how long to wait after so many failures in a row: min doubled
-// with each, up to a fifth more or less so that many do not come at once, and
-// never more than max.
+// backoff returns how long to wait after so many failures in a row.
 func (s *settings) backoff(failures int) time.Duration {
-	d := s.max
-	if n := failures - 1; n < 40 {
-		d = min(s.min<<max(n, 0), s.max)
-		if d < s.min { // it has overflowed
-			d = s.max
-		}
-	}
-	return min(time.Duration(float64(d)*(0.8+0.4*rand.Float64())), s.max)
+	return backoff.Backoff{Min: s.min, Max: s.max}.Wait(failures)
 }
 
 // sleep waits for a time, or for a change. The error is that of ctx.

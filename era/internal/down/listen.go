@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -18,10 +19,10 @@ const (
 	// ends, and steady is how long one must last for that to start over.
 	maxLosses = 5
 	steady    = time.Minute
-
-	// lossPause is the wait before the third session in a row; it doubles.
-	lossPause = 100 * time.Millisecond
 )
+
+// afterLosses is the wait before another session. The first in a row is opened at once.
+var afterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
 // A listen is one subscription. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
@@ -111,14 +112,12 @@ func (s *Server) acknowledge(ctx context.Context, r *request, l *listen) {
 // listenAgain moves a subscription whose session is lost to another. What may have
 // changed meanwhile is told as changed. It returns nil if that failed.
 func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses int) *pool.Entry {
-	if losses > 1 {
-		select {
-		case <-time.After(lossPause << (losses - 2)):
-		case <-ctx.Done():
-			return nil
-		case <-s.ctx.Done():
-			return nil
-		}
+	select {
+	case <-time.After(afterLosses.Wait(losses - 1)):
+	case <-ctx.Done():
+		return nil
+	case <-s.ctx.Done():
+		return nil
 	}
 	before := l.kept
 	e, v, err := s.take(ctx, r)

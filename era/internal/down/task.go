@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -191,10 +192,8 @@ func (v *session) await(ctx context.Context, task map[string]string, poll time.D
 		if got.IsError() || !decodes(got, &status) || status.Status != "working" && status.Status != "input_required" {
 			return resp, nil
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := backoff.Sleep(ctx, poll); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -34,9 +35,9 @@ type change struct{ method, uri string }
 // meanwhile.
 func (w *watch) settle(old *listen) {
 	if old != nil {
-		_ = pause(w.ctx, settling) // an end of ctx is seen by run
+		_ = backoff.Sleep(w.ctx, settling) // an end of ctx is seen by run
 		old.end()
-		_ = pause(w.ctx, settling)
+		_ = backoff.Sleep(w.ctx, settling)
 	}
 	w.forget()
 	w.release()

@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-const (
-	// firstBackoff is the wait before a listen that broke is opened again. It
-	// doubles with each failure, up to maxBackoff, less some jitter.
-	firstBackoff = 250 * time.Millisecond
-	maxBackoff   = 10 * time.Second
-)
+// reopen is the wait before a listen that broke is opened again.
+var reopen = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // A watch is what a session hears of changes: one listen, and while the wishes
 // of the client change, its successor. Its own goroutine is the only one that
@@ -137,7 +133,7 @@ func (w *watch) run() {
 		}
 		retry.Stop()
 		if w.cur == nil && w.fails > 0 {
-			retry.Reset(w.backoff())
+			retry.Reset(reopen.Wait(w.fails))
 		}
 	}
 }
@@ -152,12 +148,6 @@ func (w *watch) leave() {
 	w.refuse(wishes, dragoman.ErrClosed)
 }
 
-// backoff returns how long to wait after the failures there have been.
-func (w *watch) backoff() time.Duration {
-	d := min(firstBackoff<<min(w.fails-1, 8), maxBackoff)
-	return d - rand.N(d/4+1)
-}
-
 // lose notes that a listen has ended without being told to. Whatever the reason,
 // the server may be another one by now.
 func (w *watch) lose(l *listen) {
@@ -167,7 +157,7 @@ func (w *watch) lose(l *listen) {
 		return
 	}
 	w.gap = true
-	if time.Since(l.began) > maxBackoff {
+	if time.Since(l.began) > reopen.Max {
 		w.fails = 0
 	}
 	w.fails++
