@@ -359,22 +359,17 @@ func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (cha
 		first  *dragoman.Message
 		merged = []byte("[")
 		count  int
-		params map[string]any
-		seen   = make(map[string]bool)
 	)
-	for page := 0; ; page++ {
-		req, err := u.request(k.method, params)
+	req, err := u.request(k.method, nil)
+	if err != nil {
+		return false, err
+	}
+	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) { return server.Call(ctx, req, nil) }) {
+		if e, ok := errors.AsType[*dragoman.Error](err); ok && e.Code == protocol.CodeMethodNotFound { // it has no such list
+			return u.lists.keep(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0, req.Fail(e)), nil
+		}
 		if err != nil {
 			return false, err
-		}
-		resp, err := server.Call(ctx, req, nil)
-		switch {
-		case err != nil:
-			return false, err
-		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound: // it has no such list
-			return u.lists.keep(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0, resp), nil
-		case resp.IsError():
-			return false, resp.RPCError()
 		}
 		if first == nil {
 			first = resp
@@ -386,15 +381,9 @@ func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (cha
 			}
 			merged = append(merged, elements[start:end]...)
 		}
-		cursor := resp.Get("nextCursor")
-		if len(cursor) == 0 || string(cursor) == "null" || string(cursor) == `""` {
-			break
+		if len(merged) > MaxListBytes {
+			return false, fmt.Errorf("manager: the list has more than %d bytes", MaxListBytes)
 		}
-		if page+1 >= MaxPages || len(merged) > MaxListBytes || seen[string(cursor)] {
-			return false, errors.New("manager: the list has too many pages, or they go in a circle")
-		}
-		seen[string(cursor)] = true
-		params = map[string]any{"cursor": json.RawMessage(bytes.Clone(cursor))}
 	}
 	whole, err := first.Edit().Set(k.member, append(merged, ']')).Drop("nextCursor").Message()
 	if err != nil {

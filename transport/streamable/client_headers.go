@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -16,10 +15,8 @@ import (
 )
 
 const (
-	// clientMaxTools is how many tools are remembered, clientMaxPages how many
-	// pages of them are asked for.
+	// clientMaxTools is how many tools are remembered.
 	clientMaxTools = 16384
-	clientMaxPages = 256
 
 	// clientListAgain is how long nobody asks for the list of tools after that
 	// has failed.
@@ -206,24 +203,17 @@ func (k *clientCall) listTools() error {
 			meta[key] = v
 		}
 	}
-	params := map[string]any{"_meta": meta}
-	for range clientMaxPages {
-		req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, params)
-		if err != nil {
-			return err
-		}
-		_, resp, err := k.conn.call(k.ctx, req, nil, false)
-		if err != nil {
-			return err
-		}
-		if resp.IsError() {
-			return resp.RPCError()
-		}
-		next := resp.Get("nextCursor")
-		if next == nil || string(next) == "null" {
-			return nil
-		}
-		params["cursor"] = next
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, map[string]any{"_meta": meta})
+	if err != nil {
+		return err
 	}
-	return errors.New("streamable: the list of tools has no end")
+	for _, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
+		_, resp, err := k.conn.call(k.ctx, req, nil, false)
+		return resp, err
+	}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -124,7 +124,7 @@ func (b *book) fetch(ctx context.Context, s *Server, caller string, old *toolLis
 		return b.keep(caller, list), nil
 	})
 	if err != nil {
-		return &toolList{failed: protocol.Failure(listRequest(nil), err)}
+		return &toolList{failed: protocol.Failure(listRequest(), err)}
 	}
 	return list
 }
