@@ -49,6 +49,8 @@ var architecture = map[string]importRule{
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
 
+	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
+
 	"internal/redact":  {},
 	"internal/running": {},
 	"internal/leak":    {},
@@ -69,17 +71,17 @@ var architecture = map[string]importRule{
 	"transport/toolhttp":   {ours: forTransports},
 
 	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/running", "era/internal/adapt")},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"era":     {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":     {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/backoff", "internal/redact")},
+	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"state":   {},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/backoff", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "config", "internal/backoff", "internal/running", "internal/walk")},
+	"aggregate": {ours: joinPackages(archNouns, "config", "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
 
 	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},

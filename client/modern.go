@@ -12,6 +12,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -27,7 +29,8 @@ var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: time.Minut
 type modern struct {
 	client *Client
 	door   dragoman.Peer
-	watch  *watch
+	busy   running.Group // the goroutines of keeper
+	keeper *listening.Keeper
 
 	mu       sync.Mutex
 	envelope protocol.Envelope // of the next request; guarded by mu
@@ -35,7 +38,8 @@ type modern struct {
 
 func newModern(c *Client) *modern {
 	m := &modern{client: c, door: c.server.Requests()}
-	m.watch = newWatch(m)
+	// Ends with the Client, whose Close waits for it.
+	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Tell: c.tell, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision
 	if rev == protocol.Unknown {
 		rev = protocol.Latest
@@ -70,7 +74,9 @@ func (m *modern) open(ctx context.Context) (*facts, error) {
 	if info := said.Meta[protocol.MetaServerInfo]; info != nil {
 		_ = json.Unmarshal(info, &f.Info) // who cannot introduce itself has no name
 	}
-	m.watch.begin(f.Capabilities)
+	if m.client.opts.OnNotification != nil {
+		m.keeper.Want(protocol.ListsOf(f.Capabilities))
+	}
 	return f, nil
 }
 
@@ -189,8 +195,35 @@ func (m *modern) setLevel(_ context.Context, level string) error {
 	return nil
 }
 
-func (m *modern) subscribe(ctx context.Context, uri string) error { return m.watch.add(ctx, uri) }
+func (m *modern) subscribe(ctx context.Context, uri string) error {
+	c := m.client
+	inner, k := c.newCall(ctx, c.opts.Timeout, nil)
+	defer k.end()
+	err := m.keeper.Add(inner, uri)
+	if err == nil {
+		return nil
+	}
+	return c.fault(ctx, inner, k, protocol.MethodListen, nil, err)
+}
 
-func (m *modern) unsubscribe(ctx context.Context, uri string) error { return m.watch.remove(ctx, uri) }
+func (m *modern) unsubscribe(_ context.Context, uri string) error {
+	m.keeper.Remove(uri)
+	return nil
+}
 
-func (m *modern) close() { m.watch.close() }
+// listen sends a listen.
+func (m *modern) listen(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+	c := m.client
+	req, err := dragoman.NewRequest(c.mint(), protocol.MethodListen, map[string]any{"notifications": want})
+	if err != nil {
+		return nil, err
+	}
+	k := &call{failures: c.dialer.count()}
+	resp, err := m.send(context.WithValue(ctx, callKey{}, k), req, from)
+	if err == nil && resp != nil && resp.IsError() && !k.answered.Load() {
+		return nil, c.unsent(k, protocol.MethodListen, resp.RPCError())
+	}
+	return resp, err
+}
+
+func (m *modern) close() { m.busy.Wait() }

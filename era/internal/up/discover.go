@@ -19,21 +19,17 @@ type facts struct {
 	rev          protocol.Revision // that we speak with it
 	caps         json.RawMessage   // its capabilities, an object
 	can          serverCaps
-	info         json.RawMessage // its introduction, or ours
-	instructions json.RawMessage // nil if there are none
+	changing     protocol.Interest // lists that may change
+	info         json.RawMessage   // its introduction, or ours
+	instructions json.RawMessage   // nil if there are none
 }
 
 // serverCaps are the capabilities of a server that we act on.
 type serverCaps struct {
-	Tools     changing        `json:"tools"`
-	Prompts   changing        `json:"prompts"`
-	Resources changing        `json:"resources"`
-	Logging   json.RawMessage `json:"logging"`
-}
-
-type changing struct {
-	ListChanged bool `json:"listChanged"`
-	Subscribe   bool `json:"subscribe"`
+	Resources struct {
+		Subscribe bool `json:"subscribe"`
+	} `json:"resources"`
+	Logging json.RawMessage `json:"logging"`
 }
 
 // errUnsupported says that the server has no revision that we speak.
@@ -126,6 +122,7 @@ func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
 	if isObject(result.Capabilities) {
 		f.caps = result.Capabilities
 		_ = json.Unmarshal(f.caps, &f.can) // what cannot be read is not there
+		f.changing = protocol.ListsOf(f.caps)
 	}
 	if info := resp.Meta(protocol.MetaServerInfo); introduces(info) {
 		f.info = info

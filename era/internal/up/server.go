@@ -80,5 +80,4 @@ var (
 	_ dragoman.Acceptor = (*Server)(nil)
 	_ dragoman.Peer     = (*session)(nil)
 	_ dragoman.Peer     = (*call)(nil)
-	_ dragoman.Peer     = (*listen)(nil)
 )

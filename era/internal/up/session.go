@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -19,8 +20,8 @@ type session struct {
 	hello  atomic.Pointer[hello]             // set once, by initialize
 	env    atomic.Pointer[protocol.Envelope] // set by setLevel; before that it is the hello's
 
-	mu    sync.Mutex
-	watch *watch // nil as long as nothing is to be heard; guarded by mu
+	mu     sync.Mutex
+	keeper *listening.Keeper // nil as long as nothing is to be heard; guarded by mu
 }
 
 // Call serves one request.
@@ -101,15 +102,10 @@ func (v *session) envelope(h *hello) *protocol.Envelope {
 // server could be told is told by the end of a request's context, and changes
 // of the roots have no meaning for it.
 func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
-	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && h.facts.can.changes() {
-		v.watching(h)
+	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && !h.facts.changing.Empty() {
+		v.listening(h)
 	}
 	return nil
-}
-
-// changes tells whether a list of the server may change.
-func (c *serverCaps) changes() bool {
-	return c.Tools.ListChanged || c.Prompts.ListChanged || c.Resources.ListChanged
 }
 
 // invalid says what is wrong with the params of a request.
