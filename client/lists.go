@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -33,19 +34,32 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 	return list[Prompt](ctx, c, protocol.MethodListPrompts, "prompts")
 }
 
+// Pages yields the pages of a list as the server wrote them, by the method that asks
+// for it. An error is the last.
+func (c *Client) Pages(ctx context.Context, method string) iter.Seq2[*dragoman.Message, error] {
+	return func(yield func(*dragoman.Message, error) bool) {
+		req, err := c.request(method, nil)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
+			return c.carry(ctx, req.WithID(c.mint()), nil)
+		}) {
+			if errors.Is(err, protocol.ErrEndless) {
+				err = c.unreadable(method, err)
+			}
+			if !yield(resp, err) {
+				return
+			}
+		}
+	}
+}
+
 // list returns the items of all pages.
 func list[T any](ctx context.Context, c *Client, method, member string) ([]T, error) {
-	req, err := c.request(method, nil)
-	if err != nil {
-		return nil, err
-	}
 	var all []T
-	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
-		return c.carry(ctx, req.WithID(c.mint()), nil)
-	}) {
-		if errors.Is(err, protocol.ErrEndless) {
-			return nil, c.unreadable(method, err)
-		}
+	for resp, err := range c.Pages(ctx, method) {
 		if err != nil {
 			return nil, err
 		}

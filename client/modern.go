@@ -36,8 +36,8 @@ type modern struct {
 	envelope protocol.Envelope // of the next request; guarded by mu
 }
 
-func newModern(c *Client) *modern {
-	m := &modern{client: c, door: c.server.Requests()}
+func newModern(c *Client, door dragoman.Peer) *modern {
+	m := &modern{client: c, door: door}
 	// Ends with the Client, whose Close waits for it.
 	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Tell: c.tell, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision

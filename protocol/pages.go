@@ -33,10 +33,10 @@ func Pages(req *dragoman.Message, ask func(req *dragoman.Message) (*dragoman.Mes
 			case err == nil && resp == nil:
 				err = errors.New("no answer")
 			case err == nil && resp.IsError():
-				if cursor == emptyCursor && resp.RPCError().Code == CodeInvalidParams {
-					return
-				}
 				err = resp.RPCError()
+			}
+			if e, ok := errors.AsType[*dragoman.Error](err); ok && cursor == emptyCursor && e.Code == CodeInvalidParams {
+				return
 			}
 			if err != nil {
 				yield(nil, err)
