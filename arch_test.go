@@ -79,7 +79,7 @@ var architecture = map[string]importRule{
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"state":   {},
-	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/backoff", "internal/redact", "internal/walk")},
+	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "client", "config", "state", "internal/backoff", "internal/redact", "internal/walk")},
 
 	"aggregate": {ours: joinPackages(archNouns, "config", "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
 

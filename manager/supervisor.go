@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -62,6 +63,7 @@ type supervisor struct {
 	up       *Upstream
 	set      *settings
 	server   *era.Server
+	client   *client.Client // ours, in the conversation of our own
 	attended bool
 	changed  signal          // fired when anything here changes
 	ctx      context.Context // ends with close
@@ -108,6 +110,7 @@ func newSupervisor(u *Upstream, attended bool) *supervisor {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.server = u.newServer(s)
+	s.client = client.New(s.server.Main(), &client.Options{Name: u.manager.opts.Name, Version: u.manager.opts.Version, Timeout: -1})
 	return s
 }
 
@@ -230,21 +233,14 @@ func (s *supervisor) start() error {
 
 // greet has the server say who it is and what it can do.
 func (s *supervisor) greet(ctx context.Context, found protocol.Era) error {
-	req, err := s.up.request(protocol.MethodDiscover, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := s.server.Main().Call(ctx, req, nil)
-	if err != nil {
-		return err
-	}
-	if e := resp.RPCError(); e != nil {
-		if protocol.Ours(e) {
-			return e
-		}
+	result, err := s.client.Request(ctx, protocol.MethodDiscover, nil)
+	if e := refusalOf(err); e != nil && !protocol.Ours(e) {
 		return nil // it refuses, but it is there
 	}
-	s.up.lists.learn(resp, found == protocol.Modern)
+	if err != nil {
+		return reasonOf(err)
+	}
+	s.up.lists.learn(result, found == protocol.Modern)
 	return nil
 }
 
@@ -278,7 +274,7 @@ func (s *supervisor) attend() (again bool) {
 			return false
 		case <-changed:
 		case <-s.up.lists.dirty:
-			s.up.refresh(ctx, s.server.Main())
+			s.up.refresh(ctx)
 		case <-beat:
 			s.look(ctx)
 		case <-idle:
@@ -652,7 +648,8 @@ func (s *supervisor) restart(ctx context.Context) error {
 func (s *supervisor) close() {
 	s.cancel()
 	<-s.done
-	_ = s.server.Close() // nothing is left to be told of
+	_ = s.client.Close() // nothing is left to be told of
+	_ = s.server.Close()
 	s.mu.Lock()
 	s.on(closed)
 	s.mu.Unlock()
