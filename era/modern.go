@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -224,21 +223,10 @@ func (s *Server) discover(ctx context.Context, req *dragoman.Message, from drago
 	return resp.Edit().Set("supportedVersions", list).Message()
 }
 
-const (
-	// maxLosses is how many conversations in a row a subscription may lose before
-	// it is given up, and steady is how long one must last for that to start over.
-	maxLosses = 5
-	steady    = time.Minute
-)
-
-// afterLosses is the wait before another conversation is opened. The first in a row is
-// opened at once.
-var afterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
-
 // pause waits before an attempt, after so many losses in a row. It tells whether
 // to go on: not if whoever wants it has gone.
 func (s *Server) pause(gone <-chan struct{}, losses int) bool {
-	t := time.NewTimer(afterLosses.Wait(losses - 1))
+	t := time.NewTimer(down.AfterLosses.Wait(losses - 1))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -259,10 +247,10 @@ func (s *Server) listen(ctx context.Context, req *dragoman.Message, from dragoma
 	h := &subscriber{Peer: from, id: req.ID()}
 	resp, err := s.pass(ctx, req, h, main)
 	for losses, began := 0, time.Now(); h.lost(resp, err); {
-		if time.Since(began) > steady {
+		if time.Since(began) > down.Steady {
 			losses = 0
 		}
-		if losses++; losses > maxLosses || !s.pause(ctx.Done(), losses) {
+		if losses++; losses > down.MaxLosses || !s.pause(ctx.Done(), losses) {
 			break
 		}
 		began = time.Now()

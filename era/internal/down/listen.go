@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// maxLosses is how many sessions a subscription may lose in a row before it
-	// ends, and steady is how long one must last for that to start over.
-	maxLosses = 5
-	steady    = time.Minute
+	// MaxLosses is how many conversations in a row a subscription may lose before it
+	// is given up, and Steady is how long one must last for that to start over.
+	MaxLosses = 5
+	Steady    = time.Minute
 )
 
-// afterLosses is the wait before another session. The first in a row is opened at once.
-var afterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
+// AfterLosses is the wait before another conversation. The first in a row is opened at
+// once.
+var AfterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
 // A listen is one subscription. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
@@ -76,10 +77,10 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		v.dismiss(l)
 		s.pool.Release(e)
 		e = nil
-		if time.Since(opened) > steady {
+		if time.Since(opened) > Steady {
 			losses = 0
 		}
-		for losses < maxLosses && e == nil && ctx.Err() == nil && s.ctx.Err() == nil {
+		for losses < MaxLosses && e == nil && ctx.Err() == nil && s.ctx.Err() == nil {
 			losses++
 			e = s.listenAgain(ctx, r, l, losses)
 		}
@@ -113,7 +114,7 @@ func (s *Server) acknowledge(ctx context.Context, r *request, l *listen) {
 // changed meanwhile is told as changed. It returns nil if that failed.
 func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses int) *pool.Entry {
 	select {
-	case <-time.After(afterLosses.Wait(losses - 1)):
+	case <-time.After(AfterLosses.Wait(losses - 1)):
 	case <-ctx.Done():
 		return nil
 	case <-s.ctx.Done():
