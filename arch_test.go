@@ -29,7 +29,7 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact")
+	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "target", "client"}
@@ -45,6 +45,11 @@ var architecture = map[string]importRule{
 	".":             {},
 	"internal/walk": {},
 	"protocol":      {ours: []string{".", "internal/walk"}},
+
+	"internal/flight":  {ours: []string{"."}},
+	"internal/backoff": {},
+
+	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":  {},
 	"internal/running": {},
@@ -65,19 +70,18 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt":  {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/flight": {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/up":     {ours: joinPackages(archNouns, "internal/running", "internal/walk", "era/internal/adapt", "era/internal/flight")},
-	"era/internal/pool":   {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":   {ours: joinPackages(archNouns, "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt")},
+	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
-	"era":     {ours: joinPackages(archNouns, "internal/running", "era/internal/adapt", "era/internal/flight", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":     {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/redact")},
+	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"state":   {},
-	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "config", "state", "internal/redact", "internal/walk")},
+	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "client", "config", "state", "internal/backoff", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "internal/running", "internal/walk")},
+	"aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/running", "internal/walk")},
 
 	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},
@@ -137,7 +141,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"internal/leak/leak.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
-			"transport/sse may import of this module only the root, protocol, internal/mux, internal/sse, internal/httpx, internal/redact"},
+			"transport/sse may import of this module only the root, protocol, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},

@@ -3,12 +3,12 @@ package aggregate
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -213,15 +213,12 @@ func bound(names []string) (out []string) {
 	return out
 }
 
-const (
-	// firstBackoff is the wait before resources are watched anew after a second
-	// failure in a row. It doubles with each, up to maxBackoff, less some jitter.
-	firstBackoff = 250 * time.Millisecond
-	maxBackoff   = 10 * time.Second
+// maxHolders is how many members are tried for one resource.
+const maxHolders = 4
 
-	// maxHolders is how many members are tried for one resource.
-	maxHolders = 4
-)
+// watchAnew is the wait before resources are watched anew after a second failure in a
+// row. The first is no reason to wait.
+var watchAnew = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // begin watches what the client wants, and leaves out of kept what nobody tells of.
 func (l *listener) begin(ctx context.Context) {
@@ -338,7 +335,7 @@ func (l *listener) dropEnded() {
 			return true
 		case w.over():
 			lost = true
-			if time.Since(w.began) > maxBackoff {
+			if time.Since(w.began) > watchAnew.Max {
 				l.fails = 0
 			}
 			l.fails++
@@ -350,7 +347,7 @@ func (l *listener) dropEnded() {
 		l.group, l.fails, lost = g, 0, true
 	}
 	if lost {
-		l.retry.Reset(l.backoff())
+		l.retry.Reset(watchAnew.Wait(l.fails - 1))
 	}
 }
 
@@ -384,15 +381,6 @@ func (l *listener) watchAgain(ctx context.Context) {
 	}
 	if uris, tasks = l.uncovered(); len(uris)+len(tasks) > 0 {
 		l.fails++
-		l.retry.Reset(l.backoff())
+		l.retry.Reset(watchAnew.Wait(l.fails - 1))
 	}
-}
-
-// backoff returns how long to wait after the failures there have been.
-func (l *listener) backoff() time.Duration {
-	if l.fails < 2 {
-		return 0
-	}
-	d := min(firstBackoff<<min(l.fails-2, 8), maxBackoff)
-	return d - rand.N(d/4+1)
 }

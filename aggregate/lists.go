@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,7 +152,6 @@ func (s *snapshot) result(from, to int, cursor string) []byte {
 
 // Limits of one member's list. At a limit the rest is left out, and logged.
 const (
-	MaxPages    = 100
 	MaxElements = 10_000
 	MaxBytes    = 16 << 20
 )
@@ -180,20 +178,23 @@ var (
 // method has nothing of the kind.
 func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.Message) (*memberList, error) {
 	l := &memberList{ttl: -1, public: true}
+	warn := func(text string, args ...any) {
+		a.log.With("server", m.Name(), "list", lists[k].method).Warn(text, args...)
+	}
 	seen := make(map[string]bool)
-	cursors := make(map[string]bool)
 	size := 0
-	for page := 1; ; page++ {
-		resp, err := m.Requests().Call(ctx, req, nil)
-		switch {
-		case err != nil:
-			return nil, err
-		case resp == nil:
-			return nil, errNone
-		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
+	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
+		return m.Requests().Call(ctx, req, nil)
+	}) {
+		if e, ok := errors.AsType[*dragoman.Error](err); ok && e.Code == protocol.CodeMethodNotFound {
 			return l, nil
-		case resp.IsError():
-			return nil, resp.RPCError()
+		}
+		if errors.Is(err, protocol.ErrEndless) {
+			warn("the rest of a list is left out", "error", err)
+			return l, nil
+		}
+		if err != nil {
+			return nil, err
 		}
 		l.readHints(resp)
 		list := resp.Get(lists[k].array)
@@ -201,31 +202,18 @@ func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.
 			element := list[start:end:end]
 			key := walk.TextOf(element, lists[k].key)
 			if key == "" || !walk.IsObject(element) || seen[key] {
-				a.log.Warn("an element of a list is left out: it has no "+lists[k].key+" of its own", "server", m.Name(), "list", lists[k].method, "key", key)
+				warn("an element of a list is left out: it has no "+lists[k].key+" of its own", "key", key)
 				continue
 			}
 			if size += len(element); len(l.keys) == MaxElements || size > MaxBytes {
-				a.log.Warn("a list is too long; the rest is left out", "server", m.Name(), "list", lists[k].method, "elements", len(l.keys), "bytes", size)
+				warn("a list is too long; the rest is left out", "elements", len(l.keys), "bytes", size)
 				return l, nil
 			}
 			seen[key] = true
 			l.keys, l.elements = append(l.keys, key), append(l.elements, element)
 		}
-		next := resp.Get("nextCursor")
-		switch {
-		case len(next) == 0 || next[0] != '"':
-			return l, nil
-		case cursors[string(next)]:
-			return nil, fmt.Errorf("the list never ends: it gives the cursor %.40s twice", next)
-		case page == MaxPages:
-			a.log.Warn("a list has too many pages; the rest is left out", "server", m.Name(), "list", lists[k].method, "pages", page)
-			return l, nil
-		}
-		cursors[string(next)] = true
-		if req, err = req.Edit().Set("cursor", next).Message(); err != nil {
-			return nil, err
-		}
 	}
+	return l, nil
 }
 
 // readHints takes in how long a page holds and for whom, and whether it is old.

@@ -162,8 +162,8 @@ func (c *Client) Request(ctx context.Context, method string, params any) (json.R
 	return resp.Result(), nil
 }
 
-// do makes a request. The response is a result.
-func (c *Client) do(ctx context.Context, method string, params any, o *CallOptions) (*dragoman.Message, error) {
+// request makes a request, which is not sent yet.
+func (c *Client) request(method string, params any) (*dragoman.Message, error) {
 	if params == nil {
 		params = struct{}{}
 	}
@@ -178,6 +178,20 @@ func (c *Client) do(ctx context.Context, method string, params any, o *CallOptio
 			return nil, fmt.Errorf("client: the params of %s are not an object: %w", method, err)
 		}
 	}
+	return req, nil
+}
+
+// do makes a request and sends it. The response is a result.
+func (c *Client) do(ctx context.Context, method string, params any, o *CallOptions) (*dragoman.Message, error) {
+	req, err := c.request(method, params)
+	if err != nil {
+		return nil, err
+	}
+	return c.carry(ctx, req, o)
+}
+
+// carry sends a request. The response is a result.
+func (c *Client) carry(ctx context.Context, req *dragoman.Message, o *CallOptions) (*dragoman.Message, error) {
 	if o == nil {
 		o = new(CallOptions)
 	}
@@ -190,7 +204,7 @@ func (c *Client) do(ctx context.Context, method string, params any, o *CallOptio
 	if err == nil && !resp.IsError() {
 		return resp, nil
 	}
-	return nil, c.fault(ctx, inner, k, method, resp, err)
+	return nil, c.fault(ctx, inner, k, req.Method(), resp, err)
 }
 
 // reportsProgress tells whether a request may take long enough for progress.

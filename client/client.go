@@ -13,13 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/target"
 )
 
-// A Client is connected to one server. Any number of goroutines may use it at
-// once.
+// A Client uses one server. Any number of goroutines may use it at once.
 type Client struct {
 	opts   Options
-	name   string // of the server, for errors
-	server *era.Server
-	dialer *dialer
+	name   string      // of the server, for errors
+	server *era.Server // of Connect; nil if we were given a peer
+	dialer *dialer     // of server; without one it knows nothing
 	side   side
 	era    protocol.Era
 	facts  facts
@@ -66,25 +65,55 @@ type Info struct {
 // Connect starts or reaches a server and learns what it is. ctx bounds Connect
 // alone. The caller closes the Client. opts may be nil.
 func Connect(ctx context.Context, t *target.Target, opts *Options) (*Client, error) {
-	c := newClient(t, opts)
+	c := newConnecting(t, opts)
+	if err := c.open(ctx, c.connect); err != nil {
+		_ = c.Close() // it never was of use
+		return nil, err
+	}
+	return c, nil
+}
+
+// New returns a Client of a peer of the modern era, such as the Requests of an
+// [era.Server], whose errors are then the server's. It asks nothing, see Open. Close
+// ends the Client and leaves the peer alone. opts may be nil; what it says about the
+// era is of no use here.
+func New(peer dragoman.Peer, opts *Options) *Client {
+	c := newClient("the server", new(dialer), opts)
+	c.era, c.side = protocol.Modern, newModern(c, direct{peer, c.ctx})
+	return c
+}
+
+// Open has the server of New say what it is, before anybody else uses the Client.
+// Without that, ServerInfo, Capabilities and Instructions are empty, changes of lists
+// are not told, and the newest revision is spoken.
+func (c *Client) Open(ctx context.Context) error {
+	return c.open(ctx, func(context.Context) error { return nil })
+}
+
+// open connects and has the server say what it is.
+func (c *Client) open(ctx context.Context, connect func(context.Context) error) error {
 	limit, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout, &late{after: c.opts.ConnectTimeout})
 	defer cancel()
-	err := c.connect(limit)
+	err := connect(limit)
 	if err == nil {
 		var f *facts
 		if f, err = c.side.open(limit); err == nil {
 			c.facts = *f
-			return c, nil
+			return nil
 		}
 	}
-	err = c.unconnected(ctx, err)
-	_ = c.Close() // it never was of use
-	return nil, err
+	return c.unconnected(ctx, err)
 }
 
-func newClient(t *target.Target, opts *Options) *Client {
-	c := &Client{opts: opts.withDefaults(), name: t.Name, dialer: &dialer{inner: t.Dialer}}
+func newClient(name string, d *dialer, opts *Options) *Client {
+	c := &Client{opts: opts.withDefaults(), name: name, dialer: d}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// newConnecting returns a Client of a target, which is not connected yet.
+func newConnecting(t *target.Target, opts *Options) *Client {
+	c := newClient(t.Name, &dialer{inner: t.Dialer}, opts)
 	c.server = &era.Server{
 		Dialer: c.dialer, Era: c.opts.Era, Stateless: t.Stateless, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
 		Name: c.opts.Name, Version: c.opts.Version, Logger: c.opts.Logger,
@@ -101,7 +130,7 @@ func (c *Client) connect(ctx context.Context) (err error) {
 		return err
 	}
 	if c.era == protocol.Modern {
-		c.side = newModern(c)
+		c.side = newModern(c, c.server.Requests())
 	} else {
 		c.side = &legacy{client: c}
 	}
@@ -130,7 +159,7 @@ func (c *Client) Can(capability string) bool {
 // Instructions returns what the server tells models about its use.
 func (c *Client) Instructions() string { return c.facts.Instructions }
 
-// Close ends the conversation, stops a server that we started, and waits for
+// Close ends what Connect began, stops a server that we started, and waits for
 // that. Requests under way fail. It must not be called by a Handler or by
 // OnNotification, which it waits for.
 func (c *Client) Close() error {
@@ -139,7 +168,9 @@ func (c *Client) Close() error {
 		if c.side != nil {
 			c.side.close()
 		}
-		c.failed = c.server.Close()
+		if c.server != nil {
+			c.failed = c.server.Close()
+		}
 	})
 	return c.failed
 }

@@ -3,19 +3,16 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-const (
-	// MaxPages is how many pages a list may have.
-	MaxPages = 1000
-
-	// MaxItems is how many items it may have in all.
-	MaxItems = 100_000
-)
+// MaxItems is how many items a list may have.
+const MaxItems = 100_000
 
 // Tools returns all tools of the server.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
@@ -37,17 +34,32 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 	return list[Prompt](ctx, c, protocol.MethodListPrompts, "prompts")
 }
 
+// Pages yields the pages of a list as the server wrote them, by the method that asks
+// for it. An error is the last.
+func (c *Client) Pages(ctx context.Context, method string) iter.Seq2[*dragoman.Message, error] {
+	return func(yield func(*dragoman.Message, error) bool) {
+		req, err := c.request(method, nil)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
+			return c.carry(ctx, req.WithID(c.mint()), nil)
+		}) {
+			if errors.Is(err, protocol.ErrEndless) {
+				err = c.unreadable(method, err)
+			}
+			if !yield(resp, err) {
+				return
+			}
+		}
+	}
+}
+
 // list returns the items of all pages.
 func list[T any](ctx context.Context, c *Client, method, member string) ([]T, error) {
-	var (
-		all    []T
-		params = struct {
-			Cursor json.RawMessage `json:"cursor,omitempty"`
-		}{}
-		seen = make(map[string]bool)
-	)
-	for range MaxPages {
-		resp, err := c.do(ctx, method, params, nil)
+	var all []T
+	for resp, err := range c.Pages(ctx, method) {
 		if err != nil {
 			return nil, err
 		}
@@ -60,18 +72,8 @@ func list[T any](ctx context.Context, c *Client, method, member string) ([]T, er
 		if all = append(all, page...); len(all) > MaxItems {
 			return nil, c.unreadable(method, fmt.Errorf("the list has more than %d items", MaxItems))
 		}
-		// An empty string is a cursor as good as any; null is what some servers
-		// write instead of nothing.
-		params.Cursor = resp.Get("nextCursor")
-		if params.Cursor == nil || string(params.Cursor) == "null" {
-			return all, nil
-		}
-		if seen[string(params.Cursor)] {
-			return nil, c.unreadable(method, fmt.Errorf("the pages of the list go round in a circle: the cursor of a page comes again after %d pages", len(seen)))
-		}
-		seen[string(params.Cursor)] = true
 	}
-	return nil, c.unreadable(method, fmt.Errorf("the list has more than %d pages", MaxPages))
+	return all, nil
 }
 
 // unreadable is the error of an answer that is not what it should be.

@@ -11,30 +11,35 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // MaxRounds is how often a server may ask for input in one request.
 const MaxRounds = 10
 
-// roundPause is the wait before a request is made again that the server wants to
-// have again without asking anything. It doubles.
-const roundPause = 250 * time.Millisecond
+// betweenRounds is the wait before a request is made again that the server wants to
+// have again without asking anything.
+var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: time.Minute}
 
 // modern is the side of the modern era: each request has its envelope, and the
 // server asks by wanting a request again.
 type modern struct {
 	client *Client
 	door   dragoman.Peer
-	watch  *watch
+	busy   running.Group // the goroutines of keeper
+	keeper *listening.Keeper
 
 	mu       sync.Mutex
 	envelope protocol.Envelope // of the next request; guarded by mu
 }
 
-func newModern(c *Client) *modern {
-	m := &modern{client: c, door: c.server.Requests()}
-	m.watch = newWatch(m)
+func newModern(c *Client, door dragoman.Peer) *modern {
+	m := &modern{client: c, door: door}
+	// Ends with the Client, whose Close waits for it.
+	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Tell: c.tell, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision
 	if rev == protocol.Unknown {
 		rev = protocol.Latest
@@ -69,7 +74,9 @@ func (m *modern) open(ctx context.Context) (*facts, error) {
 	if info := said.Meta[protocol.MetaServerInfo]; info != nil {
 		_ = json.Unmarshal(info, &f.Info) // who cannot introduce itself has no name
 	}
-	m.watch.begin(f.Capabilities)
+	if m.client.opts.OnNotification != nil {
+		m.keeper.Want(protocol.ListsOf(f.Capabilities))
+	}
 	return f, nil
 }
 
@@ -98,7 +105,7 @@ func (m *modern) send(ctx context.Context, req *dragoman.Message, from dragoman.
 }
 
 func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*dragoman.Message, error) {
-	pause := roundPause
+	idle := 0 // rounds without a question
 	for range MaxRounds {
 		resp, err := m.send(ctx, req, k)
 		if err != nil || resp == nil || resp.IsError() {
@@ -118,10 +125,10 @@ func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*drag
 		case answers == nil && state == nil:
 			return nil, errors.New("the server needs input, but neither asks for it nor gives a requestState")
 		case answers == nil:
-			if err := sleep(ctx, pause); err != nil {
+			idle++
+			if err := backoff.Sleep(ctx, betweenRounds.Wait(idle)); err != nil {
 				return nil, err
 			}
-			pause *= 2
 		}
 		// A state or answers of the round before are not for this one.
 		if req, err = req.Edit().Set("inputResponses", answers).Set("requestState", state).Message(); err != nil {
@@ -175,17 +182,6 @@ type unanswered struct{ error }
 // Unwrap returns the failure.
 func (e *unanswered) Unwrap() error { return e.error }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 func (m *modern) ping(ctx context.Context) error {
 	_, err := m.client.do(ctx, protocol.MethodDiscover, nil, nil)
 	return err
@@ -199,8 +195,35 @@ func (m *modern) setLevel(_ context.Context, level string) error {
 	return nil
 }
 
-func (m *modern) subscribe(ctx context.Context, uri string) error { return m.watch.add(ctx, uri) }
+func (m *modern) subscribe(ctx context.Context, uri string) error {
+	c := m.client
+	inner, k := c.newCall(ctx, c.opts.Timeout, nil)
+	defer k.end()
+	err := m.keeper.Add(inner, uri)
+	if err == nil {
+		return nil
+	}
+	return c.fault(ctx, inner, k, protocol.MethodListen, nil, err)
+}
 
-func (m *modern) unsubscribe(ctx context.Context, uri string) error { return m.watch.remove(ctx, uri) }
+func (m *modern) unsubscribe(_ context.Context, uri string) error {
+	m.keeper.Remove(uri)
+	return nil
+}
 
-func (m *modern) close() { m.watch.close() }
+// listen sends a listen.
+func (m *modern) listen(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+	c := m.client
+	req, err := dragoman.NewRequest(c.mint(), protocol.MethodListen, map[string]any{"notifications": want})
+	if err != nil {
+		return nil, err
+	}
+	k := &call{failures: c.dialer.count()}
+	resp, err := m.send(context.WithValue(ctx, callKey{}, k), req, from)
+	if err == nil && resp != nil && resp.IsError() && !k.answered.Load() {
+		return nil, c.unsent(k, protocol.MethodListen, resp.RPCError())
+	}
+	return resp, err
+}
+
+func (m *modern) close() { m.busy.Wait() }

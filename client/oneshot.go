@@ -44,7 +44,7 @@ func Call(ctx context.Context, url, method string, params any, o *OneShot) (json
 	}
 	limit := o.Timeout
 	orDefault(&limit, DefaultTimeout)
-	c := newClient(t, &Options{
+	c := newConnecting(t, &Options{
 		Name: o.Name, Version: o.Version, Era: o.Era, OnNotification: o.OnNotification,
 		Timeout: -1, ConnectTimeout: max(limit, 0),
 	})

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/era/internal/flight"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -140,7 +140,7 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 	v, ok := c.legacy.Peek()
 	if !ok {
 		var err error
-		v, err = c.legacy.Get(ctx, c.front.ctx, &c.front.busy, func(ctx context.Context) (session, error) { return c.begin(ctx, req) })
+		v, err = c.legacy.Get(ctx, c.front.busy.Start, func() (session, error) { return c.begin(dragoman.As(c.front.ctx, ctx), req) })
 		if err != nil {
 			return unavailable(ctx, req, err)
 		}

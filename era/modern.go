@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -167,72 +168,35 @@ func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
 	if s.Stateless {
 		whose = nil // it is everybody's
 	}
-	begun := make(chan struct{})
-	// Ends with the conversation, or when the server does not want to tell.
-	if !s.busy.Start(func() { s.followLists(conn, whose, begun) }) {
-		return &link{Conn: conn}
-	}
-	late := time.NewTimer(firstHold)
-	defer late.Stop()
-	select {
-	case <-begun:
-	case <-late.C:
-	case <-ctx.Done():
-	}
+	// Ends with the conversation, or with the server.
+	lists := listening.New(s.ctx, &listening.Options{
+		Send: func(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+			req, err := listenRequest(want)
+			if err != nil {
+				return nil, err
+			}
+			return conn.Call(ctx, req, from)
+		},
+		Tell: func(note *dragoman.Message) { s.changed(whose, note) },
+		Busy: &s.busy, Gone: conn.Done(), Logger: s.log,
+	})
+	lists.Want(protocol.Interest{Tools: true, Prompts: true, Resources: true})
+	lists.Await(ctx, firstHold)
 	return &link{Conn: conn}
-}
-
-// followLists keeps a subscription to the changes of lists open for as long as a
-// conversation is. begun is closed when it has begun, or is not to be had.
-func (s *Server) followLists(conn dragoman.Conn, whose *dragoman.Caller, begun chan struct{}) {
-	var first sync.Once
-	ready := func() { first.Do(func() { close(begun) }) }
-	defer ready()
-	for fails := 0; ; fails++ {
-		req, err := listenRequest()
-		if err != nil {
-			return
-		}
-		began, ack := time.Now(), protocol.Interest{}
-		resp, err := conn.Call(s.ctx, req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
-			if note.Method() != protocol.NoteAcknowledged {
-				s.changed(whose, note)
-				return nil
-			}
-			_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
-			if ready(); fails > 0 {
-				for missed := range ack.Reminders() {
-					s.changed(whose, missed)
-				}
-			}
-			return nil
-		}})
-		refused := err == nil && resp.IsError() && !protocol.Ours(resp.RPCError()) || err == nil && ack.Empty()
-		if refused || conn.Err() != nil || s.ctx.Err() != nil {
-			return
-		}
-		ready()
-		if time.Since(began) > steady {
-			fails = 0
-		}
-		if !s.wait(conn.Done(), min(firstHold<<min(fails, 8), steady)) {
-			return
-		}
-	}
 }
 
 // firstHold is how long a server may take to acknowledge our own subscription before
 // it is asked something else.
 const firstHold = time.Second
 
-// listenRequest asks for the changes of all lists.
-func listenRequest() (*dragoman.Message, error) {
+// listenRequest asks for changes.
+func listenRequest(want protocol.Interest) (*dragoman.Message, error) {
 	req, err := discoverRequest()
 	if err != nil {
 		return nil, err
 	}
 	return dragoman.NewRequest(dragoman.StringID("lists"), protocol.MethodListen, map[string]any{
-		"notifications": protocol.Interest{Tools: true, Prompts: true, Resources: true}, "_meta": req.Get("_meta"),
+		"notifications": want, "_meta": req.Get("_meta"),
 	})
 }
 
@@ -262,31 +226,10 @@ func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
 	return resp.Edit().Set("supportedVersions", list).Message()
 }
 
-const (
-	// maxLosses is how many conversations in a row a subscription may lose before
-	// it is given up, and steady is how long one must last for that to start over.
-	maxLosses = 5
-	steady    = time.Minute
-
-	// lossPause is the wait before the second attempt in a row to open another;
-	// it doubles.
-	lossPause = 100 * time.Millisecond
-)
-
 // pause waits before an attempt, after so many losses in a row. It tells whether
 // to go on: not if whoever wants it has gone.
 func (s *Server) pause(gone <-chan struct{}, losses int) bool {
-	var d time.Duration
-	if losses > 1 {
-		d = lossPause << (losses - 2)
-	}
-	return s.wait(gone, d)
-}
-
-// wait waits for a while, and reports whether to go on: not if whoever wants it has
-// gone.
-func (s *Server) wait(gone <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
+	t := time.NewTimer(down.AfterLosses.Wait(losses - 1))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -307,10 +250,10 @@ func (s *Server) listen(ctx context.Context, req *dragoman.Message, from dragoma
 	h := &subscriber{Peer: from, id: req.ID()}
 	resp, err := s.pass(ctx, req, h, main)
 	for losses, began := 0, time.Now(); h.lost(resp, err); {
-		if time.Since(began) > steady {
+		if time.Since(began) > down.Steady {
 			losses = 0
 		}
-		if losses++; losses > maxLosses || !s.pause(ctx.Done(), losses) {
+		if losses++; losses > down.MaxLosses || !s.pause(ctx.Done(), losses) {
 			break
 		}
 		began = time.Now()

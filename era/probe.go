@@ -27,8 +27,8 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	if era, ok := s.found.Peek(); ok {
 		return era, nil
 	}
-	return s.found.Get(ctx, s.ctx, &s.busy, func(ctx context.Context) (protocol.Era, error) {
-		era, err := s.find(ctx)
+	return s.found.Get(ctx, s.busy.Start, func() (protocol.Era, error) {
+		era, err := s.find(dragoman.As(s.ctx, ctx)) // it ends with us, not with who asks first
 		if err == nil {
 			s.log.Info("the server speaks the "+era.String()+" era", "era", era)
 		}
@@ -38,7 +38,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 
 // forget has the era found out anew: the server may be another one by now.
 func (s *Server) forget() {
-	s.found.Forget(func(protocol.Era) bool { return true })
+	s.found.Forget(nil)
 	s.refuses.Store(false)
 }
 

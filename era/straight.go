@@ -13,8 +13,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
-	"github.com/dragoman-mcp/dragoman/era/internal/flight"
+	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -337,7 +338,7 @@ func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
 			v.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.Get(ctx, v.server.ctx, &v.server.busy, v.open)
+	e, err := v.conn.Get(ctx, v.server.busy.Start, func() (*pool.Entry, error) { return v.open(dragoman.As(v.server.ctx, ctx)) })
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +399,7 @@ func (v *straight) attend() {
 			continue
 		case <-lost:
 			lost = nil
-			if time.Since(began) > steady {
+			if time.Since(began) > down.Steady {
 				losses = 0
 			}
 			losses = v.reopen(losses)
@@ -414,7 +415,7 @@ func (v *straight) attend() {
 // reopen opens a conversation that the client needs, after so many losses in a
 // row. It returns how many there have been.
 func (v *straight) reopen(losses int) int {
-	for losses < maxLosses && v.subscribes() {
+	for losses < down.MaxLosses && v.subscribes() {
 		losses++
 		if !v.server.pause(v.client.Done(), losses) {
 			break

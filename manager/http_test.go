@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -20,7 +21,7 @@ type site struct {
 	t       *testing.T
 	address string
 	mode    string
-	status  atomic.Int32 // what everybody is told, if not zero
+	status  atomic.Int32 // what everybody is told, if not zero; 401 with an error of JSON-RPC
 	asked   atomic.Int32 // how often it was asked meanwhile whether it is there
 	server  *http.Server
 }
@@ -50,6 +51,10 @@ func (s *site) open() {
 			}
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(int(status))
+			if status != http.StatusUnauthorized {
+				return
+			}
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"not now"}}`) // who has gone does not care
 			return
 		}
 		handler.ServeHTTP(w, r)
@@ -130,9 +135,16 @@ func TestS43_ServerThatIsOverloadedIsLeftAlone(t *testing.T) {
 }
 
 func TestServerThatWantsAuthorizationIsToldOfAndTriedAgain(t *testing.T) {
+	for name, era := range map[string]string{"its era is not known": "", "its era is configured": "modern"} {
+		t.Run(name, func(t *testing.T) { testAuthorizationWanted(t, era) })
+	}
+}
+
+func testAuthorizationWanted(t *testing.T, era string) {
 	s := newSite(t, fault.Modern)
 	s.status.Store(http.StatusUnauthorized)
 	conf := &config.Server{Name: "s", URL: "http://user:hidden-password@" + s.address + "/mcp?key=hidden-key", Headers: map[string]string{"Authorization": "Bearer hidden-token"}}
+	conf.Era = era
 	u := managing(t, conf)
 	awaits(t, u, BackingOff)
 	if st := u.Status(); !strings.Contains(st.LastError, "401") {
@@ -167,4 +179,4 @@ func TestPain32_SessionOutlivesTheServer(t *testing.T) {
 	}
 }
 
-var _ dragoman.Peer = (*client)(nil)
+var _ dragoman.Peer = (*legacyClient)(nil)

@@ -277,8 +277,8 @@ func refused(t *testing.T, code int, resp *dragoman.Message, err error) refusal 
 	return r
 }
 
-// A client is one of the legacy era.
-type client struct {
+// A legacyClient is a client of the legacy era.
+type legacyClient struct {
 	t    *testing.T
 	conn dragoman.Conn
 	peer dragoman.Peer
@@ -289,9 +289,9 @@ type client struct {
 }
 
 // join opens the session of a legacy client.
-func join(t *testing.T, u *Upstream, caller string) *client {
+func join(t *testing.T, u *Upstream, caller string) *legacyClient {
 	t.Helper()
-	c := &client{t: t}
+	c := &legacyClient{t: t}
 	_, c.conn = dragoman.Pipe(c, nil)
 	t.Cleanup(func() { _ = c.conn.Close() })
 	peer, err := u.Accept(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: caller}), c.conn)
@@ -314,19 +314,19 @@ func join(t *testing.T, u *Upstream, caller string) *client {
 }
 
 // Call implements dragoman.Peer.
-func (c *client) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (c *legacyClient) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	return req.Reply(map[string]any{"roots": []any{}})
 }
 
 // Notify implements dragoman.Peer.
-func (c *client) Notify(_ context.Context, note *dragoman.Message) error {
+func (c *legacyClient) Notify(_ context.Context, note *dragoman.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heard = append(c.heard, note.Method())
 	return nil
 }
 
-func (c *client) ask(method, params string) (*dragoman.Message, error) {
+func (c *legacyClient) ask(method, params string) (*dragoman.Message, error) {
 	c.mu.Lock()
 	c.last++
 	id := c.last
@@ -339,7 +339,7 @@ func (c *client) ask(method, params string) (*dragoman.Message, error) {
 }
 
 // call calls a tool.
-func (c *client) call(tool, args string) (*dragoman.Message, error) {
+func (c *legacyClient) call(tool, args string) (*dragoman.Message, error) {
 	return c.ask(protocol.MethodCallTool, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -86,10 +87,10 @@ func newLists(process bool) *lists {
 	}
 }
 
-// learn takes the answer to server/discover.
-func (l *lists) learn(resp *dragoman.Message, modern bool) {
+// learn takes the result of server/discover.
+func (l *lists) learn(result json.RawMessage, modern bool) {
 	var caps map[string]json.RawMessage
-	_ = json.Unmarshal(resp.Get("capabilities"), &caps) // what cannot be read is not served
+	_ = json.Unmarshal(walk.Get(result, "capabilities"), &caps) // what cannot be read is not served
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.modern = modern
@@ -97,17 +98,17 @@ func (l *lists) learn(resp *dragoman.Message, modern bool) {
 	for name := range caps {
 		l.serves[name] = true
 	}
-	l.put(protocol.MethodDiscover, resp.Result(), 0, resp)
+	l.put(protocol.MethodDiscover, result, 0)
 }
 
-// put keeps a result. tags is the response that says how long it is good for. It
-// reports whether it is another than before. The caller holds mu.
-func (l *lists) put(method string, result json.RawMessage, count int, tags *dragoman.Message) bool {
+// put keeps a result, which says how long it is good for. It reports whether it is
+// another than before. The caller holds mu.
+func (l *lists) put(method string, result json.RawMessage, count int) bool {
 	old := l.kept[method]
 	v := &offer{result: slices.Clone(result), count: count, known: true}
 	if l.modern {
-		v.private = !l.process && string(tags.Get("cacheScope")) != `"public"`
-		v.until = time.Now().Add(ttlOf(tags))
+		v.private = !l.process && string(walk.Get(result, "cacheScope")) != `"public"`
+		v.until = time.Now().Add(ttlOf(result))
 	} else {
 		v.until = time.Now().Add(ListAge)
 	}
@@ -117,15 +118,15 @@ func (l *lists) put(method string, result json.RawMessage, count int, tags *drag
 }
 
 // keep is put for who does not hold mu.
-func (l *lists) keep(method string, result json.RawMessage, count int, tags *dragoman.Message) bool {
+func (l *lists) keep(method string, result json.RawMessage, count int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.put(method, result, count, tags)
+	return l.put(method, result, count)
 }
 
 // ttlOf returns how long a result is good for, by its own word.
-func ttlOf(resp *dragoman.Message) time.Duration {
-	ms, err := strconv.ParseFloat(string(resp.Get("ttlMs")), 64)
+func ttlOf(result json.RawMessage) time.Duration {
+	ms, err := strconv.ParseFloat(string(walk.Get(result, "ttlMs")), 64)
 	if err != nil || ms <= 0 {
 		return 0
 	}
@@ -301,23 +302,9 @@ func plain(req *dragoman.Message) bool {
 	return true
 }
 
-// request makes a request of our own.
-func (u *Upstream) request(method string, params map[string]any) (*dragoman.Message, error) {
-	if params == nil {
-		params = make(map[string]any)
-	}
-	opts := u.manager.opts
-	params["_meta"] = map[string]any{
-		protocol.MetaProtocolVersion:    protocol.Latest.String(),
-		protocol.MetaClientCapabilities: struct{}{},
-		protocol.MetaClientInfo:         map[string]string{"name": opts.Name, "version": opts.Version},
-	}
-	return dragoman.NewRequest(dragoman.IntID(u.ids.Add(1)), method, params)
-}
-
 // refresh fetches the lists that are wanted, and tells others of those that have
 // changed. Those that are each caller's own are not fetched a second time.
-func (u *Upstream) refresh(ctx context.Context, server dragoman.Peer) {
+func (u *Upstream) refresh(ctx context.Context) {
 	tell := u.lists.take()
 	for _, k := range kinds {
 		if _, ok := tell[k.note]; !ok {
@@ -330,7 +317,7 @@ func (u *Upstream) refresh(ctx context.Context, server dragoman.Peer) {
 		if private {
 			continue
 		}
-		changed, err := u.fetch(ctx, server, k)
+		changed, err := u.fetch(ctx, k)
 		if ctx.Err() != nil {
 			return
 		}
@@ -352,29 +339,20 @@ func (u *Upstream) refresh(ctx context.Context, server dragoman.Peer) {
 }
 
 // fetch gets all pages of a list. It reports whether it is another than before.
-func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (changed bool, err error) {
+func (u *Upstream) fetch(ctx context.Context, k kind) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var (
 		first  *dragoman.Message
 		merged = []byte("[")
 		count  int
-		params map[string]any
-		seen   = make(map[string]bool)
 	)
-	for page := 0; ; page++ {
-		req, err := u.request(k.method, params)
-		if err != nil {
-			return false, err
+	for resp, err := range u.supervisor.client.Pages(ctx, k.method) {
+		if e := refusalOf(err); e != nil && e.Code == protocol.CodeMethodNotFound { // it has no such list
+			return u.lists.keep(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0), nil
 		}
-		resp, err := server.Call(ctx, req, nil)
-		switch {
-		case err != nil:
-			return false, err
-		case resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound: // it has no such list
-			return u.lists.keep(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0, resp), nil
-		case resp.IsError():
-			return false, resp.RPCError()
+		if err != nil {
+			return false, reasonOf(err)
 		}
 		if first == nil {
 			first = resp
@@ -386,21 +364,33 @@ func (u *Upstream) fetch(ctx context.Context, server dragoman.Peer, k kind) (cha
 			}
 			merged = append(merged, elements[start:end]...)
 		}
-		cursor := resp.Get("nextCursor")
-		if len(cursor) == 0 || string(cursor) == "null" || string(cursor) == `""` {
-			break
+		if len(merged) > MaxListBytes {
+			return false, fmt.Errorf("manager: the list has more than %d bytes", MaxListBytes)
 		}
-		if page+1 >= MaxPages || len(merged) > MaxListBytes || seen[string(cursor)] {
-			return false, errors.New("manager: the list has too many pages, or they go in a circle")
-		}
-		seen[string(cursor)] = true
-		params = map[string]any{"cursor": json.RawMessage(bytes.Clone(cursor))}
 	}
 	whole, err := first.Edit().Set(k.member, append(merged, ']')).Drop("nextCursor").Message()
 	if err != nil {
 		return false, fmt.Errorf("manager: the list cannot be read: %w", err)
 	}
-	return u.lists.keep(k.method, whole.Result(), count, first), nil
+	return u.lists.keep(k.method, whole.Result(), count), nil
+}
+
+// refusalOf returns the error by which the server has answered a request of our own. It
+// is nil if there is no answer, whatever is said about that.
+func refusalOf(err error) *dragoman.Error {
+	e, answered := errors.AsType[*dragoman.Error](err)
+	if _, lost := errors.AsType[*client.Error](err); lost || !answered {
+		return nil
+	}
+	return e
+}
+
+// reasonOf returns why a request of our own has failed, without our client's words.
+func reasonOf(err error) error {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Err != nil {
+		return e.Err
+	}
+	return err
 }
 
 // changed takes what a conversation of somebody's tells of changed lists.

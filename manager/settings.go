@@ -54,8 +54,7 @@ const (
 	// LogLines is how many lines are kept of each upstream.
 	LogLines = 1000
 
-	// MaxPages and MaxListBytes are how large a list may be that is kept.
-	MaxPages     = 100
+	// MaxListBytes is how large a list may be that is kept.
 	MaxListBytes = 16 << 20
 
 	// listTimeout bounds the fetching of one list, pingTimeout one look at the

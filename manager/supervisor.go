@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -62,6 +63,7 @@ type supervisor struct {
 	up       *Upstream
 	set      *settings
 	server   *era.Server
+	client   *client.Client // ours, in the conversation of our own if it is attended
 	attended bool
 	changed  signal          // fired when anything here changes
 	ctx      context.Context // ends with close
@@ -108,6 +110,11 @@ func newSupervisor(u *Upstream, attended bool) *supervisor {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.server = u.newServer(s)
+	peer := s.server.Main()
+	if !attended {
+		peer = s.server.Requests()
+	}
+	s.client = client.New(peer, &client.Options{Name: u.manager.opts.Name, Version: u.manager.opts.Version, Timeout: -1})
 	return s
 }
 
@@ -240,7 +247,9 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 	before := s.ever
 	s.mu.Unlock()
 	if found, err = s.server.Start(ctx); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
-		err = s.visit(ctx)
+		visit := dragoman.WithCaller(ctx, &dragoman.Caller{Principal: attendant.Principal, Session: "visit"})
+		err = s.greet(visit, found)
+		s.server.End(visit)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,38 +259,16 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 	return found, err
 }
 
-// visit has a server that is not attended say who it is, in a session of its own.
-func (s *supervisor) visit(ctx context.Context) error {
-	ctx = dragoman.WithCaller(ctx, &dragoman.Caller{Principal: attendant.Principal, Session: "visit"})
-	defer s.server.End(ctx)
-	req, err := s.up.request(protocol.MethodDiscover, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := s.server.Requests().Call(ctx, req, nil)
-	if err == nil && resp.IsError() && protocol.Ours(resp.RPCError()) {
-		err = resp.RPCError()
-	}
-	return err // nil also if it refuses: it is there
-}
-
 // greet has the server say who it is and what it can do.
 func (s *supervisor) greet(ctx context.Context, found protocol.Era) error {
-	req, err := s.up.request(protocol.MethodDiscover, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := s.server.Main().Call(ctx, req, nil)
-	if err != nil {
-		return err
-	}
-	if e := resp.RPCError(); e != nil {
-		if protocol.Ours(e) {
-			return e
-		}
+	result, err := s.client.Request(ctx, protocol.MethodDiscover, nil)
+	if e := refusalOf(err); e != nil && !protocol.Ours(e) {
 		return nil // it refuses, but it is there
 	}
-	s.up.lists.learn(resp, found == protocol.Modern)
+	if err != nil {
+		return reasonOf(err)
+	}
+	s.up.lists.learn(result, found == protocol.Modern)
 	return nil
 }
 
@@ -315,7 +302,7 @@ func (s *supervisor) attend() (again bool) {
 			return false
 		case <-changed:
 		case <-s.up.lists.dirty:
-			s.up.refresh(ctx, s.server.Main())
+			s.up.refresh(ctx)
 		case <-beat:
 			s.look(ctx)
 		case <-idle:
@@ -689,7 +676,8 @@ func (s *supervisor) restart(ctx context.Context) error {
 func (s *supervisor) close() {
 	s.cancel()
 	<-s.done
-	_ = s.server.Close() // nothing is left to be told of
+	_ = s.client.Close() // nothing is left to be told of
+	_ = s.server.Close()
 	s.mu.Lock()
 	s.on(closed)
 	s.mu.Unlock()
@@ -739,18 +727,9 @@ func (b *breaker) try(now time.Time) {
 // close lets everybody in.
 func (b *breaker) close() { b.bad, b.until = nil, time.Time{} }
 
-// backoff returns how long to wait after so many failures in a row: min doubled
-// with each, up to a fifth more or less so that many do not come at once, and
-// never more than max.
+// backoff returns how long to wait after so many failures in a row.
 func (s *settings) backoff(failures int) time.Duration {
-	d := s.max
-	if n := failures - 1; n < 40 {
-		d = min(s.min<<max(n, 0), s.max)
-		if d < s.min { // it has overflowed
-			d = s.max
-		}
-	}
-	return min(time.Duration(float64(d)*(0.8+0.4*rand.Float64())), s.max)
+	return backoff.Backoff{Min: s.min, Max: s.max}.Wait(failures)
 }
 
 // sleep waits for a time, or for a change. The error is that of ctx.

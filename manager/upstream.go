@@ -27,7 +27,6 @@ type Upstream struct {
 	log      *slog.Logger
 	logs     *logs
 	lists    *lists
-	ids      atomic.Int64           // of requests of our own
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
 
 	admission  admission

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
@@ -111,20 +111,9 @@ func (u *clientCursor) note(e *sse.Event) {
 func (u *clientCursor) wait(ctx context.Context, r *Retry, failures int) bool {
 	d := u.retry
 	if !u.known || failures > 0 {
-		backoff := r.Min
-		for range failures {
-			backoff = min(2*backoff, r.Max)
-		}
-		d = max(d, backoff-rand.N(backoff/2+1))
+		d = max(d, backoff.Backoff{Min: r.Min, Max: r.Max}.Wait(failures+1))
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Sleep(ctx, d) == nil
 }
 
 // stream reads events until the answer comes. A stream that breaks off is

@@ -4,21 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
-	// clientMaxTools is how many tools are remembered, clientMaxPages how many
-	// pages of them are asked for.
+	// clientMaxTools is how many tools are remembered.
 	clientMaxTools = 16384
-	clientMaxPages = 256
 
 	// clientListAgain is how long nobody asks for the list of tools after that
 	// has failed.
@@ -98,10 +96,10 @@ func (k *clientCall) withParams(params []httpx.ParamHeader) http.Header {
 type clientTools struct {
 	mu       sync.Mutex
 	known    map[string][]httpx.ParamHeader
-	complete bool // a tool that is not known has none
-	failed   time.Time
-	fetching chan struct{} // closed when the list has been fetched; nil if nobody does
-	result   error         // of the last fetch
+	complete bool      // a tool that is not known has none
+	failed   error     // why the list could not be had
+	until    time.Time // it is not asked for again before, after that
+	list     flight.Flight[struct{}]
 }
 
 // of returns the headers of a tool, and whether they are known.
@@ -178,38 +176,23 @@ func (t *clientTools) add(found map[string][]httpx.ParamHeader, all bool) {
 // failure.
 func (t *clientTools) fetch(k *clientCall, again bool) error {
 	t.mu.Lock()
-	if ch := t.fetching; ch != nil {
-		t.mu.Unlock()
-		select {
-		case <-ch:
-		case <-k.ctx.Done():
-			return context.Cause(k.ctx)
-		}
-		return t.last()
-	}
-	if !again && time.Since(t.failed) < clientListAgain {
-		t.mu.Unlock()
-		return t.last()
-	}
-	t.fetching = make(chan struct{})
+	failed, wait := t.failed, time.Until(t.until)
 	t.mu.Unlock()
-	err := k.listTools()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(t.fetching)
-	t.fetching, t.result = nil, err
-	if err != nil && k.ctx.Err() == nil {
-		t.failed = time.Now()
+	if !again && wait > 0 {
+		return failed
 	}
-	t.complete = t.complete || err == nil
+	t.list.Forget(nil)
+	_, err := t.list.Get(k.ctx, flight.Here, func() (struct{}, error) {
+		err := k.listTools()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err != nil && k.ctx.Err() == nil {
+			t.failed, t.until = err, time.Now().Add(clientListAgain)
+		}
+		t.complete = t.complete || err == nil
+		return struct{}{}, err
+	})
 	return err
-}
-
-// last returns how the last fetch went.
-func (t *clientTools) last() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.result
 }
 
 // listTools asks for all pages; the answers are learnt from as they come.
@@ -220,24 +203,17 @@ func (k *clientCall) listTools() error {
 			meta[key] = v
 		}
 	}
-	params := map[string]any{"_meta": meta}
-	for range clientMaxPages {
-		req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, params)
-		if err != nil {
-			return err
-		}
-		_, resp, err := k.conn.call(k.ctx, req, nil, false)
-		if err != nil {
-			return err
-		}
-		if resp.IsError() {
-			return resp.RPCError()
-		}
-		next := resp.Get("nextCursor")
-		if next == nil || string(next) == "null" {
-			return nil
-		}
-		params["cursor"] = next
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, map[string]any{"_meta": meta})
+	if err != nil {
+		return err
 	}
-	return errors.New("streamable: the list of tools has no end")
+	for _, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
+		_, resp, err := k.conn.call(k.ctx, req, nil, false)
+		return resp, err
+	}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -17,10 +17,8 @@ const (
 	// toolsFresh is how long what is known of a caller's tools counts.
 	toolsFresh = 30 * time.Second
 
-	// maxToolPages bounds how much of a list of tools is fetched, maxCallers of
-	// how many callers the tools are known.
-	maxToolPages = 100
-	maxCallers   = 1024
+	// maxCallers is of how many callers the tools are known.
+	maxCallers = 1024
 )
 
 // toolHeaders knows which arguments of which tools are repeated in headers, for
@@ -41,7 +39,6 @@ type toolList struct {
 		Name        string          `json:"name"`
 		InputSchema json.RawMessage `json:"inputSchema"`
 	} `json:"tools"`
-	NextCursor *string `json:"nextCursor"`
 }
 
 // check compares the Mcp-Param headers of a tool call with its arguments.
@@ -125,33 +122,20 @@ func (t *toolHeaders) look(r *http.Request, m *dragoman.Message, s *Server) {
 
 // fetch asks for all tools, in the name of the caller.
 func (t *toolHeaders) fetch(ctx context.Context, caller string, m *dragoman.Message, peer dragoman.Peer) {
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, map[string]any{"_meta": m.Get("_meta")})
+	if err != nil {
+		return
+	}
+	if req, err = req.Edit().DropMeta(protocol.MetaProgressToken).Message(); err != nil {
+		return
+	}
 	var all toolList
-	cursor := ""
-	for page := range maxToolPages {
-		params := map[string]any{"_meta": m.Get("_meta")}
-		if page > 0 {
-			params["cursor"] = cursor
-		}
-		req, err := dragoman.NewRequest(dragoman.IntID(int64(page)+1), protocol.MethodListTools, params)
-		if err != nil {
-			return
-		}
-		if req, err = req.Edit().DropMeta(protocol.MetaProgressToken).Message(); err != nil {
-			return
-		}
-		resp, err := peer.Call(ctx, req, nil)
-		if err != nil || resp.IsError() {
-			break
-		}
+	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) { return peer.Call(ctx, req, nil) }) {
 		var list toolList
-		if resp.Decode(&list) != nil {
+		if err != nil || resp.Decode(&list) != nil {
 			break
 		}
 		all.Tools = append(all.Tools, list.Tools...)
-		if list.NextCursor == nil {
-			break
-		}
-		cursor = *list.NextCursor
 	}
 	t.add(caller, &all, true)
 }

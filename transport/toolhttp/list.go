@@ -12,28 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-const (
-	// maxListPages is how many pages a list of tools may have.
-	maxListPages = 100
+// listTimeout is how long the fetching of a list may take.
+const listTimeout = 5 * time.Second
 
-	// listTimeout is how long the fetching of a list may take.
-	listTimeout = 5 * time.Second
-)
-
-// listRequest asks for the tools behind a cursor, which is JSON text or nil.
-func listRequest(cursor json.RawMessage) *dragoman.Message {
-	b := []byte(`{"jsonrpc":"2.0","id":1,"method":"` + protocol.MethodListTools + `","params":{`)
-	if cursor != nil {
-		b = append(b, `"cursor":`...)
-		b = append(b, cursor...)
-		b = append(b, ',')
-	}
-	b = append(b, `"_meta":{"`+protocol.MetaProtocolVersion+`":`...)
-	b = append(b, latest...)
-	b = append(b, `,"`+protocol.MetaClientCapabilities+`":{}}}}`...)
-	req, err := dragoman.Limits{MaxMessage: -1}.Parse(b)
+// listRequest asks for the tools.
+func listRequest() *dragoman.Message {
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, map[string]any{"_meta": map[string]any{
+		protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientCapabilities: struct{}{},
+	}})
 	if err != nil {
-		panic(err) // the cursor was a value of a message
+		panic(err) // strings always encode
 	}
 	return req
 }
@@ -44,23 +32,17 @@ func (s *Server) list(ctx context.Context) *toolList {
 	defer cancel()
 	defer context.AfterFunc(s.abort, cancel)()
 	l := &toolList{body: []byte(`{"tools":[`), tools: make(map[string]json.RawMessage), public: true, ttl: listMost}
-	var cursor json.RawMessage
-	for range maxListPages {
-		req := listRequest(cursor)
-		resp := s.ask(ctx, req, nil)
-		if resp.IsError() {
-			return &toolList{failed: resp}
+	req := listRequest()
+	for page, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) { return s.ask(ctx, req, nil), nil }) {
+		if err == nil {
+			err = l.add(page, s.opts.limits.Message())
 		}
-		if err := l.add(resp, s.opts.limits.Message()); err != nil {
+		if err != nil {
 			return &toolList{failed: protocol.Failure(req, err)}
 		}
-		cursor = resp.Get("nextCursor")
-		if cursor == nil || string(cursor) == "null" {
-			l.body = append(l.body, "]}"...)
-			return l
-		}
 	}
-	return &toolList{failed: protocol.Failure(listRequest(nil), fmt.Errorf("the list of tools has more than %d pages", maxListPages))}
+	l.body = append(l.body, "]}"...)
+	return l
 }
 
 // add takes one page.

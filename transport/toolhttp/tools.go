@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -54,14 +55,8 @@ type book struct {
 	mu      sync.Mutex // not held while a list is fetched
 	shared  *toolList
 	callers map[string]*toolList
-	size    int // bytes of callers
-	flights map[string]*flight
-}
-
-// A flight is the fetching of a list for one caller. Others wait for it.
-type flight struct {
-	done chan struct{}
-	list *toolList // set before done is closed
+	size    int                                  // bytes of callers
+	flights map[string]*flight.Flight[*toolList] // of callers whose lists are being fetched
 }
 
 // find looks a tool up. It asks the server if nobody has for a while, and once
@@ -111,29 +106,27 @@ func (b *book) fetch(ctx context.Context, s *Server, caller string, old *toolLis
 		b.mu.Unlock()
 		return list
 	}
-	if f := b.flights[caller]; f != nil {
-		b.mu.Unlock()
-		select {
-		case <-f.done:
-			return f.list
-		case <-ctx.Done():
-			return &toolList{failed: protocol.Failure(listRequest(nil), context.Cause(ctx))}
+	f := b.flights[caller]
+	if f == nil {
+		f = new(flight.Flight[*toolList])
+		if b.flights == nil {
+			b.flights = make(map[string]*flight.Flight[*toolList])
 		}
+		b.flights[caller] = f
 	}
-	f := &flight{done: make(chan struct{})}
-	if b.flights == nil {
-		b.flights = make(map[string]*flight)
-	}
-	b.flights[caller] = f
 	b.mu.Unlock()
-	// The others must not lose the list because this caller leaves.
-	list := s.list(context.WithoutCancel(ctx))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.flights, caller)
-	f.list = b.keep(caller, list)
-	close(f.done)
-	return f.list
+	list, err := f.Get(ctx, flight.Here, func() (*toolList, error) {
+		// The others must not lose the list because this caller leaves.
+		list := s.list(context.WithoutCancel(ctx))
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.flights, caller)
+		return b.keep(caller, list), nil
+	})
+	if err != nil {
+		return &toolList{failed: protocol.Failure(listRequest(), err)}
+	}
+	return list
 }
 
 // keep notes a list that was fetched, and returns the one that counts. b.mu is

@@ -10,18 +10,20 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
-	// maxLosses is how many sessions a subscription may lose in a row before it
-	// ends, and steady is how long one must last for that to start over.
-	maxLosses = 5
-	steady    = time.Minute
-
-	// lossPause is the wait before the third session in a row; it doubles.
-	lossPause = 100 * time.Millisecond
+	// MaxLosses is how many conversations in a row a subscription may lose before it
+	// is given up, and Steady is how long one must last for that to start over.
+	MaxLosses = 5
+	Steady    = time.Minute
 )
+
+// AfterLosses is the wait before another conversation. The first in a row is opened at
+// once.
+var AfterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
 // A listen is one subscription. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
@@ -75,10 +77,10 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		v.dismiss(l)
 		s.pool.Release(e)
 		e = nil
-		if time.Since(opened) > steady {
+		if time.Since(opened) > Steady {
 			losses = 0
 		}
-		for losses < maxLosses && e == nil && ctx.Err() == nil && s.ctx.Err() == nil {
+		for losses < MaxLosses && e == nil && ctx.Err() == nil && s.ctx.Err() == nil {
 			losses++
 			e = s.listenAgain(ctx, r, l, losses)
 		}
@@ -111,14 +113,12 @@ func (s *Server) acknowledge(ctx context.Context, r *request, l *listen) {
 // listenAgain moves a subscription whose session is lost to another. What may have
 // changed meanwhile is told as changed. It returns nil if that failed.
 func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses int) *pool.Entry {
-	if losses > 1 {
-		select {
-		case <-time.After(lossPause << (losses - 2)):
-		case <-ctx.Done():
-			return nil
-		case <-s.ctx.Done():
-			return nil
-		}
+	select {
+	case <-time.After(AfterLosses.Wait(losses - 1)):
+	case <-ctx.Done():
+		return nil
+	case <-s.ctx.Done():
+		return nil
 	}
 	before := l.kept
 	e, v, err := s.take(ctx, r)

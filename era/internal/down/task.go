@@ -2,23 +2,17 @@ package down
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-const (
-	// maxToolPages is how many pages of a list of tools are looked at for those
-	// that run as tasks.
-	maxToolPages = 100
-
-	// A task is looked at this often if the server does not say how often, and
-	// never more or less often than that.
-	taskPoll, minTaskPoll, maxTaskPoll = time.Second, 50 * time.Millisecond, 10 * time.Second
-)
+// A task is looked at this often if the server does not say how often, and never more
+// or less often than that.
+const taskPoll, minTaskPoll, maxTaskPoll = time.Second, 50 * time.Millisecond, 10 * time.Second
 
 // taskTools are the tools that the server runs as tasks only.
 type taskTools struct {
@@ -81,21 +75,20 @@ func (v *session) needsTask(ctx context.Context, tool string) bool {
 		return names[tool]
 	}
 	names = make(map[string]bool)
-	var cursor json.RawMessage
-	for range maxToolPages {
-		params := map[string]json.RawMessage{}
-		if cursor != nil {
-			params["cursor"] = cursor
-		}
-		resp, err := v.ask(ctx, protocol.MethodListTools, params)
+	req, err := dragoman.NewRequest(v.server.newID(), protocol.MethodListTools, struct{}{})
+	if err != nil {
+		return false
+	}
+	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
+		return v.conn.Call(ctx, req, aside{v})
+	}) {
 		var page struct {
 			Tools []struct {
 				Name      string
 				Execution struct{ TaskSupport string }
 			}
-			NextCursor *json.RawMessage
 		}
-		if err != nil || resp.IsError() || !decodes(resp, &page) {
+		if err != nil || !decodes(resp, &page) {
 			return false // the server itself will say what it cannot do
 		}
 		for _, t := range page.Tools {
@@ -103,10 +96,6 @@ func (v *session) needsTask(ctx context.Context, tool string) bool {
 				names[t.Name] = true
 			}
 		}
-		if page.NextCursor == nil {
-			break
-		}
-		cursor = *page.NextCursor
 	}
 	v.tools.set(names, changes)
 	return names[tool]
@@ -191,10 +180,8 @@ func (v *session) await(ctx context.Context, task map[string]string, poll time.D
 		if got.IsError() || !decodes(got, &status) || status.Status != "working" && status.Status != "input_required" {
 			return resp, nil
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := backoff.Sleep(ctx, poll); err != nil {
+			return nil, err
 		}
 	}
 }

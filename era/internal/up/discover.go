@@ -24,7 +24,6 @@ type facts struct {
 	logs         bool
 	info         json.RawMessage // its introduction, or ours
 	instructions json.RawMessage // nil if there are none
-	until        time.Time       // when this gets old
 }
 
 // errUnsupported says that the server has no revision that we speak.
@@ -34,27 +33,31 @@ func (e *errUnsupported) Error() string {
 	return fmt.Sprintf("the server speaks none of our revisions, but %q", e.supported)
 }
 
-// facts returns what the server says about itself. Whoever asks while somebody else is
-// asking waits for the same answer.
+// A discovery is what the server has said about itself.
+type discovery struct {
+	facts *facts
+	until time.Time // when it gets old
+}
+
+// facts returns what the server says about itself. Whoever asks while somebody else
+// is asking waits for the same answer.
 func (s *Server) facts(ctx context.Context) (*facts, error) {
-	if f, ok := s.known.Peek(); ok && !time.Now().Before(f.until) {
-		s.known.Forget(func(other *facts) bool { return other == f })
-	}
-	return s.known.Get(ctx, s.ctx, &s.busy, func(ctx context.Context) (*facts, error) {
-		ctx, cancel := context.WithTimeout(ctx, DiscoverTimeout)
+	s.known.Forget(func(d discovery) bool { return !time.Now().Before(d.until) })
+	d, err := s.known.Get(ctx, s.busy.Start, func() (discovery, error) {
+		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
+		// nobody's own, for the one who asked first may leave first.
+		ctx, cancel := context.WithTimeout(dragoman.As(s.ctx, ctx), DiscoverTimeout)
 		defer cancel()
 		asked := time.Now()
 		f, fresh, err := s.ask(ctx, protocol.Latest)
-		if err == nil {
-			f.until = asked.Add(fresh)
-		}
-		return f, err
+		return discovery{f, asked.Add(fresh)}, err
 	})
+	return d.facts, err
 }
 
 // forget makes the next handshake ask again, because the server is not what it
 // said it was.
-func (s *Server) forget() { s.known.Forget(func(*facts) bool { return true }) }
+func (s *Server) forget() { s.known.Forget(nil) }
 
 // ask asks the server about itself, in a revision. It also returns for how long
 // the answer holds.

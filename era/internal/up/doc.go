@@ -11,9 +11,8 @@
 //	rounds.go      answers that need input: the client is asked (ask.go), then
 //	               the request is sent again
 //	tasks.go       answers that are a task: it is followed to its end
-//	watch.go       changes: one subscriptions/listen (listen.go) for all that
-//	               a session wants to hear of (subscribe.go); while one takes
-//	               over from another, nothing is lost or doubled (overlap.go)
+//	subscribe.go   changes: one subscriptions/listen for all that a session
+//	               wants to hear of
 //
 // A plain call costs no goroutine. A session that hears of changes has two: one
 // that owns its subscriptions and one that waits in the listen.

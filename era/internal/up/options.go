@@ -22,9 +22,6 @@ const (
 
 	// DiscoverTimeout is how long the server may take to say what it can do.
 	DiscoverTimeout = 30 * time.Second
-
-	// AckTimeout is how long it may take to acknowledge a subscription.
-	AckTimeout = 30 * time.Second
 )
 
 // Options says how clients are carried. The zero value is ready to use.

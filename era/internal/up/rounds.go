@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-const (
-	// firstPause is how long a request waits that the server wants to have again
-	// without asking anything. It doubles each time, up to maxPause.
-	firstPause = 250 * time.Millisecond
-	maxPause   = 10 * time.Second
-)
+// betweenRounds is how long a request waits that the server wants to have again
+// without asking anything.
+var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // stuck says why a request cannot come to its end, in words for the client: what
 // the server needs cannot be had.
@@ -139,8 +137,8 @@ func (k *call) answers(ctx context.Context, questions map[string]question) (json
 	var answers json.RawMessage
 	var err error
 	if len(questions) == 0 {
-		err = pause(ctx, min(firstPause<<min(k.idle, 8), maxPause))
 		k.idle++
+		err = backoff.Sleep(ctx, betweenRounds.Wait(k.idle))
 	} else {
 		k.idle = 0
 		answers, err = k.askAll(ctx, questions)
@@ -149,18 +147,6 @@ func (k *call) answers(ctx context.Context, questions map[string]question) (json
 		return nil, k.late()
 	}
 	return answers, err
-}
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
 
 // repeats notes that the server is asked once more for what the client asked

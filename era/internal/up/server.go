@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/era/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -17,7 +17,7 @@ type Server struct {
 	link   dragoman.Peer
 	opts   Options
 	self   json.RawMessage // how we introduce ourselves
-	known  flight.Flight[*facts]
+	known  flight.Flight[discovery]
 	minted atomic.Int64 // ids of our own
 
 	ctx    context.Context // ends with Close
@@ -80,5 +80,4 @@ var (
 	_ dragoman.Acceptor = (*Server)(nil)
 	_ dragoman.Peer     = (*session)(nil)
 	_ dragoman.Peer     = (*call)(nil)
-	_ dragoman.Peer     = (*listen)(nil)
 )

@@ -2,17 +2,62 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A wish is a resource whose changes a client wants to hear of.
-type wish struct {
-	uri  string
-	done chan error // gets nil when it is granted; has room for it
+// firstHold is how long a list waits for the first listen.
+const firstHold = 500 * time.Millisecond
+
+// listening returns who hears of changes for the session, from now on.
+func (v *session) listening(h *hello) *listening.Keeper {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.keeper != nil {
+		return v.keeper
+	}
+	// Ends with the client's conversation, or with Close, which waits for it.
+	v.keeper = listening.New(v.ctx, &listening.Options{
+		Send: func(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+			return v.listen(ctx, h, want, from)
+		},
+		Tell: func(note *dragoman.Message) {
+			if out := h.route.Note(note); out != nil {
+				_ = v.client.Notify(v.ctx, out) // one who cannot be told has gone
+			}
+		},
+		Busy: &v.server.busy, Gone: v.client.Done(),
+		Max: v.server.opts.MaxSubscriptions, Logger: v.server.opts.Logger,
+	})
+	v.keeper.Want(h.facts.lists)
+	return v.keeper
+}
+
+// listen sends a listen of the session.
+func (v *session) listen(ctx context.Context, h *hello, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+	env := *v.envelope(h)
+	env.LogLevel = nil // there are no log messages on a listen
+	req, err := v.server.request(protocol.MethodListen, map[string]any{"notifications": want}, env)
+	if err != nil {
+		return nil, err
+	}
+	return v.server.link.Call(ctx, req, from)
+}
+
+// hearFirst waits until changes are heard of, if that is on its way: whoever has a
+// list is told when it changes, from then on.
+func (v *session) hearFirst(ctx context.Context) {
+	v.mu.Lock()
+	k := v.keeper
+	v.mu.Unlock()
+	if k != nil {
+		k.Await(ctx, firstHold)
+	}
 }
 
 // subscribe serves resources/subscribe: it is answered when the server has
@@ -22,26 +67,16 @@ func (v *session) subscribe(ctx context.Context, h *hello, req *dragoman.Message
 	if uri == "" {
 		return invalid(req, "params.uri must be a string that is not empty"), nil
 	}
-	w := v.watching(h)
-	if w == nil {
-		return nil, dragoman.ErrClosed
-	}
-	wish := &wish{uri, make(chan error, 1)}
-	if err := w.add(wish); err != nil {
-		return req.Fail(err), nil
-	}
-	var err error
-	select {
-	case err = <-wish.done:
-	case <-ctx.Done():
+	err := v.listening(h).Add(ctx, uri)
+	switch e, refused := errors.AsType[*dragoman.Error](err); {
+	case err == nil:
+		return req.Reply(nil)
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case <-w.over:
-		err = dragoman.ErrClosed
+	case refused && !protocol.Ours(e) && e.Code != protocol.CodeInvalidParams: // then the client's own params are not the reason
+		err = fmt.Errorf("the server refused to tell of changes, with error %d: %s", e.Code, e.Message)
 	}
-	if err != nil {
-		return protocol.Failure(req, err), nil
-	}
-	return req.Reply(nil)
+	return protocol.Failure(req, err), nil
 }
 
 // unsubscribe serves resources/unsubscribe. From then on the client hears
@@ -52,85 +87,10 @@ func (v *session) unsubscribe(req *dragoman.Message) (*dragoman.Message, error) 
 		return invalid(req, "params.uri must be a string that is not empty"), nil
 	}
 	v.mu.Lock()
-	w := v.watch
+	k := v.keeper
 	v.mu.Unlock()
-	if w != nil {
-		w.remove(uri)
+	if k != nil {
+		k.Remove(uri)
 	}
 	return req.Reply(nil)
-}
-
-// add notes a wish. The error says that there are too many.
-func (w *watch) add(new *wish) *dragoman.Error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	limit := w.session.server.opts.MaxSubscriptions
-	if !w.uris[new.uri] && len(w.uris)+w.asking >= limit {
-		return protocol.Overloaded(fmt.Sprintf("a session may subscribe to %d resources; unsubscribe from some first", limit))
-	}
-	delete(w.dropped, new.uri)
-	w.wishes = append(w.wishes, new)
-	w.asking++
-	w.rouse()
-	return nil
-}
-
-// remove makes the client hear no more of a resource.
-func (w *watch) remove(uri string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.uris[uri] {
-		return
-	}
-	delete(w.uris, uri)
-	w.dropped[uri] = true
-	w.rouse()
-}
-
-// take takes out the wishes and returns what to listen for, with them and
-// without what was dropped.
-func (w *watch) take() (wishes []*wish, want protocol.Interest) {
-	want = w.hello.facts.lists
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wishes, w.wishes = w.wishes, nil
-	for uri := range w.uris {
-		want.URIs = append(want.URIs, uri)
-	}
-	for _, wish := range wishes {
-		if !w.uris[wish.uri] {
-			want.URIs = append(want.URIs, wish.uri)
-		}
-	}
-	slices.Sort(want.URIs) // the same set is the same request
-	want.URIs = slices.Compact(want.URIs)
-	return wishes, want
-}
-
-// grant answers wishes by what a listen hears. It returns how many it hears.
-func (w *watch) grant(wishes []*wish, l *listen) (granted int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asking -= len(wishes)
-	for _, wish := range wishes {
-		if l.hears(wish.uri) {
-			w.uris[wish.uri] = true
-			granted++
-			wish.done <- nil
-			continue
-		}
-		wish.done <- fault(protocol.CodeInvalidParams,
-			"the server does not tell of changes of "+wish.uri+"; resources/list names those there are")
-	}
-	return granted
-}
-
-// refuse answers wishes that could not be sent to the server.
-func (w *watch) refuse(wishes []*wish, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asking -= len(wishes)
-	for _, wish := range wishes {
-		wish.done <- err
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -50,7 +51,7 @@ func (k *call) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Me
 	asked := make(map[string]bool) // keys of questions that have been answered
 	for {
 		if t.Status == "working" {
-			err = pause(ctx, t.wait())
+			err = backoff.Sleep(ctx, t.wait())
 		}
 		if err == nil {
 			t, err = k.look(ctx, id)
@@ -125,7 +126,7 @@ func (k *call) look(ctx context.Context, id string) (*task, error) {
 		case isAnswer(err) || losses == maxLosses:
 			return nil, err
 		}
-		if err := pause(ctx, min(firstPause<<losses, maxPause)); err != nil {
+		if err := backoff.Sleep(ctx, betweenRounds.Wait(losses+1)); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +141,7 @@ func (k *call) feed(ctx context.Context, id string, t *task, asked map[string]bo
 		}
 	}
 	if len(questions) == 0 {
-		return pause(ctx, t.wait()) // the server has not taken the answers in yet
+		return backoff.Sleep(ctx, t.wait()) // the server has not taken the answers in yet
 	}
 	if len(questions) > MaxQuestions {
 		return &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxQuestions)}
