@@ -7,8 +7,10 @@
 // while on a server that keeps ending. In a conversation of its own it starts the
 // server, keeps the lists of what it offers, and looks after its health.
 //
-//	supervisor.go  the states of a server, and who changes them
-//	conn.go        conversations, and what becomes of them
+//	supervisor.go  who starts a server, looks after it, and stops it
+//	state.go       its states, and all changes of them
+//	outage.go      what failures lead to, and who waits for how long
+//	conn.go        conversations with it, and what becomes of them
 //	lists.go       what a server offers
 //	upstream.go    the doors, and what there is to say
 //	admit.go       how many requests there may be

@@ -1,0 +1,57 @@
+package manager
+
+import (
+	"time"
+)
+
+// A State is what can be said of an upstream in a word.
+type State string
+
+// The states.
+const (
+	Idle       State = "idle"        // not started: it is lazy, or nobody has used it for a while
+	Starting   State = "starting"    //
+	Ready      State = "ready"       //
+	Degraded   State = "degraded"    // it can be used, but something has failed
+	BackingOff State = "backing off" // it is away, and tried again later
+	Stopped    State = "stopped"     // for good: its configuration cannot be used, or we are stopping
+	Disabled   State = "disabled"    // by its configuration
+)
+
+// What may happen to a server.
+type happening uint8
+
+const (
+	wanted   happening = iota // it is to be started, or started again
+	answered                  // it has answered
+	troubled                  // something has failed, and it can still be used
+	failed                    // it cannot be used
+	unused                    // nobody has used it for long enough to stop it
+	closed                    // it is stopped for good
+)
+
+// transitions are all changes of state that there are. What is not here changes
+// nothing.
+var transitions = map[State]map[happening]State{
+	Idle:       {wanted: Starting, answered: Ready, failed: BackingOff, closed: Stopped},
+	Starting:   {answered: Ready, failed: BackingOff, unused: Idle, closed: Stopped},
+	Ready:      {wanted: Starting, troubled: Degraded, failed: BackingOff, unused: Idle, closed: Stopped},
+	Degraded:   {wanted: Starting, answered: Ready, failed: BackingOff, unused: Idle, closed: Stopped},
+	BackingOff: {wanted: Starting, answered: Ready, unused: Idle, closed: Stopped},
+}
+
+// on changes the state, if something that has happened does. The caller holds mu.
+func (s *supervisor) on(h happening) {
+	next, ok := transitions[s.state][h]
+	if ok && next != s.state {
+		s.state, s.since = next, time.Now()
+	}
+	s.calm.Store(s.state == Ready && s.failures == 0)
+}
+
+// current returns the state, and since when it is so.
+func (s *supervisor) current() (State, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.since
+}
