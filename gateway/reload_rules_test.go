@@ -108,7 +108,7 @@ func TestServerWithAnErrorKeepsItsPlaceInUnions(t *testing.T) {
 	g.reload(fmt.Sprintf("servers:\n  a: {url: %s, tools: {include: [add]}}\n  b: {url: %[1]s}\n%s", url, groups))
 	g.ready()
 	echo(t, all, "echo") // the first has none
-	g.reload(fmt.Sprintf("servers:\n  a: {url: %s, tools: {includ: [add]}}\n  b: {url: %[1]s}\n%s", url, groups))
+	g.reload(fmt.Sprintf("servers:\n  a: {url: %s, tools: {only: [add]}}\n  b: {url: %[1]s}\n%s", url, groups))
 	echo(t, all, "echo") // it goes on as it was
 }
 

@@ -88,6 +88,6 @@ func bring(ctx context.Context, o *sole, opts *stdio.Options, v *voice) error {
 		}
 	})
 	defer waiting.Stop()
-	f := &front{acceptor: g.Served().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: lastWords}
+	f := &ingress{acceptor: g.Served().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: lastWords}
 	return f.serve(ctx, v)
 }

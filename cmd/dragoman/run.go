@@ -108,7 +108,7 @@ func (s *settings) serve(ctx context.Context, o *sole, v *voice) error {
 	if err != nil {
 		return err
 	}
-	f := &front{entrances: entrances, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
+	f := &ingress{entrances: entrances, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
 	g, err := s.gateway(f, o, v)
 	if err != nil {
 		closeEntrances(entrances)
@@ -131,8 +131,8 @@ func (s *settings) serve(ctx context.Context, o *sole, v *voice) error {
 	return f.serve(ctx, v)
 }
 
-// gateway makes the gateway of a server, with what a front needs of it.
-func (s *settings) gateway(f *front, o *sole, v *voice) (*gateway.Gateway, error) {
+// gateway makes the gateway of a server, with what an ingress needs of it.
+func (s *settings) gateway(f *ingress, o *sole, v *voice) (*gateway.Gateway, error) {
 	var hosts []string
 	if f.exposed() {
 		hosts = ownNames()

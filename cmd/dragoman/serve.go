@@ -110,7 +110,7 @@ func (s *serving) run(c *cobra.Command) (err error) {
 		return err
 	}
 	control.serve(g, v)
-	f := &front{
+	f := &ingress{
 		entrances: entrances,
 		handler:   func(e *entrance) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
 		acceptor:  g.Served().Acceptor,
@@ -282,7 +282,7 @@ func (s *serving) open(ctx context.Context, file *config.File) ([]*entrance, map
 }
 
 // announce says where everything is.
-func (s *serving) announce(f *front, all *gateway.Served, file *config.File, v *voice) {
+func (s *serving) announce(f *ingress, all *gateway.Served, file *config.File, v *voice) {
 	v.say("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
 	var places []string
 	for _, e := range f.entrances {

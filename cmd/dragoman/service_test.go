@@ -196,7 +196,7 @@ func testDoors(t *testing.T, s *settings) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &front{}
+	f := &ingress{}
 	g, err := s.gateway(f, o, v)
 	if err != nil {
 		o.close()

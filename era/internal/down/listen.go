@@ -14,12 +14,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-const (
-	// MaxLosses is how many conversations in a row a subscription may lose before it
-	// is given up, and Steady is how long one must last for that to start over.
-	MaxLosses = 5
-	Steady    = time.Minute
-)
+// MaxLosses is how many conversations in a row a subscription may lose before it is
+// given up.
+const MaxLosses = 5
+
+// Steady is how long a conversation must last for that to start over.
+const Steady = time.Minute
 
 // AfterLosses is the wait before another conversation. The first in a row is opened at
 // once.

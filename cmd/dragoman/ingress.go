@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// A front is where clients come in: sockets, and standard input and output.
-type front struct {
+// An ingress is where clients come in: sockets, and standard input and output.
+type ingress struct {
 	entrances []*entrance
 	handler   func(*entrance) http.Handler // who answers over HTTP there
 	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
@@ -47,7 +47,7 @@ const (
 )
 
 // exposed tells whether other machines can come in.
-func (f *front) exposed() bool { return slices.ContainsFunc(f.entrances, (*entrance).exposed) }
+func (f *ingress) exposed() bool { return slices.ContainsFunc(f.entrances, (*entrance).exposed) }
 
 const (
 	// headerTimeout is how long a client may take over the headers of a
@@ -69,7 +69,7 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // serve lets clients in until ctx ends. It owns the entrances.
-func (f *front) serve(ctx context.Context, v *voice) error {
+func (f *ingress) serve(ctx context.Context, v *voice) error {
 	defer closeEntrances(f.entrances)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -115,7 +115,7 @@ func (f *front) serve(ctx context.Context, v *voice) error {
 
 // stop lets what is under way end, for a while, and ends the rest. Who asks for it
 // once more does not want to wait.
-func (f *front) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *voice) {
+func (f *ingress) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *voice) {
 	ctx = context.WithoutCancel(ctx)
 	limit, cancel := context.WithTimeout(ctx, f.drain)
 	defer cancel()
