@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -54,11 +55,8 @@ type DoorOptions struct {
 type Doors struct {
 	mcp   *streamable.Server
 	at    map[string]http.Handler
-	doors []stopper
+	doors []func(context.Context) error // shut them
 }
-
-// A stopper is a door that ends what it has open.
-type stopper interface{ Shutdown(context.Context) error }
 
 // NewDoors returns the doors of a server.
 func NewDoors(s *Served, o *DoorOptions) *Doors {
@@ -81,14 +79,14 @@ func NewDoors(s *Served, o *DoorOptions) *Doors {
 	d := &Doors{
 		mcp:   mcp,
 		at:    map[string]http.Handler{MCPPath: mcp, SSEPath: old.Stream(), MessagesPath: old.Messages(), WSPath: sockets},
-		doors: []stopper{mcp, old, sockets},
+		doors: []func(context.Context) error{mcp.Shutdown, old.Shutdown, sockets.Shutdown},
 	}
 	if s.Requests != nil {
 		call := &toolhttp.Server{
 			Requests: s.Requests, Check: new(schema.Checker).Check, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
 			MaxMessage: o.MaxMessage, Logger: o.Logger,
 		}
-		d.doors = append(d.doors, call)
+		d.doors = append(d.doors, call.Shutdown)
 		d.at[CallPath] = call
 	}
 	return d
@@ -103,43 +101,17 @@ func (d *Doors) At(path string) (door http.Handler, prefix string) {
 	return d.at[path], ""
 }
 
-// ServeHTTP implements http.Handler: it takes the path as one below the doors.
-func (d *Doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	door, prefix := d.At(r.URL.Path)
-	switch {
-	case door == nil:
-		http.NotFound(w, r)
-	case prefix != "":
-		http.StripPrefix(prefix, door).ServeHTTP(w, r)
-	default:
-		door.ServeHTTP(w, r)
-	}
-}
-
 // Shutdown refuses new requests, lets those under way end until ctx does, and
-// ends the rest. own are doors of the caller's, which are shut with ours. It returns
-// an error if there was a rest.
-func (d *Doors) Shutdown(ctx context.Context, own ...func(context.Context) error) error {
-	var (
-		closing sync.WaitGroup
-		mu      sync.Mutex
-		first   error
-	)
-	for _, door := range d.doors {
-		own = append(own, door.Shutdown)
-	}
-	for _, shut := range own {
-		// Ends when the door is shut, which ctx bounds.
-		closing.Go(func() {
-			if err := shut(ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				if first == nil {
-					first = err
-				}
-			}
-		})
+// ends the rest. It returns an error if there was a rest.
+func (d *Doors) Shutdown(ctx context.Context) error { return shutAll(ctx, d.doors) }
+
+// shutAll runs all at once, and returns the first error there is.
+func shutAll(ctx context.Context, doors []func(context.Context) error) error {
+	failed := make([]error, len(doors))
+	var closing sync.WaitGroup
+	for i, shut := range doors {
+		closing.Go(func() { failed[i] = shut(ctx) }) // ends when the door is shut, which ctx bounds
 	}
 	closing.Wait()
-	return first
+	return cmp.Or(failed...)
 }

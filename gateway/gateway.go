@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -321,31 +322,15 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	if !slices.Contains(entries, now.all) {
 		entries = append(entries, now.all)
 	}
-	var (
-		closing sync.WaitGroup
-		cut     atomic.Pointer[error]
-	)
 	for _, e := range entries {
-		own = append(own, func(ctx context.Context) error { return e.Shutdown(ctx) })
+		own = append(own, e.Shutdown)
 	}
-	for _, shut := range own {
-		// Ends with the doors, which ctx bounds.
-		closing.Go(func() {
-			if err := shut(ctx); err != nil {
-				cut.Store(&err)
-			}
-		})
-	}
-	closing.Wait()
+	cut := shutAll(ctx, own)
 	g.leaves.Wait()
 	for _, e := range entries {
 		if e.union != nil {
 			e.union.close()
 		}
 	}
-	err := g.manager.Shutdown(ctx)
-	if p := cut.Load(); p != nil {
-		err = errors.Join(err, *p)
-	}
-	return errors.Join(err, g.closeState())
+	return errors.Join(cmp.Or(g.manager.Shutdown(ctx), cut), g.closeState())
 }
