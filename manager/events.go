@@ -28,9 +28,10 @@ type EventKind string
 
 // The kinds of events.
 const (
+	EventStarting      EventKind = "starting"
 	EventReady         EventKind = "ready"
 	EventDegraded      EventKind = "degraded"
-	EventFailed        EventKind = "failed" // and is tried again
+	EventFailed        EventKind = "failed" // it is backing off, and tried again
 	EventIdle          EventKind = "idle"
 	EventRestarted     EventKind = "restarted" // because that was asked for
 	EventStopped       EventKind = "stopped"

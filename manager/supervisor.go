@@ -145,6 +145,7 @@ func (s *supervisor) start() error {
 	before := s.ever
 	s.mu.Unlock()
 	s.changed.fire()
+	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventStarting} })
 	found, err := s.server.Start(ctx)
 	if err == nil {
 		err = s.greet(ctx, found)

@@ -218,7 +218,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 		stop()
 		mu.Lock()
 		defer mu.Unlock()
-		for _, kind := range []EventKind{EventSessionOpened, EventReady, EventListChanged, EventCallBegun, EventCallEnded, EventSessionClosed, EventStopped} {
+		for _, kind := range []EventKind{EventStarting, EventSessionOpened, EventReady, EventListChanged, EventCallBegun, EventCallEnded, EventSessionClosed, EventStopped} {
 			if !slices.Contains(seen, kind) {
 				t.Errorf("there was no %q among %q", kind, seen)
 			}
