@@ -73,7 +73,7 @@ var architecture = map[string]importRule{
 	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
 	"era":     {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
@@ -81,7 +81,7 @@ var architecture = map[string]importRule{
 	"state":   {},
 	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "client", "config", "state", "internal/backoff", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/running", "internal/walk")},
+	"aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
 
 	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},

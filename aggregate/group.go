@@ -142,9 +142,7 @@ func (a *Aggregate) Set(members []Member) {
 	}
 	for _, l := range a.listeners() {
 		l.recheck()
-		for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
-			l.put(change{method: note})
-		}
+		l.remind(protocol.Interest{Tools: true, Prompts: true, Resources: true})
 	}
 }
 
@@ -161,7 +159,7 @@ func (a *Aggregate) changed(s *source, note string) {
 		return
 	}
 	for _, l := range a.listeners() {
-		l.put(change{method: note})
+		l.put(listChanged(note))
 	}
 }
 

@@ -2,14 +2,13 @@ package aggregate
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -22,20 +21,7 @@ const (
 	// MaxURIs is how many resources, and how many tasks, one may name. Those beyond
 	// are left out of the acknowledgement.
 	MaxURIs = 1024
-
-	// MaxEvents is how many changes wait for one client that does not read. The
-	// others are dropped, and counted in the log.
-	MaxEvents = 4096
 )
-
-// A change is something to tell a client. One that a member told of is told as it
-// came; about is which resource or task it is about.
-type change struct {
-	method, about string
-	note          *dragoman.Message // nil: it is ours
-}
-
-type event struct{ method, about string }
 
 // A listener is one subscription. What it is to tell waits here until its own
 // request tells it, since a client may be told nothing after that has returned.
@@ -51,11 +37,8 @@ type listener struct {
 	fails   int         // to watch what must be watched, in a row
 	retry   *time.Timer // fires when that is to be tried again
 
-	mu      sync.Mutex
-	waiting []change      // guarded by mu
-	at      map[event]int // where each stands in waiting; guarded by mu
-	dropped int           // guarded by mu
-	stale   bool          // a watch has ended, or members have changed; guarded by mu
+	queue listening.Queue
+	stale atomic.Bool // a watch has ended, or members have changed
 }
 
 // listen serves a subscription on the goroutine that brought it.
@@ -68,7 +51,7 @@ func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, 
 			`{"toolsListChanged":true}`)), nil
 	}
 	r = &request{Message: r.Message, from: r.from} // members come and go meanwhile
-	l := &listener{aggregate: a, request: r, wake: make(chan struct{}, 1), at: make(map[event]int)}
+	l := &listener{aggregate: a, request: r, wake: make(chan struct{}, 1)}
 	if r.from != nil {
 		l.kept = *params.Notifications
 	}
@@ -101,39 +84,29 @@ func (a *Aggregate) removeListener(l *listener) {
 	a.mu.Lock()
 	delete(a.listens, l)
 	a.mu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dropped > 0 {
-		a.log.Warn("a subscription was not told of everything", "dropped", l.dropped)
+	if n := l.queue.Dropped(); n > 0 {
+		a.log.Warn("a subscription was not told of everything", "dropped", n)
 	}
 }
 
 // acknowledge tells the client what it will hear of.
 func (l *listener) acknowledge(ctx context.Context) {
-	kept, err := json.Marshal(l.kept)
-	if err != nil {
-		return // strings always encode
+	if note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{"notifications": l.kept}); err == nil {
+		l.tell(ctx, note)
 	}
-	l.tell(ctx, protocol.NoteAcknowledged, join(`"notifications":`, kept))
 }
 
-// tell tells the client something of ours. members are those of params.
-func (l *listener) tell(ctx context.Context, method string, members []byte) {
-	if l.request.from == nil {
-		return
-	}
-	if len(members) > 0 {
-		members = append(members, ',')
-	}
-	note, err := dragoman.NewNotification(method, join(`{`, members, `"_meta":{"`, protocol.MetaSubscriptionID, `":`, l.request.ID().String(), `}}`))
-	if err == nil {
+// tell tells the client something, as its subscription.
+func (l *listener) tell(ctx context.Context, note *dragoman.Message) {
+	note, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(l.request.ID().String())).Message()
+	if err == nil && l.request.from != nil {
 		_ = l.request.from.Notify(ctx, note) // who cannot be told has gone, which ctx will say
 	}
 }
 
 // wants reports whether a change is to be told.
-func (l *listener) wants(c change) bool {
-	switch c.method {
+func (l *listener) wants(method string) bool {
+	switch method {
 	case protocol.NoteToolsChanged:
 		return l.kept.Tools
 	case protocol.NotePromptsChanged:
@@ -144,30 +117,28 @@ func (l *listener) wants(c change) bool {
 	return true // a member was asked for it
 }
 
-// put adds a change. One that waits already takes the place of the older: the
-// client will look at what changed after both.
-func (l *listener) put(c change) {
-	l.mu.Lock()
-	e := event{c.method, c.about}
-	i, waits := l.at[e]
-	switch {
-	case waits:
-		l.waiting[i] = c
-	case len(l.waiting) >= MaxEvents:
-		l.dropped++
-	default:
-		l.at[e] = len(l.waiting)
-		l.waiting = append(l.waiting, c)
-	}
-	l.mu.Unlock()
+// put adds a change.
+func (l *listener) put(note *dragoman.Message) {
+	l.queue.Put(note)
 	l.signal()
+}
+
+// listChanged is the notification that a list has changed.
+func listChanged(method string) *dragoman.Message {
+	note, _ := dragoman.NewNotification(method, nil) // without params it cannot fail
+	return note
+}
+
+// remind adds changes that may have been.
+func (l *listener) remind(what protocol.Interest) {
+	for note := range what.Reminders() {
+		l.put(note)
+	}
 }
 
 // recheck makes the listener look whether members have what it watches.
 func (l *listener) recheck() {
-	l.mu.Lock()
-	l.stale = true
-	l.mu.Unlock()
+	l.stale.Store(true)
 	l.signal()
 }
 
@@ -178,24 +149,13 @@ func (l *listener) signal() {
 	}
 }
 
-// deliver tells the client what waits, and tells whether watches are to be looked
+// deliver tells the client what waits, and reports whether watches are to be looked
 // after.
 func (l *listener) deliver(ctx context.Context) (stale bool) {
-	l.mu.Lock()
-	changes := l.waiting
-	l.waiting = nil
-	clear(l.at)
-	stale, l.stale = l.stale, false
-	l.mu.Unlock()
-	for _, c := range changes {
-		switch {
-		case !l.wants(c):
-		case c.note != nil:
-			_ = l.request.from.Notify(ctx, c.note) // who cannot be told has gone, which ctx will say
-		case c.about != "":
-			l.tell(ctx, c.method, join(`"uri":`, walk.Quote(c.about)))
-		default:
-			l.tell(ctx, c.method, nil)
+	stale = l.stale.Swap(false)
+	for _, note := range l.queue.Take() {
+		if l.wants(note.Method()) {
+			l.tell(ctx, note)
 		}
 	}
 	return stale
@@ -308,16 +268,15 @@ func (l *listener) askAgain(ctx context.Context) {
 	r := &request{Message: l.request.Message, group: l.aggregate.group.Load()}
 	v := r.group.view(callerOf(ctx))
 	for k := range numKinds {
-		note := lists[k].note
 		silent := v.missing(r.group.members, k)
-		if len(silent) == 0 || !l.wants(change{method: note}) {
+		if len(silent) == 0 || !l.wants(lists[k].note) {
 			continue
 		}
 		if l.aggregate.refresh(ctx, v, r, silent, k) != nil {
 			return // ctx has ended, or we have
 		}
 		if len(v.missing(silent, k)) < len(silent) {
-			l.put(change{method: note})
+			l.put(listChanged(lists[k].note))
 		}
 	}
 }
@@ -374,11 +333,7 @@ func (l *listener) watchAgain(ctx context.Context) {
 		return
 	}
 	l.watchAll(ctx, uris, tasks)
-	for _, uri := range uris {
-		if l.covers(urisOf, uri) {
-			l.put(change{method: protocol.NoteResourceUpdated, about: uri})
-		}
-	}
+	l.remind(protocol.Interest{URIs: slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })})
 	if uris, tasks = l.uncovered(); len(uris)+len(tasks) > 0 {
 		l.fails++
 		l.retry.Reset(watchAnew.Wait(l.fails - 1))

@@ -76,21 +76,13 @@ func (w *watch) Notify(_ context.Context, note *dragoman.Message) error {
 	default:
 		return nil // nobody asked for it
 	}
-	var err error
-	id := w.listener.request.ID().String()
-	if string(note.Meta(protocol.MetaSubscriptionID)) != id {
-		if note, err = note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(id)).Message(); err != nil {
-			return err
-		}
-	}
-	about := note.URI()
 	if note.Method() == protocol.NoteTasks {
+		var err error
 		if note, err = w.member.mark(note); err != nil {
 			return err
 		}
-		about = string(note.Get("taskId"))
 	}
-	w.listener.put(change{note.Method(), about, note})
+	w.listener.put(note)
 	return nil
 }
 

@@ -66,15 +66,14 @@ type Keeper struct {
 	gap   bool    // changes may have been missed since cur was lost
 
 	mu      sync.Mutex
-	running bool                // the goroutine has begun; guarded by mu
-	base    protocol.Interest   // what is wanted besides what Add added; guarded by mu
-	uris    map[string]bool     // that Add added; guarded by mu
-	dropped map[string]bool     // that Remove removed, but cur may tell of; guarded by mu
-	wishes  []*wish             // that wait to be granted; guarded by mu
-	asking  int                 // wishes that have no answer yet; guarded by mu
-	holding bool                // two listens overlap; guarded by mu
-	held    []*dragoman.Message // what they told; guarded by mu
-	at      map[change]int      // where each stands in held; guarded by mu
+	running bool              // the goroutine has begun; guarded by mu
+	base    protocol.Interest // what is wanted besides what Add added; guarded by mu
+	uris    map[string]bool   // that Add added; guarded by mu
+	dropped map[string]bool   // that Remove removed, but cur may tell of; guarded by mu
+	wishes  []*wish           // that wait to be granted; guarded by mu
+	asking  int               // wishes that have no answer yet; guarded by mu
+	holding bool              // two listens overlap; guarded by mu
+	held    Queue             // what they told; put there with mu held
 }
 
 // New returns a Keeper that hears of nothing yet. It ends with ctx, or when opts.Gone
@@ -82,7 +81,7 @@ type Keeper struct {
 func New(ctx context.Context, opts *Options) *Keeper {
 	k := &Keeper{
 		opts: *opts, wake: make(chan struct{}, 1), began: make(chan struct{}), over: make(chan struct{}),
-		uris: make(map[string]bool), dropped: make(map[string]bool), at: make(map[change]int),
+		uris: make(map[string]bool), dropped: make(map[string]bool),
 	}
 	if k.opts.Logger == nil {
 		k.opts.Logger = slog.New(slog.DiscardHandler)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // While a listen and its successor overlap, both may tell of a change, and
@@ -22,15 +21,7 @@ const (
 	// maxHold is how long changes are kept back for a server that does not
 	// acknowledge a listen. What comes later is told at once.
 	maxHold = time.Second
-
-	// maxHeld is how many changes are kept back. What exceeds it is told at once,
-	// though it may be told again.
-	maxHeld = 4096
 )
-
-// A change is what two notifications of it have in common: about is the resource or
-// the task.
-type change struct{ method, about string }
 
 // settle ends an old listen beside its successor, and tells what both have told
 // meanwhile.
@@ -58,11 +49,9 @@ func (k *Keeper) forget() {
 // release tells what was kept back, and keeps nothing more.
 func (k *Keeper) release() {
 	k.mu.Lock()
-	held := k.held
-	k.holding, k.held = false, nil
-	clear(k.at)
+	k.holding = false
 	k.mu.Unlock()
-	k.deliver(held)
+	k.deliver(k.held.Take())
 }
 
 // deliver tells of changes on a goroutine of its own: whoever is told may want to hear
@@ -96,24 +85,10 @@ func (k *Keeper) heard(note *dragoman.Message) {
 	}
 }
 
-// keeps reports whether a notification is not to be told, or not yet.
+// keeps reports whether a notification is not to be told, or not yet. What exceeds the
+// queue is told at once, though it may be told again.
 func (k *Keeper) keeps(note *dragoman.Message) bool {
-	c := change{note.Method(), note.URI()}
-	if c.method == protocol.NoteTasks {
-		c.about = string(note.Get("taskId"))
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i, waits := k.at[c]
-	switch {
-	case k.dropped[c.about]:
-	case waits:
-		k.held[i] = note // it says what the older does, or more
-	case !k.holding || len(k.held) >= maxHeld:
-		return false
-	default:
-		k.at[c] = len(k.held)
-		k.held = append(k.held, note)
-	}
-	return true
+	return k.dropped[changeOf(note).about] || k.holding && k.held.Put(note)
 }

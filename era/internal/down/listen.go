@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -31,15 +31,8 @@ type listen struct {
 	wanted protocol.Interest
 	kept   protocol.Interest // what the session it is in has acknowledged
 	wake   chan struct{}     // holds one token when something waits
-
-	mu      sync.Mutex
-	waiting []*dragoman.Message
-	at      map[event]int // where each stands in waiting
-	dropped int
+	queue  listening.Queue
 }
-
-// An event is a change that a notification tells of.
-type event struct{ method, uri string }
 
 // listen serves a subscription on the goroutine that brought it.
 func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, error) {
@@ -218,10 +211,8 @@ func (v *session) strike(l *listen) {
 	v.mu.Lock()
 	delete(v.listens, l)
 	v.mu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dropped > 0 {
-		v.server.log.Warn("a subscription was not told of everything", "dropped", l.dropped)
+	if n := l.queue.Dropped(); n > 0 {
+		v.server.log.Warn("a subscription was not told of everything", "dropped", n)
 	}
 }
 
@@ -238,28 +229,12 @@ func (v *session) changed(note *dragoman.Message) {
 	}
 }
 
-// put adds a change. One that waits already takes the place of the older: the
-// client will look at what changed after both.
+// put adds a change.
 func (l *listen) put(note *dragoman.Message) {
 	if !l.wanted.Wants(note.Method(), note.URI()) {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := event{note.Method(), note.URI()}
-	i, waits := l.at[e]
-	switch {
-	case waits:
-		l.waiting[i] = note
-	case len(l.waiting) >= MaxEvents:
-		l.dropped++
-	default:
-		if l.at == nil {
-			l.at = make(map[event]int)
-		}
-		l.at[e] = len(l.waiting)
-		l.waiting = append(l.waiting, note)
-	}
+	l.queue.Put(note)
 	select {
 	case l.wake <- struct{}{}:
 	default: // awake already
@@ -268,11 +243,7 @@ func (l *listen) put(note *dragoman.Message) {
 
 // deliver tells the client what waits.
 func (l *listen) deliver(ctx context.Context, r *request, v *session) {
-	l.mu.Lock()
-	notes := l.waiting
-	l.waiting, l.at = nil, nil
-	l.mu.Unlock()
-	for _, note := range notes {
+	for _, note := range l.queue.Take() {
 		if note = v.route(r.rev).Note(note); note == nil {
 			continue
 		}

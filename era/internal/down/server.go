@@ -46,10 +46,6 @@ const (
 	// out of its acknowledgement.
 	MaxURIs = 1024
 
-	// MaxEvents is how many changes may wait for one subscription to be told;
-	// those that come then are dropped and counted in the log.
-	MaxEvents = 1024
-
 	// partTimeout bounds what is said to a server when its client has gone:
 	// the end of a subscription or of a task.
 	partTimeout = 5 * time.Second

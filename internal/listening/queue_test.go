@@ -1,0 +1,42 @@
+package listening_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+func updated(t *testing.T, uri, what string) *dragoman.Message {
+	t.Helper()
+	note, err := dragoman.NewNotification(protocol.NoteResourceUpdated, map[string]any{"uri": uri, "what": what})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return note
+}
+
+func TestQueueHoldsTheNewestOfEachChangeAndNoMoreThanItMay(t *testing.T) {
+	var q listening.Queue
+	for i := range 2 * listening.MaxWaiting {
+		room := q.Put(updated(t, fmt.Sprint(i), "first"))
+		if want := i < listening.MaxWaiting; room != want {
+			t.Fatalf("change %d: room %v, want %v", i, room, want)
+		}
+		if !q.Put(updated(t, "0", fmt.Sprint(i))) {
+			t.Fatalf("a change that waits finds no room")
+		}
+	}
+	notes := q.Take()
+	if len(notes) != listening.MaxWaiting || q.Dropped() != listening.MaxWaiting {
+		t.Errorf("%d wait, %d dropped", len(notes), q.Dropped())
+	}
+	if got, want := string(notes[0].Get("what")), fmt.Sprintf("%q", fmt.Sprint(2*listening.MaxWaiting-1)); got != want {
+		t.Errorf("of a change that came often %s is told, want %s", got, want)
+	}
+	if rest := q.Take(); rest != nil {
+		t.Errorf("%d are there twice", len(rest))
+	}
+}
