@@ -1,6 +1,7 @@
 package era
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,7 @@ func (s *Server) keep(e *pool.Entry, resp *dragoman.Message) {
 	}
 	var until time.Time
 	if string(resp.Get("resultType")) == `"`+protocol.ResultInputRequired+`"` {
-		until = time.Now().Add(orDefault(s.SuspendTimeout, down.DefaultSuspendTimeout))
+		until = time.Now().Add(cmp.Or(s.SuspendTimeout, down.DefaultSuspendTimeout))
 	}
 	s.pool.Keep(e, until)
 }

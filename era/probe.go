@@ -1,6 +1,7 @@
 package era
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ func (s *Server) isModernOnly(ctx context.Context) bool {
 	if s.Era != nil {
 		return *s.Era == protocol.Modern
 	}
-	limit := orDefault(s.ProbeTimeout, DefaultProbeTimeout)
+	limit := cmp.Or(s.ProbeTimeout, DefaultProbeTimeout)
 	if s.Probe == nil {
 		s.found.Wait(ctx, limit)
 		return s.refuses.Load()
@@ -81,7 +82,7 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	if !s.busy.Start(func() { asked <- s.ask(dragoman.As(s.ctx, ctx)) }) {
 		return 0, dragoman.ErrClosed
 	}
-	late := time.NewTimer(orDefault(s.ProbeTimeout, DefaultProbeTimeout))
+	late := time.NewTimer(cmp.Or(s.ProbeTimeout, DefaultProbeTimeout))
 	defer late.Stop()
 	select {
 	case v := <-asked:
@@ -137,7 +138,7 @@ func (s *Server) ask(ctx context.Context) verdict {
 	if err != nil {
 		return verdict{err: err}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(s.DialTimeout, DefaultDialTimeout), errDial)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
 	resp, err := conn.Call(ctx, req, nil)
 	if err != nil {

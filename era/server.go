@@ -1,6 +1,7 @@
 package era
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -275,7 +276,7 @@ func (s *Server) open(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(s.DialTimeout, DefaultDialTimeout), errDial)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
 	conn, err := s.Dialer.Dial(ctx, local)
 	if err != nil {
@@ -289,13 +290,6 @@ func (s *Server) open(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 }
 
 var errDial = errors.New("era: the server cannot be reached in time")
-
-func orDefault[T int | time.Duration](v, d T) T {
-	if v == 0 {
-		return d
-	}
-	return v
-}
 
 // requests is a door for requests of the modern era.
 type requests struct {

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -449,7 +450,7 @@ func (v *straight) takeUp(ctx context.Context, conn dragoman.Conn) error {
 	if hello == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, orDefault(v.server.DialTimeout, DefaultDialTimeout), errDial)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(v.server.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
 	resp, err := conn.Call(ctx, hello, nil)
 	switch {

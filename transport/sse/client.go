@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 	}
 	base.Fragment = ""
 	l := newLink(c)
-	if err := l.connect(ctx, base, or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
+	if err := l.connect(ctx, base, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
 		_ = l.Close()
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ type arrival struct {
 func newLink(c *Client) *link {
 	l := &link{
 		header: c.Header.Clone(), limits: dragoman.Limits{MaxMessage: c.MaxMessage},
-		timeout: or(c.PostTimeout, DefaultPostTimeout), variant: c.Sync, log: c.Logger,
+		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), variant: c.Sync, log: c.Logger,
 		first: make(chan *sse.Event, 1), arrived: make(chan arrival),
 		asked: make(map[dragoman.ID]*post),
 	}

@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,7 +33,7 @@ func (s *Server) serveMessage(w http.ResponseWriter, r *http.Request) *httpx.Ref
 	case s.NoSync:
 		return httpx.Refuse(http.StatusBadRequest, "the parameter %s is missing; GET the event stream and post to the endpoint that it names", sessionParam)
 	}
-	body, err := httpx.ReadBody(w, r, s.MaxMessage, or(s.BodyTimeout, DefaultBodyTimeout))
+	body, err := httpx.ReadBody(w, r, s.MaxMessage, cmp.Or(s.BodyTimeout, DefaultBodyTimeout))
 	if err != nil {
 		return refusalOf(err)
 	}

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -218,12 +219,4 @@ func (s *Server) logger() *slog.Logger {
 
 func (s *Server) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: s.MaxMessage} }
 
-func (s *Server) keepAlive() time.Duration { return or(s.KeepAlive, sse.KeepAlive) }
-
-// or returns d, or what stands for zero.
-func or(d, standard time.Duration) time.Duration {
-	if d == 0 {
-		return standard
-	}
-	return d
-}
+func (s *Server) keepAlive() time.Duration { return cmp.Or(s.KeepAlive, sse.KeepAlive) }

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func (s *Server) enter(caller string, m *dragoman.Message) (*desk, *httpx.Refusa
 			notes: make(chan *dragoman.Message, maxNotes), calls: make(map[*http.Request]deskCall),
 		}
 		d.ctx, d.cancel = context.WithCancelCause(context.Background())
-		d.idle = time.AfterFunc(or(s.IdleTimeout, DefaultIdleTimeout), func() { s.expire(d) })
+		d.idle = time.AfterFunc(cmp.Or(s.IdleTimeout, DefaultIdleTimeout), func() { s.expire(d) })
 		if s.desks == nil {
 			s.desks, s.current = make(map[*desk]struct{}), make(map[string]*desk)
 		}
@@ -148,7 +149,7 @@ func (s *Server) leave(d *desk) {
 		s.remove(d)
 		return
 	}
-	d.idle.Reset(or(s.IdleTimeout, DefaultIdleTimeout))
+	d.idle.Reset(cmp.Or(s.IdleTimeout, DefaultIdleTimeout))
 }
 
 // expire ends a desk that nobody has used for long.

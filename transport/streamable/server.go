@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -112,13 +113,13 @@ type settings struct {
 func (s *Server) prepare() {
 	s.opts = settings{
 		limits:      dragoman.Limits{MaxMessage: s.MaxMessage},
-		maxSessions: orDefault(s.MaxSessions, DefaultMaxSessions),
-		maxRequests: orDefault(s.MaxRequests, DefaultMaxRequests),
-		idle:        orDefault(s.IdleTimeout, DefaultIdleTimeout),
-		body:        orDefault(s.BodyTimeout, DefaultBodyTimeout),
-		write:       orDefault(s.WriteTimeout, sseWriteTimeout),
-		keepAlive:   orDefault(s.KeepAlive, sseKeepAlive),
-		retry:       orDefault(s.Retry, DefaultRetry),
+		maxSessions: cmp.Or(s.MaxSessions, DefaultMaxSessions),
+		maxRequests: cmp.Or(s.MaxRequests, DefaultMaxRequests),
+		idle:        cmp.Or(s.IdleTimeout, DefaultIdleTimeout),
+		body:        cmp.Or(s.BodyTimeout, DefaultBodyTimeout),
+		write:       cmp.Or(s.WriteTimeout, sseWriteTimeout),
+		keepAlive:   cmp.Or(s.KeepAlive, sseKeepAlive),
+		retry:       cmp.Or(s.Retry, DefaultRetry),
 		log:         s.Log,
 		logger:      s.Logger,
 		legacy:      s.Sessions != nil,
@@ -137,13 +138,6 @@ func (s *Server) prepare() {
 	if s.Store != nil {
 		s.past.before, s.Before = s.Before, nil
 	}
-}
-
-func orDefault[T int | time.Duration](v, d T) T {
-	if v == 0 {
-		return d
-	}
-	return v
 }
 
 // ServeHTTP implements http.Handler. It does not look at the path, so it works

@@ -2,6 +2,7 @@ package toolhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ func (c *conn) exchange(caller context.Context, req *dragoman.Message) *exchange
 	x := &exchange{conn: c, caller: caller, req: req}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
 	x.unhook = context.AfterFunc(c.ctx, func() { x.cancel(dragoman.ErrClosed) })
-	timeout := orDefault(c.client.Timeout, DefaultTimeout)
+	timeout := cmp.Or(c.client.Timeout, DefaultTimeout)
 	if timeout > 0 {
 		x.timer = time.AfterFunc(timeout, func() { x.cancel(errTimeout) })
 	}

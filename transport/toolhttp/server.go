@@ -1,6 +1,7 @@
 package toolhttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,20 +89,13 @@ type settings struct {
 func (s *Server) prepare() {
 	s.opts = settings{
 		limits:    dragoman.Limits{MaxMessage: s.MaxMessage},
-		write:     orDefault(s.WriteTimeout, sse.WriteTimeout),
-		keepAlive: orDefault(s.KeepAlive, sse.KeepAlive),
+		write:     cmp.Or(s.WriteTimeout, sse.WriteTimeout),
+		keepAlive: cmp.Or(s.KeepAlive, sse.KeepAlive),
 		logger:    orDiscard(s.Logger),
 	}
-	s.reading = httpx.NewWatch(orDefault(s.BodyTimeout, DefaultBodyTimeout))
+	s.reading = httpx.NewWatch(cmp.Or(s.BodyTimeout, DefaultBodyTimeout))
 	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
 	s.abort, s.cut = context.WithCancel(context.Background())
-}
-
-func orDefault(d, byDefault time.Duration) time.Duration {
-	if d == 0 {
-		return byDefault
-	}
-	return d
 }
 
 func orDiscard(l *slog.Logger) *slog.Logger {

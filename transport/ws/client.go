@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,13 +62,13 @@ var _ dragoman.Dialer = (*Client)(nil)
 // Dial opens the socket and the conversation.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	limits := dragoman.Limits{MaxMessage: c.MaxMessage}
-	within := or(c.WriteTimeout, DefaultWriteTimeout)
+	within := cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
 	line := new(wire)
 	socket, err := c.open(ctx, line)
 	if err != nil {
 		return nil, err
 	}
-	s := newSocket(socket, line, limits, or(c.PingInterval, DefaultPingInterval), within)
+	s := newSocket(socket, line, limits, cmp.Or(c.PingInterval, DefaultPingInterval), within)
 	o := &mux.Options{Limits: limits, Stall: within, Logger: c.Logger}
 	if c.Tools {
 		conn := mux.New(toolSink{s}, o)

@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -187,7 +188,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) (*talk, error) 
 	t := &talk{server: s}
 	// The request's own context ends when ServeHTTP returns.
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
-	t.socket = newSocket(c, &line, dragoman.Limits{MaxMessage: s.MaxMessage}, or(s.PingInterval, DefaultPingInterval), s.writeTimeout())
+	t.socket = newSocket(c, &line, dragoman.Limits{MaxMessage: s.MaxMessage}, cmp.Or(s.PingInterval, DefaultPingInterval), s.writeTimeout())
 	t.socket.closed = t.over
 	s.mu.Lock()
 	if s.open == nil {
@@ -253,19 +254,11 @@ func (s *Server) talks() []*talk {
 
 func (s *Server) logger() *slog.Logger { return orSilent(s.Logger) }
 
-func (s *Server) writeTimeout() time.Duration { return or(s.WriteTimeout, DefaultWriteTimeout) }
+func (s *Server) writeTimeout() time.Duration { return cmp.Or(s.WriteTimeout, DefaultWriteTimeout) }
 
 func orSilent(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		return slog.New(slog.DiscardHandler)
 	}
 	return l
-}
-
-// or returns d, or what stands for zero.
-func or(d, standard time.Duration) time.Duration {
-	if d == 0 {
-		return standard
-	}
-	return d
 }
