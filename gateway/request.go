@@ -21,7 +21,7 @@ type recorder struct {
 // Call implements dragoman.Peer.
 func (p recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if httpx.RequestID(ctx) == "" {
-		ctx = httpx.WithRequestID(ctx, httpx.NewID())
+		ctx = httpx.WithRequestID(ctx, httpx.NewRequestID())
 	}
 	began := time.Now()
 	resp, err := p.Peer.Call(ctx, req, from)

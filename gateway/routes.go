@@ -59,6 +59,9 @@ func (t *routes) find(path string) (e *entry, rest string) {
 		}
 		return e, "/" + rest
 	}
+	if len(t.groups)+len(t.leaving) == 0 {
+		return t.all, path
+	}
 	if e, rest = among(maps.Values(t.groups), path); e == nil {
 		e, rest = among(slices.Values(t.leaving), path)
 	}

@@ -243,9 +243,12 @@ func (c *conn) Close() error {
 
 // Call passes a request on, and learns from what becomes of it.
 func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	began := time.Now()
 	if method := req.Method(); method == protocol.MethodInitialize || method == protocol.MethodDiscover {
-		return c.greet(ctx, req, from, began)
+		return c.greet(ctx, req, from, time.Now())
+	}
+	var began time.Time // before any failure, if there is none now
+	if !c.supervisor.calm.Load() {
+		began = time.Now()
 	}
 	resp, err := c.Conn.Call(ctx, req, from)
 	if err != nil {
@@ -292,7 +295,9 @@ func (c *conn) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 // answered notes that the server has answered a request that was sent then.
 func (c *conn) answered(began time.Time) {
 	s := c.supervisor
-	s.heard.Store(time.Now().UnixNano())
+	if !s.heard.Load() {
+		s.heard.Store(true)
+	}
 	if c.proven.Load() && s.calm.Load() {
 		return
 	}

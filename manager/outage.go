@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 )
 
-// fail notes a failure of what began then.
+// fail notes a failure of what began then; a zero time means that nothing had failed.
 func (s *supervisor) fail(began time.Time, err error) {
 	s.mu.Lock()
 	text := ""
@@ -29,6 +29,9 @@ func (s *supervisor) blame(began time.Time, err error) bool {
 		return false // part of the failure that is known
 	}
 	now := time.Now()
+	if began.IsZero() {
+		began = now
+	}
 	s.last, s.failedAt = err, now
 	s.failures++
 	s.ever++

@@ -34,7 +34,7 @@ type supervisor struct {
 	done     chan struct{} // closed when run has ended
 	wake     chan struct{} // holds one token when somebody wants the server
 	busy     sync.WaitGroup
-	heard    atomic.Int64 // when the server last answered, in nanoseconds
+	heard    atomic.Bool  // the server has answered since it was last looked after
 	calm     atomic.Bool  // it is ready and nothing fails, so that an answer changes nothing
 
 	mu       sync.Mutex
@@ -275,8 +275,12 @@ func (s *supervisor) lost() bool {
 	return s.state == BackingOff || s.main != nil && s.main.Err() != nil
 }
 
-// enter and leave count a request that uses the server.
+// enter and leave count a request that uses the server, if it is to be stopped when
+// nobody does.
 func (s *supervisor) enter() {
+	if s.set.idle == 0 {
+		return
+	}
 	s.mu.Lock()
 	s.users++
 	asleep := s.asleep
@@ -288,6 +292,9 @@ func (s *supervisor) enter() {
 }
 
 func (s *supervisor) leave() {
+	if s.set.idle == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users--
@@ -333,7 +340,7 @@ const busyPatience = 10
 // server that does not answer is degraded, and given up after too many failures: its
 // conversations are closed, so that others are opened.
 func (s *supervisor) look(ctx context.Context) {
-	if time.Since(time.Unix(0, s.heard.Load())) < s.set.interval/2 {
+	if s.heard.Swap(false) {
 		return
 	}
 	limit, cancel := context.WithTimeout(ctx, min(pingTimeout, s.set.interval))

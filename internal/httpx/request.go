@@ -2,7 +2,11 @@ package httpx
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
 )
 
 // HeaderRequestID carries the id under which a request is logged, from end to
@@ -19,21 +23,30 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
+var (
+	requests atomic.Uint64
+	process  = strings.ToLower(rand.Text()[:10]) + "-" // tells our ids from those of other processes
+)
+
+// NewRequestID returns an id to log a request under. It is no secret, so it costs no
+// random bits, which take longer than all else that a request costs us here.
+func NewRequestID() string { return process + strconv.FormatUint(requests.Add(1), 36) }
+
 // RequestID returns the id under which a request is logged, or "".
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
 }
 
-// Identified returns the request with an id in its context, which the response
-// names too: the client's, if that is fit to be logged, else a new one.
+// Identified returns the request with the client's id for it in its context, which the
+// response names too, if there is one that is fit to be logged.
 func Identified(w http.ResponseWriter, r *http.Request) *http.Request {
-	id := r.Header.Get(HeaderRequestID)
-	if !plainID(id) {
-		id = NewID()
+	id := r.Header[HeaderRequestID]
+	if len(id) != 1 || !plainID(id[0]) {
+		return r
 	}
-	w.Header().Set(HeaderRequestID, id)
-	return r.WithContext(WithRequestID(r.Context(), id))
+	w.Header()[HeaderRequestID] = id
+	return r.WithContext(WithRequestID(r.Context(), id[0]))
 }
 
 // plainID tells whether an id is short and has nothing in it that could be taken
