@@ -295,8 +295,8 @@ func (c *conn) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 // answered notes that the server has answered a request that was sent then.
 func (c *conn) answered(began time.Time) {
 	s := c.supervisor
-	if !s.heard.Load() {
-		s.heard.Store(true)
+	if beat := s.beat.Load(); s.heard.Load() != beat {
+		s.heard.Store(beat)
 	}
 	if c.proven.Load() && s.calm.Load() {
 		return

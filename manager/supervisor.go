@@ -34,7 +34,8 @@ type supervisor struct {
 	done     chan struct{} // closed when run has ended
 	wake     chan struct{} // holds one token when somebody wants the server
 	busy     sync.WaitGroup
-	heard    atomic.Bool  // the server has answered since it was last looked after
+	beat     atomic.Int64 // counts half intervals of the looks at its health
+	heard    atomic.Int64 // in which of them the server last answered
 	calm     atomic.Bool  // it is ready and nothing fails, so that an answer changes nothing
 
 	mu       sync.Mutex
@@ -227,7 +228,7 @@ func (s *supervisor) attend() (again bool) {
 	s.up.lists.begin()
 	var beat <-chan time.Time
 	if s.set.interval > 0 {
-		pulse := time.NewTicker(s.set.interval)
+		pulse := time.NewTicker(max(s.set.interval/2, 1))
 		defer pulse.Stop()
 		beat = pulse.C
 	}
@@ -252,7 +253,9 @@ func (s *supervisor) attend() (again bool) {
 		case <-s.up.lists.dirty:
 			s.up.refresh(ctx)
 		case <-beat:
-			s.look(ctx)
+			if s.beat.Add(1)%2 == 0 {
+				s.look(ctx)
+			}
 		case <-idle:
 			if s.sleep() {
 				return false
@@ -340,7 +343,7 @@ const busyPatience = 10
 // server that does not answer is degraded, and given up after too many failures: its
 // conversations are closed, so that others are opened.
 func (s *supervisor) look(ctx context.Context) {
-	if s.heard.Swap(false) {
+	if s.heard.Load() >= s.beat.Load()-1 {
 		return
 	}
 	limit, cancel := context.WithTimeout(ctx, min(pingTimeout, s.set.interval))
