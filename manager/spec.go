@@ -57,8 +57,11 @@ func (u *Upstream) passedOf(caller *dragoman.Caller) *passed {
 // passing returns the context of a request whose caller has what is passed on to this
 // server, and nothing else, in its key.
 func (u *Upstream) passing(ctx context.Context) context.Context {
-	caller := *dragoman.CallerOf(ctx)
-	before := caller.Passed
+	who := dragoman.CallerOf(ctx)
+	if !u.set.passes && who.Passed == "" {
+		return ctx
+	}
+	caller, before := *who, who.Passed
 	caller.Passed = ""
 	if p := u.passedOf(&caller); p != nil {
 		caller.Passed = p.digest

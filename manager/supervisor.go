@@ -26,6 +26,7 @@ type supervisor struct {
 	up       *Upstream
 	set      *settings
 	server   *era.Server
+	requests dragoman.Peer  // the server's door for requests of the modern era
 	client   *client.Client // ours, in the conversation of our own if it is attended
 	attended bool
 	changed  signal          // fired when anything here changes
@@ -74,9 +75,10 @@ func newSupervisor(u *Upstream, attended bool) *supervisor {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.server = u.newServer(s)
+	s.requests = s.server.Requests()
 	peer := s.server.Main()
 	if !attended {
-		peer = s.server.Requests()
+		peer = s.requests
 	}
 	s.client = client.New(peer, &client.Options{Name: u.manager.opts.Name, Version: u.manager.opts.Version, Timeout: -1})
 	return s

@@ -119,7 +119,7 @@ func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman
 	if resp, err := u.list(ctx, req); resp != nil || err != nil {
 		return resp, err
 	}
-	return u.pass(ctx, req, from, u.supervisor.server.Requests())
+	return u.pass(ctx, req, from, u.supervisor.requests)
 }
 
 // Notify implements dragoman.Peer. A modern client has nothing to tell a server.

@@ -219,7 +219,7 @@ func (p *Pool) fitting(key Key, want *Want) *Entry {
 	}
 	var best *Entry
 	fit := 0
-	for _, e := range append([]*Entry(nil), p.entries[key]...) {
+	for _, e := range p.entries[key] { // which is replaced, not changed, when one is lost
 		switch {
 		case e.single:
 		case e.over():
