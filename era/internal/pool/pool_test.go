@@ -186,3 +186,36 @@ func TestFailureToOpenIsToldToAllWhoWaitAndTakesNoRoom(t *testing.T) {
 		}
 	})
 }
+
+// Somebody has closed the conversation while it was being opened, such as for a restart.
+func TestWhoComesLaterOpensAnotherInPlaceOfOneThatWasClosedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(nil)
+		closed, s := &shop{takes: time.Second, fails: fmt.Errorf("closed: %w", dragoman.ErrClosed)}, &shop{takes: time.Second}
+		key := pool.Key{Caller: "ann"}
+		first := make(chan error, 1)
+		go func() {
+			_, err := p.Take(t.Context(), key, closed.want(false))
+			first <- err
+		}()
+		time.Sleep(s.takes / 2)
+		second := make(chan error, 1)
+		go func() {
+			e, err := p.Take(t.Context(), key, s.want(false))
+			if err == nil {
+				p.Release(e)
+			}
+			second <- err
+		}()
+		if err := <-first; !errors.Is(err, dragoman.ErrClosed) {
+			t.Errorf("who opened it got %v", err)
+		}
+		if err := <-second; err != nil {
+			t.Errorf("who came later got %v", err)
+		}
+		p.Close()
+		if n := s.open.Load(); n != 0 {
+			t.Errorf("%d are left open", n)
+		}
+	})
+}
