@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -28,13 +29,21 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	if era, ok := s.found.Peek(); ok {
 		return era, nil
 	}
-	return s.found.Get(ctx, s.busy.Start, func() (protocol.Era, error) {
-		era, err := s.find(dragoman.As(s.ctx, ctx)) // it ends with us, not with who asks first
-		if err == nil {
-			s.log.Info("the server speaks the "+era.String()+" era", "era", era)
+	var asked atomic.Bool // on behalf of this caller
+	for {
+		era, err := s.found.Get(ctx, s.busy.Start, func() (protocol.Era, error) {
+			asked.Store(true)
+			era, err := s.find(dragoman.As(s.ctx, ctx)) // it ends with us, not with who asks first
+			if err == nil {
+				s.log.Info("the server speaks the "+era.String()+" era", "era", era)
+			}
+			return era, err
+		})
+		if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || asked.Load() || dragoman.CallerOf(ctx).Passed == "" {
+			return era, err
 		}
-		return era, err
-	})
+		// It was asked on behalf of another, whom the server may not want.
+	}
 }
 
 // forget has the era found out anew: the server may be another one by now.

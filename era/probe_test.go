@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
@@ -74,4 +76,36 @@ func TestProbeAndHandshakeTakeTurnsWithAServerThatKeepsEnding(t *testing.T) {
 	if got, err := s.Start(t.Context()); err != nil || got != protocol.Modern {
 		t.Errorf("got %v, error %v", got, err)
 	}
+}
+
+// Where callers pass something on to the server, it may refuse one of them and not the
+// other.
+func TestCallerThatTheServerRefusesDoesNotSpeakForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("who are you?")
+		s := &era.Server{Dialer: serving(protocol.Latest), Stateless: true, Probe: func(ctx context.Context) (protocol.Era, error) {
+			time.Sleep(time.Second)
+			if dragoman.CallerOf(ctx).Passed == "bad" {
+				return 0, refused
+			}
+			return protocol.Modern, nil
+		}}
+		defer s.Close()
+		call := func(passed string) <-chan bool {
+			done := make(chan bool, 1)
+			ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "here", Passed: passed})
+			go func() {
+				c := &client{t: t, revision: protocol.Latest, peer: s.Requests()}
+				resp, err := c.request(ctx, protocol.MethodCallTool, `{"name":"echo","arguments":{"text":"x"}}`)
+				done <- err == nil && !resp.IsError()
+			}()
+			synctest.Wait()
+			return done
+		}
+		bad, good := call("bad"), call("good")
+		if !<-good {
+			t.Error("one caller gets what the server said to another")
+		}
+		<-bad
+	})
 }

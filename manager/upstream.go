@@ -71,11 +71,14 @@ func (u *Upstream) newServer(d dragoman.Dialer) *era.Server {
 	conf, set := u.conf.Load(), &u.set
 	t, _ := u.newTarget(nil) // it was made before
 	s := &era.Server{
-		Dialer: d, Probe: t.Probe, Stateless: t.Stateless,
+		Dialer: d, Stateless: t.Stateless,
 		ProbeTimeout: min(orDefault(t.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
 		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Warm: conf.Pool,
 		MaxSessions: conf.Sessions, MaxPerCaller: conf.SessionsPerClient, MaxSuspended: conf.Suspended, IdleTimeout: set.sessionIdle(conf),
 		Changed: u.changed, Name: u.manager.opts.Name, Version: u.manager.opts.Version, Logger: u.log,
+	}
+	if t.Probe != nil {
+		s.Probe = u.probe
 	}
 	legacy, modern := protocol.Legacy, protocol.Modern
 	switch conf.Era {
@@ -85,6 +88,15 @@ func (u *Upstream) newServer(d dragoman.Dialer) *era.Server {
 		s.Era = &modern
 	}
 	return s
+}
+
+// probe finds out the server's era, with what is passed on for who wants to know.
+func (u *Upstream) probe(ctx context.Context) (protocol.Era, error) {
+	t, err := u.newTarget(u.passedOf(dragoman.CallerOf(ctx)))
+	if err != nil {
+		return 0, err
+	}
+	return t.Probe(ctx)
 }
 
 // Name returns the upstream's name.
