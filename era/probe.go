@@ -35,6 +35,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 			asked.Store(true)
 			era, err := s.find(dragoman.As(s.ctx, ctx)) // it ends with us, not with who asks first
 			if err == nil {
+				s.vain.Store(false)
 				s.log.Info("the server speaks the "+era.String()+" era", "era", era)
 			}
 			return era, err
@@ -76,6 +77,8 @@ func (s *Server) isModernOnly(ctx context.Context) bool {
 // starts slowly answers the first; one that cannot bear it, the second. Neither is
 // stopped before the other has answered.
 //
+// If neither has an answer, the next attempts make one of them each, in turns.
+//
 // A server that ends when it is asked has not said what it is. The handshake is the
 // next thing that is tried also if a Dialer has it wait for so long that this attempt
 // is over by then: the two take turns, each on a conversation of its own.
@@ -93,13 +96,17 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 	late := time.NewTimer(cmp.Or(s.ProbeTimeout, DefaultProbeTimeout))
 	defer late.Stop()
+	tardy, vain := late.C, s.vain.Load()
+	if vain {
+		tardy = nil // a handshake was tried before, so that one conversation is enough
+	}
 	select {
 	case v := <-asked:
-		if !errors.Is(v.err, errSilent) {
+		if !errors.Is(v.err, errSilent) || vain {
 			return v.era, v.err
 		}
 		return protocol.Legacy, s.greet(ctx)
-	case <-late.C:
+	case <-tardy:
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
@@ -182,7 +189,10 @@ func (s *Server) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.down.Greet(ctx, req)
+	if err = s.down.Greet(ctx, req); err != nil && ctx.Err() == nil {
+		s.vain.Store(true)
+	}
+	return err
 }
 
 // discard closes a conversation that nobody needs, which may take a while.

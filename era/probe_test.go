@@ -78,6 +78,34 @@ func TestProbeAndHandshakeTakeTurnsWithAServerThatKeepsEnding(t *testing.T) {
 	}
 }
 
+func TestServerThatNeverAnswersIsStartedOnceInEachAttemptAfterTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &upstream{acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+			return dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}}, nil
+		})}
+		s := &era.Server{Dialer: u, ProbeTimeout: 2 * time.Second, DialTimeout: 10 * time.Second}
+		defer s.Close()
+		for attempt, want := range []int{2, 3, 4, 5, 6} {
+			if got, err := s.Start(t.Context()); err == nil {
+				t.Fatalf("it is of the %s era", got)
+			}
+			if got := u.dials(); got != want {
+				t.Errorf("%d conversations after attempt %d, want %d", got, attempt+1, want)
+			}
+			time.Sleep(time.Minute)
+		}
+		// One that is well again is told by the answer to the probe, or to the handshake.
+		u.acceptor = serving(protocol.Latest, protocol.LatestLegacy).acceptor
+		if _, err := s.Start(t.Context()); err != nil {
+			t.Error(err)
+		}
+		join(t, s, protocol.Latest).echo()
+	})
+}
+
 // Where callers pass something on to the server, it may refuse one of them and not the
 // other.
 func TestCallerThatTheServerRefusesDoesNotSpeakForOthers(t *testing.T) {

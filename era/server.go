@@ -55,7 +55,7 @@ type Server struct {
 
 	// Probe finds out the era, if that is known. If nil, it is done by asking on
 	// a conversation, and if there is no answer after ProbeTimeout by a handshake on
-	// another one, too.
+	// another one, too; after that in vain, by one of them in each attempt.
 	Probe func(context.Context) (protocol.Era, error)
 
 	// ProbeTimeout is how long a server may take to answer what no legacy server
@@ -107,6 +107,7 @@ type Server struct {
 	log     *slog.Logger
 	found   flight.Flight[protocol.Era]
 	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
+	vain    atomic.Bool   // nor had the last handshake of our own
 	refuses atomic.Bool   // the server is modern, and has refused a handshake
 	refused atomic.Uint64 // handshakes ever that were
 	repeats atomic.Int64  // for ids

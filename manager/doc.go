@@ -35,7 +35,8 @@
 // handshake without asking; they take turns from then on. So a process that ends at
 // once is started once in each attempt, and one that cannot bear the question comes up
 // at its second start. One that lives and does not answer soon is given its time, and
-// meanwhile another is started, with a handshake.
+// meanwhile another is started, with a handshake; if neither answers, the attempts that
+// follow start one each.
 //
 // Nothing that has been sent is sent again, except by era, which repeats what only
 // reads.
