@@ -158,6 +158,7 @@ func (s *supervisor) start() error {
 			err = errHang
 			s.hangUp(errHang, func(c *conn) bool { return !c.proven.Load() })
 		}
+		s.sweep() // what has ended says why
 		s.mu.Lock()
 		known := s.ever > before || isRefusal(err) || s.begun != s.round // then a restart has ended it
 		s.mu.Unlock()
