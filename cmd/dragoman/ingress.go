@@ -51,7 +51,7 @@ func (f *ingress) exposed() bool { return slices.ContainsFunc(f.entrances, (*ent
 
 const (
 	// headerTimeout is how long a client may take over the headers of a
-	// request, idleTimeout how long a connection may stay unused, maxHeader how
+	// request, from its first byte on, idleTimeout how long a connection may stay unused, maxHeader how
 	// large the headers may be.
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
