@@ -32,10 +32,10 @@ var (
 	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "target", "client"}
+	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "target", "client", "manager", "aggregate", "gateway", "config", "eventlog", "state",
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "gateway", "internal/config", "eventlog", "internal/state",
 		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
 )
 
@@ -75,26 +75,26 @@ var architecture = map[string]importRule{
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
-	"era":     {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
-	"target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"client":  {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
-	"state":   {},
-	"manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "target", "client", "config", "state", "internal/backoff", "internal/redact", "internal/walk")},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
+	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
+	"internal/state":   {},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact", "internal/walk")},
 
-	"aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
 
-	"config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
-	"config/internal/hosts":  {ours: []string{"protocol", "config/internal/syntax"}},
+	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
+	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"config":   {ours: []string{"config/internal/syntax", "config/internal/hosts"}},
-	"eventlog": {ours: archNouns, third: []string{"github.com/nats-io"}},
-	"policy":   {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
+	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
+	"eventlog":        {ours: archNouns, third: []string{"github.com/nats-io"}},
+	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "manager", "aggregate", "config", "eventlog", "state", "policy", "internal/httpx",
+		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
 			"internal/redact", "internal/schema", "internal/walk"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
-	"console": {ours: joinPackages(archNouns, "manager", "gateway", "config", "policy", "eventlog", "internal/httpx", "internal/redact")},
+	"console": {ours: joinPackages(archNouns, "internal/manager", "gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
 
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
 	"bench/...": {
@@ -147,7 +147,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"policy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of policy may import of this module only the root, protocol, " +
-			"internal/httpx, internal/redact, internal/peertest, internal/everything, internal/fault, internal/leak, internal/memnet, era, target, client"},
+			"internal/httpx, internal/redact, internal/peertest, internal/everything, internal/fault, internal/leak, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/state"
+	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
 // StateCalm is how long nothing may fail before the state counts as written again. On

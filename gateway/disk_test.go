@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/state"
+	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
 // A broken store and log write nothing while they have an error.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/config"
-	"github.com/dragoman-mcp/dragoman/manager"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 )
 
 // WatchInterval is how often files are looked at for changes.

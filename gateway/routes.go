@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 )
 
 // The paths of servers and groups.

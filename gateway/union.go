@@ -3,8 +3,8 @@ package gateway
 import (
 	"context"
 
-	"github.com/dragoman-mcp/dragoman/aggregate"
 	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 )
 
 // A union is several servers as one: those of a group, or all. It lives as long

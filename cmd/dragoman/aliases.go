@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/target"
+	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/spf13/pflag"
 )
 

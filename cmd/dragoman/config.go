@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/dragoman-mcp/dragoman/config"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/spf13/cobra"
 )
 

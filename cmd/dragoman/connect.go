@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/manager"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/gateway"
-	"github.com/dragoman-mcp/dragoman/manager"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/spf13/cobra"
 )
 

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/config"
 	"github.com/dragoman-mcp/dragoman/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 

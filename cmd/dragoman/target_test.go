@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/target"
 )
 
 func TestTargetsAreReachedByTheirScheme(t *testing.T) {

@@ -1,0 +1,188 @@
+package manager
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// passed is what a caller has passed on to a server: values by the server's names
+// of headers or variables. It is never shown.
+type passed struct {
+	digest string
+	env    bool // variables, not headers
+	values map[string]string
+}
+
+// passedOf returns what of a caller is passed on, or nil.
+func (u *Upstream) passedOf(caller *dragoman.Caller) *passed {
+	if !u.set.passes {
+		return nil
+	}
+	c, h := u.conf.Load(), http.Header(caller.Header)
+	p := &passed{env: c.Command != "", values: make(map[string]string)}
+	names := c.PassHeaders
+	if p.env {
+		names = c.PassEnv
+	}
+	for theirs, ours := range names {
+		if values := h.Values(theirs); len(values) > 0 {
+			p.values[ours] = strings.Join(values, ", ")
+		}
+	}
+	if len(p.values) == 0 {
+		return nil
+	}
+	sum := hmac.New(sha256.New, u.manager.salt)
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		fmt.Fprintf(sum, "%q=%q;", name, p.values[name])
+	}
+	p.digest = hex.EncodeToString(sum.Sum(nil)[:16])
+	return p
+}
+
+// passing returns the context of a request whose caller has what is passed on to this
+// server, and nothing else, in its key.
+func (u *Upstream) passing(ctx context.Context) context.Context {
+	who := dragoman.CallerOf(ctx)
+	if !u.set.passes && who.Passed == "" {
+		return ctx
+	}
+	caller, before := *who, who.Passed
+	caller.Passed = ""
+	if p := u.passedOf(&caller); p != nil {
+		caller.Passed = p.digest
+	}
+	if caller.Passed == before {
+		return ctx
+	}
+	return dragoman.WithCaller(ctx, &caller)
+}
+
+// newTarget makes the server that the configuration names, with what is passed on
+// to it.
+func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
+	c := u.conf.Load()
+	spec := &target.Spec{
+		Name: c.Name, URL: c.URL, Transport: string(c.How()),
+		Dir: c.Cwd, Inherit: c.Inherit, User: c.User,
+		Limits: stdio.ResourceLimits{
+			Memory: int64(c.Limits.Memory), OpenFiles: int64(c.Limits.Files), CPUTime: c.Limits.CPU,
+		},
+		MaxMessage: u.manager.opts.MaxMessage, DialTimeout: u.set.connect,
+		OnStderr: func(line string) { u.stderr(p, line) }, Logger: u.log,
+	}
+	if c.Command != "" {
+		spec.Command = append([]string{c.Command}, c.Args...)
+	}
+	for name, value := range c.Env {
+		spec.Env = append(spec.Env, name+"="+value)
+	}
+	framing := c.Framing
+	if framing == "" {
+		framing = "auto"
+	}
+	var ok bool
+	if spec.Framing, ok = stdio.ParseFraming(framing); !ok {
+		return nil, fmt.Errorf("manager: framing %q is unknown", framing)
+	}
+	if c.URL != "" {
+		spec.Header = make(http.Header)
+	}
+	for name, value := range c.Headers {
+		spec.Header.Set(name, value)
+	}
+	if p != nil {
+		for name, value := range p.values {
+			if p.env {
+				spec.Env = append(spec.Env, name+"="+value)
+			} else {
+				spec.Header.Set(name, value)
+			}
+		}
+	}
+	t, err := u.manager.target(spec)
+	if e, bad := errors.AsType[*target.SpecError](err); bad {
+		return nil, fmt.Errorf("manager: %s", e.Reason)
+	}
+	return t, err
+}
+
+// clean says what an error says, without what may be a secret.
+func (u *Upstream) clean(err error) string {
+	if err == nil {
+		return ""
+	}
+	if errors.Is(err, context.Canceled) {
+		return "it was given up"
+	}
+	return u.scrub(nil, err.Error())
+}
+
+// scrub takes secrets out of a text: what looks like one, what the configuration
+// gives to the server, and what a caller passes on.
+func (u *Upstream) scrub(p *passed, text string) string {
+	c := u.conf.Load()
+	if c.URL != "" {
+		text = strings.ReplaceAll(text, c.URL, c.Where())
+	}
+	for _, value := range secretsOf(c, p) {
+		text = strings.ReplaceAll(text, value, "[redacted]")
+	}
+	return redact.Text(text)
+}
+
+// secretsOf returns values that must not be shown. Short ones would take too much
+// else with them.
+func secretsOf(c *config.Server, p *passed) []string {
+	var list []string
+	add := func(value string) {
+		if len(value) >= minSecret {
+			list = append(list, value)
+		}
+	}
+	for _, value := range c.Headers {
+		add(value)
+		if _, token, ok := strings.Cut(value, " "); ok {
+			add(token) // without Bearer
+		}
+	}
+	for name, value := range c.Env {
+		if looksSecret(name) {
+			add(value)
+		}
+	}
+	if p != nil {
+		for _, value := range p.values {
+			add(value)
+		}
+	}
+	return list
+}
+
+// minSecret is how long a value must be to be looked for in texts.
+const minSecret = 6
+
+// looksSecret reports whether the name of a variable says that it holds a secret.
+func looksSecret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"secret", "token", "key", "pass", "auth", "cred", "cookie"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
