@@ -49,6 +49,8 @@ var architecture = map[string]importRule{
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
 
+	"internal/legacy": {ours: archNouns},
+
 	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":  {},
@@ -75,7 +77,7 @@ var architecture = map[string]importRule{
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},

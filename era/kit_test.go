@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -161,10 +160,18 @@ func (c *client) Notify(_ context.Context, note *dragoman.Message) error {
 	return nil
 }
 
-func (c *client) hears(method string) bool {
+func (c *client) hears(method string) bool { return c.count(method) > 0 }
+
+// count returns how many notifications of a method the client has got.
+func (c *client) count(method string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.heard, func(m *dragoman.Message) bool { return m.Method() == method })
+	for _, m := range c.heard {
+		if m.Method() == method {
+			n++
+		}
+	}
+	return n
 }
 
 // request asks. params is JSON text.
