@@ -158,19 +158,10 @@ func (v *straight) pass(ctx context.Context, req *dragoman.Message, from dragoma
 			return unavailable(ctx, req, err)
 		}
 		resp, err := v.ask(ctx, conn, req, from)
-		if err == nil || again || !errors.Is(err, dragoman.ErrClosed) || !repeatable(req.Method()) || ctx.Err() != nil || v.over() {
+		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || v.over() {
 			return resp, err
 		}
 	}
-}
-
-// repeatable tells whether a request may be sent again on another conversation.
-func repeatable(method string) bool {
-	switch method {
-	case protocol.MethodInitialize, protocol.MethodSetLevel, protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return true
-	}
-	return protocol.Repeatable(method)
 }
 
 func (v *straight) over() bool {
