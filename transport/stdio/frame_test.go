@@ -191,6 +191,31 @@ func TestE07_DebugOutputShowsEachStepWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestE07_LogLevelMayChangeWhileTheStreamIsOpen(t *testing.T) {
+	var (
+		log   bytes.Buffer
+		level slog.LevelVar
+	)
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: &level}))
+	s := newStream(iotest.OneByteReader(strings.NewReader(ping+"\n"+ping+"\n")), io.Discard, Auto, dragoman.Limits{}, logger, nil)
+	m, _ := dragoman.Parse([]byte(ping))
+	for _, step := range []struct {
+		level slog.Level
+		wants bool
+	}{{slog.LevelInfo, false}, {slog.LevelDebug, true}} {
+		level.Set(step.level)
+		if _, err := s.Read(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write([]mux.Frame{m}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "chunk=") && strings.Contains(log.String(), "mode=line"); got != step.wants {
+			t.Errorf("at level %v each step is logged: %v\n%s", step.level, got, &log)
+		}
+	}
+}
+
 // FuzzFrames checks that the same messages are read however the bytes arrive.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte(ping+"\n"+list+"\n"), uint8(1))

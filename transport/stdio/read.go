@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,11 +33,10 @@ const (
 // A frameReader takes messages from a byte stream. Each byte is looked at once
 // for the end of its line, however the bytes arrive.
 type frameReader struct {
-	r       io.Reader
-	max     int
-	log     *slog.Logger
-	verbose bool        // log is at debug level
-	framed  atomic.Bool // the last message had a header; the writer looks at it
+	r      io.Reader
+	max    int
+	log    *slog.Logger
+	framed atomic.Bool // the last message had a header; the writer looks at it
 
 	buf        []byte
 	start, end int   // the unread bytes of buf
@@ -46,6 +46,9 @@ type frameReader struct {
 }
 
 func (f *frameReader) unread() []byte { return f.buf[f.start:f.end] }
+
+// verbose reports whether each step is logged. A reload may change that.
+func (f *frameReader) verbose() bool { return f.log.Enabled(context.Background(), slog.LevelDebug) }
 
 // Buffered returns how many bytes were read beyond the last message.
 func (f *frameReader) Buffered() int { return f.end - f.start }
@@ -93,7 +96,7 @@ func (f *frameReader) fill() error {
 		f.end += n
 		f.err = err
 		if n > 0 {
-			if f.verbose {
+			if f.verbose() {
 				f.log.Debug("stdin", "chunk", n)
 			}
 			return nil
