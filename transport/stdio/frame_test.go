@@ -91,6 +91,37 @@ func TestMessagesAreFoundInWhateverArrives(t *testing.T) {
 	}
 }
 
+func TestLastMessageCountsWithoutItsEndWhateverEndsTheStream(t *testing.T) {
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	for _, test := range []struct {
+		name   string
+		chunks []string
+		want   []string
+	}{
+		{"a line", []string{ping + "\n", answer}, []string{ping, answer}},
+		{"a line and white space", []string{answer + " \r"}, []string{answer}},
+		{"a batch", []string{"[" + answer + "]"}, []string{"[" + answer + "]"}},
+		{"half a line", []string{ping + "\n", answer[:20]}, []string{ping}},
+		{"no JSON", []string{ping + "\n", "done"}, []string{ping}},
+		{"a frame", []string{framed(ping), framed(answer)}, []string{ping, answer}},
+		{"a frame that promises more", []string{"Content-Length: 50\r\n\r\n" + answer[:len(answer)-1], answer[len(answer)-1:]}, []string{answer}},
+		{"a header without a blank line", []string{"Content-Length: 36\r\n" + answer}, []string{answer}},
+		{"half a frame", []string{framed(answer)[:40]}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			exit := &ExitError{Command: "server"}
+			readers := []io.Reader{iotest.ErrReader(exit)}
+			for _, c := range slices.Backward(test.chunks) {
+				readers = append([]io.Reader{strings.NewReader(c)}, readers...)
+			}
+			got, err := readAll(io.MultiReader(readers...), 0, nil)
+			if !slices.Equal(got, test.want) || !errors.Is(err, exit) {
+				t.Errorf("got %q, %v; want %q and the exit", got, err, test.want)
+			}
+		})
+	}
+}
+
 func TestLengthThatPromisesTooMuchIsNotWaitedFor(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()

@@ -177,7 +177,9 @@ func (f *frameReader) skipBlank() error {
 	}
 }
 
-// readLine takes the next line, without its newline. The last may lack one.
+// readLine takes the next line, without its newline. The last may lack one if the
+// stream is at its end, or if it is a whole message, whatever ends the stream: a child
+// that has exited ends it by an error.
 func (f *frameReader) readLine() ([]byte, error) {
 	for {
 		b := f.unread()
@@ -192,12 +194,18 @@ func (f *frameReader) readLine() ([]byte, error) {
 			return nil, f.skipLine()
 		}
 		if err := f.fill(); err != nil {
-			if f.seen > 0 && errors.Is(err, io.EOF) {
+			if f.seen > 0 && (errors.Is(err, io.EOF) || isWhole(f.unread())) {
 				return f.take(f.seen, 0), nil
 			}
 			return nil, err
 		}
 	}
+}
+
+// isWhole reports whether b is one JSON object or array and nothing more.
+func isWhole(b []byte) bool {
+	n := dragoman.Span(b)
+	return n > 0 && len(bytes.TrimSpace(b[n:])) == 0
 }
 
 // skipLine drops a line that is too long. It keeps the ends, which may say
