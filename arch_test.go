@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -177,6 +178,44 @@ func TestArchitectureCheck(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d complaints, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
+}
+
+// TestRepositoryHoldsOnlySources looks at what git tracks.
+func TestRepositoryHoldsOnlySources(t *testing.T) {
+	list, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z").Output()
+	if err != nil || len(list) == 0 {
+		t.Skipf("this is no checkout: %v", err)
+	}
+	for _, p := range unwanted(os.DirFS("."), strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")) {
+		t.Error(p)
+	}
+}
+
+func TestUnwantedFilesAreFound(t *testing.T) {
+	large := &fstest.MapFile{Data: make([]byte, maxTracked+1)}
+	tree := fstest.MapFS{"cmd/x/x": large, "a/testdata/b/c": large, "a.go": {}, "out.log": {}}
+	got := unwanted(tree, []string{"cmd/x/x", "a/testdata/b/c", "a.go", "out.log", "deleted"})
+	if len(got) != 2 || !strings.HasPrefix(got[0], "cmd/x/x ") || !strings.HasPrefix(got[1], "out.log ") {
+		t.Errorf("complaints are %q", got)
+	}
+}
+
+// maxTracked is how large a file in git may be, outside of testdata.
+const maxTracked = 1 << 20
+
+// unwanted returns complaints about files that programs have written.
+func unwanted(tree fs.FS, names []string) (problems []string) {
+	for _, name := range names {
+		info, err := fs.Stat(tree, name)
+		switch {
+		case err != nil: // deleted, and not committed yet
+		case path.Ext(name) == ".log":
+			problems = append(problems, name+" is a log: remove it")
+		case info.Size() > maxTracked && !slices.Contains(strings.Split(name, "/"), "testdata"):
+			problems = append(problems, fmt.Sprintf("%s has %d bytes: is it what a build has made?", name, info.Size()))
+		}
+	}
+	return problems
 }
 
 // checkTree reads every Go file of the module whose root is tree and returns

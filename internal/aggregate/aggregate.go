@@ -40,7 +40,7 @@ type Member interface {
 // holds the defaults.
 type Options struct {
 	// Name and Version are what it calls itself. If empty, they are "dragoman"
-	// and "0".
+	// and dragoman.Version.
 	Name, Version string
 
 	// Instructions stand before those of the members.
@@ -86,7 +86,7 @@ func New(opts *Options) *Aggregate {
 		a.opts = *opts
 	}
 	if a.opts.Name == "" {
-		a.opts.Name, a.opts.Version = "dragoman", "0"
+		a.opts.Name, a.opts.Version = "dragoman", dragoman.Version
 	}
 	if a.opts.PerMember <= 0 {
 		a.opts.PerMember = DefaultPerMember
