@@ -43,9 +43,8 @@ var (
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
-	".":             {},
-	"internal/walk": {},
-	"protocol":      {ours: []string{".", "internal/walk"}},
+	".":        {},
+	"protocol": {ours: []string{"."}},
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
@@ -71,18 +70,18 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt")},
+	"era/internal/adapt": {ours: archNouns},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
 	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact", "internal/walk")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running")},
 
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
@@ -92,7 +91,7 @@ var architecture = map[string]importRule{
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema", "internal/walk"),
+			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"console": {ours: joinPackages(archNouns, "internal/manager", "gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},

@@ -91,4 +91,3 @@ func TestServeEndsWithAListenerThatIsClosed(t *testing.T) {
 		}
 	}
 }
-
