@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -42,9 +43,8 @@ var (
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
-	".":             {},
-	"internal/walk": {},
-	"protocol":      {ours: []string{".", "internal/walk"}},
+	".":        {},
+	"protocol": {ours: []string{"."}},
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
@@ -72,18 +72,18 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt")},
+	"era/internal/adapt": {ours: archNouns},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
 	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact", "internal/walk")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running")},
 
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
@@ -93,7 +93,7 @@ var architecture = map[string]importRule{
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema", "internal/walk"),
+			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"console": {ours: joinPackages(archNouns, "internal/manager", "gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
@@ -179,6 +179,44 @@ func TestArchitectureCheck(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d complaints, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
+}
+
+// TestRepositoryHoldsOnlySources looks at what git tracks.
+func TestRepositoryHoldsOnlySources(t *testing.T) {
+	list, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z").Output()
+	if err != nil || len(list) == 0 {
+		t.Skipf("this is no checkout: %v", err)
+	}
+	for _, p := range unwanted(os.DirFS("."), strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")) {
+		t.Error(p)
+	}
+}
+
+func TestUnwantedFilesAreFound(t *testing.T) {
+	large := &fstest.MapFile{Data: make([]byte, maxTracked+1)}
+	tree := fstest.MapFS{"cmd/x/x": large, "a/testdata/b/c": large, "a.go": {}, "out.log": {}}
+	got := unwanted(tree, []string{"cmd/x/x", "a/testdata/b/c", "a.go", "out.log", "deleted"})
+	if len(got) != 2 || !strings.HasPrefix(got[0], "cmd/x/x ") || !strings.HasPrefix(got[1], "out.log ") {
+		t.Errorf("complaints are %q", got)
+	}
+}
+
+// maxTracked is how large a file in git may be, outside of testdata.
+const maxTracked = 1 << 20
+
+// unwanted returns complaints about files that programs have written.
+func unwanted(tree fs.FS, names []string) (problems []string) {
+	for _, name := range names {
+		info, err := fs.Stat(tree, name)
+		switch {
+		case err != nil: // deleted, and not committed yet
+		case path.Ext(name) == ".log":
+			problems = append(problems, name+" is a log: remove it")
+		case info.Size() > maxTracked && !slices.Contains(strings.Split(name, "/"), "testdata"):
+			problems = append(problems, fmt.Sprintf("%s has %d bytes: is it what a build has made?", name, info.Size()))
+		}
+	}
+	return problems
 }
 
 // checkTree reads every Go file of the module whose root is tree and returns

@@ -65,7 +65,7 @@ const (
 // Options says how a legacy server is used. The zero value holds the defaults.
 type Options struct {
 	// Name and Version are what we call ourselves when a client does not say who
-	// it is. If empty, they are "dragoman" and "0".
+	// it is. If empty, they are "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Revisions are what server/discover names, modern ones first. If nil, it is
@@ -128,7 +128,7 @@ func (o *Options) withDefaults() Options {
 		full.Name = "dragoman"
 	}
 	if full.Version == "" {
-		full.Version = "0"
+		full.Version = dragoman.Version
 	}
 	if full.Revisions == nil {
 		full.Revisions = []protocol.Revision{protocol.Latest}

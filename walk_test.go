@@ -1,4 +1,4 @@
-package walk_test
+package dragoman_test
 
 import (
 	"bytes"
@@ -6,10 +6,10 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman"
 )
 
-func decoded(t *testing.T, data []byte) (v any) {
+func decodeAny(t *testing.T, data []byte) (v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -30,26 +30,29 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
 		data = bytes.TrimSpace(data)
-		found, members, elements := walk.Get(data, name), 0, [][]byte(nil)
-		for range walk.Members(data) {
+		found, members, elements := dragoman.Member(data, name), 0, [][]byte(nil)
+		for range dragoman.Members(data) {
 			members++
 		}
-		for start, end := range walk.Elements(data) {
-			elements = append(elements, data[start:end])
+		for at, item := range dragoman.Items(data) {
+			if !bytes.HasPrefix(data[at:], item) {
+				t.Fatalf("%q: %q does not lie at %d", data, item, at)
+			}
+			elements = append(elements, item)
 		}
 		if !json.Valid(data) {
 			return
 		}
-		switch v := decoded(t, data).(type) {
+		switch v := decodeAny(t, data).(type) {
 		case map[string]any:
 			want, there := v[name]
-			if (found != nil) != there || there && !reflect.DeepEqual(decoded(t, found), want) {
+			if (found != nil) != there || there && !reflect.DeepEqual(decodeAny(t, found), want) {
 				t.Errorf("%q: %q is %q", data, name, found)
 			}
 			if members < len(v) || elements != nil {
 				t.Errorf("%q: %d members, elements %q", data, members, elements)
 			}
-			if s, ok := walk.Text(found); ok && s != want {
+			if s, ok := dragoman.Text(found); ok && s != want {
 				t.Errorf("%q: %q says %q", data, name, s)
 			}
 		case []any:
@@ -57,7 +60,7 @@ func FuzzWalk(f *testing.F) {
 				t.Fatalf("%q: %d members, elements %q", data, members, elements)
 			}
 			for i, e := range elements {
-				if !reflect.DeepEqual(decoded(t, e), v[i]) {
+				if !reflect.DeepEqual(decodeAny(t, e), v[i]) {
 					t.Errorf("%q: element %d is %q", data, i, e)
 				}
 			}
@@ -67,4 +70,19 @@ func FuzzWalk(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestWithMemberChangesOneMemberAndNothingElse(t *testing.T) {
+	for _, c := range []struct{ obj, name, want string }{
+		{`{"a":1, "b" : 12345678901234567890 }`, "a", `{"a":"x", "b" : 12345678901234567890 }`},
+		{`{"a":1, "b" : 2 }`, "b", `{"a":1, "b" : "x" }`},
+		{`{"a":1}`, "c", `{"a":1,"c":"x"}`},
+		{`{}`, "c", `{"c":"x"}`},
+		{`{ }`, "c", `{"c":"x" }`},
+		{`{"a":1,"\u0061":2}`, "a", `{"a":"x","\u0061":"x"}`},
+	} {
+		if got := string(dragoman.WithMember([]byte(c.obj), c.name, dragoman.Quote("x"))); got != c.want {
+			t.Errorf("WithMember(%s, %s): got %s, want %s", c.obj, c.name, got, c.want)
+		}
+	}
 }
