@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -36,6 +37,7 @@ type call struct {
 	from   dragoman.Peer
 	listen bool
 	ready  chan struct{} // holds one token when there is something to take
+	sent   atomic.Bool   // the request has been given to the queue
 
 	// Guarded by calls.mu.
 	due   time.Time // when it has taken too long; zero if it may take for ever
@@ -67,6 +69,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	mark, err := c.send(ctx, k)
 	if err != nil {
 		c.calls.remove(k.id)
+		k.finish()
 		return nil, err
 	}
 	resp, err := k.wait(ctx, c.opts.Logger)
@@ -239,19 +242,24 @@ func (t *calls) get(id int64) *call {
 	return t.open[id]
 }
 
-// only returns the one call under way, not counting listens, or nil.
-func (t *calls) only() *call {
+// only returns the one call that has been sent and has no answer, not counting
+// listens, or nil.
+func (t *calls) only() (only *call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.asking != 1 {
+	if t.asking == 0 {
 		return nil
 	}
 	for _, k := range t.open {
-		if !k.listen {
-			return k
+		switch {
+		case k.listen || !k.sent.Load():
+		case only != nil:
+			return nil
+		default:
+			only = k
 		}
 	}
-	return nil
+	return only
 }
 
 // listens returns the listens under way.

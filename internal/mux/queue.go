@@ -90,6 +90,7 @@ func (q *queue) wasRead(mark uint64) {
 
 // writeNow writes a frame. q.mu is locked, and unlocked when it returns.
 func (q *queue) writeNow(f Frame, n int) (mark uint64, err error) {
+	taken(f)
 	q.writing = true
 	q.bytes += n
 	q.sent += uint64(n)
@@ -144,7 +145,16 @@ func (q *queue) newest(m *dragoman.Message) {
 	}
 }
 
+// taken notes that the queue has taken a request: what the other side asks from now
+// on may belong to it.
+func taken(f Frame) {
+	if o, ok := f.(outgoing); ok {
+		o.call.sent.Store(true)
+	}
+}
+
 func (q *queue) push(f Frame, n int) {
+	taken(f)
 	q.frames = append(q.frames, f)
 	q.bytes += n
 	q.sent += uint64(n)

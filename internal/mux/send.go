@@ -48,8 +48,9 @@ var errRoused = errors.New("mux: stopped waiting for room")
 // An outgoing request is one with another id. It is a Frame, and so need not be
 // a message of its own.
 type outgoing struct {
-	req *dragoman.Message
-	id  dragoman.ID
+	req  *dragoman.Message
+	id   dragoman.ID
+	call *call
 }
 
 // MessageOf returns the message that a frame is, or nil if it is several in one.
@@ -79,5 +80,5 @@ func (k *call) upstream() (Frame, error) {
 			return nil, err
 		}
 	}
-	return outgoing{out, id}, nil
+	return outgoing{out, id, k}, nil
 }
