@@ -37,7 +37,7 @@ type Conn struct {
 	askLocal atomic.Bool // see AskLocal
 	calls    calls
 	serve    served
-	hold     hold
+	barrier  handshakeBarrier
 	workers  workers
 	quick    quick
 
@@ -64,7 +64,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.in = newInbox()
 	c.calls.open = make(map[int64]*call)
 	c.serve.open = make(map[dragoman.ID]*request)
-	c.hold.served = &c.serve
+	c.barrier.served = &c.serve
 	c.reading = c.read
 	// Ends when the queue is closed and empty, or the stream is.
 	go c.write()

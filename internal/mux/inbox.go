@@ -57,7 +57,7 @@ func (c *Conn) deliver() {
 		}
 		for _, note := range notes {
 			tell(c.ctx, c.local, note, c.opts.Logger)
-			c.release(note)
+			c.releaseHeld(note)
 		}
 	}
 }

@@ -41,19 +41,21 @@ func (c *Conn) dispatch(m *dragoman.Message, in *answers) func() {
 	if c.verbose {
 		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
-	switch {
-	case m.Kind() == dragoman.Response:
+	if m.Kind() == dragoman.Response {
 		c.answer(m)
-	case c.hold.full():
+		return nil
+	}
+	switch held, full := c.barrier.hold(m, in); {
+	case full:
 		c.end(dragoman.ErrOverloaded)
-	case !c.hold.keep(m, in):
-		return c.goOn(m, in)
+	case !held:
+		return c.process(m, in)
 	}
 	return nil
 }
 
-// goOn takes a request or notification whose turn it is.
-func (c *Conn) goOn(m *dragoman.Message, in *answers) func() {
+// process takes a request or notification whose turn it is.
+func (c *Conn) process(m *dragoman.Message, in *answers) func() {
 	if m.Kind() == dragoman.Request {
 		return c.handle(m, in)
 	}
@@ -123,7 +125,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		}
 	}
 	if c.untagged(m) || !c.in.put(m) {
-		c.release(m)
+		c.releaseHeld(m)
 	}
 }
 

@@ -17,7 +17,7 @@ type served struct {
 	mu       sync.Mutex
 	open     map[dragoman.ID]*request // by ID.Key
 	draining bool                     // new ones are refused
-	busy     int                      // goroutines that serve, and the hold
+	busy     int                      // goroutines that serve, and the barrier of the handshake
 	idle     chan struct{}            // closed when nothing is busy; nil while nobody waits
 }
 
@@ -58,7 +58,7 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 		} else {
 			c.mustSend(req.Fail(refusal))
 		}
-		c.release(req)
+		c.releaseHeld(req)
 		return nil
 	}
 	if in != nil {
@@ -77,7 +77,7 @@ func (c *Conn) handle(req *dragoman.Message, in *answers) func() {
 			// Waits for room: this goroutine holds up nobody.
 			_, _ = c.out.put(context.Background(), nil, resp, true)
 		}
-		c.release(req)
+		c.releaseHeld(req)
 	}
 }
 
