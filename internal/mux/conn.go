@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ import (
 type Conn struct {
 	stream  Stream
 	opts    Options
-	verbose bool          // the logger is at debug level
 	local   dragoman.Peer // set once, by Start
 	started atomic.Bool
 	out     *queue
@@ -57,7 +55,6 @@ func New(stream Stream, opts *Options) *Conn {
 		writer: make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	c.verbose = c.opts.Logger.Enabled(context.Background(), slog.LevelDebug)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.out.queued = c.opts.Queued

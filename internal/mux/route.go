@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -38,7 +39,7 @@ func isArray(data []byte) bool {
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id. If it was a request, dispatch returns what serves it.
 func (c *Conn) dispatch(m *dragoman.Message, in *answers) func() {
-	if c.verbose {
+	if c.opts.Logger.Enabled(c.ctx, slog.LevelDebug) { // it may change at any time
 		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
 	if m.Kind() == dragoman.Response {
