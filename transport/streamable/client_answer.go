@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
@@ -88,9 +90,17 @@ func (k *clientCall) await() (*dragoman.Message, error) {
 	return nil, k.noResponse(errClientEmpty)
 }
 
+const (
+	// clientMaxSessionID bounds the session id that a server gives us, and
+	// clientMaxEventID the event id behind which a stream is resumed, both in bytes:
+	// they go back to the server in headers.
+	clientMaxSessionID = 1024
+	clientMaxEventID   = 8 << 10
+)
+
 // A clientCursor is how far a stream has been read.
 type clientCursor struct {
-	last  string        // the id of the last event that has one
+	last  string        // the id of the last event that has one; empty if the stream cannot be resumed
 	retry time.Duration // what the server asks to wait
 	known bool          // it does
 	count int           // events so far
@@ -98,7 +108,11 @@ type clientCursor struct {
 
 func (u *clientCursor) note(e *sse.Event) {
 	u.count++
-	if e.ID != "" {
+	switch {
+	case e.ID == "":
+	case len(e.ID) > clientMaxEventID || strings.ContainsFunc(e.ID, unicode.IsControl):
+		u.last = ""
+	default:
 		u.last = e.ID
 	}
 	if e.Retry > 0 {
@@ -252,9 +266,12 @@ func (k *clientCall) learn(x *clientExchange, resp *dragoman.Message) error {
 		return fmt.Errorf("streamable: the answer to initialize cannot be read: %w", err)
 	}
 	id := x.resp.Header.Get(protocol.HeaderSession)
+	if len(id) > clientMaxSessionID {
+		return fmt.Errorf("streamable: the server's session id has %d characters, more than %d", len(id), clientMaxSessionID)
+	}
 	for i := range len(id) {
 		if id[i] < 0x21 || id[i] > 0x7e {
-			return errors.New("streamable: the session id has characters that are not allowed")
+			return errors.New("streamable: the server's session id has characters other than visible ASCII")
 		}
 	}
 	k.opened = &clientSession{id: id, version: result.ProtocolVersion, revision: protocol.ParseRevision(result.ProtocolVersion)}
