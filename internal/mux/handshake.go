@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -13,7 +14,7 @@ import (
 // been taken. A client may send them all at once, and a server may insist on the
 // order.
 type handshakeBarrier struct {
-	served *served // is not idle while the barrier is up
+	requests *rpc.Requests // is not idle while the barrier is up
 
 	mu     sync.Mutex
 	active bool
@@ -38,11 +39,11 @@ func (b *handshakeBarrier) hold(m *dragoman.Message, in *answers) (held, full bo
 	defer b.mu.Unlock()
 	if !b.active {
 		if b.active = isHandshake(m); b.active {
-			b.served.enter()
+			b.requests.Enter()
 		}
 		return false, false
 	}
-	if n := len(b.list); n > 0 && (n >= maxNotes || b.bytes+m.Len() > maxNoteBytes) {
+	if n := len(b.list); n > 0 && (n >= rpc.MaxNotes || b.bytes+m.Len() > rpc.MaxNoteBytes) {
 		return false, true
 	}
 	if in != nil && m.Kind() == dragoman.Request {
@@ -59,7 +60,7 @@ func (b *handshakeBarrier) next() (heldMessage, bool) {
 	defer b.mu.Unlock()
 	if len(b.list) == 0 {
 		b.active, b.list = false, nil
-		b.served.leave()
+		b.requests.Leave()
 		return heldMessage{}, false
 	}
 	h := b.list[0]

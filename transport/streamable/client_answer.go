@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -207,7 +207,7 @@ func (c *clientConn) skip(r *sse.Reader, s *clientSession) (dragoman.Kind, drago
 // be told. A question is refused.
 func (c *clientConn) oversize(head, tail []byte, s *clientSession) (dragoman.Kind, dragoman.ID) {
 	c.lost.Add(1)
-	kind, id := mux.Oversize(head, tail)
+	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
 		c.refuse(dragoman.NewFailure(id, &dragoman.Error{
 			Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + dragoman.ErrTooLarge.Error(),
