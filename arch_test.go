@@ -37,7 +37,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "gateway", "internal/config", "eventlog", "internal/state",
-		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
+		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -61,6 +61,7 @@ var architecture = map[string]importRule{
 	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact")},
 	"internal/rpc":     {ours: archNouns},
 	"internal/mux":     {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
+	"internal/strict":  {},
 	"internal/schema":  {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 
 	"internal/everything": {ours: archNouns},
