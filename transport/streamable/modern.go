@@ -144,7 +144,11 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
 	defer ctx.close()
-	s.begin(ctx)
+	if !s.begin(ctx) {
+		refusal := httpx.Unavailable(protocol.Overloaded("too many requests are under way; try again later"))
+		refusal.ID = m.ID()
+		return refusal
+	}
 	defer s.done(ctx)
 	if m.Method() == protocol.MethodListen {
 		defer context.AfterFunc(s.drain, func() { ctx.cancel(dragoman.ErrClosed) })()
@@ -163,15 +167,18 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 }
 
 // begin and done note the requests of the modern era that are under way, by their
-// contexts: a session ends its own.
-func (s *Server) begin(ctx *callContext) {
+// contexts: a session ends its own. begin reports whether there was room.
+func (s *Server) begin(ctx *callContext) bool {
 	s.mu.Lock()
-	cut := s.cut
-	s.open[ctx] = struct{}{}
+	cut, room := s.cut, len(s.open) < s.opts.maxModern
+	if room {
+		s.open[ctx] = struct{}{}
+	}
 	s.mu.Unlock()
 	if cut {
 		ctx.cancel(dragoman.ErrClosed)
 	}
+	return room
 }
 
 func (s *Server) done(ctx *callContext) {

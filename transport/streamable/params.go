@@ -115,7 +115,9 @@ func (t *toolHeaders) add(caller string, list *toolList, fresh bool) {
 func (t *toolHeaders) look(r *http.Request, m *dragoman.Message, s *Server) {
 	ctx := &callContext{parent: r.Context()}
 	defer ctx.close()
-	s.begin(ctx)
+	if !s.begin(ctx) {
+		return // nor is there room for the call
+	}
 	defer s.done(ctx)
 	t.fetch(ctx, httpx.Key(r), m, s.Requests)
 }
