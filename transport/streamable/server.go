@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -86,7 +87,7 @@ type Server struct {
 	once    sync.Once
 	opts    settings
 	gate    httpx.Gate
-	tools   toolHeaders
+	tools   toollist.Cache
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
 	reading *httpx.Watch // requests whose body comes
@@ -146,6 +147,7 @@ func (s *Server) prepare() {
 	if s.opts.logger == nil {
 		s.opts.logger = slog.New(slog.DiscardHandler)
 	}
+	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed}
 	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
 	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
 	s.sessions, s.open = make(map[string]*session), make(map[*callContext]struct{})
