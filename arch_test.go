@@ -30,7 +30,7 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "internal/target", "client"}
@@ -53,16 +53,17 @@ var architecture = map[string]importRule{
 
 	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
-	"internal/redact":  {},
-	"internal/running": {},
-	"internal/leak":    {},
-	"internal/memnet":  {},
-	"internal/sse":     {ours: archNouns},
-	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/rpc":     {ours: archNouns},
-	"internal/mux":     {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
-	"internal/strict":  {},
-	"internal/schema":  {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/redact":   {},
+	"internal/running":  {},
+	"internal/leak":     {},
+	"internal/memnet":   {},
+	"internal/sse":      {ours: archNouns},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/rpc":      {ours: archNouns},
+	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
+	"internal/strict":   {},
+	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
@@ -145,7 +146,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"internal/leak/leak.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
-			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff"},
+			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -69,7 +70,7 @@ type Server struct {
 	opts    settings
 	gate    httpx.Gate
 	reading *httpx.Watch // requests whose body comes
-	tools   book
+	tools   toollist.Cache
 	lastID  atomic.Int64 // of requests and progress tokens that are ours
 	abort   context.Context
 	cut     context.CancelFunc // ends abort
@@ -94,6 +95,7 @@ func (s *Server) prepare() {
 		logger:    orDiscard(s.Logger),
 	}
 	s.reading = httpx.NewWatch(cmp.Or(s.BodyTimeout, DefaultBodyTimeout))
+	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed, LostFor: listFailed}
 	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
 	s.abort, s.cut = context.WithCancel(context.Background())
 }

@@ -1,4 +1,4 @@
-package httpx
+package toollist
 
 import (
 	"bytes"
@@ -13,6 +13,9 @@ import (
 
 // annotation is the keyword by which a schema asks for a header.
 const annotation = "x-mcp-header"
+
+// tokenChars are the characters of which the name of a header may consist.
+const tokenChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // maxParams bounds the headers of one tool. Servers take about a hundred in all.
 const maxParams = 128
@@ -35,10 +38,10 @@ func ParamHeaders(schema []byte) ([]ParamHeader, error) {
 		return nil, nil
 	}
 	if !json.Valid(schema) {
-		return nil, errors.New("httpx: the schema is not valid JSON")
+		return nil, errors.New("the schema is not valid JSON")
 	}
-	w := walker{dec: json.NewDecoder(bytes.NewReader(schema)), names: make(map[string]int)}
-	if err := w.schema(true); err != nil {
+	w := walker{names: make(map[string]int)}
+	if err := w.schema(bytes.TrimSpace(schema), true); err != nil {
 		return nil, err
 	}
 	if len(w.found) > 0 && w.twice != nil {
@@ -49,7 +52,6 @@ func ParamHeaders(schema []byte) ([]ParamHeader, error) {
 
 // A walker goes over a schema once.
 type walker struct {
-	dec   *json.Decoder
 	depth int
 	path  []string       // keywords and names from the root
 	found []ParamHeader  // in the order of the schema
@@ -57,110 +59,76 @@ type walker struct {
 	twice error          // a member that is there twice: bad if anything was found
 }
 
-// schema reads the schema, or array of schemas, that comes next. It is open if
-// it is reached through properties alone; then every other element of the path
-// is the name of an argument.
-func (w *walker) schema(open bool) error {
-	start, err := w.dec.Token()
-	if err != nil {
-		return err
+// schema reads a schema, or an array of schemas. It is open if it is reached
+// through properties alone; then every other element of the path is the name of
+// an argument.
+func (w *walker) schema(text []byte, open bool) error {
+	if w.depth++; w.depth > dragoman.MaxDepth {
+		return fmt.Errorf("the schema is more than %d levels deep", dragoman.MaxDepth)
 	}
-	switch start {
-	case json.Delim('['):
-		return w.inside(func() error { return w.schema(false) })
-	case json.Delim('{'):
-	default:
-		return nil
+	defer func() { w.depth-- }()
+	for _, item := range dragoman.Items(text) {
+		if err := w.nested(item, false); err != nil {
+			return err
+		}
 	}
-	var header, kind any
-	asks := false
-	err = w.members(func(keyword string) (err error) {
+	var header, kind []byte
+	err := w.members(text, func(keyword string, value []byte) error {
 		switch {
 		case keyword == annotation:
-			asks = true
-			header, err = w.scalar()
+			header = value
 		case keyword == "type":
-			kind, err = w.scalar()
+			kind = value
 		case slices.Contains(dataKeywords, keyword):
-			err = skipValue(w.dec)
 		case slices.Contains(mapKeywords, keyword):
-			err = w.named(open && keyword == "properties")
+			return w.named(value, open && keyword == "properties")
 		default:
-			err = w.schema(false)
+			return w.nested(value, false)
 		}
-		return err
+		return nil
 	})
-	if err != nil || !asks {
+	if err != nil || header == nil {
 		return err
 	}
 	return w.add(open, header, kind)
 }
 
-// named reads an object whose members are schemas under names.
-func (w *walker) named(open bool) error {
-	start, err := w.dec.Token()
-	switch {
-	case err != nil:
-		return err
-	case start == json.Delim('{'):
-		return w.members(func(string) error { return w.schema(open) })
-	case start == json.Delim('['):
-		return skipRest(w.dec)
+// nested reads a value where a schema or an array of some may stand.
+func (w *walker) nested(value []byte, open bool) error {
+	if value[0] != '{' && value[0] != '[' {
+		return nil
 	}
-	return nil
+	return w.schema(value, open)
 }
 
-// members calls f for each member of the object whose brace has been read; f
-// reads the value.
-func (w *walker) members(f func(name string) error) error {
+// named reads an object whose members are schemas under names.
+func (w *walker) named(text []byte, open bool) error {
+	w.depth++
+	defer func() { w.depth-- }()
+	return w.members(text, func(_ string, value []byte) error { return w.nested(value, open) })
+}
+
+// members calls f for each member of an object.
+func (w *walker) members(object []byte, f func(name string, value []byte) error) error {
 	seen := make(map[string]bool)
-	return w.inside(func() error {
-		t, err := w.dec.Token()
-		if err != nil {
-			return err
-		}
-		name := t.(string)
+	for name, value := range dragoman.Members(object) {
 		w.path = append(w.path, name)
 		if seen[name] && w.twice == nil {
 			w.twice = w.wrong("it is there twice, so readers disagree about it")
 		}
 		seen[name] = true
-		err = f(name)
-		w.path = w.path[:len(w.path)-1]
-		return err
-	})
-}
-
-// inside calls f for each part of an array or object whose beginning has been
-// read, and reads its end.
-func (w *walker) inside(f func() error) error {
-	if w.depth++; w.depth > dragoman.MaxDepth {
-		return fmt.Errorf("httpx: the schema is more than %d levels deep", dragoman.MaxDepth)
-	}
-	for w.dec.More() {
-		if err := f(); err != nil {
+		if err := f(name, value); err != nil {
 			return err
 		}
+		w.path = w.path[:len(w.path)-1]
 	}
-	w.depth--
-	_, err := w.dec.Token()
-	return err
-}
-
-// scalar reads the next value and returns it if it is no array or object, else
-// nil.
-func (w *walker) scalar() (any, error) {
-	t, err := w.dec.Token()
-	if d, ok := t.(json.Delim); ok && err == nil && (d == '{' || d == '[') {
-		return nil, skipRest(w.dec)
-	}
-	return t, err
+	return nil
 }
 
 // add checks an annotation of the schema that was read last, and notes it.
-func (w *walker) add(open bool, header, kind any) error {
-	name, ok := header.(string)
-	typ, _ := kind.(string)
+func (w *walker) add(open bool, header, kind []byte) error {
+	name, ok := dragoman.Text(header)
+	typ, _ := dragoman.Text(kind)
 	folded := strings.ToLower(name)
 	first, taken := w.names[folded]
 	switch {
@@ -168,16 +136,16 @@ func (w *walker) add(open bool, header, kind any) error {
 		return w.bad("is not a string")
 	case name == "":
 		return w.bad("is empty")
-	case !isToken(name):
-		return w.bad("is %q, which cannot be part of a header name", clip(name))
+	case strings.Trim(name, tokenChars) != "":
+		return w.bad("is %.200q, which cannot be part of a header name", name)
 	case !open:
-		return w.bad("is %q on a schema that is not reached through properties alone", clip(name))
+		return w.bad("is %.200q on a schema that is not reached through properties alone", name)
 	case len(w.path) == 0:
-		return w.bad("is %q on the whole schema, not on a property", clip(name))
+		return w.bad("is %.200q on the whole schema, not on a property", name)
 	case typ != "string" && typ != "integer" && typ != "boolean":
-		return w.bad("is %q on a property whose type is not string, integer or boolean", clip(name))
+		return w.bad("is %.200q on a property whose type is not string, integer or boolean", name)
 	case taken:
-		return w.bad("is %q, which the argument %s has too", clip(name), clip(strings.Join(w.found[first].Path, ".")))
+		return w.bad("is %.200q, which the argument %.200s has too", name, strings.Join(w.found[first].Path, "."))
 	case len(w.found) == maxParams:
 		return w.bad("is one more than the %d that are supported", maxParams)
 	}
@@ -201,7 +169,7 @@ func (w *walker) bad(format string, args ...any) error {
 }
 
 func (w *walker) wrong(reason string) error {
-	return fmt.Errorf("httpx: schema at %s: %s", w.where(), reason)
+	return fmt.Errorf("schema at %s: %s", w.where(), reason)
 }
 
 // where says where the walker is.
@@ -209,5 +177,5 @@ func (w *walker) where() string {
 	if len(w.path) == 0 {
 		return "its root"
 	}
-	return clip(strings.Join(w.path, "."))
+	return fmt.Sprintf("%.200s", strings.Join(w.path, "."))
 }

@@ -1,4 +1,4 @@
-package httpx_test
+package toollist_test
 
 import (
 	"encoding/json"
@@ -10,28 +10,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 )
 
 func TestSchemaNamesTheArgumentsThatHeadersRepeat(t *testing.T) {
 	for _, test := range []struct {
 		name, schema string
-		want         []httpx.ParamHeader
+		want         []toollist.ParamHeader
 	}{
 		{"none", `{"type":"object","properties":{"a":{"type":"string"}}}`, nil},
 		{"each type, in order", `{"properties":{
 			"z":{"type":"string","x-mcp-header":"Region"},
 			"n":{"x-mcp-header":"Count","type":"integer"},
 			"b":{"type":"boolean","x-mcp-header":"Method"}}}`,
-			[]httpx.ParamHeader{{"Region", []string{"z"}, "string"}, {"Count", []string{"n"}, "integer"}, {"Method", []string{"b"}, "boolean"}}},
+			[]toollist.ParamHeader{{"Region", []string{"z"}, "string"}, {"Count", []string{"n"}, "integer"}, {"Method", []string{"b"}, "boolean"}}},
 		{"nested", `{"properties":{"a":{"type":"object","properties":{"b.c":{"properties":{"d":{"type":"string","x-mcp-header":"D"}}}}}}}`,
-			[]httpx.ParamHeader{{"D", []string{"a", "b.c", "d"}, "string"}}},
+			[]toollist.ParamHeader{{"D", []string{"a", "b.c", "d"}, "string"}}},
 		{"every character of a token", "{\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"!#$%&'*+-.^_`|~09azAZ\"}}}",
-			[]httpx.ParamHeader{{"!#$%&'*+-.^_`|~09azAZ", []string{"a"}, "string"}}},
+			[]toollist.ParamHeader{{"!#$%&'*+-.^_`|~09azAZ", []string{"a"}, "string"}}},
 		{"spelt with escapes", `{"properties":{"\u0061":{"type":"string","x\u002dmcp-header":"A"}}}`,
-			[]httpx.ParamHeader{{"A", []string{"a"}, "string"}}},
+			[]toollist.ParamHeader{{"A", []string{"a"}, "string"}}},
 		{"an argument of that name", `{"properties":{"x-mcp-header":{"type":"string"},"properties":{"type":"string","x-mcp-header":"P"}}}`,
-			[]httpx.ParamHeader{{"P", []string{"properties"}, "string"}}},
+			[]toollist.ParamHeader{{"P", []string{"properties"}, "string"}}},
 		{"values are no schemas", `{"properties":{"a":{"default":{"x-mcp-header":"A"},"const":{"x-mcp-header":1},"enum":[{"x-mcp-header":""}],"examples":[[{"x-mcp-header":""}]]}}}`, nil},
 		{"a definition of that name", `{"$defs":{"x-mcp-header":{"type":"string"}},"patternProperties":{"x-mcp-header":true}}`, nil},
 		{"something twice, but nothing asked for", `{"type":"object","type":"object","title":"x-mcp-header"}`, nil},
@@ -40,7 +40,7 @@ func TestSchemaNamesTheArgumentsThatHeadersRepeat(t *testing.T) {
 		{"properties that are none", `{"properties":["x-mcp-header"],"$defs":null}`, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := httpx.ParamHeaders([]byte(test.schema))
+			got, err := toollist.ParamHeaders([]byte(test.schema))
 			if err != nil || !reflect.DeepEqual(got, test.want) {
 				t.Errorf("ParamHeaders is %v, %v, want %v", got, err, test.want)
 			}
@@ -85,7 +85,7 @@ func TestInvalidAnnotationIsExplained(t *testing.T) {
 	tests = append(tests, test{"properties below items", below("items", `{"properties":{"x":`+ok+`}}`), "properties.a.items.properties.x", "properties alone"})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := httpx.ParamHeaders([]byte(test.schema))
+			got, err := toollist.ParamHeaders([]byte(test.schema))
 			if err == nil {
 				t.Fatalf("ParamHeaders is %v, want an error", got)
 			}
@@ -124,7 +124,7 @@ func TestHostileSchemasCostLittle(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			start := time.Now()
-			_, err := httpx.ParamHeaders([]byte(test.schema))
+			_, err := toollist.ParamHeaders([]byte(test.schema))
 			if (err == nil) != test.ok {
 				t.Errorf("ParamHeaders: %v", err)
 			}
@@ -178,14 +178,14 @@ func TestArgumentIsReadAtItsPath(t *testing.T) {
 		{"broken elsewhere", "a", `{"b":[1,`, "", false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := httpx.ParamHeader{Name: "Region", Path: strings.Split(test.path, "/")}
+			p := toollist.ParamHeader{Name: "Region", Path: strings.Split(test.path, "/")}
 			value, present, err := p.Value([]byte(test.arguments))
 			if value != test.want || present != test.present || (err == nil) != test.ok {
 				t.Errorf("Value is %q, %t, %v, want %q, %t", value, present, err, test.want, test.present)
 			}
 		})
 	}
-	if got := (httpx.ParamHeader{Name: "Region"}).Header(); got != "Mcp-Param-Region" {
+	if got := (toollist.ParamHeader{Name: "Region"}).Header(); got != "Mcp-Param-Region" {
 		t.Errorf("the header is %q", got)
 	}
 }
@@ -219,7 +219,7 @@ func TestHeaderEqualsTheBody(t *testing.T) {
 		{"True", "true", "boolean", false},
 		{"1", "true", "boolean", false},
 	} {
-		if got := httpx.Equal(test.header, test.body, test.typ); got != test.want {
+		if got := toollist.Equal(test.header, test.body, test.typ); got != test.want {
 			t.Errorf("Equal(%q, %q, %s) is %t", test.header, test.body, test.typ, got)
 		}
 	}
@@ -241,7 +241,7 @@ func FuzzEqual(f *testing.F) {
 			r, ok := new(big.Rat).SetString(header)
 			want = ok && r.Cmp(new(big.Rat).SetInt64(n)) == 0
 		}
-		if got := httpx.Equal(header, strconv.FormatInt(n, 10), "integer"); got != want {
+		if got := toollist.Equal(header, strconv.FormatInt(n, 10), "integer"); got != want {
 			t.Errorf("Equal(%q, %d) is %t", header, n, got)
 		}
 	})
@@ -253,7 +253,7 @@ func FuzzParamHeaders(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"properties":{"b":{"type":"integer","x-mcp-header":"B"}}}}}`), []byte(`{"a":{"b":1.0}}`))
 	f.Add([]byte(`{"items":[{"x-mcp-header":"A"}]}`), []byte(`{`))
 	f.Fuzz(func(t *testing.T, schema, arguments []byte) {
-		found, err := httpx.ParamHeaders(schema)
+		found, err := toollist.ParamHeaders(schema)
 		if err != nil && found != nil {
 			t.Errorf("both %v and %v", found, err)
 		}
@@ -264,7 +264,7 @@ func FuzzParamHeaders(f *testing.F) {
 			}
 			seen[strings.ToLower(p.Name)] = true
 			value, present, err := p.Value(arguments)
-			if err == nil && present && json.Valid(arguments) && !httpx.Equal(value, value, p.Type) {
+			if err == nil && present && json.Valid(arguments) && !toollist.Equal(value, value, p.Type) {
 				t.Errorf("%q is not equal to itself", value)
 			}
 		}

@@ -1,4 +1,4 @@
-package httpx
+package toollist
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
+
+	"github.com/dragoman-mcp/dragoman"
 )
 
 // A ParamHeader is an argument of a tool that an HTTP header repeats, because
@@ -27,11 +29,13 @@ func (p ParamHeader) Header() string { return protocol.HeaderParamPrefix + p.Nam
 // error if the argument, or one on the way to it, is there twice, and if it
 // cannot be repeated in a header: an array, an object, a fraction.
 func (p ParamHeader) Value(arguments []byte) (value string, present bool, err error) {
-	if len(bytes.TrimSpace(arguments)) == 0 {
+	if arguments = bytes.TrimSpace(arguments); len(arguments) == 0 {
 		return "", false, nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(arguments))
-	raw, err := p.find(dec, 0)
+	if !json.Valid(arguments) {
+		return "", false, p.wrong("the arguments are not valid JSON")
+	}
+	raw, err := p.find(arguments)
 	if err != nil || raw == nil {
 		return "", false, err
 	}
@@ -53,53 +57,32 @@ func (p ParamHeader) Value(arguments []byte) (value string, present bool, err er
 	return value, true, nil
 }
 
-// find reads the value that comes next, and returns the argument that lies below
-// it behind the first depth steps of the path, or nil. It reads all there is, so
-// that it notices what is there twice.
-func (p ParamHeader) find(dec *json.Decoder, depth int) (found json.RawMessage, err error) {
-	if depth == len(p.Path) {
-		err = dec.Decode(&found)
-		return found, err
-	}
-	start, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	if start != json.Delim('{') {
-		if start == json.Delim('[') {
-			err = skipRest(dec)
-		}
-		return nil, err
-	}
-	seen := false
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		if name != p.Path[depth] {
-			if err := skipValue(dec); err != nil {
-				return nil, err
+// find returns the argument at the end of the path, or nil.
+func (p ParamHeader) find(value []byte) ([]byte, error) {
+	for _, step := range p.Path {
+		var next []byte
+		for name, member := range dragoman.Members(value) {
+			switch {
+			case name != step:
+			case next != nil:
+				return nil, p.wrong("it is there twice")
+			default:
+				next = member
 			}
-			continue
 		}
-		if seen {
-			return nil, p.wrong("it is there twice")
+		if next == nil {
+			return nil, nil
 		}
-		seen = true
-		if found, err = p.find(dec, depth+1); err != nil {
-			return nil, err
-		}
+		value = next
 	}
-	_, err = dec.Token() // the closing brace
-	return found, err
+	return value, nil
 }
 
 func (p ParamHeader) wrong(reason string) error {
-	return fmt.Errorf("httpx: argument %s for %s: %s", strings.Join(p.Path, "."), p.Header(), reason)
+	return fmt.Errorf("argument %s for %s: %s", strings.Join(p.Path, "."), p.Header(), reason)
 }
 
-// Equal tells whether a header, decoded, says the same as the body. Integers are
+// Equal reports whether a header, decoded, says the same as the body. Integers are
 // compared as numbers: 42.0 is 42.
 func Equal(header, bodyValue, typ string) bool {
 	if header == bodyValue {
@@ -162,37 +145,10 @@ func integerText(s string) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// isNumber tells whether s is a number of JSON and nothing else.
+// isNumber reports whether s is a number of JSON and nothing else.
 func isNumber(s string) bool {
 	if s == "" || strings.TrimRight(s, " \t\r\n") != s {
 		return false
 	}
 	return (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
-}
-
-// skipValue reads over the next value.
-func skipValue(dec *json.Decoder) error {
-	t, err := dec.Token()
-	if err == nil && (t == json.Delim('{') || t == json.Delim('[')) {
-		err = skipRest(dec)
-	}
-	return err
-}
-
-// skipRest reads over the rest of an array or object whose beginning has been
-// read.
-func skipRest(dec *json.Decoder) error {
-	for depth := 1; depth > 0; {
-		t, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch t {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-	}
-	return nil
 }
