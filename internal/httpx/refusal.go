@@ -67,6 +67,7 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	h := w.Header()
 	setJSON(h)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	setRetryAfter(h, e.Status)
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
 	}
@@ -81,6 +82,13 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	_, _ = w.Write(body) // whoever is gone does not miss it
 }
 
+// setRetryAfter says when to try again, if a status says that one may.
+func setRetryAfter(h http.Header, status int) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		h["Retry-After"] = retryAfter
+	}
+}
+
 // setJSON says that the body is JSON and nothing else, also to browsers.
 func setJSON(h http.Header) {
 	h["Content-Type"] = jsonType
@@ -90,6 +98,7 @@ func setJSON(h http.Header) {
 // Values of headers that every answer has. They are never changed: who adds to
 // one gets a copy.
 var (
+	retryAfter = []string{"1"} // seconds
 	jsonType   = []string{"application/json"}
 	noSniff    = []string{"nosniff"}
 	varyOrigin = []string{"Origin"}

@@ -118,9 +118,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal = &httpx.Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: err.Error()}
 	}
 	s.opts.logger.Debug("request refused", "method", r.Method, "status", refusal.Status, "reason", refusal.Message)
-	if refusal.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", retryAfter)
-	}
 	refusal.Write(w)
 }
 
