@@ -56,7 +56,7 @@ var architecture = map[string]importRule{
 	"internal/leak":    {},
 	"internal/memnet":  {},
 	"internal/sse":     {ours: archNouns},
-	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
 	"internal/mux":     {ours: joinPackages(archNouns, "internal/redact")},
 	"internal/schema":  {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 

@@ -65,7 +65,7 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	}
 	body := dragoman.NewFailure(e.ID, &dragoman.Error{Code: code, Message: e.Message, Data: e.Data}).Bytes()
 	h := w.Header()
-	setJSON(h)
+	h["Content-Type"], h["X-Content-Type-Options"] = jsonType, noSniff
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	setRetryAfter(h, e.Status)
 	if e.Allow != "" {
@@ -89,17 +89,9 @@ func setRetryAfter(h http.Header, status int) {
 	}
 }
 
-// setJSON says that the body is JSON and nothing else, also to browsers.
-func setJSON(h http.Header) {
-	h["Content-Type"] = jsonType
-	h["X-Content-Type-Options"] = noSniff
-}
-
-// Values of headers that every answer has. They are never changed: who adds to
-// one gets a copy.
+// Values of headers that many answers have. They are never changed.
 var (
 	retryAfter = []string{"1"} // seconds
 	jsonType   = []string{"application/json"}
 	noSniff    = []string{"nosniff"}
-	varyOrigin = []string{"Origin"}
 )

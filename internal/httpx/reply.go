@@ -21,7 +21,10 @@ var gzipWriters = sync.Pool{New: func() any {
 // client accepts that, and there is a network between us.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
 	h := w.Header()
-	setJSON(h)
+	h["Content-Type"] = jsonType
+	if r.Method != http.MethodPost || len(r.Header["Origin"]) > 0 {
+		h["X-Content-Type-Options"] = noSniff // browsers post with an Origin
+	}
 	if len(body) >= minGzip && !isLocal(r.RemoteAddr) {
 		h.Add("Vary", "Accept-Encoding")
 		if admits(r.Header.Values("Accept-Encoding"), "gzip", "*") {
