@@ -30,12 +30,12 @@ func listRequest() *dragoman.Message {
 func (s *Server) list(ctx context.Context) *toolList {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	defer context.AfterFunc(s.abort, cancel)()
+	defer context.AfterFunc(s.door.Aborted(), cancel)()
 	l := &toolList{body: []byte(`{"tools":[`), tools: make(map[string]json.RawMessage), public: true, ttl: listMost}
 	req := listRequest()
 	for page, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) { return s.ask(ctx, req, nil), nil }) {
 		if err == nil {
-			err = l.add(page, s.opts.limits.Message())
+			err = l.add(page, s.door.Limits.Message())
 		}
 		if err != nil {
 			return &toolList{failed: protocol.Failure(req, err)}

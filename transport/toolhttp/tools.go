@@ -167,7 +167,8 @@ func (b *book) drop(caller string) {
 }
 
 // getTools answers with all tools.
-func (s *Server) getTools(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) getTools(x *httpx.Exchange) error {
+	r := x.R
 	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
@@ -181,6 +182,6 @@ func (s *Server) getTools(w http.ResponseWriter, r *http.Request) error {
 		e := toolError(list.failed).RPCError()
 		return &httpx.Refusal{Status: statusOf(e.Code), Code: e.Code, Message: e.Message, Data: e.Data}
 	}
-	s.writeJSON(w, r, http.StatusOK, list.body)
+	x.JSON(http.StatusOK, list.body)
 	return nil
 }
