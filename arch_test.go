@@ -58,7 +58,7 @@ var architecture = map[string]importRule{
 	"internal/leak":     {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
-	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact")},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
 	"internal/rpc":      {ours: archNouns},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
 	"internal/strict":   {},
