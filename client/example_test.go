@@ -9,22 +9,17 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 func Example() {
-	server := everything.New(nil)
-	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
+	builtIn := everything.New(nil)
+	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
 
 	ctx := context.Background()
-	t, err := target.New(&target.Spec{URL: web.URL}) // or Command: []string{"npx", "-y", "some-server"}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c, err := client.Connect(ctx, t, &client.Options{Name: "example", Version: "1"})
+	server := &client.Server{URL: web.URL} // or Command: []string{"npx", "-y", "some-server"}
+	c, err := client.Connect(ctx, server, &client.Options{Name: "example", Version: "1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,8 +44,8 @@ func Example() {
 }
 
 func ExampleCall() {
-	server := everything.New(nil)
-	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
+	builtIn := everything.New(nil)
+	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
 
 	result, err := client.Call(context.Background(), web.URL, "tools/call", map[string]any{
