@@ -107,6 +107,14 @@ var architecture = map[string]importRule{
 	"tests/...":    {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
 }
 
+// public are the packages that other modules may use. What they export names no type
+// of an internal package, except as in internalTypes.
+var public = joinPackages(archTransports, ".", "protocol", "era", "client", "eventlog", "gateway")
+
+// internalTypes are the internal types that public packages export, each as an alias
+// with a comment that says what it is: "package.Name".
+var internalTypes = []string{}
+
 // revisionDates are written in package protocol and nowhere else: all other code
 // asks its table a question with a name.
 var revisionDates = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -145,6 +153,11 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
 			"transport/sse may import of this module only the root, protocol, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
+		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Stats }`,
+			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
+		{"transport/sse/hidden.go", `import "` + m + `/internal/mux"; type conn struct { *mux.Conn }; func (c *conn) Stats() mux.Stats { return mux.Stats{} }; func New() *conn { var x mux.Stats; _ = x }`, ""},
+		{"transport/sse/result.go", `import other "` + m + `/internal/sse"; func (*Server) Made(a int) (b, c other.Event) { return }`,
+			":2 exports other.Event, which others cannot name: declare a type here, or list an alias in internalTypes"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
@@ -214,6 +227,9 @@ func checkTree(tree fs.FS, module string) ([]string, error) {
 		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "protocol/") {
 			checkRevisions(file, complain)
 		}
+		if slices.Contains(public, path.Dir(name)) && !strings.HasSuffix(name, "_test.go") {
+			checkSurface(file, complain)
+		}
 		return nil
 	})
 	return problems, err
@@ -265,6 +281,72 @@ func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
 		}
 		return true
 	})
+}
+
+// checkSurface looks for types of internal packages in what a file exports.
+func checkSurface(file *ast.File, complain func(ast.Node, string, ...any)) {
+	internal := make(map[string]bool) // by the names under which they are imported
+	for _, spec := range file.Imports {
+		imp, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		if slices.Contains(strings.Split(imp, "/"), "internal") {
+			name := path.Base(imp)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			internal[name] = true
+		}
+	}
+	check := func(what string, n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BlockStmt:
+				return false // what a function does is its own
+			case *ast.Field:
+				// A field or a method that is not exported; one without a name is embedded, or
+				// a parameter.
+				return len(n.Names) == 0 || slices.ContainsFunc(n.Names, (*ast.Ident).IsExported) || what == "func"
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && internal[x.Name] && !slices.Contains(internalTypes, file.Name.Name+"."+n.Sel.Name) {
+					complain(n, "exports %s.%s, which others cannot name: declare a type here, or list an alias in internalTypes", x.Name, n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d.Recv)) {
+				check("func", d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						check("type", s.Type)
+					}
+				case *ast.ValueSpec:
+					if slices.ContainsFunc(s.Names, (*ast.Ident).IsExported) && s.Type != nil {
+						check("value", s.Type)
+					}
+				}
+			}
+		}
+	}
+}
+
+// exportedReceiver reports whether a method belongs to an exported type.
+func exportedReceiver(recv *ast.FieldList) bool {
+	t := recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if index, ok := t.(*ast.IndexExpr); ok {
+		t = index.X
+	}
+	name, ok := t.(*ast.Ident)
+	return ok && name.IsExported()
 }
 
 // ruleFor finds the row of pkg, or the nearest "..." row above it.
