@@ -76,7 +76,7 @@ var architecture = map[string]importRule{
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
 
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},

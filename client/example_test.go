@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-func Example() {
+func ExampleConnect() {
 	builtIn := everything.New(nil)
 	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
@@ -53,4 +53,19 @@ func ExampleCall() {
 	}, nil)
 	fmt.Println(len(result) > 0, err)
 	// Output: true <nil>
+}
+
+// A client of a server in this process, which is of the modern era.
+func ExampleNew() {
+	server := everything.New(nil)
+	defer server.Close()
+	c := client.New(server.Requests(), nil)
+	defer c.Close()
+	result, err := c.CallTool(context.Background(), "echo", map[string]string{"text": "hello"}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Text())
+	// Output: hello
 }
