@@ -22,8 +22,9 @@ func ExampleServer() {
 		Sessions: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) { return hello, nil }),
 		Requests: hello,
 	}
-	http.Handle("/mcp", server)
-	web := httptest.NewServer(nil) // http.ListenAndServe("127.0.0.1:8808", nil)
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", server)
+	web := httptest.NewServer(mux)
 	defer web.Close()
 	defer server.Shutdown(context.Background())
 
