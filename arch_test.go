@@ -21,6 +21,7 @@ import (
 type importRule struct {
 	ours  []string // packages of this module; "." is the root
 	third []string // other modules, by the start of their path
+	tests []string // packages of this module that its tests and examples use, too
 }
 
 // Groups of packages that rows below share.
@@ -36,7 +37,7 @@ var (
 	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "gateway", "internal/config", "eventlog", "internal/state",
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "internal/state",
 		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
 )
 
@@ -80,7 +81,7 @@ var architecture = map[string]importRule{
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},
@@ -94,12 +95,13 @@ var architecture = map[string]importRule{
 	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
 	"eventlog":        {ours: archNouns, third: []string{"github.com/nats-io"}},
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
-	"gateway": {
+	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
 			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
-	"console": {ours: joinPackages(archNouns, "internal/manager", "gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
+	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
+	"console": {ours: joinPackages(archNouns, "internal/manager", "internal/gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
 
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
 	"bench/...": {
@@ -109,6 +111,14 @@ var architecture = map[string]importRule{
 	"examples/...": {ours: archLibrary},
 	"tests/...":    {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
 }
+
+// public are the packages that other modules may use. What they export names no type
+// of an internal package, except as in internalTypes.
+var public = joinPackages(archTransports, ".", "protocol", "era", "client", "eventlog", "gateway")
+
+// internalTypes are the internal types that public packages export, each as an alias
+// with a comment that says what it is: "package.Name".
+var internalTypes = []string{}
 
 // revisionDates are written in package protocol and nowhere else: all other code
 // asks its table a question with a name.
@@ -148,6 +158,11 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
 			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
+		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Stats }`,
+			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
+		{"transport/sse/hidden.go", `import "` + m + `/internal/mux"; type conn struct { *mux.Conn }; func (c *conn) Stats() mux.Stats { return mux.Stats{} }; func New() *conn { var x mux.Stats; _ = x }`, ""},
+		{"transport/sse/result.go", `import other "` + m + `/internal/sse"; func (*Server) Made(a int) (b, c other.Event) { return }`,
+			":2 exports other.Event, which others cannot name: declare a type here, or list an alias in internalTypes"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
@@ -255,6 +270,9 @@ func checkTree(tree fs.FS, module string) ([]string, error) {
 		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "protocol/") {
 			checkRevisions(file, complain)
 		}
+		if slices.Contains(public, path.Dir(name)) && !strings.HasSuffix(name, "_test.go") {
+			checkSurface(file, complain)
+		}
 		return nil
 	})
 	return problems, err
@@ -279,7 +297,7 @@ func checkImports(file *ast.File, name, module string, complain func(ast.Node, s
 	}
 	who := displayPackage(pkg)
 	if strings.HasSuffix(name, "_test.go") {
-		r.ours = joinPackages(r.ours, forTests...)
+		r.ours = joinPackages(joinPackages(r.ours, r.tests...), forTests...)
 		who = "tests of " + who
 	}
 	for _, spec := range file.Imports {
@@ -306,6 +324,72 @@ func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
 		}
 		return true
 	})
+}
+
+// checkSurface looks for types of internal packages in what a file exports.
+func checkSurface(file *ast.File, complain func(ast.Node, string, ...any)) {
+	internal := make(map[string]bool) // by the names under which they are imported
+	for _, spec := range file.Imports {
+		imp, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		if slices.Contains(strings.Split(imp, "/"), "internal") {
+			name := path.Base(imp)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			internal[name] = true
+		}
+	}
+	check := func(what string, n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BlockStmt:
+				return false // what a function does is its own
+			case *ast.Field:
+				// A field or a method that is not exported; one without a name is embedded, or
+				// a parameter.
+				return len(n.Names) == 0 || slices.ContainsFunc(n.Names, (*ast.Ident).IsExported) || what == "func"
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && internal[x.Name] && !slices.Contains(internalTypes, file.Name.Name+"."+n.Sel.Name) {
+					complain(n, "exports %s.%s, which others cannot name: declare a type here, or list an alias in internalTypes", x.Name, n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d.Recv)) {
+				check("func", d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						check("type", s.Type)
+					}
+				case *ast.ValueSpec:
+					if slices.ContainsFunc(s.Names, (*ast.Ident).IsExported) && s.Type != nil {
+						check("value", s.Type)
+					}
+				}
+			}
+		}
+	}
+}
+
+// exportedReceiver reports whether a method belongs to an exported type.
+func exportedReceiver(recv *ast.FieldList) bool {
+	t := recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if index, ok := t.(*ast.IndexExpr); ok {
+		t = index.X
+	}
+	name, ok := t.(*ast.Ident)
+	return ok && name.IsExported()
 }
 
 // ruleFor finds the row of pkg, or the nearest "..." row above it.

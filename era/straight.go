@@ -484,6 +484,9 @@ type told struct {
 	session *straight
 }
 
+// Unwrap returns the client itself.
+func (t told) Unwrap() dragoman.Peer { return t.Peer }
+
 func (t told) Notify(ctx context.Context, note *dragoman.Message) error {
 	t.session.server.changed(t.session.caller, note)
 	return t.Peer.Notify(ctx, note)

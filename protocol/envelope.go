@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -71,6 +72,21 @@ func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 		e.Version, _ = dragoman.Text(version)
 	}
 	return version
+}
+
+// CheckEnvelope returns the error with which a server that speaks every modern revision
+// refuses a request because of its envelope, or nil.
+func CheckEnvelope(req *dragoman.Message) *dragoman.Error {
+	e, err := ReadEnvelope(req)
+	if err != nil {
+		return &dragoman.Error{Code: CodeInvalidParams, Message: err.Error()}
+	}
+	if ParseRevision(e.Version).Era() == Modern {
+		return nil
+	}
+	refusal := &dragoman.Error{Code: CodeUnsupported, Message: fmt.Sprintf("protocol version %q is not served here; use one of data.supported", e.Version)}
+	refusal.Data, _ = json.Marshal(map[string]any{"supported": NamesOf(Modern), "requested": e.Version}) // strings can always be encoded
+	return refusal
 }
 
 // Introduces reports whether JSON text is an object with name and version, as everybody

@@ -138,7 +138,7 @@ func (a *Aggregate) serve(ctx context.Context, r *request) (*dragoman.Message, e
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
 		return a.task(ctx, r)
 	}
-	if e := checkEnvelope(r.Message); e != nil {
+	if e := protocol.CheckEnvelope(r.Message); e != nil {
 		return r.Fail(e), nil
 	}
 	switch r.Method() {
@@ -175,31 +175,6 @@ func (a *Aggregate) Close() error {
 	a.cancel(dragoman.ErrClosed)
 	a.busy.Wait()
 	return nil
-}
-
-// checkEnvelope says what is wrong with what a request says of its sender, where
-// no member looks at it.
-func checkEnvelope(req *dragoman.Message) *dragoman.Error {
-	env, err := protocol.ReadEnvelope(req)
-	if err != nil {
-		return invalid("%v", err)
-	}
-	if protocol.ParseRevision(env.Version).Era() == protocol.Modern {
-		return nil
-	}
-	e := failure(protocol.CodeUnsupported, "protocol version %q is not served here; use one of data.supported", env.Version)
-	e.Data, _ = json.Marshal(map[string]any{"supported": revisions(), "requested": env.Version}) // strings always encode
-	return e
-}
-
-// revisions returns the names of what we speak, newest first.
-func revisions() (names []string) {
-	for _, r := range protocol.Revisions() {
-		if r.Era() == protocol.Modern {
-			names = append(names, r.String())
-		}
-	}
-	return names
 }
 
 // join puts pieces of JSON text, strings or bytes, together.

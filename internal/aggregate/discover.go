@@ -80,7 +80,7 @@ func (a *Aggregate) introduction(s *snapshot, all *capabilities, instructions st
 	if s.public {
 		scope = "public"
 	}
-	out := join(`{"resultType":"`, protocol.ResultComplete, `","supportedVersions":`, array(revisions()), `,"capabilities":`, all.object())
+	out := join(`{"resultType":"`, protocol.ResultComplete, `","supportedVersions":`, array(protocol.NamesOf(protocol.Modern)), `,"capabilities":`, all.object())
 	if instructions != "" {
 		out = join(out, `,"instructions":`, dragoman.Quote(instructions))
 	}

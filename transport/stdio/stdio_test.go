@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -186,7 +187,7 @@ func TestD11_NoiseOnStdoutIsSkippedAndCounted(t *testing.T) {
 	if string(resp.Get("ok")) != "true" || resp.ID().String() != "77" {
 		t.Errorf("answer: %s", resp)
 	}
-	if n := conn.(*Conn).Stats().Junk; n != 3 {
+	if n := conn.(*Conn).Conn.(*mux.Conn).Stats().Junk; n != 3 {
 		t.Errorf("counted %d lines of noise, want 3", n)
 	}
 }

@@ -178,8 +178,8 @@ var _ dragoman.Peer = (*Server)(nil)
 
 // New returns the modern door of a legacy server. dial opens a conversation with
 // it that is not initialized yet; local is asked and told what belongs to no call.
-// Changes are not promised to anybody if the Conn is a [dragoman.Hearer] that hears
-// nothing. opts may be nil.
+// Changes are not promised to anybody if the Conn is a [dragoman.BackgroundReceiver] that
+// receives nothing. opts may be nil.
 func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error), opts *Options) *Server {
 	s := &Server{dial: dial, opts: opts.withDefaults(), seal: newSealer()}
 	s.log, s.pool = s.opts.Logger, s.opts.Pool

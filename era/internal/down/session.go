@@ -109,7 +109,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 		v.conn = nil
 		return protocol.Unavailable(fmt.Errorf("it cannot be dialled: %w", err))
 	}
-	if c, ok := dragoman.ConnAs[interface{ AskLocal() }](v.conn); ok {
+	if c, ok := dragoman.PeerAs[dragoman.LocalAsker](v.conn); ok {
 		c.AskLocal()
 	}
 	resp, err := v.hello(ctx, protocol.LatestLegacy, info)
@@ -133,7 +133,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	if err := v.learn(resp); err != nil {
 		return err
 	}
-	v.correlates, v.hears = dragoman.Correlates(v.conn), dragoman.Hears(v.conn)
+	v.correlates, v.hears = dragoman.Correlates(v.conn), dragoman.ReceivesBackground(v.conn)
 	v.ready.Store(true)
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err == nil {

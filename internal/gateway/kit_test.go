@@ -14,11 +14,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -115,12 +114,8 @@ func (g *running) join(path string, era protocol.Era) *client.Client {
 
 func (g *running) joinAs(path string, opts *client.Options, era protocol.Era) *client.Client {
 	g.t.Helper()
-	at, err := target.New(&target.Spec{URL: g.url + path, Transport: "http-only"})
-	if err != nil {
-		g.t.Fatal(err)
-	}
 	opts.Era = &era
-	c, err := client.Connect(within(g.t), at, opts)
+	c, err := client.Connect(within(g.t), &client.Server{URL: g.url + path, Transport: "http-only"}, opts)
 	if err != nil {
 		g.t.Fatalf("%s, %s era: %v", path, era, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
 // Who can reach the gateway sees names and states; its owner sees everything.

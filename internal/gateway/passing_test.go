@@ -12,7 +12,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -47,10 +46,7 @@ func TestHeadersOfAWebSocketArePassedOnForAsLongAsItIsOpen(t *testing.T) {
 			g := begin(t, fmt.Sprintf(file, 1))
 			open := func(era protocol.Era, token string) *client.Client {
 				t.Helper()
-				at, err := target.New(&target.Spec{URL: "ws" + strings.TrimPrefix(g.url, "http") + "/ws", Header: http.Header{"X-Token": {token}}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				at := &client.Server{URL: "ws" + strings.TrimPrefix(g.url, "http") + "/ws", Header: http.Header{"X-Token": {token}}}
 				c, err := client.Connect(within(t), at, &client.Options{Name: "guest", Version: "1", Era: &era})
 				if err != nil {
 					t.Fatal(err)
