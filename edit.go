@@ -34,12 +34,36 @@ type Edit struct {
 	body, meta changes
 }
 
-// changes are to be made to one object. They lie in here as long as they are few,
-// so that most edits take no memory but that of the new message.
+// changes are to be made to one object. They lie in here as long as they are few, so
+// that most edits take no memory but that of the new message. A slice of few in here
+// would keep the Edit from the stack.
 type changes struct {
 	few  [4]change
 	n    int      // of few
 	many []change // in place of few, once there are more
+}
+
+func (l *changes) list() []change {
+	if l.many != nil {
+		return l.many
+	}
+	return l.few[:l.n]
+}
+
+// put adds a change, in place of one that there may be of the same member.
+func (l *changes) put(name string, value []byte) {
+	c := change{name: name, value: value}
+	switch old := changeOf(l.list(), name); {
+	case old != nil:
+		old.value = value
+	case l.many != nil:
+		l.many = append(l.many, c)
+	case l.n < len(l.few):
+		l.few[l.n] = c
+		l.n++
+	default:
+		l.many = append(append(make([]change, 0, 2*len(l.few)), l.few[:]...), c)
+	}
 }
 
 // A change sets a member, or drops it if it has no value.
@@ -50,36 +74,8 @@ type change struct {
 	found bool // the member is there; known when the message is made
 }
 
-// sets tells whether the member is not to be dropped.
+// sets reports whether the member is not to be dropped.
 func (c *change) sets() bool { return c.value != nil || c.meta }
-
-// list returns all of them.
-func (l *changes) list() []change {
-	if l.many != nil {
-		return l.many
-	}
-	return l.few[:l.n]
-}
-
-// put adds a change, in place of one that there may be of the same member.
-func (l *changes) put(name string, value []byte) {
-	for i := range l.list() {
-		if c := &l.list()[i]; c.name == name {
-			c.value = value
-			return
-		}
-	}
-	c := change{name: name, value: value}
-	switch {
-	case l.many != nil:
-		l.many = append(l.many, c)
-	case l.n < len(l.few):
-		l.few[l.n] = c
-		l.n++
-	default:
-		l.many = append(append(make([]change, 0, 2*len(l.few)), l.few[:]...), c)
-	}
-}
 
 // Set gives a member of the body a new value, which is JSON text; nil drops it.
 func (e *Edit) Set(name string, value []byte) *Edit {
@@ -185,7 +181,7 @@ func (e *Edit) check() error {
 	return nil
 }
 
-// check tells whether the new value is one of JSON, and no more than that: the
+// check returns an error unless the new value is one of JSON, and no more: the
 // message would take what follows it for members.
 func (c *change) check(depth int) error {
 	if c.value == nil {
@@ -283,7 +279,7 @@ func (c *change) place(patches []patch, drop []member, v member, meta []change) 
 }
 
 // dropped adds the patches that remove members of the object there, together
-// with the commas that they leave over. It tells whether the object has no
+// with the commas that they leave over. It reports whether the object has no
 // members then.
 func dropped(patches []patch, src []byte, at int, members []member) (_ []patch, empty bool) {
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
@@ -331,14 +327,14 @@ func (m *Message) patched(patches []patch, body, meta []change) (*Message, error
 		return nil, tooLarge(size, maxMessage)
 	}
 	out := make([]byte, 0, size)
-	if m.pending.IsNull() && !m.failed || !m.harmless(body, true) || !m.harmless(meta, false) {
+	if m.pending.IsNull() && !m.failed || !m.movable(body, true) || !m.movable(meta, false) {
 		return Limits{MaxMessage: -1}.Parse(m.write(out, patches, body, meta, nil))
 	}
 	n := *m
 	n.pending = ID{}
 	n.move(patches, body, meta)
 	n.raw = m.write(out, patches, body, meta, &n)
-	if v := n.known[knownMeta]; metaHides(body, meta) {
+	if v := n.known[knownMeta]; newMetaNeedsScan(body, meta) {
 		p := parser{scanner: scanner{data: n.raw}}
 		if p.meta(int(v.start)); p.shape != "" {
 			return Limits{MaxMessage: -1}.Parse(n.raw)
@@ -348,9 +344,9 @@ func (m *Message) patched(patches []patch, body, meta []change) (*Message, error
 	return &n, nil
 }
 
-// harmless tells whether changes make a message that Parse takes, and whose
+// movable reports whether changes make a message that Parse takes, and whose
 // places can be told without it. Most do.
-func (m *Message) harmless(changes []change, body bool) bool {
+func (m *Message) movable(changes []change, body bool) bool {
 	params := body && m.kind != Response
 	for i := range changes {
 		c := &changes[i]
@@ -373,7 +369,7 @@ func (m *Message) harmless(changes []change, body bool) bool {
 			}
 		case k < 0:
 			for _, r := range reservedInParams {
-				if masks(c.name, r) {
+				if looksLike(c.name, r) {
 					return false
 				}
 			}
@@ -382,7 +378,7 @@ func (m *Message) harmless(changes []change, body bool) bool {
 	return true
 }
 
-// isPlain tells whether a name is the same in JSON, and at a glance.
+// isPlain reports whether a name is the same in JSON, and at a glance.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -392,9 +388,9 @@ func isPlain(s string) bool {
 	return true
 }
 
-// metaHides tells whether changes of the body bring a _meta that has to be looked
+// newMetaNeedsScan reports whether changes of the body bring a _meta that has to be looked
 // into: its token may lie anywhere, and its names may repeat.
-func metaHides(body, meta []change) bool {
+func newMetaNeedsScan(body, meta []change) bool {
 	c := changeOf(body, "_meta")
 	return c != nil && (c.value != nil || c.meta && changeOf(meta, "progressToken") != nil)
 }

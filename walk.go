@@ -90,15 +90,8 @@ func MemberText(object []byte, name string) string {
 
 // Text returns what a JSON value says if it is a string, in memory of its own.
 func Text(value []byte) (string, bool) {
-	if len(value) < 2 || value[0] != '"' {
-		return "", false
-	}
-	if inside := value[1 : len(value)-1]; bytes.IndexByte(inside, '\\') < 0 {
-		return string(inside), true
-	}
-	var s string
-	err := json.Unmarshal(value, &s)
-	return s, err == nil
+	s, ok := text(value)
+	return strings.Clone(s), ok
 }
 
 // Quote returns s as JSON text, without escapes that JSON does not need. Bytes that
@@ -267,15 +260,15 @@ func Span(data []byte) int {
 	return end
 }
 
-// view returns b as a string that shares its memory. The bytes of a message
+// stringView returns b as a string that shares its memory. The bytes of a message
 // never change, so this is safe for them and for nothing else.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func stringView(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // unescape returns what the inside of a valid JSON string says. It allocates
 // only if there are escapes.
 func unescape(inside []byte) string {
 	if bytes.IndexByte(inside, '\\') < 0 {
-		return view(inside)
+		return stringView(inside)
 	}
 	var s string
 	quoted := make([]byte, 0, len(inside)+2)
@@ -283,7 +276,7 @@ func unescape(inside []byte) string {
 	quoted = append(quoted, inside...)
 	quoted = append(quoted, '"')
 	if json.Unmarshal(quoted, &s) != nil {
-		return view(inside)
+		return stringView(inside)
 	}
 	return s
 }
@@ -299,18 +292,15 @@ func text(value []byte) (string, bool) {
 // integer returns what a valid JSON value says if it is a number without a
 // fraction that fits, else 0.
 func integer(value []byte) int {
-	if n, err := strconv.Atoi(view(value)); err == nil {
+	if n, err := strconv.Atoi(stringView(value)); err == nil {
 		return n
 	}
 	// Some write integers as 1.0 or 1e3.
-	if f, err := strconv.ParseFloat(view(value), 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= math.MaxInt32 {
+	if f, err := strconv.ParseFloat(stringView(value), 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= math.MaxInt32 {
 		return int(f)
 	}
 	return 0
 }
-
-// quote returns s as JSON text, without escapes that JSON does not need.
-func quote(s string) []byte { return appendQuote(nil, s) }
 
 // appendQuote appends s as JSON text. Bytes that are not UTF-8 become U+FFFD.
 func appendQuote(dst []byte, s string) []byte {
@@ -386,9 +376,9 @@ func hex4(b []byte) (r rune) {
 	return r
 }
 
-// masks tells whether name is a spelling of want, other than want itself, that
+// looksLike reports whether name is a spelling of want, other than want itself, that
 // some readers take for it: other case, by Unicode's folding, or with NULs.
-func masks(name, want string) bool {
+func looksLike(name, want string) bool {
 	if strings.IndexByte(name, 0) >= 0 {
 		return strings.EqualFold(strings.ReplaceAll(name, "\x00", ""), want)
 	}
