@@ -32,71 +32,71 @@ func awaitExit(pid int) bool {
 	}
 }
 
-// A family is a server's process, its group, and everyone else who carries its
-// mark in the environment, which is inherited. Out of reach are only those who
-// left the group and dropped the mark, and those we may not signal.
-type family struct {
-	mark string
+// A processGroup is a server's process, its group, and everyone else who carries its
+// tag in the environment, which is inherited. Out of reach are only those who
+// left the group and dropped the tag, and those we may not signal.
+type processGroup struct {
+	tag  string
 	pgid int // 0 before the process has started
 	log  *slog.Logger
 }
 
-func newFamily(mark string, log *slog.Logger) *family {
-	f := &family{mark: mark, log: log}
-	f.announce()
-	return f
+func newProcessGroup(tag string, log *slog.Logger) *processGroup {
+	g := &processGroup{tag: tag, log: log}
+	g.register()
+	return g
 }
 
-// adopt is told the process once it has started.
-func (f *family) adopt(p *os.Process) error {
-	f.pgid = p.Pid
-	f.announce()
+// setProcess is told the process once it has started.
+func (g *processGroup) setProcess(p *os.Process) error {
+	g.pgid = p.Pid
+	g.register()
 	return nil
 }
 
-// announce tells the guard about f. A server without a guard is better than
+// register tells the guard about g. A server without a guard is better than
 // none, so a failure is only logged.
-func (f *family) announce() {
-	if err := guard.watch(f.mark, f.pgid); err != nil {
-		f.log.Warn("no guard will end the server should this process be killed", "err", err)
+func (g *processGroup) register() {
+	if err := guard.watch(g.tag, g.pgid); err != nil {
+		g.log.Warn("no guard will end the server should this process be killed", "err", err)
 	}
 }
 
 // release is told that nothing is left.
-func (f *family) release() { guard.forget(f.mark) }
+func (g *processGroup) release() { guard.forget(g.tag) }
 
-// ask asks the group to end.
-func (f *family) ask() { f.signal(syscall.SIGTERM) }
+// terminate asks the group to end.
+func (g *processGroup) terminate() { g.signal(syscall.SIGTERM) }
 
 // kill ends the group.
-func (f *family) kill() { f.signal(syscall.SIGKILL) }
+func (g *processGroup) kill() { g.signal(syscall.SIGKILL) }
 
-func (f *family) signal(sig syscall.Signal) {
-	if f.pgid > 0 {
-		_ = syscall.Kill(-f.pgid, sig) // nobody is left to take it
+func (g *processGroup) signal(sig syscall.Signal) {
+	if g.pgid > 0 {
+		_ = syscall.Kill(-g.pgid, sig) // nobody is left to take it
 	}
 }
 
 // alive reports whether anybody in the group lives. Asking the kernel with an
 // empty signal would count those who have ended but were not reaped.
-func (f *family) alive() bool {
-	return len(look([]*family{f}, false).found) > 0
+func (g *processGroup) alive() bool {
+	return len(scanProcesses([]*processGroup{g}, false).found) > 0
 }
 
-// sweep kills everybody in the family until nobody is left, for at most d, and
+// sweep kills everybody in the group until nobody is left, for at most d, and
 // reports whether nobody is.
-func (f *family) sweep(d time.Duration) bool { return sweep([]*family{f}, d) }
+func (g *processGroup) sweep(d time.Duration) bool { return sweep([]*processGroup{g}, d) }
 
-// sweep kills all members of the families.
-func sweep(families []*family, d time.Duration) bool {
-	const enough = 3 // doubtful looks in a row, on a busy system
+// sweep kills all members of the groups.
+func sweep(groups []*processGroup, d time.Duration) bool {
+	const enough = 3 // incomplete scans in a row, on a busy system
 	end := time.Now().Add(d)
 	var killed []int
 	pause := time.Millisecond
 	for doubts := 0; ; {
-		seen := look(families, true)
+		seen := scanProcesses(groups, true)
 		if len(seen.found) == 0 {
-			if doubts++; !seen.doubtful || doubts == enough {
+			if doubts++; !seen.incomplete || doubts == enough {
 				reapOrphans(killed, end)
 				return true
 			}

@@ -114,9 +114,9 @@ func (c *Command) grace() time.Duration {
 	return c.Grace
 }
 
-// prepare checks c and returns it as the standard library wants it. mark tells
+// prepare checks c and returns it as the standard library wants it. tag tells
 // the server's processes from all others.
-func (c *Command) prepare(mark string) (*exec.Cmd, error) {
+func (c *Command) prepare(tag string) (*exec.Cmd, error) {
 	for _, arg := range c.Args {
 		if strings.ContainsRune(arg, 0) {
 			return nil, c.fail(fmt.Errorf("argument %q has a zero byte", arg), "no system can pass it on; remove it")
@@ -133,7 +133,7 @@ func (c *Command) prepare(mark string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, c.fail(err, "correct the user, or leave it out to run the server as the one who started it")
 	}
-	env, err := c.environment(os.Environ(), account, mark)
+	env, err := c.environment(os.Environ(), account, tag)
 	if err != nil {
 		return nil, c.fail(err, "write each variable as KEY=VALUE")
 	}
@@ -197,7 +197,7 @@ func (c *Command) locate(dir string, env []string) (string, error) {
 	if file, err = executable(file, env); err != nil {
 		return "", c.fail(err, adviceFor(err))
 	}
-	if exposed(file) {
+	if worldWritable(file) {
 		c.logger().Warn("anyone on this machine may replace the server's executable", "command", c.Path, "file", file)
 	}
 	return file, nil
@@ -212,7 +212,7 @@ func (c *Command) lookup(env []string) (string, error) {
 			continue // it would mean wherever we happen to be
 		}
 		file, err := executable(filepath.Join(dir, c.Path), env)
-		if err == nil && exposed(file) {
+		if err == nil && worldWritable(file) {
 			err = fmt.Errorf("%s: %w", file, errExposed)
 			c.logger().Warn("passed over an executable that anyone may replace", "command", c.Path, "file", file)
 		}

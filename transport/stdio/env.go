@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// markVar holds, in the environment of every process that a server starts, the
-// mark by which those are found again that left the server's process group. A
-// server that is started by another one carries both marks.
-const markVar = "DRAGOMAN_CHILD"
+// tagVar holds, in the environment of every process that a server starts, the
+// tag by which those are found again that left the server's process group. A
+// server that is started by another one carries both tags.
+const tagVar = "DRAGOMAN_CHILD"
 
 // environment returns what the server sees of ours, less what looks like a
-// shell function, plus account, c.Env and the mark.
-func (c *Command) environment(ours, account []string, mark string) ([]string, error) {
+// shell function, plus account, c.Env and the tag.
+func (c *Command) environment(ours, account []string, tag string) ([]string, error) {
 	all := slices.Contains(c.InheritEnv, "*")
 	var env []string
 	for _, entry := range ours {
@@ -37,10 +37,10 @@ func (c *Command) environment(ours, account []string, mark string) ([]string, er
 		}
 		env = setVariable(env, name, value)
 	}
-	if outer := valueOf(ours, markVar); isMark(outer) {
-		mark = outer + "," + mark
+	if outer := valueOf(ours, tagVar); isTag(outer) {
+		tag = outer + "," + tag
 	}
-	return setVariable(env, markVar, mark), nil
+	return setVariable(env, tagVar, tag), nil
 }
 
 // cutVariable splits KEY=VALUE. On Windows there are variables such as "=C:",
@@ -87,8 +87,8 @@ func sameName(a, b string) bool {
 	return a == b || foldNames && strings.EqualFold(a, b)
 }
 
-// isMark reports whether s is one of our marks or several, so that no text of
+// isTag reports whether s is one of our tags or several, so that no text of
 // unknown origin is passed on.
-func isMark(s string) bool {
+func isTag(s string) bool {
 	return s != "" && len(s) <= 1024 && strings.Trim(s, "0123456789abcdef,") == ""
 }

@@ -20,7 +20,7 @@ const maxHeader = 8 << 10
 // Content-Type.
 const headerStart = "content-"
 
-// atHeader tells whether the next message has a header.
+// atHeader reports whether the next message has a header.
 func (f *frameReader) atHeader() (bool, error) {
 	for {
 		b := f.unread()
@@ -106,7 +106,7 @@ func (f *frameReader) headerLine(read *int) ([]byte, error) {
 	}
 }
 
-// headerGoesOn tells whether what follows is more header or its end, and not
+// headerGoesOn reports whether what follows is more header or its end, and not
 // already the message.
 func (f *frameReader) headerGoesOn() (bool, error) {
 	for f.start == f.end {
@@ -197,7 +197,7 @@ func (f *frameReader) matched(length, n int) []byte {
 	return f.take(n, 0)
 }
 
-// endsLikeMessage tells whether b may be a whole message.
+// endsLikeMessage reports whether b may be a whole message.
 func endsLikeMessage(b []byte) bool {
 	b = bytes.TrimSpace(b)
 	return len(b) > 1 && (b[0] == '{' && b[len(b)-1] == '}' || b[0] == '[' && b[len(b)-1] == ']')

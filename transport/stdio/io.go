@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
-// leaveWait is how long requests under way may still be served after the context
+// signalGrace is how long requests under way may still be served after the context
 // of Serve has ended. Hosts that end us by a signal give us two seconds.
-const leaveWait = time.Second
+const signalGrace = time.Second
 
 // Serve serves one client on our own standard input and output, until the
 // client closes its end or ctx ends. Requests under way are answered first: for
@@ -26,7 +26,7 @@ func Serve(ctx context.Context, a dragoman.Acceptor, opts *Options) error {
 // our own standard streams, and makes reads from r return.
 func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer, opts *Options) error {
 	s := &Server{Acceptor: a, Options: opts}
-	wait := leaveWait
+	wait := signalGrace
 	if opts != nil && opts.Linger < 0 {
 		wait = 0
 	}

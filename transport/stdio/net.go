@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
-// socketStall is how long the other side of a socket may take to read.
-const socketStall = 30 * time.Second
+// writeTimeout is how long the other side of a socket may take to read.
+const writeTimeout = 30 * time.Second
 
 // An Address is a server that listens on a socket. It is a Dialer.
 type Address struct {
@@ -38,7 +38,7 @@ func (a *Address) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		framing = Lines
 	}
 	s := newStream(nc, nc, framing, o.limits(), o.Logger, nc.Close)
-	conn := mux.New(s, &mux.Options{Limits: o.limits(), Stall: socketStall, Logger: o.Logger})
+	conn := mux.New(s, &mux.Options{Limits: o.limits(), Stall: writeTimeout, Logger: o.Logger})
 	conn.Start(local)
 	return conn, nil
 }

@@ -9,23 +9,23 @@ import (
 	"syscall"
 )
 
-// maxEnviron is how much of a process's environment is searched for a mark.
+// maxEnviron is how much of a process's environment is searched for a tag.
 const maxEnviron = 4 << 20
 
-// A sighting is what one look at the process table has shown.
-type sighting struct {
+// A processScan is what one look at the process table has shown.
+type processScan struct {
 	found []int // members that live
 
-	// doubtful says that somebody may have been missed: a process was between
+	// incomplete says that somebody may have been missed: a process was between
 	// two programs, when its environment cannot be read, or ended while we
 	// looked and may have left a child.
-	doubtful bool
+	incomplete bool
 }
 
-// look finds the living members of families: those in their groups and, if
-// marked is set, those who carry their marks.
-func look(families []*family, marked bool) sighting {
-	var s sighting
+// scanProcesses finds the living members of groups: those in their groups and, if
+// tagged is set, those who carry their tags.
+func scanProcesses(groups []*processGroup, tagged bool) processScan {
+	var s processScan
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return s
@@ -44,30 +44,30 @@ func look(families []*family, marked bool) sighting {
 		}
 		var stat processStat
 		if buf, err = readFile("/proc/"+name+"/stat", buf); err != nil || !stat.parse(buf) {
-			s.doubtful = true
+			s.incomplete = true
 			continue
 		}
-		switch f := inGroup(families, stat.pgrp); {
+		switch f := inGroup(groups, stat.pgrp); {
 		case stat.dead && f != nil && stat.parent == self && pid != f.pgid:
 			reap(pid)
 		case stat.dead || stat.kernel:
 		case f != nil:
 			s.found = append(s.found, pid)
-		case marked:
+		case tagged:
 			buf, err = readFile("/proc/"+name+"/environ", buf)
-			if carriesMark(families, buf) {
+			if hasTag(groups, buf) {
 				s.found = append(s.found, pid)
 			}
 			if len(buf) == 0 && !errors.Is(err, os.ErrPermission) {
-				s.doubtful = true
+				s.incomplete = true
 			}
 		}
 	}
 	return s
 }
 
-func inGroup(families []*family, pgrp int) *family {
-	for _, f := range families {
+func inGroup(groups []*processGroup, pgrp int) *processGroup {
+	for _, f := range groups {
 		if f.pgid == pgrp && pgrp > 0 {
 			return f
 		}
@@ -75,12 +75,12 @@ func inGroup(families []*family, pgrp int) *family {
 	return nil
 }
 
-func carriesMark(families []*family, environ []byte) bool {
-	if !bytes.Contains(environ, []byte(markVar+"=")) {
+func hasTag(groups []*processGroup, environ []byte) bool {
+	if !bytes.Contains(environ, []byte(tagVar+"=")) {
 		return false
 	}
-	for _, f := range families {
-		if bytes.Contains(environ, []byte(f.mark)) {
+	for _, f := range groups {
+		if bytes.Contains(environ, []byte(f.tag)) {
 			return true
 		}
 	}

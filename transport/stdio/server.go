@@ -88,7 +88,7 @@ func isTemporary(err error) bool {
 func (s *Server) open(nc net.Conn) {
 	o := s.Options.orDefault()
 	opts := o.server()
-	opts.Stall = socketStall
+	opts.Stall = writeTimeout
 	t := newTalk(calledBy(nc.RemoteAddr()), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
 	limit := s.MaxConns
 	if limit == 0 {
