@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -122,7 +121,7 @@ func (e Envelope) Put(req *dragoman.Message) (*dragoman.Message, error) {
 		caps = json.RawMessage("{}")
 	}
 	return req.Edit().
-		SetMeta(MetaProtocolVersion, []byte(strconv.Quote(e.Version))).
+		SetMeta(MetaProtocolVersion, dragoman.Quote(e.Version)).
 		SetMeta(MetaClientCapabilities, caps).
 		SetMeta(MetaClientInfo, e.Client).
 		SetMeta(MetaLogLevel, e.LogLevel).
