@@ -492,7 +492,7 @@ func (v *straight) announce(ctx context.Context, subscriptions []*dragoman.Messa
 			lost.URIs = append(lost.URIs, req.URI())
 		}
 	}
-	for note := range lost.Reminders() {
+	for note := range lost.ChangeNotes() {
 		if err := route.Peer(v.client).Notify(ctx, note); err != nil {
 			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}

@@ -111,9 +111,9 @@ func (i *Interest) And(other *Interest) Interest {
 	}
 }
 
-// Reminders returns a notification for each list and resource of it: what to tell
+// ChangeNotes returns a notification for each list and resource of it: what to tell
 // somebody who may have missed changes.
-func (i *Interest) Reminders() iter.Seq[*dragoman.Message] {
+func (i *Interest) ChangeNotes() iter.Seq[*dragoman.Message] {
 	return func(yield func(*dragoman.Message) bool) {
 		for _, list := range [...]struct {
 			of   bool

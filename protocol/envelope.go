@@ -40,7 +40,7 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 		return e, errors.New("params._meta lacks " + MetaClientCapabilities + "; it must be an object, {} if you have none")
 	case e.Capabilities[0] != '{':
 		return e, errors.New("params._meta." + MetaClientCapabilities + " must be an object, {} if you have none")
-	case e.Client != nil && !Introduces(e.Client):
+	case e.Client != nil && !IsImplementation(e.Client):
 		return e, errors.New("params._meta." + MetaClientInfo + " must be an object with a name and a version, both strings, or be left out")
 	case e.LogLevel != nil && e.LogLevel[0] != '"':
 		return e, errors.New("params._meta." + MetaLogLevel + " must be a string")
@@ -72,9 +72,9 @@ func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	return version
 }
 
-// Introduces reports whether JSON text is an object with name and version, as everybody
+// IsImplementation reports whether JSON text is an object with name and version, as everybody
 // has to introduce themselves.
-func Introduces(info json.RawMessage) bool {
+func IsImplementation(info json.RawMessage) bool {
 	var name, version bool
 	for key, value := range dragoman.Members(info) {
 		switch key {

@@ -54,10 +54,10 @@ func Failure(req *dragoman.Message, err error) *dragoman.Message {
 	return req.Fail(&dragoman.Error{Code: CodeInternal, Message: "Internal error: " + err.Error()})
 }
 
-// Conclude returns the answer to a request that a peer has been asked: what its
+// ResponseOf returns the answer to a request that a peer has been asked: what its
 // Call returned, in the terms of JSON-RPC. It is nil if the other side has
 // cancelled the request, which ctx says, and then wants none.
-func Conclude(ctx context.Context, req, resp *dragoman.Message, err error) *dragoman.Message {
+func ResponseOf(ctx context.Context, req, resp *dragoman.Message, err error) *dragoman.Message {
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), dragoman.ErrCancelled):
 		return nil
@@ -77,8 +77,8 @@ func IDInUse(req *dragoman.Message) *dragoman.Error {
 	}
 }
 
-// Broken is the error for a request on which the peer that serves it panicked.
-func Broken() *dragoman.Error {
+// Panicked is the error for a request on which the peer that serves it panicked.
+func Panicked() *dragoman.Error {
 	return &dragoman.Error{Code: CodeInternal, Message: "Internal error: whoever serves this request failed on it"}
 }
 
@@ -102,9 +102,9 @@ func Unavailable(reason error) *dragoman.Error {
 	return newOwnError(CodeUnavailable, "the server is not available: "+reason.Error(), OutcomeNotSent)
 }
 
-// Ours reports whether an error was made on the way, by us or by another gateway,
+// IsOwn reports whether an error was made on the way, by us or by another gateway,
 // and not by the server.
-func Ours(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeTooLarge }
+func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeTooLarge }
 
 // newOwnError makes an error of ours, which says so.
 func newOwnError(code int, message, outcome string) *dragoman.Error {

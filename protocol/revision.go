@@ -112,10 +112,10 @@ func EraOf(name string) Era {
 	return Legacy
 }
 
-// Answer returns the revision to answer to an initialize that asks for name:
+// NegotiateLegacy returns the revision to answer to an initialize that asks for name:
 // that one if it is served, else the newest of them. Only legacy revisions
 // have an initialize; it is Unknown if none is served.
-func Answer(name string, served []Revision) Revision {
+func NegotiateLegacy(name string, served []Revision) Revision {
 	best := Unknown
 	for _, r := range served {
 		if r.Era() != Legacy {

@@ -92,14 +92,14 @@ func (r *request) serve(peer dragoman.Peer) (resp *dragoman.Message) {
 		if p := recover(); p != nil {
 			r.conn.opts.Logger.Error("panic while serving a request",
 				"method", r.req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = r.req.Fail(protocol.Broken())
+			resp = r.req.Fail(protocol.Panicked())
 		}
 	}()
 	resp, err := peer.Call(r.ctx, r.req, r)
 	if err != nil && r.req.Method() == protocol.MethodListen && errors.Is(context.Cause(r.ctx), dragoman.ErrClosed) {
 		return protocol.EndOfListen(r.req)
 	}
-	if resp = protocol.Conclude(r.ctx, r.req, resp, err); resp != nil {
+	if resp = protocol.ResponseOf(r.ctx, r.req, resp, err); resp != nil {
 		r.conn.learn(r.req, resp)
 	}
 	return resp
