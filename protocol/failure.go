@@ -79,7 +79,7 @@ func IDInUse(req *dragoman.Message) *dragoman.Error {
 
 // Panicked is the error for a request on which the peer that serves it panicked.
 func Panicked() *dragoman.Error {
-	return &dragoman.Error{Code: CodeInternal, Message: "Internal error: whoever serves this request failed on it"}
+	return &dragoman.Error{Code: CodeInternal, Message: "Internal error: the server failed on this request"}
 }
 
 // Overloaded is the error for what a limit keeps from being sent.
