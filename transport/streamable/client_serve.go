@@ -143,11 +143,11 @@ func (a *clientAsked) answer(ctx context.Context, peer dragoman.Peer) (resp *dra
 	defer func() {
 		if p := recover(); p != nil {
 			a.conn.log.Error("panic while serving a request", "method", a.req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = a.req.Fail(protocol.Broken())
+			resp = a.req.Fail(protocol.Panicked())
 		}
 	}()
 	resp, err := peer.Call(ctx, a.req, a)
-	if resp = protocol.Conclude(ctx, a.req, resp, err); resp != nil && resp.Len() > a.conn.opts.limits.Message() {
+	if resp = protocol.ResponseOf(ctx, a.req, resp, err); resp != nil && resp.Len() > a.conn.opts.limits.Message() {
 		return protocol.Failure(a.req, dragoman.ErrTooLarge)
 	}
 	return resp
