@@ -26,8 +26,8 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	k, err := c.calls.Begin(req, from, nil)
-	if err != nil {
+	k := new(rpc.Call)
+	if err := c.calls.Begin(k, req, from, nil); err != nil {
 		return nil, err
 	}
 	mark, err := c.send(ctx, k)
@@ -37,8 +37,10 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		return nil, err
 	}
 	resp, err := k.Wait(ctx, c.opts.Logger)
-	if err != nil && k.Remove() && protocol.Cancellable(req) {
-		_ = c.Notify(c.ctx, k.CancelNote(err.Error())) // nobody is left to be told
+	if err != nil {
+		if open, _ := k.Remove(); open && protocol.Cancellable(req) {
+			_ = c.Notify(c.ctx, k.CancelNote(err.Error())) // nobody is left to be told
+		}
 	}
 	k.Finish()
 	if err != nil {

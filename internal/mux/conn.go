@@ -21,7 +21,7 @@ type Conn struct {
 	started atomic.Bool
 	out     *queue
 	stall   *time.Timer // owned by whoever writes
-	in      *rpc.Inbox
+	in      *rpc.Inbox[struct{}]
 
 	ctx     context.Context // of the requests that are served; ends with the conversation
 	cancel  context.CancelCauseFunc
@@ -59,7 +59,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.out.queued = c.opts.Queued
-	c.in = rpc.NewInbox(func(note *dragoman.Message, _ *rpc.Call) {
+	c.in = rpc.NewInbox(func(note *dragoman.Message, _ struct{}) {
 		rpc.Notify(c.ctx, c.local, note, c.opts.Logger)
 		c.releaseHeld(note)
 	})

@@ -111,7 +111,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		for _, k := range list {
 			c.tell(k, k.Incoming(m))
 		}
-	} else if c.in.Put(m, nil) {
+	} else if c.in.Put(m, struct{}{}) {
 		return
 	}
 	c.releaseHeld(m)

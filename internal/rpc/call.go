@@ -22,8 +22,8 @@ type Call struct {
 	out    *dragoman.Message // with our token
 	from   dragoman.Peer
 	listen bool
-	ended  func(error)   // may be nil
-	ready  chan struct{} // holds one token when there is something to take; nil if ended is not
+	owner  Owner         // may be nil
+	ready  chan struct{} // holds one token when there is something to take; nil if there is an owner
 	sent   atomic.Bool
 
 	// Guarded by Calls.mu.
@@ -47,6 +47,7 @@ type Call struct {
 // [context.DeadlineExceeded].
 type TimeoutError struct {
 	After time.Duration // without progress or question
+	Took  time.Duration // since it began
 }
 
 // Error implements error.
@@ -65,6 +66,9 @@ func (c *Call) Request() *dragoman.Message { return c.req }
 
 // From returns the caller, who may be nil. See Ask and Notify.
 func (c *Call) From() dragoman.Peer { return c.from }
+
+// Owner returns what Begin was given.
+func (c *Call) Owner() Owner { return c.owner }
 
 // IsListen reports whether the request is one that lasts.
 func (c *Call) IsListen() bool { return c.listen }
@@ -111,8 +115,8 @@ func (c *Call) end(resp *dragoman.Message, err error) {
 	c.resp, c.err, c.over = resp, err, true
 	c.Wake()
 	c.mu.Unlock()
-	if c.ended != nil {
-		c.ended(err)
+	if c.owner != nil {
+		c.owner.Ended(err)
 	}
 }
 
@@ -214,10 +218,16 @@ func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok
 }
 
 // Remove takes the call out of the table, and reports whether it was there. What
-// comes for it afterwards is late.
-func (c *Call) Remove() bool {
-	open, _ := c.table.take(c.key)
-	return open != nil
+// comes for it afterwards is late. The error says why no more calls may begin, if
+// that is so.
+func (c *Call) Remove() (open bool, ended error) {
+	t := c.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if open = t.open[c.key] == c; open {
+		t.remove(c)
+	}
+	return open, t.ended
 }
 
 // Finish returns when the caller is not used any more. Questions that it is answering

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,33 +31,35 @@ type Calls struct {
 // NewCalls returns a table for so many calls at a time.
 func NewCalls(limit int) *Calls { return &Calls{limit: limit, open: make(map[int64]*Call)} }
 
-// Begin enters a call, or returns why it cannot be made; nothing has been sent then.
-// Whoever begins a call removes it, unless it was answered, and finishes it.
-//
-// If ended is nil, the caller waits by Wait. Otherwise it does something else, and
-// ended is called, at most once, when the table has an answer or an error for the
-// call: it should make the caller return. The error is nil if there is an answer.
-func (t *Calls) Begin(req *dragoman.Message, from dragoman.Peer, ended func(error)) (*Call, error) {
-	c := &Call{
-		table: t, req: req, out: req, from: from,
-		listen: req.Method() == protocol.MethodListen,
-		ended:  ended,
-	}
-	if ended == nil {
+// An Owner is who does something else than Wait while its call is under way.
+type Owner interface {
+	// Ended is called, at most once, when the table has an answer or an error for
+	// the call. It should make the owner finish the call. The error is nil if there
+	// is an answer.
+	Ended(err error)
+}
+
+// Begin enters a new call, or returns why it cannot be made; nothing has been sent
+// then. Whoever begins a call removes it, unless it was answered, and finishes it.
+// The owner is nil if the caller waits by Wait.
+func (t *Calls) Begin(c *Call, req *dragoman.Message, from dragoman.Peer, owner Owner) error {
+	c.table, c.req, c.out, c.from, c.owner = t, req, req, from, owner
+	c.listen = req.Method() == protocol.MethodListen
+	if owner == nil {
 		c.ready = make(chan struct{}, 1)
 	}
 	if err := t.add(c); err != nil {
-		return nil, err
+		return err
 	}
 	c.id = dragoman.IntID(c.key)
 	if req.Meta(protocol.MetaProgressToken) != nil {
 		var err error
 		if c.out, err = req.Edit().SetMeta(protocol.MetaProgressToken, []byte(c.id.String())).Message(); err != nil {
 			c.Remove()
-			return nil, err
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 func (t *Calls) add(c *Call) error {
@@ -85,17 +88,22 @@ func (t *Calls) take(key int64) (c *Call, late bool) {
 	if c = t.open[key]; c == nil {
 		return nil, slices.Contains(t.recent, key)
 	}
-	delete(t.open, key)
+	t.remove(c)
+	return c, false
+}
+
+// remove takes a call out of the table. mu is held.
+func (t *Calls) remove(c *Call) {
+	delete(t.open, c.key)
 	if !c.listen {
 		t.asking--
 	}
 	if len(t.recent) < maxRecent {
-		t.recent = append(t.recent, key)
+		t.recent = append(t.recent, c.key)
 	} else {
-		t.recent[t.oldest] = key
+		t.recent[t.oldest] = c.key
 		t.oldest = (t.oldest + 1) % maxRecent
 	}
-	return c, false
 }
 
 // A Match is what became of an answer.
@@ -114,12 +122,13 @@ const (
 // was that.
 func (t *Calls) Answer(resp *dragoman.Message) Match {
 	if resp.IsError() && (resp.ID().IsZero() || resp.ID().IsNull()) {
-		c := t.Only()
-		if c == nil || !c.Remove() {
-			return NoID
+		if c := t.Only(); c != nil {
+			if open, _ := c.Remove(); open {
+				c.end(resp, nil)
+				return Matched
+			}
 		}
-		c.end(resp, nil)
-		return Matched
+		return NoID
 	}
 	key, _ := resp.ID().Int() // what is no number is no id of ours
 	c, late := t.take(key)
@@ -148,7 +157,8 @@ func (t *Calls) Fail(id dragoman.ID, err error) bool {
 // by cancelling it.
 func (t *Calls) CancelListen(id dragoman.ID) {
 	key, _ := id.Int()
-	if c := t.get(key); c != nil && c.listen && c.Remove() {
+	if c := t.get(key); c != nil && c.listen {
+		c.Remove()
 		c.end(nil, dragoman.ErrCancelled)
 	}
 }
@@ -184,18 +194,6 @@ func (t *Calls) Asking() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asking > 0
-}
-
-// All returns the calls under way, in the order in which they began.
-func (t *Calls) All() []*Call {
-	t.mu.Lock()
-	list := make([]*Call, 0, len(t.open))
-	for _, c := range t.open {
-		list = append(list, c)
-	}
-	t.mu.Unlock()
-	slices.SortFunc(list, func(a, b *Call) int { return int(a.key - b.key) })
-	return list
 }
 
 // Progress returns the call that progress belongs to, and the notification with the
@@ -251,28 +249,22 @@ func (c *Call) wants(note *dragoman.Message) bool {
 	return json.Unmarshal(c.req.Get("notifications"), &wanted) == nil && wanted.Wants(note.Method(), note.URI())
 }
 
-// Refuse lets no more calls begin, for the reason that it is given.
-func (t *Calls) Refuse(err error) {
+// Refuse lets no more calls begin, because of err, and returns those under way, in
+// the order in which they began.
+func (t *Calls) Refuse(err error) []*Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
 		t.ended = err
 	}
-}
-
-// Err returns why no more calls may begin, or nil.
-func (t *Calls) Err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended
+	return slices.SortedFunc(maps.Values(t.open), func(a, b *Call) int { return int(a.key - b.key) })
 }
 
 // End ends every call with err, and lets no more begin.
 func (t *Calls) End(err error) {
-	t.Refuse(err)
+	open := t.Refuse(err)
 	t.mu.Lock()
-	open := t.open
-	t.open = make(map[int64]*Call)
+	clear(t.open)
 	t.asking = 0
 	t.clock.stop()
 	t.mu.Unlock()
@@ -402,7 +394,6 @@ func (t *Calls) expire() {
 		case due.IsZero():
 		case !due.After(now):
 			late = append(late, c)
-			c.began, c.due = time.Time{}, time.Time{}
 		case next.IsZero() || due.Before(next):
 			next = due
 		}
@@ -410,9 +401,13 @@ func (t *Calls) expire() {
 	if l.at = next; !next.IsZero() {
 		l.timer.Reset(next.Sub(now))
 	}
-	after := l.after
+	errs := make([]error, len(late))
+	for i, c := range late {
+		errs[i] = &TimeoutError{After: l.after, Took: now.Sub(c.began)}
+		c.began, c.due = time.Time{}, time.Time{}
+	}
 	t.mu.Unlock()
-	for _, c := range late {
-		c.end(nil, &TimeoutError{After: after})
+	for i, c := range late {
+		c.end(nil, errs[i])
 	}
 }
