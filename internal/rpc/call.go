@@ -21,26 +21,27 @@ type Call struct {
 	req    *dragoman.Message // the caller's
 	out    *dragoman.Message // with our token
 	from   dragoman.Peer
-	listen bool
 	owner  Owner         // may be nil
 	ready  chan struct{} // holds one token when there is something to take; nil if there is an owner
 	sent   atomic.Bool
+	listen bool
 
-	// Guarded by Calls.mu.
-	began  time.Time // zero if it may take for ever
-	due    time.Time // when it has taken too long
-	paused int       // questions of the other side that have no answer
+	over     bool // guarded by mu: resp or err is set, or the caller has left; nothing more is taken
+	finished bool // guarded by telling
 
-	mu     sync.Mutex
+	// Guarded by Calls.mu; see clock.
+	began  time.Duration // zero if it may take for ever
+	due    time.Duration // when it has taken too long
+	paused int           // questions of the other side that have no answer
+
+	mu     sync.Mutex // guards the fields up to the blank line
 	notes  Queue[struct{}]
 	resp   *dragoman.Message
 	err    error
-	over   bool // resp or err is set, or the caller has left; nothing more is taken
-	cancel []context.CancelFunc
-	asks   sync.WaitGroup // questions that from is answering
+	cancel []context.CancelFunc // of the questions
 
-	telling  sync.Mutex // held while from is told something by Notify
-	finished bool       // guarded by telling
+	asks    sync.WaitGroup // questions that from is answering
+	telling sync.Mutex     // held while from is told something by Notify
 }
 
 // A TimeoutError says that a call took too long. It is a

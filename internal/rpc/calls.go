@@ -29,7 +29,9 @@ type Calls struct {
 }
 
 // NewCalls returns a table for so many calls at a time.
-func NewCalls(limit int) *Calls { return &Calls{limit: limit, open: make(map[int64]*Call)} }
+func NewCalls(limit int) *Calls {
+	return &Calls{limit: limit, open: make(map[int64]*Call), clock: clock{zero: time.Now()}}
+}
 
 // An Owner is who does something else than Wait while its call is under way.
 type Owner interface {
@@ -75,7 +77,7 @@ func (t *Calls) add(c *Call) error {
 	t.open[c.key] = c
 	if !c.listen {
 		t.asking++
-		t.begin(c)
+		t.start(c)
 	}
 	return nil
 }
@@ -275,14 +277,18 @@ func (t *Calls) End(err error) {
 
 // A clock is how long calls may take. One timer serves them all: it is set for the
 // call that is due first, and calls that end before leave it alone, since to set it
-// for each costs more than all else that is done for a call.
+// for each costs more than all else that is done for a call. Times are counted from
+// when the table was made, and are not zero.
 type clock struct {
+	zero   time.Time
 	after  time.Duration // zero means for ever
 	most   time.Duration // whatever progress and questions there are; zero means for ever
 	timer  *time.Timer
-	at     time.Time // when the timer fires; zero if it does not run
-	paused int       // questions that may be of any call and have no answer
+	at     time.Duration // when the timer fires; zero if it does not run
+	paused int           // questions that may be of any call and have no answer
 }
+
+func (l *clock) now() time.Duration { return time.Since(l.zero) + 1 }
 
 func (l *clock) stop() {
 	if l.timer != nil {
@@ -300,31 +306,31 @@ func (t *Calls) SetTimeout(after, most time.Duration) {
 	t.clock.after, t.clock.most = after, most
 }
 
-// begin sets how long a call may take. mu is held.
-func (t *Calls) begin(c *Call) {
-	if l := &t.clock; l.after > 0 {
-		c.began = time.Now()
+// start sets how long a new call may take. mu is held.
+func (t *Calls) start(c *Call) {
+	if t.clock.after > 0 {
+		c.began = t.clock.now()
 		t.arm(c, c.began)
 	}
 }
 
-// arm makes a call due anew. mu is held.
-func (t *Calls) arm(c *Call, now time.Time) {
+// arm makes a call that has a limit due anew. mu is held.
+func (t *Calls) arm(c *Call, now time.Duration) {
 	l := &t.clock
-	if t.ended != nil || c.began.IsZero() {
+	if t.ended != nil || c.began == 0 {
 		return
 	}
-	c.due = now.Add(l.after)
-	if l.most > 0 && c.began.Add(l.most).Before(c.due) {
-		c.due = c.began.Add(l.most)
+	c.due = now + l.after
+	if l.most > 0 {
+		c.due = min(c.due, c.began+l.most)
 	}
 	switch {
-	case !l.at.IsZero() && !c.due.Before(l.at):
+	case l.at != 0 && l.at <= c.due:
 		return
 	case l.timer == nil:
-		l.timer = time.AfterFunc(c.due.Sub(now), t.expire)
+		l.timer = time.AfterFunc(c.due-now, t.expire)
 	default:
-		l.timer.Reset(c.due.Sub(now))
+		l.timer.Reset(c.due - now)
 	}
 	l.at = c.due
 }
@@ -333,8 +339,8 @@ func (t *Calls) arm(c *Call, now time.Time) {
 func (t *Calls) renew(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !c.began.IsZero() && c.paused == 0 {
-		t.arm(c, time.Now())
+	if c.began != 0 && c.paused == 0 {
+		t.arm(c, t.clock.now())
 	}
 }
 
@@ -349,8 +355,8 @@ func (t *Calls) pause(c *Call) {
 func (t *Calls) resume(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.paused--; c.paused == 0 && !c.began.IsZero() {
-		t.arm(c, time.Now())
+	if c.paused--; c.paused == 0 {
+		t.arm(c, t.clock.now())
 	}
 }
 
@@ -369,45 +375,41 @@ func (t *Calls) ResumeAll() {
 	if t.clock.paused--; t.clock.paused > 0 {
 		return
 	}
-	now := time.Now()
+	now := t.clock.now()
 	for _, c := range t.open {
 		t.arm(c, now)
 	}
 }
 
 // expire ends the calls that are due, and comes again for the next. Whoever made one
-// tells the other side. Those that wait for an answer of ours set the timer when they
-// have it.
+// tells the other side. Those that wait for an answer of ours are due at their
+// maximum, and set the timer when they have it.
 func (t *Calls) expire() {
-	var late []*Call
-	var next time.Time
 	t.mu.Lock()
-	now, l := time.Now(), &t.clock
+	l := &t.clock
+	now, late := l.now(), make(map[*Call]error)
+	l.at = 0
 	for _, c := range t.open {
 		due := c.due
 		if c.paused > 0 || l.paused > 0 {
-			if due = (time.Time{}); l.most > 0 && !c.began.IsZero() {
-				due = c.began.Add(l.most)
+			if due = 0; l.most > 0 && c.began != 0 {
+				due = c.began + l.most
 			}
 		}
 		switch {
-		case due.IsZero():
-		case !due.After(now):
-			late = append(late, c)
-		case next.IsZero() || due.Before(next):
-			next = due
+		case due == 0:
+		case due <= now:
+			late[c] = &TimeoutError{After: l.after, Took: now - c.began}
+			c.began, c.due = 0, 0
+		case l.at == 0 || due < l.at:
+			l.at = due
 		}
 	}
-	if l.at = next; !next.IsZero() {
-		l.timer.Reset(next.Sub(now))
-	}
-	errs := make([]error, len(late))
-	for i, c := range late {
-		errs[i] = &TimeoutError{After: l.after, Took: now.Sub(c.began)}
-		c.began, c.due = time.Time{}, time.Time{}
+	if l.at != 0 {
+		l.timer.Reset(l.at - now)
 	}
 	t.mu.Unlock()
-	for i, c := range late {
-		c.end(nil, errs[i])
+	for c, err := range late {
+		c.end(nil, err)
 	}
 }
