@@ -93,7 +93,7 @@ type Server struct {
 	Changed func(whose *dragoman.Caller, note string)
 
 	// Name and Version are what we call ourselves where a side does not say who
-	// it is. If empty, they are "dragoman" and "0".
+	// it is. If empty, they are "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Logger receives what is dropped and what is dialled. If nil, nothing is
@@ -112,7 +112,7 @@ type Server struct {
 	refused atomic.Uint64 // handshakes ever that were
 	repeats atomic.Int64  // for ids
 	pool    *pool.Pool
-	spares  spares       // conversations that nobody uses yet
+	spares  warmConns    // conversations that nobody uses yet
 	front   Front        // what clients come to
 	down    *down.Server // for modern clients of a legacy server
 }
@@ -125,7 +125,7 @@ func (s *Server) prepare() {
 	}
 	name, version := s.Name, s.Version
 	if name == "" {
-		name, version = "dragoman", "0"
+		name, version = "dragoman", dragoman.Version
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
@@ -221,7 +221,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	if e := resp.RPCError(); e != nil && protocol.Ours(e) {
 		return e
 	}
-	if now, err := judge(resp); s.Era == nil && (err != nil || now != era) {
+	if now, err := readDiscover(resp); s.Era == nil && (err != nil || now != era) {
 		return errEra
 	}
 	return nil
@@ -377,7 +377,7 @@ func unavailable(ctx context.Context, req *dragoman.Message, err error) (*dragom
 // is not known yet, is asked in the client's; it crosses over if that is refused.
 func (s *Server) begin(ctx context.Context, client dragoman.Conn, caller *dragoman.Caller) (dragoman.Peer, error) {
 	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
-		return newStraight(s, client, caller), nil
+		return newLegacySession(s, client, caller), nil
 	}
 	return s.front.cross(ctx, client, caller)
 }

@@ -44,7 +44,11 @@ type Conn struct {
 	counters counters
 }
 
-var _ dragoman.Conn = (*Conn)(nil)
+var (
+	_ dragoman.Conn        = (*Conn)(nil)
+	_ dragoman.CallLimiter = (*Conn)(nil)
+	_ dragoman.LocalAsker  = (*Conn)(nil)
+)
 
 // New returns the conversation over stream. Nothing is read before Start.
 func New(stream Stream, opts *Options) *Conn {

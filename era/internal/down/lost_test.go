@@ -25,7 +25,7 @@ func TestSessionLostWhileTheCallRuns(t *testing.T) {
 		r := newRig(t, dragoman.Local(s), wrap, nil)
 		for i, caps := range []object{nil, canAll} {
 			name := fmt.Sprint(i)
-			done := r.start(t.Context(), r.request(protocol.MethodCallTool, caps, call(name, nil)), nil)
+			done := r.start(t.Context(), r.request(protocol.MethodCallTool, caps, pendingCall(name, nil)), nil)
 			receive(t, running, "the tool runs")
 			r.dial.cut()
 			e := wantError(t, r.finish(done), protocol.CodeLost, "")
@@ -35,6 +35,55 @@ func TestSessionLostWhileTheCallRuns(t *testing.T) {
 			j.wantOnce(t, name)
 		}
 	})
+}
+
+// forgetful is a conversation whose server refuses the first call, because it has
+// forgotten the session.
+type forgetful struct{ dragoman.Conn }
+
+type errForgotten struct{}
+
+func (errForgotten) Error() string   { return "the session is not known" }
+func (errForgotten) Outcome() string { return protocol.OutcomeNotSent }
+func (errForgotten) Unwrap() error   { return dragoman.ErrClosed }
+
+func (c forgetful) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if req.Method() != protocol.MethodCallTool {
+		return c.Conn.Call(ctx, req, from)
+	}
+	_ = c.Close()
+	return nil, errForgotten{}
+}
+
+func TestCallThatWasRefusedForItsSessionIsSentAgainOnce(t *testing.T) {
+	for name, forgets := range map[string]int{"session forgotten": 1, "no session is kept": 2} {
+		for _, caps := range []object{nil, canAll} {
+			t.Run(fmt.Sprint(name, ", capabilities ", caps), func(t *testing.T) {
+				var j journal
+				s := &script{rev: protocol.V20251125}
+				s.on = map[string]handler{protocol.MethodCallTool: func(_ context.Context, _ *scripted, req *dragoman.Message, _ dragoman.Peer) (any, error) {
+					j.note(req.Name())
+					return object{"content": []any{}}, nil
+				}}
+				left := forgets
+				r := newRig(t, dragoman.Local(s), func(c dragoman.Conn, _ dragoman.Peer) dragoman.Conn {
+					if left == 0 {
+						return c
+					}
+					left--
+					return forgetful{c}
+				}, nil)
+				resp := r.send(t.Context(), r.request(protocol.MethodCallTool, caps, pendingCall("it", nil)), nil)
+				if forgets == 1 {
+					j.wantOnce(t, "it")
+					return
+				}
+				if e := wantError(t, resp, protocol.CodeUnavailable, "not known"); string(e.Data) != `{"source":"gateway","outcome":"not_sent"}` {
+					t.Errorf("data is %s", e.Data)
+				}
+			})
+		}
+	}
 }
 
 func TestSessionLostWhileTheCallIsSuspended(t *testing.T) {
@@ -72,8 +121,8 @@ func TestSessionLostAfterTheAnswersCame(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}}
 		r := newRig(t, dragoman.Local(s), wrap, nil)
-		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, call("x", nil)), nil))
-		done := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, with(call("x", nil), state, yes("1"))), nil)
+		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), nil))
+		done := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, with(pendingCall("x", nil), state, yes("1"))), nil)
 		receive(t, answered, "the server has its answer")
 		r.dial.cut()
 		wantError(t, r.finish(done), protocol.CodeLost, "")
@@ -85,8 +134,8 @@ func TestSessionLostBetweenRequestsIsReplaced(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		r := newRig(t, legacy(protocol.V20250618, everything.Options{}), wrap, nil)
 		for range 3 {
-			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, call("echo", object{"text": "x"})), nil))
-			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, call("echo", object{"text": "x"})), nil))
+			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, pendingCall("echo", object{"text": "x"})), nil))
+			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("echo", object{"text": "x"})), nil))
 			r.dial.cut()
 		}
 		if n := r.dial.opened(); n != 6 {
@@ -123,7 +172,7 @@ func TestReadsAreRepeatedOnceWhenTheSessionIsLost(t *testing.T) {
 	if j.runs["list"] != 4 {
 		t.Errorf("the list was asked for %d times, want twice for each request", j.runs["list"])
 	}
-	r.refused(t.Context(), r.request(protocol.MethodCallTool, nil, call("x", nil)), protocol.CodeLost, "")
+	r.refused(t.Context(), r.request(protocol.MethodCallTool, nil, pendingCall("x", nil)), protocol.CodeLost, "")
 	j.wantOnce(t, "call")
 }
 

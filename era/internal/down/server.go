@@ -3,7 +3,6 @@ package down
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,7 +65,7 @@ const (
 // Options says how a legacy server is used. The zero value holds the defaults.
 type Options struct {
 	// Name and Version are what we call ourselves when a client does not say who
-	// it is. If empty, they are "dragoman" and "0".
+	// it is. If empty, they are "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Revisions are what server/discover names, modern ones first. If nil, it is
@@ -129,7 +128,7 @@ func (o *Options) withDefaults() Options {
 		full.Name = "dragoman"
 	}
 	if full.Version == "" {
-		full.Version = "0"
+		full.Version = dragoman.Version
 	}
 	if full.Revisions == nil {
 		full.Revisions = []protocol.Revision{protocol.Latest}
@@ -168,7 +167,7 @@ type Server struct {
 	cancel context.CancelCauseFunc
 	busy   running.Group // our goroutines
 
-	kinds     kinds
+	kinds     clientKinds
 	pool      *pool.Pool
 	suspended suspended
 	seal      sealer
@@ -179,8 +178,8 @@ var _ dragoman.Peer = (*Server)(nil)
 
 // New returns the modern door of a legacy server. dial opens a conversation with
 // it that is not initialized yet; local is asked and told what belongs to no call.
-// Changes are not promised to anybody if the Conn is a [dragoman.Hearer] that hears
-// nothing. opts may be nil.
+// Changes are not promised to anybody if the Conn is a [dragoman.BackgroundReceiver] that
+// receives nothing. opts may be nil.
 func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error), opts *Options) *Server {
 	s := &Server{dial: dial, opts: opts.withDefaults(), seal: newSealer()}
 	s.log, s.pool = s.opts.Logger, s.opts.Pool
@@ -195,9 +194,10 @@ type request struct {
 	from  dragoman.Peer // may be nil
 	owner pool.Key
 	main  bool              // it is our own
+	again bool              // it has been sent before, on a conversation that was lost
 	stays bool              // its session stays open
 	rev   protocol.Revision // the client's
-	kind  *kind
+	kind  *clientKind
 	level int             // of log messages that are wanted, or -1
 	info  json.RawMessage // how the client introduces itself, or nil
 }
@@ -305,7 +305,7 @@ func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, e
 	}
 	if !s.opts.PerRequest || r.main {
 		want.Fits = func(about any) int {
-			k, ok := about.(*kind)
+			k, ok := about.(*clientKind)
 			switch {
 			case ok && k.caps == r.kind.caps:
 				return 2
@@ -329,7 +329,7 @@ func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, e
 // forward passes a request on that the server will not answer by asking. It runs
 // on the goroutine that brought the request.
 func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, error) {
-	for again := protocol.Repeatable(r.Method()); ; again = false {
+	for again := false; ; again = true {
 		e, v, err := s.take(ctx, r)
 		if err != nil {
 			return s.failed(ctx, r, err)
@@ -339,7 +339,7 @@ func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, er
 		if err == nil {
 			return s.answer(r, v, resp, 0)
 		}
-		if !again || !errors.Is(err, dragoman.ErrClosed) || ctx.Err() != nil {
+		if again || !protocol.MayResend(r.Method(), err) || ctx.Err() != nil {
 			return s.failed(ctx, r, err)
 		}
 	}
@@ -351,7 +351,7 @@ func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds i
 	method := r.Method()
 	if resp.IsError() && v.rev.HasURLElicitation() && protocol.MayNeedInput(method) {
 		if e := resp.RPCError(); e.Code == protocol.CodeURLElicitation {
-			return s.sendAway(r, v, e, rounds)
+			return s.askForURLs(r, v, e, rounds)
 		}
 	}
 	out, err := v.route(r.rev).Response(method, resp, v.info)
@@ -361,7 +361,7 @@ func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds i
 	if out.IsError() {
 		return out, nil
 	}
-	if why := v.renewed.Load(); why != nil && !v.told.Swap(true) {
+	if why := v.renewed.Load(); why != nil && !v.noticeGiven.Swap(true) {
 		if out, err = out.Edit().SetMeta(protocol.MetaRenewed, quoted(*why)).Message(); err != nil {
 			return nil, err
 		}
@@ -406,20 +406,20 @@ func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, e
 // Ping asks the server whether it is there, in the session of our own. req is a
 // request of ours, which says what that session is opened with.
 func (s *Server) Ping(ctx context.Context, req *dragoman.Message) error {
-	return s.own(ctx, req, true, func(v *session) error {
+	return s.callOwn(ctx, req, true, func(v *session) error {
 		_, err := v.ask(ctx, protocol.MethodPing, nil)
 		return err
 	})
 }
 
-// Greet finds out whether the server takes a handshake. The session of our own that
+// Handshake finds out whether the server takes a handshake. The session of our own that
 // is opened for that stays open for as long as any other.
-func (s *Server) Greet(ctx context.Context, req *dragoman.Message) error {
-	return s.own(ctx, req, false, func(*session) error { return nil })
+func (s *Server) Handshake(ctx context.Context, req *dragoman.Message) error {
+	return s.callOwn(ctx, req, false, func(*session) error { return nil })
 }
 
-// own does something in the session of our own.
-func (s *Server) own(ctx context.Context, req *dragoman.Message, stays bool, do func(*session) error) error {
+// callOwn does something in the session of our own.
+func (s *Server) callOwn(ctx context.Context, req *dragoman.Message, stays bool, do func(*session) error) error {
 	r, refusal := s.read(ctx, req, nil, true)
 	if refusal != nil {
 		return refusal
@@ -468,7 +468,7 @@ func given(req *dragoman.Message, name string) json.RawMessage {
 	return nil
 }
 
-// decodes tells whether the body of a message is what v is for, and reads it.
+// decodes reports whether the body of a message is what v is for, and reads it.
 func decodes(m *dragoman.Message, v any) bool { return m.Decode(v) == nil }
 
 // quoted returns a text as JSON.

@@ -1,0 +1,510 @@
+package era
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/down"
+	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/legacy"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// legacySession is the session of a legacy client that has a session with a legacy
+// server for itself. Messages pass as they are, if the two agree on a revision;
+// else each side is spoken to in its own.
+//
+// When the conversation with the server is lost, the next request opens another,
+// or we do if the client has subscribed to something. The handshake, the log
+// level and the subscriptions are repeated on it. The client does not notice,
+// except that it is told that lists and subscribed resources may have changed.
+//
+// If the server turns out to be modern alone, the session crosses over.
+type legacySession struct {
+	server *Server
+	client dragoman.Conn
+	caller *dragoman.Caller
+	owner  pool.Key
+	conn   flight.Flight[*pool.Entry]
+	opened chan dragoman.Conn // holds the last one, until attend takes it
+	ended  chan struct{}      // closed by end
+	once   sync.Once
+
+	crossing flight.Flight[dragoman.Peer]
+	other    atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
+
+	memory legacy.Memory // what the server has been told
+
+	mu       sync.Mutex // guards what is below
+	stateful bool       // a tool may have left something with the server
+	renewed  bool       // the conversation is a new one, which the client may have to know
+	route    adapt.Route
+}
+
+func newLegacySession(s *Server, client dragoman.Conn, caller *dragoman.Caller) *legacySession {
+	v := &legacySession{
+		server: s, client: client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
+		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}),
+	}
+	// Ends with the client, or with the server.
+	s.busy.Start(v.supervise)
+	return v
+}
+
+// Call implements dragoman.Peer.
+func (v *legacySession) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if other := v.other.Load(); other != nil {
+		return (*other).Call(ctx, req, from)
+	}
+	resp, err := v.pass(ctx, req, from)
+	if req.Method() != protocol.MethodInitialize {
+		return resp, err
+	}
+	if err == nil && !resp.IsError() && v.server.isModern() {
+		err = v.check(ctx)
+	}
+	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
+		if other := v.cross(ctx); other != nil {
+			return other.Call(ctx, req, from)
+		}
+	}
+	return resp, err
+}
+
+// check finds out whether a modern server that has taken a handshake takes what
+// follows it: some refuse that.
+func (v *legacySession) check(ctx context.Context) error {
+	ping, err := dragoman.NewRequest(v.server.repeatID(), protocol.MethodPing, nil)
+	if err != nil {
+		return err
+	}
+	_, err = v.pass(ctx, ping, nil)
+	return err
+}
+
+// cross has a client use the crossing whose handshake the server has refused. It
+// returns nil if the server is not modern.
+func (v *legacySession) cross(ctx context.Context) dragoman.Peer {
+	other, err := v.crossing.Get(ctx, flight.Here, func() (dragoman.Peer, error) { return v.crossOver(ctx) })
+	if err != nil {
+		return nil
+	}
+	return other
+}
+
+// crossOver begins the session anew behind the crossing, and tells that what the
+// server was told.
+func (v *legacySession) crossOver(ctx context.Context) (dragoman.Peer, error) {
+	s := v.server
+	if s.Era != nil {
+		return nil, errNotModern
+	}
+	if era, known := s.found.Peek(); known {
+		s.wasRefused(era)
+	}
+	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
+		return nil, errNotModern
+	}
+	s.refuses.Store(true)
+	v.end()
+	other, err := s.front.cross(ctx, v.client, v.caller)
+	if err != nil {
+		return nil, err
+	}
+	accept := func(*dragoman.Message) error { return nil }
+	if err := v.memory.Replay(ctx, other, s.repeatID, accept, s.log); err != nil {
+		return nil, err
+	}
+	v.other.Store(&other)
+	return other, nil
+}
+
+var errNotModern = errors.New("era: the server is not modern")
+
+// crossAfter has a session go on by the crossing when the server has come back as a
+// modern one: it has refused the handshake that was repeated to it. It returns nil if
+// that is not so.
+func (v *legacySession) crossAfter(ctx context.Context, err error) dragoman.Peer {
+	if _, refused := errors.AsType[*dragoman.Error](err); !refused || !v.memory.IsOpen() {
+		return nil
+	}
+	other := v.cross(ctx)
+	if other != nil {
+		v.remind(ctx)
+	}
+	return other
+}
+
+// pass passes a request on. One whose conversation was lost under way is sent
+// again only if that does no harm.
+func (v *legacySession) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	for again := false; ; again = true {
+		conn, err := v.get(ctx)
+		if err != nil {
+			if other := v.crossAfter(ctx, err); other != nil {
+				return other.Call(ctx, req, from)
+			}
+			return unavailable(ctx, req, err)
+		}
+		resp, err := v.ask(ctx, conn, req, from)
+		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || v.isOver() {
+			return resp, err
+		}
+	}
+}
+
+func (v *legacySession) isOver() bool {
+	select {
+	case <-v.client.Done():
+		return true
+	case <-v.ended:
+		return true
+	default:
+		return v.server.ctx.Err() != nil
+	}
+}
+
+// end ends the session before its client does.
+func (v *legacySession) end() { v.once.Do(func() { close(v.ended) }) }
+
+// ask passes a request on and learns from the answer.
+func (v *legacySession) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if req.Method() == protocol.MethodInitialize {
+		return v.initialize(ctx, conn, req)
+	}
+	route := v.revisions()
+	if !route.Same() {
+		var err error
+		if req, err = route.Request(req, nil); err != nil {
+			return nil, err
+		}
+		from = route.Peer(from)
+	}
+	if from != nil && v.server.Changed != nil {
+		from = observedClient{from, v}
+	}
+	resp, err := conn.Call(ctx, req, from)
+	if err != nil || resp == nil {
+		return nil, err
+	}
+	if resp, err = v.learn(req, resp); err != nil || route.Same() {
+		return resp, err
+	}
+	return route.Response(req.Method(), resp, nil)
+}
+
+// learn notes what an answer shows, and says in it if the server has lost what
+// earlier calls may have left.
+func (v *legacySession) learn(req, resp *dragoman.Message) (*dragoman.Message, error) {
+	if resp.IsError() {
+		return resp, nil
+	}
+	v.memory.Learn(req, resp)
+	if req.Method() != protocol.MethodCallTool {
+		return resp, nil
+	}
+	v.mu.Lock()
+	tell := v.renewed
+	v.stateful, v.renewed = true, false
+	v.mu.Unlock()
+	if !tell {
+		return resp, nil
+	}
+	return renewed(resp, "it was lost")
+}
+
+// initialize passes the handshake on. The client gets the revision that it asked
+// for if we know that, also from a server that would rather speak another.
+func (v *legacySession) initialize(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (*dragoman.Message, error) {
+	if v.memory.IsOpen() {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeInvalidRequest,
+			Message: "this conversation is initialized already; open another for other parameters",
+		}), nil
+	}
+	sent, resp, err := handshake(ctx, conn, req)
+	if err != nil || resp.IsError() {
+		return resp, err
+	}
+	route, err := routeOf(req, resp)
+	if err != nil {
+		return protocol.Failure(req, err), nil //nolint:nilerr // that is the answer
+	}
+	v.memory.Opened(sent, resp)
+	v.setRevisions(route)
+	if route.Same() {
+		return resp, nil
+	}
+	e := resp.Edit().Set("protocolVersion", strconv.AppendQuote(nil, route.Client.String()))
+	if caps := resp.Get("capabilities"); caps != nil {
+		e.Set("capabilities", route.ServerCapabilities(caps))
+	}
+	return e.Message()
+}
+
+// handshake sends initialize, a second time if the server names revisions that
+// it would take. It returns what was sent last.
+func handshake(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (sent, resp *dragoman.Message, err error) {
+	resp, err = conn.Call(ctx, req, nil)
+	if err != nil || !resp.IsError() {
+		return req, resp, err
+	}
+	var data struct {
+		Supported json.RawMessage `json:"supported"`
+	}
+	_ = json.Unmarshal(resp.RPCError().Data, &data) // without it, the refusal stands
+	names, _ := versions(data.Supported)
+	for _, r := range protocol.Revisions() {
+		if r.Era() == protocol.Legacy && slices.Contains(names, r.String()) {
+			other, err := req.Edit().Set("protocolVersion", strconv.AppendQuote(nil, r.String())).Message()
+			if err != nil {
+				return nil, nil, err
+			}
+			resp, err = conn.Call(ctx, other, nil)
+			return other, resp, err
+		}
+	}
+	return req, resp, nil
+}
+
+// routeOf returns what the two sides speak after a handshake.
+func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
+	server, err := revisionOf(resp)
+	if err != nil {
+		return adapt.Route{}, err
+	}
+	client := protocol.ParseRevision(text(req.Get("protocolVersion")))
+	if client == protocol.Unknown || client.Era() != protocol.Legacy {
+		client = server // it takes what the server has, or leaves
+	}
+	return adapt.Route{Client: client, Server: server}, nil
+}
+
+// revisionOf returns the revision by which a server has answered initialize.
+func revisionOf(resp *dragoman.Message) (protocol.Revision, error) {
+	answered := text(resp.Get("protocolVersion"))
+	r := protocol.ParseRevision(answered)
+	if r == protocol.Unknown || r.Era() != protocol.Legacy {
+		return protocol.Unknown, fmt.Errorf("%w: it answers initialize with %q", ErrNoRevision, answered)
+	}
+	return r, nil
+}
+
+// text returns the string that JSON text is, or "".
+func text(value json.RawMessage) (s string) {
+	_ = json.Unmarshal(value, &s) // what is no string has no text
+	return s
+}
+
+func (v *legacySession) revisions() adapt.Route {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.route
+}
+
+func (v *legacySession) setRevisions(route adapt.Route) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.route = route
+}
+
+// Notify passes a notification on. Without a conversation there is nobody who
+// would miss it.
+func (v *legacySession) Notify(ctx context.Context, note *dragoman.Message) error {
+	if other := v.other.Load(); other != nil {
+		return (*other).Notify(ctx, note)
+	}
+	if note.Method() == protocol.NoteInitialized {
+		v.memory.Initialized()
+	}
+	if e, ok := v.conn.Peek(); ok && !e.Item.Over() {
+		return connOf(e).Notify(ctx, note)
+	}
+	return nil
+}
+
+// get returns a conversation with the server that is not over.
+func (v *legacySession) get(ctx context.Context) (dragoman.Conn, error) {
+	if e, ok := v.conn.Peek(); ok {
+		if !e.Item.Over() {
+			return connOf(e), nil
+		}
+		if v.conn.Forget(func(other *pool.Entry) bool { return other == e }) {
+			v.server.pool.Release(e)
+		}
+	}
+	e, err := v.conn.Get(ctx, v.server.busy.Start, func() (*pool.Entry, error) { return v.open(dragoman.As(v.server.ctx, ctx)) })
+	if err != nil {
+		return nil, err
+	}
+	return connOf(e), nil
+}
+
+// A sessionConn is a conversation in the pool that is a session's alone.
+type sessionConn struct{ dragoman.Conn }
+
+// Over implements pool.Item.
+func (c sessionConn) Over() bool { return c.Err() != nil }
+
+// Stateful implements pool.Item.
+func (c sessionConn) Stateful() bool { return false } // its session says what is lost with it
+
+func connOf(e *pool.Entry) dragoman.Conn { return e.Item.(sessionConn).Conn }
+
+// open opens a conversation and takes up on it where the one before ended.
+func (v *legacySession) open(ctx context.Context) (*pool.Entry, error) {
+	e, err := v.server.pool.Take(ctx, v.owner, &pool.Want{Open: func(ctx context.Context) (pool.Item, error) {
+		conn, err := v.server.dial(ctx, (*localClient)(v))
+		return sessionConn{conn}, err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if err := v.replay(ctx, connOf(e)); err != nil || v.isOver() {
+		v.server.pool.Release(e)
+		if err == nil {
+			err = dragoman.ErrClosed
+		}
+		return nil, err
+	}
+	select {
+	case <-v.opened: // over by now
+	default:
+	}
+	v.opened <- connOf(e) // there is room: nobody else opens one meanwhile
+	return e, nil
+}
+
+// supervise closes the conversation with the server when the client has gone. When
+// it is lost before, and the client has subscribed to something, it is opened
+// anew, a few times: such a client may wait for news without asking for anything.
+func (v *legacySession) supervise() {
+	var (
+		lost   <-chan struct{}
+		began  time.Time
+		losses int
+	)
+	for {
+		select {
+		case <-v.client.Done():
+		case <-v.ended:
+		case <-v.server.ctx.Done():
+		case conn := <-v.opened:
+			lost, began = conn.Done(), time.Now()
+			continue
+		case <-lost:
+			lost = nil
+			if time.Since(began) > down.Steady {
+				losses = 0
+			}
+			losses = v.reopen(losses)
+			continue
+		}
+		if e, ok := v.conn.Last(); ok {
+			v.server.pool.Release(e) // and with it the conversation
+		}
+		return
+	}
+}
+
+// reopen opens a conversation that the client needs, after so many losses in a
+// row. It returns how many there have been.
+func (v *legacySession) reopen(losses int) int {
+	for losses < down.MaxLosses && v.memory.Subscribes() {
+		losses++
+		if !v.server.pause(v.client.Done(), losses) {
+			break
+		}
+		if _, err := v.get(v.server.ctx); err == nil {
+			break
+		}
+	}
+	return losses
+}
+
+// replay tells a new conversation what the server knew, if it knew anything, and
+// the client what it may have missed.
+func (v *legacySession) replay(ctx context.Context, conn dragoman.Conn) error {
+	if !v.memory.IsOpen() {
+		return nil
+	}
+	v.mu.Lock()
+	v.renewed, v.stateful = v.renewed || v.stateful, false
+	v.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(v.server.DialTimeout, DefaultDialTimeout), errDial)
+	defer cancel()
+	if err := v.memory.Replay(ctx, conn, v.server.repeatID, v.acceptRevision, v.server.log); err != nil {
+		return err
+	}
+	v.remind(ctx)
+	return nil
+}
+
+// acceptRevision takes the revision of a server that has come back. It may be another than
+// before: the client keeps its own.
+func (v *legacySession) acceptRevision(answer *dragoman.Message) error {
+	server, err := revisionOf(answer)
+	if err == nil {
+		v.setRevisions(adapt.Route{Client: v.revisions().Client, Server: server})
+	}
+	return err
+}
+
+// repeatID is the id of something that we send once more. No two are under way
+// with one.
+func (s *Server) repeatID() dragoman.ID {
+	return dragoman.StringID(fmt.Sprintf("again-%d", s.repeats.Add(1)))
+}
+
+// remind tells the client what may have changed while nobody listened.
+func (v *legacySession) remind(ctx context.Context) {
+	client, missed := v.revisions().Peer(v.client), v.memory.Missed()
+	for note := range missed.Reminders() {
+		if err := client.Notify(ctx, note); err != nil {
+			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
+		}
+	}
+}
+
+// observedClient is the client inside of a call. What it is told of changed lists is told to
+// others too.
+type observedClient struct {
+	dragoman.Peer
+	session *legacySession
+}
+
+// Unwrap returns the client itself.
+func (t observedClient) Unwrap() dragoman.Peer { return t.Peer }
+
+func (t observedClient) Notify(ctx context.Context, note *dragoman.Message) error {
+	t.session.server.changed(t.session.caller, note)
+	return t.Peer.Notify(ctx, note)
+}
+
+// A localClient is the client as the server sees it outside of any call.
+type localClient legacySession
+
+func (h *localClient) peer() dragoman.Peer {
+	v := (*legacySession)(h)
+	return v.revisions().Peer(v.client)
+}
+
+func (h *localClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return h.peer().Call(ctx, req, from)
+}
+
+func (h *localClient) Notify(ctx context.Context, note *dragoman.Message) error {
+	h.server.changed(h.caller, note)
+	return h.peer().Notify(ctx, note)
+}
