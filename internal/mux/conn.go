@@ -38,7 +38,7 @@ type Conn struct {
 	requests *rpc.Requests
 	barrier  handshakeBarrier
 	workers  workers
-	quick    quick
+	inline   inlineServing
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
 	counters counters
@@ -142,12 +142,12 @@ func (c *Conn) end(reason error) {
 	c.in.Close()
 	c.workers.close()
 	// Ends when the stream is closed, which it does.
-	go c.shut()
+	go c.closeStream()
 }
 
-// shut closes the stream once what is queued has been written, or that takes
+// closeStream closes the stream once what is queued has been written, or that takes
 // too long.
-func (c *Conn) shut() {
+func (c *Conn) closeStream() {
 	defer close(c.closed)
 	t := time.NewTimer(closeWait)
 	defer t.Stop()
