@@ -19,13 +19,17 @@ var (
 // read the answer. If the request is a preflight, CORS answers it and returns
 // true; there is nothing left to do then.
 func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
+	page := len(r.Header["Origin"]) > 0
+	if !page && r.Method == http.MethodPost {
+		return false // no cache keeps the answer for a page
+	}
 	h := w.Header()
 	if h["Vary"] == nil {
 		h["Vary"] = varyOrigin
 	} else {
 		h.Add("Vary", "Origin")
 	}
-	if len(r.Header["Origin"]) == 0 || g.Check(r) != nil {
+	if !page || g.Check(r) != nil {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))

@@ -65,7 +65,7 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	}
 	body := dragoman.NewFailure(e.ID, &dragoman.Error{Code: code, Message: e.Message, Data: e.Data}).Bytes()
 	h := w.Header()
-	setJSON(h)
+	h["Content-Type"], h["X-Content-Type-Options"] = jsonType, noSniff
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
@@ -81,13 +81,7 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	_, _ = w.Write(body) // whoever is gone does not miss it
 }
 
-// setJSON says that the body is JSON and nothing else, also to browsers.
-func setJSON(h http.Header) {
-	h["Content-Type"] = jsonType
-	h["X-Content-Type-Options"] = noSniff
-}
-
-// Values of headers that every answer has. They are never changed: who adds to
+// Values of headers that many answers have. They are never changed: who adds to
 // one gets a copy.
 var (
 	jsonType   = []string{"application/json"}

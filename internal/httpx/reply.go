@@ -20,7 +20,10 @@ var gzipWriters = sync.Pool{New: func() any {
 // the client accepts that.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
 	h := w.Header()
-	setJSON(h)
+	h["Content-Type"] = jsonType
+	if len(r.Header["Origin"]) > 0 {
+		h["X-Content-Type-Options"] = noSniff // browsers are not to guess; each header costs
+	}
 	if len(body) >= minGzip {
 		h.Add("Vary", "Accept-Encoding")
 		if admits(r.Header.Values("Accept-Encoding"), "gzip", "*") {
