@@ -61,7 +61,7 @@ The flags of supergateway and mcp-proxy are understood too.`,
 	return c
 }
 
-// helpWanted tells whether --help stands behind the URL, where cobra does not
+// helpWanted reports whether --help stands behind the URL, where cobra does not
 // look.
 func helpWanted(c *cobra.Command) bool {
 	help, err := c.Flags().GetBool("help")

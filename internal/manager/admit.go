@@ -101,7 +101,7 @@ func (a *admission) counts() (running, waiting int) {
 	return a.running, a.waiting
 }
 
-// empty waits until no request is under way. It tells whether that was so before
+// empty waits until no request is under way. It reports whether that was so before
 // ctx ended.
 func (a *admission) empty(ctx context.Context) bool {
 	for {
