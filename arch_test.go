@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -30,36 +31,40 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "internal/state",
-		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
+		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
 )
 
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
-	".":             {},
-	"internal/walk": {},
-	"protocol":      {ours: []string{".", "internal/walk"}},
+	".":        {},
+	"protocol": {ours: []string{"."}},
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
 
+	"internal/legacy": {ours: archNouns},
+
 	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
-	"internal/redact":  {},
-	"internal/running": {},
-	"internal/leak":    {},
-	"internal/memnet":  {},
-	"internal/sse":     {ours: archNouns},
-	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/mux":     {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/schema":  {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/redact":   {},
+	"internal/running":  {},
+	"internal/leak":     {},
+	"internal/memnet":   {},
+	"internal/sse":      {ours: archNouns},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
+	"internal/rpc":      {ours: archNouns},
+	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
+	"internal/strict":   {},
+	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
@@ -71,18 +76,18 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt")},
+	"era/internal/adapt": {ours: archNouns},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact", "internal/walk")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running")},
 
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
@@ -92,7 +97,7 @@ var architecture = map[string]importRule{
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema", "internal/walk"),
+			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
@@ -150,7 +155,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"internal/leak/leak.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
-			"transport/sse may import of this module only the root, protocol, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff"},
+			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
 		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Stats }`,
 			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
@@ -191,6 +196,44 @@ func TestArchitectureCheck(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d complaints, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
+}
+
+// TestRepositoryHoldsOnlySources looks at what git tracks.
+func TestRepositoryHoldsOnlySources(t *testing.T) {
+	list, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z").Output()
+	if err != nil || len(list) == 0 {
+		t.Skipf("this is no checkout: %v", err)
+	}
+	for _, p := range unwanted(os.DirFS("."), strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")) {
+		t.Error(p)
+	}
+}
+
+func TestUnwantedFilesAreFound(t *testing.T) {
+	large := &fstest.MapFile{Data: make([]byte, maxTracked+1)}
+	tree := fstest.MapFS{"cmd/x/x": large, "a/testdata/b/c": large, "a.go": {}, "out.log": {}}
+	got := unwanted(tree, []string{"cmd/x/x", "a/testdata/b/c", "a.go", "out.log", "deleted"})
+	if len(got) != 2 || !strings.HasPrefix(got[0], "cmd/x/x ") || !strings.HasPrefix(got[1], "out.log ") {
+		t.Errorf("complaints are %q", got)
+	}
+}
+
+// maxTracked is how large a file in git may be, outside of testdata.
+const maxTracked = 1 << 20
+
+// unwanted returns complaints about files that programs have written.
+func unwanted(tree fs.FS, names []string) (problems []string) {
+	for _, name := range names {
+		info, err := fs.Stat(tree, name)
+		switch {
+		case err != nil: // deleted, and not committed yet
+		case path.Ext(name) == ".log":
+			problems = append(problems, name+" is a log: remove it")
+		case info.Size() > maxTracked && !slices.Contains(strings.Split(name, "/"), "testdata"):
+			problems = append(problems, fmt.Sprintf("%s has %d bytes: is it what a build has made?", name, info.Size()))
+		}
+	}
+	return problems
 }
 
 // checkTree reads every Go file of the module whose root is tree and returns

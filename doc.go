@@ -13,3 +13,7 @@
 // bridge is a Peer that passes on what it is given, and timeouts, limits and
 // translations are Peers around Peers.
 package dragoman
+
+// Version is the version of this library, which it introduces itself with where
+// nobody says otherwise.
+const Version = "0.7.0-dev"

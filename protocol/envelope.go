@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // An Envelope is what a request of the modern era says about its sender, in
@@ -55,9 +54,8 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 // modern era is read by this. It returns the text of the version.
 func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	meta := req.Get("_meta")
-	for name, at := range walk.Members(meta) {
-		value := meta[at.Start:at.End:at.End]
-		switch string(name) {
+	for name, value := range dragoman.Members(meta) {
+		switch name {
 		case MetaProtocolVersion:
 			version = value
 		case MetaClientCapabilities:
@@ -71,7 +69,7 @@ func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	if n := len(version); n > 2 && string(version[1:n-1]) == table[Latest].name {
 		e.Version = table[Latest].name
 	} else {
-		e.Version, _ = walk.Text(version)
+		e.Version, _ = dragoman.Text(version)
 	}
 	return version
 }
@@ -95,12 +93,12 @@ func CheckEnvelope(req *dragoman.Message) *dragoman.Error {
 // has to introduce themselves.
 func Introduces(info json.RawMessage) bool {
 	var name, version bool
-	for key, at := range walk.Members(info) {
-		switch string(key) {
+	for key, value := range dragoman.Members(info) {
+		switch key {
 		case "name":
-			name = info[at.Start] == '"'
+			name = value[0] == '"'
 		case "version":
-			version = info[at.Start] == '"'
+			version = value[0] == '"'
 		}
 	}
 	return name && version
@@ -113,7 +111,7 @@ func ClientName(req *dragoman.Message) string {
 	if info == nil && req.Method() == MethodInitialize {
 		info = req.Get("clientInfo")
 	}
-	return walk.TextOf(info, "name")
+	return dragoman.MemberText(info, "name")
 }
 
 // Identify returns the context of a request whose caller has the name that the client

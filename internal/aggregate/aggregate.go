@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/running"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -40,7 +39,7 @@ type Member interface {
 // holds the defaults.
 type Options struct {
 	// Name and Version are what it calls itself. If empty, they are "dragoman"
-	// and "0".
+	// and dragoman.Version.
 	Name, Version string
 
 	// Instructions stand before those of the members.
@@ -86,7 +85,7 @@ func New(opts *Options) *Aggregate {
 		a.opts = *opts
 	}
 	if a.opts.Name == "" {
-		a.opts.Name, a.opts.Version = "dragoman", "0"
+		a.opts.Name, a.opts.Version = "dragoman", dragoman.Version
 	}
 	if a.opts.PerMember <= 0 {
 		a.opts.PerMember = DefaultPerMember
@@ -95,7 +94,7 @@ func New(opts *Options) *Aggregate {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	a.info = join(`{"name":`, walk.Quote(a.opts.Name), `,"version":`, walk.Quote(a.opts.Version), `}`)
+	a.info = join(`{"name":`, dragoman.Quote(a.opts.Name), `,"version":`, dragoman.Quote(a.opts.Version), `}`)
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	a.group.Store(newGroup(nil, a.opts.Plain))
 	return a
@@ -201,7 +200,7 @@ func array(texts []string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, walk.Quote(s)...)
+		b = append(b, dragoman.Quote(s)...)
 	}
 	return append(b, ']')
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -46,7 +45,7 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	if req.Method() == protocol.MethodCallTool {
 		if own, _ := ownName(&conf.Tools, req.Name()); own != req.Name() {
 			var err error
-			if req, err = req.Edit().Set("name", walk.Quote(own)).Message(); err != nil {
+			if req, err = req.Edit().Set("name", dragoman.Quote(own)).Message(); err != nil {
 				return nil, err
 			}
 		}
@@ -82,7 +81,7 @@ func refusal(conf *config.Server, req *dragoman.Message) *dragoman.Error {
 			if protocol.IsModern(req) {
 				rev = protocol.Latest
 			}
-			return &dragoman.Error{Code: rev.CodeNoResource(), Message: "Resource not found: " + uri, Data: walk.With([]byte("{}"), "uri", walk.Quote(uri))}
+			return &dragoman.Error{Code: rev.CodeNoResource(), Message: "Resource not found: " + uri, Data: dragoman.WithMember([]byte("{}"), "uri", dragoman.Quote(uri))}
 		}
 	case protocol.MethodComplete:
 		return refusedRef(conf, req.Get("ref"))
@@ -93,12 +92,12 @@ func refusal(conf *config.Server, req *dragoman.Message) *dragoman.Error {
 // refusedRef is refusal for what is to be completed. Servers differ in which of two
 // members with one name they take, and in whether case matters, so all must be offered.
 func refusedRef(conf *config.Server, ref []byte) *dragoman.Error {
-	for key, at := range walk.Members(ref) {
-		text, _ := walk.Text(ref[at.Start:at.End])
+	for key, value := range dragoman.Members(ref) {
+		text, _ := dragoman.Text(value)
 		switch {
-		case strings.EqualFold(string(key), "name") && !conf.Prompts.Offers(text):
+		case strings.EqualFold(key, "name") && !conf.Prompts.Offers(text):
 			return unknown("prompt", text)
-		case strings.EqualFold(string(key), "uri") && !conf.Resources.Offers(text):
+		case strings.EqualFold(key, "uri") && !conf.Resources.Offers(text):
 			return unknown("resource", text)
 		}
 	}
@@ -134,7 +133,7 @@ func (f *filter) list(ctx context.Context, req *dragoman.Message, from dragoman.
 		return resp, nil
 	}
 	list := narrow(resp.Get(array), func(element []byte) []byte {
-		name := walk.TextOf(element, key)
+		name := dragoman.MemberText(element, key)
 		if !offers(name) {
 			return nil
 		}
@@ -176,8 +175,8 @@ func rules(c *config.Server, method string) (array, key string, offers func(stri
 // narrow returns a list of what becomes of its elements; nil is left out.
 func narrow(list []byte, becomes func([]byte) []byte) []byte {
 	out := []byte{'['}
-	for start, end := range walk.Elements(list) {
-		element := becomes(list[start:end:end])
+	for _, element := range dragoman.Items(list) {
+		element = becomes(element)
 		if element == nil {
 			continue
 		}
@@ -192,10 +191,10 @@ func narrow(list []byte, becomes func([]byte) []byte) []byte {
 // described returns a tool with the name and the description that it has here.
 func described(t *config.Tools, name string, tool []byte) []byte {
 	if ours, ok := t.Rename[name]; ok {
-		tool = walk.With(tool, "name", walk.Quote(ours))
+		tool = dragoman.WithMember(tool, "name", dragoman.Quote(ours))
 	}
 	if text, ok := t.Describe[name]; ok {
-		tool = walk.With(tool, "description", walk.Quote(text))
+		tool = dragoman.WithMember(tool, "description", dragoman.Quote(text))
 	}
 	return tool
 }
@@ -206,12 +205,12 @@ func (f *filter) listen(ctx context.Context, req *dragoman.Message, from dragoma
 	wanted := req.Get("notifications")
 	out, last := []byte(nil), 0
 	if _, _, offers := rules(f.config(), protocol.MethodListResources); offers != nil {
-		for key, at := range walk.Members(wanted) {
-			if !strings.EqualFold(string(key), "resourceSubscriptions") {
+		for key, at := range dragoman.Fields(wanted) {
+			if !strings.EqualFold(key, "resourceSubscriptions") {
 				continue
 			}
 			out = append(append(out, wanted[last:at.Start]...), narrow(wanted[at.Start:at.End], func(uri []byte) []byte {
-				if text, _ := walk.Text(uri); !offers(text) {
+				if text, _ := dragoman.Text(uri); !offers(text) {
 					return nil
 				}
 				return uri

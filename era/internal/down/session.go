@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -198,11 +197,11 @@ func (v *session) learn(resp *dragoman.Message) error {
 			Message: fmt.Sprintf("the server answers initialize with protocol version %q, which the gateway cannot speak to it", version),
 		}
 	}
-	if info := resp.Get("serverInfo"); walk.IsObject(info) {
+	if info := resp.Get("serverInfo"); dragoman.IsObject(info) {
 		v.info = info
 	}
 	v.caps = json.RawMessage("{}")
-	if caps := resp.Get("capabilities"); walk.IsObject(caps) {
+	if caps := resp.Get("capabilities"); dragoman.IsObject(caps) {
 		v.caps = caps
 		_ = json.Unmarshal(caps, &v.serves) // what cannot be read is not served
 	}
