@@ -159,7 +159,7 @@ func (s *Server) take(ctx context.Context, a *adoption, id string, m *memo) {
 func (v *session) takeUp(ctx context.Context, m *memo) error {
 	s := v.server
 	v.rev = protocol.ParseRevision(m.Revision)
-	v.push.ids = v.rev.ResumesStreams()
+	v.background.setRevision(v.rev)
 	if !s.reserve(v) {
 		return tooMany(dragoman.ID{})
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// pushName is the name of the stream that a client opens by GET: of what
+// backgroundName is the name of the stream that a client opens by GET: of what
 // belongs to none of its requests.
-const pushName = "0"
+const backgroundName = "0"
 
 // get takes a GET: a client that wants to hear, or one that lost a stream.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
@@ -27,40 +27,37 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !present || id == "" {
-		if v.rev.PrimesStreams() {
-			v.push.prime()
-		}
-		return v.hear(w, r, -1)
+		return v.serveBackground(w, r, -1)
 	}
 	name, n, err := parseEventID(id)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
-	if name == pushName {
-		return v.hear(w, r, n)
+	if name == backgroundName {
+		return v.serveBackground(w, r, n)
 	}
-	f := v.resumable(name)
+	f := v.stream(name)
 	if f == nil {
-		if f, err = v.revive(r.Context(), name, n); err != nil {
+		if f, err = v.reopenStream(r.Context(), name, n); err != nil {
 			return err
 		}
 	}
-	return f.resume(r.Context(), w, n, nil) // it ends with its requests, also when the session does
+	return f.connect(r.Context(), w, n, nil) // it ends with its requests, also when the session does
 }
 
-// hear serves the stream of what belongs to no request, which has no end: it is cut
+// serveBackground serves the stream of what belongs to no request, which has no end: it is cut
 // when the session ends. When the server stops, the client is told before when to
 // come back, if its revision has that.
-func (v *session) hear(w http.ResponseWriter, r *http.Request, position int64) error {
+func (v *session) serveBackground(w http.ResponseWriter, r *http.Request, position int64) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
 	drain := v.server.drain
 	if v.rev.PrimesStreams() {
-		return v.push.resume(ctx, w, position, drain.Done())
+		return v.background.connect(ctx, w, position, drain.Done())
 	}
 	defer context.AfterFunc(drain, cancel)()
-	return v.push.resume(ctx, w, position, nil)
+	return v.background.connect(ctx, w, position, nil)
 }
 
 // delete takes a DELETE, which ends a session.

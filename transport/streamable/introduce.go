@@ -89,7 +89,7 @@ func (v *session) announce(hello *dragoman.Message, m *memo) {
 	lost := protocol.ListsOf(hello.Get("capabilities"))
 	lost.URIs = m.Subscribed
 	for note := range lost.Reminders() {
-		if err := v.push.tell(note); err != nil {
+		if err := v.background.tell(note); err != nil {
 			v.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}
 	}

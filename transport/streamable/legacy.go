@@ -127,7 +127,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	v.enter()
 	defer v.leave()
 	w.Header().Set(protocol.HeaderSession, v.id)
-	a.client = inside{v, a}
+	a.client = requestClient{v, a}
 	a.await()
 	ctx, cancel := context.WithCancelCause(v.ctx)
 	defer cancel(nil)
@@ -161,7 +161,7 @@ func (s *Server) settle(v *session, resp *dragoman.Message) bool {
 	}
 	if resp.Decode(&result) == nil {
 		v.rev = protocol.ParseRevision(result.ProtocolVersion)
-		v.push.ids = v.rev.ResumesStreams()
+		v.background.setRevision(v.rev)
 	}
 	return s.admit(v)
 }
@@ -187,7 +187,7 @@ func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Me
 }
 
 // call asks the peer. It returns nil if the client has cancelled the request.
-func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (resp *dragoman.Message) {
+func (v *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) (resp *dragoman.Message) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp = v.server.panicked(m, p)
@@ -207,23 +207,25 @@ func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
 	return m.Fail(protocol.Broken())
 }
 
-// inside is the client as seen from inside one of its requests.
-type inside struct {
+// requestClient is the client as seen from requestClient one of its requests.
+type requestClient struct {
 	session *session
-	answer  *answer
+	answer  *postAnswer
 }
 
 // Call asks the client on the stream of its request.
-func (i *inside) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (i *requestClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	return i.session.ask(ctx, req, from, i.answer)
 }
 
 // Notify tells the client on the stream of its request.
-func (i *inside) Notify(_ context.Context, note *dragoman.Message) error { return i.answer.tell(note) }
+func (i *requestClient) Notify(_ context.Context, note *dragoman.Message) error {
+	return i.answer.tell(note)
+}
 
 // CutStream ends the connection but not the stream: the client is to come back
 // for the rest.
-func (i *inside) CutStream(retry time.Duration) { i.answer.cut(retry) }
+func (i *requestClient) CutStream(retry time.Duration) { i.answer.cut(retry) }
 
 // batch takes an array of messages, which one revision has.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, parts [][]byte) error {
@@ -252,7 +254,7 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var responses []*dragoman.Message
-	var a *answer
+	var a *postAnswer
 	add := func(resp *dragoman.Message) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -167,9 +167,9 @@ func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Pe
 	return resp
 }
 
-// stream is the client as seen from inside a request of the modern era: it can
+// stream is the client as seen from requestClient a request of the modern era: it can
 // be told and not asked.
-type stream struct{ answer *answer }
+type stream struct{ answer *postAnswer }
 
 // Call refuses: a server of the modern era asks by its result.
 func (s stream) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {

@@ -57,23 +57,21 @@ func callsOf(name string) map[dragoman.ID]dragoman.ID {
 	return ids
 }
 
-// revive returns a stream that the session has here no more: from a Server that
+// reopenStream returns a stream that the session has here no more: from a Server that
 // is about to end, or as far as it has been logged.
-func (v *session) revive(ctx context.Context, name string, position int64) (f *feed, err error) {
+func (v *session) reopenStream(ctx context.Context, name string, position int64) (f *eventStream, err error) {
 	if v.server.Store == nil {
 		return nil, streamGone()
 	}
-	if v.server.siblings(v.id, v.owner, func(o *session) bool { f = o.resumable(name); return f != nil }) {
+	if v.server.siblings(v.id, v.owner, func(o *session) bool { f = o.stream(name); return f != nil }) {
 		return f, nil
 	}
 	calls := callsOf(name)
 	if len(calls) == 0 || strings.HasPrefix(name, v.mark) && v.mark != "" {
 		return nil, streamGone()
 	}
-	f = v.server.newFeed()
-	f.name, f.key, f.ids, f.orphaned = name, v.key(name), true, calls
-	f = v.keep(f)
-	if err := f.settle(ctx, position); err != nil {
+	f = v.keep(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: calls})
+	if err := f.answerOrphans(ctx, position); err != nil {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.lose(name)
@@ -82,31 +80,30 @@ func (v *session) revive(ctx context.Context, name string, position int64) (f *f
 	return f, nil
 }
 
-// settle ends a stream whose Server is gone: with an error for each request that
-// has no answer.
-func (f *feed) settle(ctx context.Context, position int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.orphaned == nil {
+// answerOrphans ends a stream whose Server is gone: with an error for each request
+// that has no answer.
+func (f *eventStream) answerOrphans(ctx context.Context, position int64) error {
+	f.appending.Lock()
+	defer f.appending.Unlock()
+	if f.unanswered == nil {
 		return nil // done
 	}
-	if _, err := f.server.opts.log.After(ctx, f.key, position); err != nil {
-		return lost(err)
+	events, err := f.after(ctx, position)
+	if err != nil {
+		return err
 	}
 	// An answer may be the very event that the client has seen last.
-	events, err := f.server.opts.log.After(ctx, f.key, 0)
-	if err != nil {
-		events, err = f.server.opts.log.After(ctx, f.key, position-1)
+	if all, err := f.after(ctx, 0); err == nil {
+		events = all
+	} else if events, err = f.after(ctx, position-1); err != nil {
+		return err
 	}
-	if err != nil {
-		return lost(err)
-	}
-	for _, data := range events {
-		if m, err := dragoman.Parse(data); err == nil && m.Kind() == dragoman.Response {
-			delete(f.orphaned, m.ID().Key())
+	for _, e := range events {
+		if m, err := dragoman.Parse(e.data); err == nil && m.Kind() == dragoman.Response {
+			delete(f.unanswered, m.ID().Key())
 		}
 	}
-	for _, id := range f.orphaned {
+	for _, id := range f.unanswered {
 		req, err := dragoman.NewRequest(id, protocol.MethodPing, nil) // for its id
 		if err != nil {
 			continue
@@ -116,7 +113,10 @@ func (f *feed) settle(ctx context.Context, position int64) error {
 			return lost(err)
 		}
 	}
-	f.orphaned, f.ended = nil, true
+	f.unanswered = nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
 	return nil
 }
 

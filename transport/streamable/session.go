@@ -20,12 +20,12 @@ import (
 // Acceptor is given: what is asked and told through it goes to the stream that
 // the client has opened by GET.
 type session struct {
-	server *Server
-	id     string
-	owner  string
-	peer   dragoman.Peer // set once, before anybody knows the session
-	rev    protocol.Revision
-	push   *feed // what belongs to no request
+	server     *Server
+	id         string
+	owner      string
+	peer       dragoman.Peer // set once, before anybody knows the session
+	rev        protocol.Revision
+	background *eventStream // what belongs to no request
 
 	ctx    context.Context // of its requests; ends with it
 	cancel context.CancelCauseFunc
@@ -36,9 +36,9 @@ type session struct {
 	idle    *time.Timer                  // looks whether it is still used
 	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
 	asked   map[int64]*question          // what we asked the client
-	feeds   map[string]*feed             // streams that can be resumed, by name
-	order   []string                     // of feeds, oldest first
-	streams int
+	streams map[string]*eventStream      // streams that can be resumed, by name
+	order   []string                     // of streams, oldest first
+	number  int                          // of the stream that began last
 	gone    bool
 
 	reserved bool                     // it has a place and is not in the table yet; guarded by Server.mu
@@ -54,13 +54,12 @@ var _ dragoman.Conn = (*session)(nil)
 func (s *Server) newSession(id, owner string) *session {
 	v := &session{
 		server: s, id: id, owner: owner, used: time.Now(),
-		open:  make(map[dragoman.ID]*callContext),
-		asked: make(map[int64]*question),
-		feeds: make(map[string]*feed),
+		open:    make(map[dragoman.ID]*callContext),
+		asked:   make(map[int64]*question),
+		streams: make(map[string]*eventStream),
 	}
 	v.ctx, v.cancel = context.WithCancelCause(context.Background())
-	v.push = s.newFeed()
-	v.push.name, v.push.key = pushName, v.key(pushName)
+	v.background = &eventStream{server: s, name: backgroundName, key: v.key(backgroundName)}
 	return v
 }
 
@@ -183,7 +182,7 @@ func (v *session) over(reason error, forget bool) bool {
 	}
 	v.close(forget)
 	if forget {
-		for _, name := range append(names, pushName) {
+		for _, name := range append(names, backgroundName) {
 			_ = v.server.opts.log.Drop(context.Background(), v.key(name))
 		}
 	}
@@ -194,21 +193,21 @@ func (v *session) over(reason error, forget bool) bool {
 func (v *session) key(stream string) string { return v.id + "/" + stream }
 
 // answer returns the answer to a POST, as a stream that can be resumed.
-func (v *session) answer(w http.ResponseWriter, r *http.Request) *answer {
+func (v *session) answer(w http.ResponseWriter, r *http.Request) *postAnswer {
 	a := v.server.newAnswer(w, r)
-	a.client = inside{v, a}
+	a.client = requestClient{v, a}
 	if !v.rev.ResumesStreams() {
 		return a
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.streams++
-	a.keep, a.number, a.primes = v, v.streams, v.rev.PrimesStreams()
+	v.number++
+	a.session, a.number, a.primes = v, v.number, v.rev.PrimesStreams()
 	return a
 }
 
-// add makes a stream that is about to begin one that can be resumed.
-func (v *session) add(f *feed, number int, requests []*dragoman.Message) {
+// name makes a stream that is about to begin one that can be resumed.
+func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) {
 	f.name, f.ids = v.mark+strconv.Itoa(number), true
 	if v.server.Store != nil {
 		f.name += callsName(requests)
@@ -220,17 +219,17 @@ func (v *session) add(f *feed, number int, requests []*dragoman.Message) {
 // keep makes a stream one that can be resumed, unless there is one of its name,
 // and returns that which is there. When there are too many, the oldest go that
 // have ended; the others are no more than there are requests.
-func (v *session) keep(f *feed) *feed {
+func (v *session) keep(f *eventStream) *eventStream {
 	v.mu.Lock()
-	if known := v.feeds[f.name]; known != nil {
+	if known := v.streams[f.name]; known != nil {
 		v.mu.Unlock()
 		return known
 	}
-	v.feeds[f.name] = f
+	v.streams[f.name] = f
 	v.order = append(v.order, f.name)
 	var gone []string
 	for i := 0; i < len(v.order) && len(v.order)-len(gone) > maxResumable; i++ {
-		if name := v.order[i]; v.feeds[name].over() {
+		if name := v.order[i]; v.streams[name].over() {
 			gone = append(gone, name)
 		}
 	}
@@ -244,16 +243,16 @@ func (v *session) keep(f *feed) *feed {
 	return f
 }
 
-// resumable returns a stream by its name, or nil.
-func (v *session) resumable(name string) *feed {
+// stream returns a stream that can be resumed by its name, or nil.
+func (v *session) stream(name string) *eventStream {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.feeds[name]
+	return v.streams[name]
 }
 
 // lose makes a stream be none that can be resumed. mu is held.
 func (v *session) lose(name string) {
-	delete(v.feeds, name)
+	delete(v.streams, name)
 	if i := slices.Index(v.order, name); i >= 0 {
 		v.order = slices.Delete(v.order, i, i+1)
 	}
@@ -261,7 +260,7 @@ func (v *session) lose(name string) {
 
 // Call asks the client, outside of any request of its own.
 func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return v.ask(ctx, req, from, v.push)
+	return v.ask(ctx, req, from, v.background)
 }
 
 // Notify tells the client something that belongs to no request.
@@ -272,7 +271,7 @@ func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if v.server.Store != nil && v.server.drain.Err() != nil {
 		return dragoman.ErrClosed // the client hears that from the Server that takes over
 	}
-	return v.push.tell(note)
+	return v.background.tell(note)
 }
 
 // Close ends the session.
