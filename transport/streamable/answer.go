@@ -127,6 +127,15 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	return written
 }
 
+// removeHeader takes a header back, unless it is too late for that.
+func (a *postAnswer) removeHeader(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stream == nil {
+		a.w.Header().Del(name)
+	}
+}
+
 // limitWrite bounds how long the client may take to read an answer. It is a
 // deadline and no watch, because net/http writes short answers when the handler
 // has returned; then it lifts the deadline. A writer without deadlines has no

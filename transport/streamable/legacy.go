@@ -135,7 +135,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	resp := v.call(ctx, m, a)
 	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.settle(v, resp) {
 		v.end(dragoman.ErrClosed)
-		w.Header().Del(protocol.HeaderSession)
+		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Draining())
 		}
