@@ -19,15 +19,17 @@ var (
 // read the answer. If the request is a preflight, CORS answers it and returns
 // true; there is nothing left to do then.
 func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
-	h := w.Header()
-	if h["Vary"] == nil {
-		h["Vary"] = varyOrigin
-	} else {
-		h.Add("Vary", "Origin")
-	}
-	if len(r.Header["Origin"]) == 0 || g.Check(r) != nil {
+	return len(r.Header["Origin"]) > 0 && g.Check(r) == nil && allowOrigin(w, r)
+}
+
+// allowOrigin is CORS for an origin that has been checked. Without one there is nothing
+// to say: what is not asked for by a page costs no header.
+func allowOrigin(w http.ResponseWriter, r *http.Request) bool {
+	if len(r.Header["Origin"]) == 0 {
 		return false
 	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {

@@ -226,10 +226,10 @@ func TestPagesThatMayComeInMayReadTheAnswer(t *testing.T) {
 			if got := h.Get("Access-Control-Allow-Origin"); got != test.allowed {
 				t.Errorf("allowed origin is %q, want %q", got, test.allowed)
 			}
-			if got := h.Get("Vary"); got != "Origin" {
+			if got := h.Get("Vary"); got != "Origin" && test.allowed != "" {
 				t.Errorf("Vary is %q", got)
 			}
-			if test.allowed == "" && len(h) != 1 {
+			if test.allowed == "" && len(h) != 0 {
 				t.Errorf("a page that may not read gets %v", h)
 			}
 			if test.done && w.Code != http.StatusNoContent {

@@ -1,6 +1,8 @@
 package httpx
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -17,13 +19,28 @@ type lost struct {
 }
 
 // Lost returns the error of a request that got no answer of any kind, as a
-// [protocol.Fault]. The server cannot have seen it if there was no connection.
+// [protocol.Fault]. The server cannot have seen it if there was no connection, or
+// none that could be trusted.
 func Lost(err error) error {
 	outcome := protocol.OutcomeUnknown
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
 		outcome = protocol.OutcomeNotSent
 	}
 	return &lost{err, outcome}
+}
+
+// isTLS reports whether the handshake of TLS failed.
+func isTLS(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+		invalid     x509.CertificateInvalidError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname) ||
+		errors.As(err, &invalid) || errors.As(err, &record) || errors.As(err, &alert)
 }
 
 // LostOnTheWay is Lost for a request that the server may have seen in any case.

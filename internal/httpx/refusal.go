@@ -65,8 +65,9 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	}
 	body := dragoman.NewFailure(e.ID, &dragoman.Error{Code: code, Message: e.Message, Data: e.Data}).Bytes()
 	h := w.Header()
-	setJSON(h)
+	h["Content-Type"], h["X-Content-Type-Options"] = jsonType, noSniff
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	setRetryAfter(h, e.Status)
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
 	}
@@ -81,16 +82,16 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	_, _ = w.Write(body) // whoever is gone does not miss it
 }
 
-// setJSON says that the body is JSON and nothing else, also to browsers.
-func setJSON(h http.Header) {
-	h["Content-Type"] = jsonType
-	h["X-Content-Type-Options"] = noSniff
+// setRetryAfter says when to try again, if a status says that one may.
+func setRetryAfter(h http.Header, status int) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		h["Retry-After"] = retryAfter
+	}
 }
 
-// Values of headers that every answer has. They are never changed: who adds to
-// one gets a copy.
+// Values of headers that many answers have. They are never changed.
 var (
+	retryAfter = []string{"1"} // seconds
 	jsonType   = []string{"application/json"}
 	noSniff    = []string{"nosniff"}
-	varyOrigin = []string{"Origin"}
 )

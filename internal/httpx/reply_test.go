@@ -59,24 +59,32 @@ func TestB04_AcceptMustAdmitAllTypes(t *testing.T) {
 }
 
 func TestC14_LongAnswersAreCompressedForThoseWhoAcceptIt(t *testing.T) {
-	long := []byte(`"` + strings.Repeat("x", 1022) + `"`)
+	const far = "192.0.2.1:1234"
+	long := []byte(`"` + strings.Repeat("x", 16<<10-2) + `"`)
 	for _, test := range []struct {
 		name     string
+		from     string
 		body     []byte
 		accept   string
+		choice   bool
 		compress bool
 	}{
-		{"long", long, "gzip, deflate", true},
-		{"long, anything", long, "*", true},
-		{"long, with weight", long, "br;q=1, GZIP;q=0.2", true},
-		{"long, refused", long, "gzip;q=0, *", false},
-		{"long, something else", long, "br", false},
-		{"long, nothing said", long, "", false},
-		{"short", long[1:], "gzip", false},
-		{"empty", nil, "gzip", false},
+		{"long", far, long, "gzip, deflate", true, true},
+		{"long, anything", far, long, "*", true, true},
+		{"long, with weight", far, long, "br;q=1, GZIP;q=0.2", true, true},
+		{"long, refused", far, long, "gzip;q=0, *", true, false},
+		{"long, something else", far, long, "br", true, false},
+		{"long, nothing said", far, long, "", true, false},
+		{"long, from this machine", "127.0.0.1:1234", long, "gzip", false, false},
+		{"long, from this machine by IPv6", "[::1]:1234", long, "gzip", false, false},
+		{"long, from this machine by both", "[::ffff:127.0.0.1]:1234", long, "gzip", false, false},
+		{"long, over a Unix socket", "@", long, "gzip", false, false},
+		{"short", far, long[1:], "gzip", false, false},
+		{"empty", far, nil, "gzip", false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := request("POST", "localhost", "Accept-Encoding", test.accept)
+			r.RemoteAddr = test.from
 			w := httptest.NewRecorder()
 			if err := httpx.WriteJSON(w, r, http.StatusAccepted, test.body); err != nil {
 				t.Fatal(err)
@@ -85,7 +93,7 @@ func TestC14_LongAnswersAreCompressedForThoseWhoAcceptIt(t *testing.T) {
 			if w.Code != http.StatusAccepted || h.Get("Content-Type") != plainJSON {
 				t.Errorf("status %d, header %v", w.Code, h)
 			}
-			if varies := h.Get("Vary") == "Accept-Encoding"; varies != (len(test.body) >= 1024) {
+			if varies := h.Get("Vary") == "Accept-Encoding"; varies != test.choice {
 				t.Errorf("Vary is %q", h.Get("Vary"))
 			}
 			got := w.Body.Bytes()
@@ -126,7 +134,7 @@ func TestCompressedAnswersDoNotMix(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			body := bytes.Repeat([]byte{byte('a' + g)}, 5000)
+			body := bytes.Repeat([]byte{byte('a' + g)}, 20000)
 			for range 50 {
 				w := httptest.NewRecorder()
 				_ = httpx.WriteJSON(w, r, http.StatusOK, body)
@@ -155,7 +163,7 @@ func TestRefusalIsAJSONRPCError(t *testing.T) {
 	}{
 		{
 			"with everything", httpx.Refusal{Status: 404, Code: -32601, Message: "no \"x\"", ID: dragoman.StringID("a"), Data: json.RawMessage(`{"k":1}`)},
-			404, map[string]string{"Content-Type": plainJSON, "Connection": "", "Allow": ""},
+			404, map[string]string{"Content-Type": plainJSON, "Connection": "", "Allow": "", "Retry-After": ""},
 			`{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"message":"no \"x\"","data":{"k":1}}}`,
 		},
 		{
@@ -171,6 +179,16 @@ func TestRefusalIsAJSONRPCError(t *testing.T) {
 			"too large", httpx.Refusal{Status: 413, Code: -32600, Message: "no", ID: dragoman.IntID(7)},
 			413, map[string]string{"Connection": "close"},
 			`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"no"}}`,
+		},
+		{
+			"for now", httpx.Refusal{Status: 503, Code: -31005, Message: "no"},
+			503, map[string]string{"Retry-After": "1"},
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-31005,"message":"no"}}`,
+		},
+		{
+			"too many", httpx.Refusal{Status: 429, Code: -31004, Message: "no"},
+			429, map[string]string{"Retry-After": "1"},
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-31004,"message":"no"}}`,
 		},
 		{
 			"with data that is no JSON", httpx.Refusal{Status: 400, Code: -32600, Message: "no", Data: json.RawMessage(`{`)},

@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
+
+	"github.com/dragoman-mcp/dragoman"
 )
 
 // A ParamHeader is an argument of a tool that an HTTP header repeats, because
@@ -60,13 +61,13 @@ func (p ParamHeader) Value(arguments []byte) (value string, present bool, err er
 func (p ParamHeader) find(value []byte) ([]byte, error) {
 	for _, step := range p.Path {
 		var next []byte
-		for name, f := range walk.Members(value) {
+		for name, member := range dragoman.Members(value) {
 			switch {
-			case string(name) != step:
+			case name != step:
 			case next != nil:
 				return nil, p.wrong("it is there twice")
 			default:
-				next = value[f.Start:f.End]
+				next = member
 			}
 		}
 		if next == nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // ErrNoTools says that an answer to tools/list has no list of tools in it.
@@ -69,8 +68,8 @@ func (l *List) add(page *dragoman.Message, limit int) error {
 			l.body = append(l.body, ',')
 		}
 		l.body = append(l.body, tool...)
-		if name, ok := walk.Text(walk.Get(tool, "name")); ok {
-			l.tools[name] = &Tool{Schema: bytes.Clone(walk.Get(tool, "inputSchema"))}
+		if name, ok := dragoman.Text(dragoman.Member(tool, "name")); ok {
+			l.tools[name] = &Tool{Schema: bytes.Clone(dragoman.Member(tool, "inputSchema"))}
 		}
 	}
 	var ms int64

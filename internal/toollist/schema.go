@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // annotation is the keyword by which a schema asks for a header.
@@ -68,8 +67,8 @@ func (w *walker) schema(text []byte, open bool) error {
 		return fmt.Errorf("the schema is more than %d levels deep", dragoman.MaxDepth)
 	}
 	defer func() { w.depth-- }()
-	for start, end := range walk.Elements(text) {
-		if err := w.nested(text[start:end], false); err != nil {
+	for _, item := range dragoman.Items(text) {
+		if err := w.nested(item, false); err != nil {
 			return err
 		}
 	}
@@ -112,14 +111,13 @@ func (w *walker) named(text []byte, open bool) error {
 // members calls f for each member of an object.
 func (w *walker) members(object []byte, f func(name string, value []byte) error) error {
 	seen := make(map[string]bool)
-	for key, field := range walk.Members(object) {
-		name := string(key)
+	for name, value := range dragoman.Members(object) {
 		w.path = append(w.path, name)
 		if seen[name] && w.twice == nil {
 			w.twice = w.wrong("it is there twice, so readers disagree about it")
 		}
 		seen[name] = true
-		if err := f(name, object[field.Start:field.End]); err != nil {
+		if err := f(name, value); err != nil {
 			return err
 		}
 		w.path = w.path[:len(w.path)-1]
@@ -129,8 +127,8 @@ func (w *walker) members(object []byte, f func(name string, value []byte) error)
 
 // add checks an annotation of the schema that was read last, and notes it.
 func (w *walker) add(open bool, header, kind []byte) error {
-	name, ok := walk.Text(header)
-	typ, _ := walk.Text(kind)
+	name, ok := dragoman.Text(header)
+	typ, _ := dragoman.Text(kind)
 	folded := strings.ToLower(name)
 	first, taken := w.names[folded]
 	switch {

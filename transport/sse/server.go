@@ -108,9 +108,6 @@ func (s *Server) door(method string, serve func(http.ResponseWriter, *http.Reque
 			return
 		}
 		s.logger().Debug("request refused", "status", refusal.Status, "reason", refusal.Message)
-		if refusal.Status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "1")
-		}
 		refusal.Write(w)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -14,8 +13,7 @@ import (
 // A call is one tool call while it is served.
 type call struct {
 	server *Server
-	w      http.ResponseWriter
-	r      *http.Request
+	x      *httpx.Exchange
 	req    *dragoman.Message
 	id     dragoman.ID // of errors that are no events
 	bare   bool        // the answer is the result alone
@@ -30,10 +28,8 @@ func (c *call) refuse(status int, e *dragoman.Error) *httpx.Refusal {
 // serve makes the call and answers.
 func (c *call) serve() error {
 	s := c.server
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.r.Context()))
+	ctx, cancel := c.x.CallContext()
 	defer cancel(nil)
-	defer context.AfterFunc(c.r.Context(), func() { cancel(dragoman.ErrCancelled) })()
-	defer context.AfterFunc(s.abort, func() { cancel(dragoman.ErrClosed) })()
 	if err := c.check(ctx); err != nil {
 		return err
 	}
@@ -46,7 +42,7 @@ func (c *call) serve() error {
 		return c.serveStream(ctx, cancel)
 	}
 	resp := s.ask(ctx, c.req, nil)
-	if c.r.Context().Err() != nil {
+	if c.x.R.Context().Err() != nil {
 		return nil // nobody reads it
 	}
 	c.write(conclude(c.req, resp))
@@ -57,7 +53,7 @@ func (c *call) serve() error {
 // far as that can be told.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
-	tool, known := s.tool(ctx, httpx.Key(c.r), c.req.Name())
+	tool, known := s.tool(ctx, httpx.Key(c.x.R), c.req.Name())
 	switch {
 	case known && tool == nil:
 		return c.refuse(http.StatusNotFound, &dragoman.Error{
@@ -85,7 +81,7 @@ func (c *call) check(ctx context.Context) error {
 func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.opts.logger.Error("a call panicked", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
+			s.door.Log.Error("a call panicked", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
 			resp = req.Fail(protocol.Broken())
 		}
 	}()
@@ -110,13 +106,5 @@ func (c *call) write(resp *dragoman.Message, status int) {
 	default:
 		body = resp.Bytes()
 	}
-	if status == http.StatusServiceUnavailable {
-		c.w.Header().Set("Retry-After", retryAfter)
-	}
-	c.server.writeJSON(c.w, c.r, status, body)
-}
-
-func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.write))
-	_ = httpx.WriteJSON(w, r, status, body) // whoever is gone does not miss it
+	c.x.JSON(status, body)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
 // Limits of a Client.
@@ -79,7 +80,7 @@ var _ dragoman.Dialer = (*Client)(nil)
 
 func (c *Client) prepare() {
 	c.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
-	c.log = orDiscard(c.Logger)
+	c.log = httpx.Logger(c.Logger)
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -47,7 +48,7 @@ func fault(err error) *dragoman.Error {
 	var (
 		known   *faultError
 		parse   *dragoman.ParseError
-		dial    *net.OpError
+		lost    protocol.Fault
 		timeout net.Error
 	)
 	if u, ok := errors.AsType[*url.Error](err); ok && !u.Timeout() {
@@ -62,16 +63,10 @@ func fault(err error) *dragoman.Error {
 		return (&faultError{protocol.CodeTooLarge, "the server's answer is larger than the limit", protocol.OutcomeUnknown, 0}).rpc()
 	case errors.As(err, &parse):
 		return fault(unreadableAnswer(fmt.Sprintf("%s at byte %d", parse.Reason, parse.Offset)))
-	case errors.As(err, &dial) && dial.Op == "dial", isTLS(err):
+	case errors.As(httpx.Lost(err), &lost) && lost.Outcome() == protocol.OutcomeNotSent:
 		return (&faultError{protocol.CodeUnavailable, "the server cannot be reached: " + err.Error(), protocol.OutcomeNotSent, 0}).rpc()
 	}
 	return (&faultError{protocol.CodeLost, "no response received for request: " + err.Error(), protocol.OutcomeUnknown, 0}).rpc()
-}
-
-// isTLS tells whether a connection could not be trusted.
-func isTLS(err error) bool {
-	text := err.Error()
-	return strings.HasPrefix(text, "tls: ") || strings.HasPrefix(text, "x509: ")
 }
 
 // httpFault is the fault for an HTTP error without a JSON-RPC body.

@@ -48,37 +48,27 @@ func wantsStream(r *http.Request) (bool, error) {
 }
 
 // postRequest takes a JSON-RPC request.
-func (s *Server) postRequest(w http.ResponseWriter, r *http.Request) error {
-	stream, err := wantsStream(r)
+func (s *Server) postRequest(x *httpx.Exchange) error {
+	stream, err := wantsStream(x.R)
 	if err != nil {
 		return err
 	}
-	body, err := httpx.ReadBodyOn(s.reading, w, r, s.opts.limits.Message())
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
-	req, err := s.opts.limits.Parse(body)
+	req, err := s.door.Limits.Parse(body)
 	if err != nil {
-		return unreadable(err)
+		return httpx.Unreadable(err)
 	}
 	if err := protocol.CheckToolRequest(req); err != nil {
 		return noToolRequest(req, err)
 	}
-	c := &call{server: s, w: w, r: r, id: req.ID(), stream: stream}
+	c := &call{server: s, x: x, id: req.ID(), stream: stream}
 	if c.req, err = s.dress(req, stream); err != nil {
 		return c.refuse(http.StatusBadRequest, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + err.Error()})
 	}
 	return c.serve()
-}
-
-// unreadable refuses a body that is no message.
-func unreadable(err error) error {
-	var p *dragoman.ParseError
-	if !errors.As(err, &p) {
-		return httpx.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
-	}
-	answer := p.Response()
-	return &httpx.Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
 }
 
 // noToolRequest refuses a message that is something else than a tool request.
@@ -145,7 +135,8 @@ func (s *Server) dress(req *dragoman.Message, stream bool) (*dragoman.Message, e
 }
 
 // postTool takes the arguments of a tool.
-func (s *Server) postTool(w http.ResponseWriter, r *http.Request, tool string) error {
+func (s *Server) postTool(x *httpx.Exchange, tool string) error {
+	r := x.R
 	stream, err := wantsStream(r)
 	if err != nil {
 		return err
@@ -153,11 +144,11 @@ func (s *Server) postTool(w http.ResponseWriter, r *http.Request, tool string) e
 	var args []byte
 	// Who sends nothing need not say what it is.
 	if r.ContentLength != 0 || r.Header["Content-Type"] != nil || r.Header["Content-Encoding"] != nil {
-		if args, err = httpx.ReadBodyOn(s.reading, w, r, s.opts.limits.Message()); err != nil {
+		if args, err = x.Body(); err != nil {
 			return err
 		}
 	}
-	c := &call{server: s, w: w, r: r, bare: true, id: dragoman.NullID, stream: stream}
+	c := &call{server: s, x: x, bare: true, id: dragoman.NullID, stream: stream}
 	if c.req, err = s.build(tool, args, stream); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type stream struct {
 // serveStream makes the call and answers with events.
 func (c *call) serveStream(ctx context.Context, cancel context.CancelCauseFunc) error {
 	s := c.server
-	out, err := sse.Start(c.w, s.opts.write)
+	out, err := c.x.Events()
 	if err != nil {
 		return nil //nolint:nilerr // the caller is gone, and nobody is left to tell
 	}
@@ -54,29 +54,17 @@ func (c *call) serveStream(ctx context.Context, cancel context.CancelCauseFunc) 
 	// Ends with the answer, or when the caller is gone, which makes writes fail.
 	go func() {
 		defer close(st.served)
-		if err := st.write(s.opts.keepAlive); err != nil {
+		if err := st.write(s.keepAlive); err != nil {
 			st.mute()
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				s.opts.logger.Debug("a caller does not read its stream", "tool", c.req.Name())
+				s.door.Log.Debug("a caller does not read its stream", "tool", c.req.Name())
 			}
 			cancel(dragoman.ErrCancelled)
 		}
 	}()
 	resp, _ := conclude(c.req, s.ask(ctx, c.req, st)) // the status is 200 by now
 	st.finish(resp)
-	select {
-	case <-st.served:
-		return nil
-	case <-s.abort.Done():
-	}
-	t := time.NewTimer(abortWait / 2)
-	defer t.Stop()
-	select {
-	case <-st.served:
-	case <-t.C:
-		out.Cut()
-		<-st.served
-	}
+	<-st.served // which the door's limits see to
 	return nil
 }
 

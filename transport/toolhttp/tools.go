@@ -32,12 +32,13 @@ func (s *Server) tool(ctx context.Context, caller, name string) (tool *toollist.
 func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.abort, cancel)()
+	defer context.AfterFunc(s.door.Aborted(), cancel)()
 	return s.ask(ctx, req, nil), nil
 }
 
 // getTools answers with all tools.
-func (s *Server) getTools(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) getTools(x *httpx.Exchange) error {
+	r := x.R
 	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
@@ -47,6 +48,6 @@ func (s *Server) getTools(w http.ResponseWriter, r *http.Request) error {
 		e := toolError(protocol.Failure(req, err)).RPCError()
 		return &httpx.Refusal{Status: statusOf(e.Code), Code: e.Code, Message: e.Message, Data: e.Data}
 	}
-	s.writeJSON(w, r, http.StatusOK, list.Body())
+	x.JSON(http.StatusOK, list.Body())
 	return nil
 }

@@ -149,9 +149,9 @@ func TestTooManyClientsGet503BeforeTheUpgrade(t *testing.T) {
 	peertest.NoLeak(t)
 	at := serve(t, &Server{Acceptor: accept(echoes), MaxConns: 2})
 	first, second := rawDial(t, at), rawDial(t, at)
-	status, _, body := knock(t, "GET", at, nil)
-	if status != 503 || !strings.Contains(body, "-31004") {
-		t.Errorf("the third client got %d %s", status, body)
+	status, header, body := knock(t, "GET", at, nil)
+	if status != 503 || !strings.Contains(body, "-31004") || header.Get("Retry-After") == "" {
+		t.Errorf("the third client got %d %v %s", status, header, body)
 	}
 	_, err := (&Client{URL: at}).Dial(t.Context(), nil)
 	if refused := (*StatusError)(nil); !errors.As(err, &refused) || refused.Status != 503 || !errors.Is(err, dragoman.ErrOverloaded) {

@@ -31,8 +31,8 @@ func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 			t.Errorf("the reason is %q", reason)
 		}
 	}
-	if status, _, body := knock(t, "GET", at, nil); status != 503 || !strings.Contains(body, "-31005") {
-		t.Errorf("a new client got %d %s", status, body)
+	if status, header, body := knock(t, "GET", at, nil); status != 503 || !strings.Contains(body, "-31005") || header.Get("Retry-After") == "" {
+		t.Errorf("a new client got %d %v %s", status, header, body)
 	}
 	select {
 	case err := <-stopped:

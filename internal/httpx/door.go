@@ -1,0 +1,318 @@
+package httpx
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Defaults of a Door.
+const (
+	DefaultMaxRequests = 16384
+	DefaultBodyTimeout = 10 * time.Second
+)
+
+const (
+	// closeWait is how long Shutdown goes on when its context has ended: requests that
+	// were told to stop are answered in that time, so that their clients hear that
+	// they were lost.
+	closeWait = 500 * time.Millisecond
+
+	// cutWait is the last part of closeWait, when clients that do not read what is
+	// written to them have been cut.
+	cutWait = 100 * time.Millisecond
+)
+
+// DoorOptions configures a Door. Zero values mean the defaults, negative limits and
+// durations mean none.
+type DoorOptions struct {
+	// Hosts and Origins are those of a Gate. Trusted says that somebody in front has
+	// checked Host and Origin.
+	Hosts, Origins []string
+	Trusted        bool
+
+	// Caller tells who makes a request, or why it is refused. If nil, Address does.
+	Caller CallerFunc
+
+	// MaxRequests is how many requests are served at once; more get 503.
+	MaxRequests int
+
+	// MaxMessage is the largest body, as in dragoman.Limits.
+	MaxMessage int
+
+	// BodyTimeout is how long a body may take to arrive, WriteTimeout how long a client
+	// may take to read what is written to it.
+	BodyTimeout, WriteTimeout time.Duration
+
+	// Logger receives refusals and panics. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+// A Door is what all servers over HTTP have in common: what each request begins and
+// ends with, and the end of them all.
+type Door struct {
+	Limits dragoman.Limits // of messages
+	Log    *slog.Logger    // never nil
+
+	gate    *Gate // nil if Host and Origin have been checked
+	caller  CallerFunc
+	max     int
+	reading *Watch // requests whose body comes
+	write   time.Duration
+
+	draining chan struct{}   // closed when Shutdown begins
+	aborted  context.Context // ends when what is under way has had its time
+	abort    context.CancelCauseFunc
+	idle     chan struct{} // closed when Shutdown has begun and nothing is under way
+
+	mu       sync.Mutex // guards what follows, and the hooks of exchanges
+	stopping bool
+	open     map[*Exchange]struct{}
+	busy     int // exchanges, and what Go runs
+}
+
+// NewDoor returns a door that is open.
+func NewDoor(o *DoorOptions) *Door {
+	d := &Door{
+		Limits: dragoman.Limits{MaxMessage: o.MaxMessage}, Log: Logger(o.Logger),
+		caller: o.Caller, max: Limit(o.MaxRequests, DefaultMaxRequests),
+		reading: NewWatch(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
+		draining: make(chan struct{}), idle: make(chan struct{}), open: make(map[*Exchange]struct{}),
+	}
+	if !o.Trusted {
+		d.gate = &Gate{Hosts: o.Hosts, Origins: o.Origins}
+	}
+	d.aborted, d.abort = context.WithCancelCause(context.Background())
+	return d
+}
+
+// Logger returns l, or one that drops everything if it is nil.
+func Logger(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}
+
+// Serve does what each request begins and ends with, and has f answer it. Nothing of
+// a request is looked at before its Host and Origin. The error of f is written as a
+// [Refusal], unless f has begun to answer. A panic is logged; its request is refused,
+// or its connection ended if the answer has begun.
+//
+// Pages may read all that comes after Host and Origin, refusals too.
+func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) error) {
+	x := &Exchange{W: w, R: r, door: d}
+	if d.gate != nil {
+		if err := d.gate.Check(r); err != nil {
+			x.refuse(err)
+			return
+		}
+	}
+	if allowOrigin(w, r) {
+		return
+	}
+	if refusal := d.enter(x); refusal != nil {
+		x.refuse(refusal)
+		return
+	}
+	defer d.leave(x)
+	defer x.recover()
+	named, refusal := Named(r, d.caller)
+	if refusal != nil {
+		x.refuse(refusal)
+		return
+	}
+	x.R = named
+	if err := f(x); err != nil {
+		x.refuse(err)
+	}
+}
+
+// enter counts an exchange in.
+func (d *Door) enter(x *Exchange) *Refusal {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.stopping:
+		return Unavailable(protocol.Draining())
+	case len(d.open) >= d.max:
+		return Unavailable(protocol.Overloaded("there are too many requests at once; try again later"))
+	}
+	d.open[x] = struct{}{}
+	d.busy++
+	return nil
+}
+
+// leave counts an exchange out whose handler returns, unless it was detached.
+func (d *Door) leave(x *Exchange) {
+	x.mu.Lock()
+	x.over = true
+	x.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !x.detached {
+		d.remove(x)
+	}
+}
+
+// remove counts an exchange out. d.mu is locked.
+func (d *Door) remove(x *Exchange) {
+	delete(d.open, x)
+	d.done()
+}
+
+// done counts out what counted as busy. d.mu is locked.
+func (d *Door) done() {
+	if d.busy--; d.busy == 0 && d.stopping {
+		close(d.idle)
+	}
+}
+
+// Go runs f on a goroutine of its own, which Shutdown waits for. It reports false if
+// Shutdown has begun; f is not run then.
+func (d *Door) Go(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopping {
+		return false
+	}
+	d.busy++
+	// Ends when f returns.
+	go func() {
+		defer func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.done()
+		}()
+		f()
+	}()
+	return true
+}
+
+// Draining is closed when Shutdown begins. Streams without an end should end then.
+func (d *Door) Draining() <-chan struct{} { return d.draining }
+
+// Aborted ends when what is under way at Shutdown has had its time.
+func (d *Door) Aborted() context.Context { return d.aborted }
+
+// Shutdown refuses new requests with 503, and waits for those under way until ctx
+// ends. Then it tells the rest to stop, lets them answer, cuts clients that do not
+// read, and returns the cause of ctx: half a second later at the latest, whoever still
+// runs.
+func (d *Door) Shutdown(ctx context.Context) error {
+	d.drain()
+	if isClosed(d.idle, ctx.Done()) {
+		return nil
+	}
+	d.abortAll(context.Cause(ctx))
+	if d.idleWithin(closeWait - cutWait) {
+		return context.Cause(ctx)
+	}
+	n := d.cutAll()
+	if !d.idleWithin(cutWait) {
+		d.Log.Warn("requests do not end although they were told to; they are left behind", "requests", n)
+	}
+	return context.Cause(ctx)
+}
+
+// Close is Shutdown that does not wait for requests under way to be done.
+func (d *Door) Close() error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(dragoman.ErrClosed)
+	_ = d.Shutdown(ctx) // what it cut was to be cut
+	return nil
+}
+
+// isClosed waits for the end of either, and reports whether the first has ended.
+func isClosed(first <-chan struct{}, or <-chan struct{}) bool {
+	select {
+	case <-first:
+	case <-or:
+	}
+	select {
+	case <-first:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *Door) idleWithin(limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-d.idle:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// drain refuses new requests, and tells those under way that want to know.
+func (d *Door) drain() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopping {
+		return
+	}
+	d.stopping = true
+	close(d.draining)
+	if d.busy == 0 {
+		close(d.idle)
+	}
+	for x := range d.open {
+		if x.onShutdown != nil {
+			go x.onShutdown(d.aborted) // ends with the exchange
+		}
+	}
+}
+
+// abortAll tells all exchanges that they are lost.
+func (d *Door) abortAll(cause error) {
+	d.abort(cause)
+	var hooks []func()
+	d.mu.Lock()
+	for x := range d.open {
+		if x.onAbort != nil {
+			hooks = append(hooks, x.onAbort)
+		}
+	}
+	d.mu.Unlock()
+	for _, f := range hooks {
+		f()
+	}
+}
+
+// cutAll ends the connections of all exchanges, and returns how many there are.
+func (d *Door) cutAll() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for x := range d.open {
+		x.cut()
+	}
+	return len(d.open)
+}
+
+// recover ends an exchange whose handler has panicked.
+func (x *Exchange) recover() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	x.door.Log.Error("panic while answering a request", "method", x.R.Method, "path", x.R.URL.Path, "panic", p, "stack", string(debug.Stack()))
+	if x.answered.Load() {
+		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
+	}
+	x.refuse(&Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: protocol.Broken().Message})
+}

@@ -1,0 +1,183 @@
+package httpx
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// An Exchange is a request that has come in by a Door, and its answer. It answers
+// once: by JSON, Accepted, Events, or the error that its handler returns.
+type Exchange struct {
+	W http.ResponseWriter
+	R *http.Request // its context has the caller
+
+	door     *Door
+	answered atomic.Bool // an answer has begun
+
+	// Guarded by door.mu:
+	onShutdown func(context.Context)
+	onAbort    func()
+	detached   bool
+
+	mu     sync.Mutex // guards the deadlines of the connection, and what follows
+	over   bool       // the handler has returned: the connection may be another's
+	isCut  bool
+	events *sse.Writer
+}
+
+// Body returns the JSON text of the request, as [ReadBody] does.
+func (x *Exchange) Body() ([]byte, error) {
+	return ReadBodyOn(x.door.reading, x.W, x.R, x.door.Limits.Message())
+}
+
+// JSON answers with JSON text. A client that is gone does not miss it, so there is no
+// error.
+func (x *Exchange) JSON(status int, body []byte) {
+	if x.begin() {
+		setRetryAfter(x.W.Header(), status)
+		_ = WriteJSON(x.W, x.R, status, body)
+	}
+}
+
+// Accepted answers a message that has no response.
+func (x *Exchange) Accepted() {
+	if x.begin() {
+		x.W.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// Events answers with an event stream. The error means that the client is gone.
+func (x *Exchange) Events() (*sse.Writer, error) {
+	x.answered.Store(true)
+	out, err := sse.Start(x.W, x.door.write)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.events = out
+	if x.isCut {
+		out.Cut()
+	}
+	return out, err
+}
+
+// begin makes an answer the first, and bounds how long the client may take to read
+// it. It is a deadline and no watch, because net/http writes short answers when the
+// handler has returned; then it lifts the deadline. A writer without deadlines has no
+// slow client.
+func (x *Exchange) begin() bool {
+	if x.answered.Swap(true) {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.isCut {
+		_ = http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(x.door.write))
+	}
+	return true
+}
+
+// refuse answers with an error, unless the answer has begun.
+func (x *Exchange) refuse(err error) {
+	refusal, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		refusal = &Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: err.Error()}
+	}
+	x.door.Log.Debug("request refused", "method", x.R.Method, "status", refusal.status(), "reason", refusal.Message)
+	if x.begin() {
+		refusal.Write(x.W)
+	}
+}
+
+// cut makes reading from the client and writing to it fail, now and later.
+func (x *Exchange) cut() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.isCut = true
+	if x.over {
+		return
+	}
+	if x.events != nil {
+		x.events.Cut()
+	}
+	c := http.NewResponseController(x.W)
+	_ = c.SetWriteDeadline(longAgo)
+	_ = c.SetReadDeadline(longAgo)
+}
+
+// OnShutdown has f called when Shutdown begins, on a goroutine of its own, and at once
+// if it has begun. f should end the exchange when what is under way in it is done, and
+// at the end of its context what is not.
+func (x *Exchange) OnShutdown(f func(context.Context)) {
+	d := x.door
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x.onShutdown = f
+	if d.stopping {
+		go f(d.aborted) // ends with the exchange
+	}
+}
+
+// OnAbort has f called when the exchange has had its time at Shutdown, and at once if
+// it has had it. f must not wait for anybody.
+func (x *Exchange) OnAbort(f func()) {
+	d := x.door
+	d.mu.Lock()
+	x.onAbort = f
+	d.mu.Unlock()
+	if d.aborted.Err() != nil {
+		f()
+	}
+}
+
+// Detach has the exchange go on when its handler has returned, as that of a connection
+// which is taken from net/http does: until release is called.
+func (x *Exchange) Detach() (release func()) {
+	d := x.door
+	x.answered.Store(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x.detached = true
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.remove(x)
+	}
+}
+
+// CallContext returns the context of a call on behalf of the request. It ends with
+// [dragoman.ErrCancelled] when the client leaves, and with [dragoman.ErrClosed] when
+// the exchange has had its time at Shutdown.
+func (x *Exchange) CallContext() (context.Context, context.CancelCauseFunc) {
+	left := x.R.Context()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(left))
+	stop := context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })
+	x.OnAbort(func() { cancel(dragoman.ErrClosed) })
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+// NotAllowed refuses a method.
+func NotAllowed(r *http.Request, allow string) *Refusal {
+	refusal := Refuse(http.StatusMethodNotAllowed, "%s is not served here; use %s", clip(r.Method), allow)
+	refusal.Allow = allow
+	return refusal
+}
+
+// Unreadable refuses a body that is not a message, for the error of Parse.
+func Unreadable(err error) *Refusal {
+	p, ok := errors.AsType[*dragoman.ParseError](err)
+	if !ok {
+		return Refuse(http.StatusRequestEntityTooLarge, "%v", err)
+	}
+	answer := p.Response()
+	return &Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
+}

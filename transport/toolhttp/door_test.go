@@ -1,0 +1,143 @@
+package toolhttp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
+)
+
+// inBubble runs a test with a server on a network in memory. post sends a call and
+// returns its connection, of which nothing is read.
+func inBubble(t *testing.T, s *toolhttp.Server, test func(t *testing.T, post func(header ...string) net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.Listen()
+		server := &http.Server{Handler: s}
+		go func() { _ = server.Serve(network) }() // ends with server.Close
+		test(t, func(header ...string) net.Conn {
+			conn, err := network.DialContext(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			body := request(`1`, "t", `{}`)
+			lines := append([]string{
+				"POST / HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body)),
+			}, header...)
+			if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return conn
+		})
+		_ = server.Close()
+		_ = s.Close()
+	})
+}
+
+// read returns the answer on a connection.
+func read(t *testing.T, conn net.Conn) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("the answer broke off: %v", err)
+	}
+	return resp, string(text)
+}
+
+// endless is a peer whose calls last until their context ends.
+func endless() script {
+	return script{call: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}}
+}
+
+func TestShutdownIsNotHeldUpByACallerThatReadsNothing(t *testing.T) {
+	large := replies(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)
+	deaf := script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		time.Sleep(time.Hour) // of the bubble
+		return req.Reply(json.RawMessage(`{"content":[]}`))
+	}}
+	for _, test := range []struct {
+		name   string
+		peer   script
+		accept string
+	}{
+		{"JSON", large, "application/json"},
+		{"events", large, "text/event-stream"},
+		{"a call that ignores its context", deaf, "application/json"},
+		{"a stream of a call that ignores its context", deaf, "text/event-stream"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &toolhttp.Server{Requests: test.peer}
+			inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
+				post("Accept: " + test.accept)
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Shutdown returned %v", err)
+				}
+				if took := time.Since(began); took > 700*time.Millisecond {
+					t.Errorf("Shutdown took %v", took)
+				}
+				time.Sleep(2 * time.Hour) // so that the call ends
+			})
+		})
+	}
+}
+
+func TestNegativeMeansNone(t *testing.T) {
+	s := &toolhttp.Server{Requests: endless(), MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, CallTimeout: -1}
+	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
+		conn := post("Accept: text/event-stream")
+		time.AfterFunc(time.Hour, func() { _ = s.Close() })
+		_, text := read(t, conn)
+		if comments := strings.Count("\n"+text, "\n:"); comments != 1 || !strings.Contains(text, "-31003") {
+			t.Errorf("the stream is\n%s", text)
+		}
+	})
+}
+
+func TestTooManyCallsGet503(t *testing.T) {
+	s := &toolhttp.Server{Requests: endless(), MaxRequests: 1}
+	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
+		post()
+		resp, text := read(t, post())
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "-31004") || !strings.Contains(text, "not_sent") || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("one too many got %d %s", resp.StatusCode, text)
+		}
+	})
+}
+
+func TestRefusalsWhileStoppingCanBeReadByPages(t *testing.T) {
+	s := &toolhttp.Server{Requests: endless()}
+	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		resp, text := read(t, post("Origin: http://localhost:3000"))
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Access-Control-Allow-Origin") != "http://localhost:3000" {
+			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
+		}
+	})
+}
