@@ -67,7 +67,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	v, err := s.find(r)
 	switch {
-	case err != nil && s.Store != nil && r.Header.Get(protocol.HeaderSession) != "":
+	case err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "":
 		if err := s.deleteRecorded(r); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
 	case !v.end(nil):
 		return sessionGone()
 	default:
-		s.siblings(v.id, v.owner, func(o *session) bool { o.end(nil); return false })
+		s.predecessors(v.id, v.owner, func(o *session) bool { o.end(nil); return false })
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -87,7 +87,7 @@ func (s *Server) session(r *http.Request) (*session, error) {
 		return nil, err
 	}
 	v, err := s.find(r)
-	if err != nil && s.Store != nil && r.Header.Get(protocol.HeaderSession) != "" {
+	if err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "" {
 		v, err = s.adopt(r)
 	}
 	if err != nil {
@@ -133,7 +133,11 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
 	resp := v.call(ctx, m, a)
-	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.settle(v, resp) {
+	if resp != nil && !resp.IsError() {
+		v.rev = protocol.ParseRevision(revisionOf(resp))
+		v.background.setRevision(v.rev)
+	}
+	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.admit(v) {
 		v.end(dragoman.ErrClosed)
 		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
@@ -142,7 +146,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 		return nil
 	}
-	v.record(m)
+	v.record(m, resp)
 	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(w)
 	return nil
 }
@@ -154,16 +158,13 @@ func flushed(w http.ResponseWriter) bool {
 	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
-// settle takes what initialize has settled, and makes the session known.
-func (s *Server) settle(v *session, resp *dragoman.Message) bool {
+// revisionOf returns the revision that the answer to initialize names, or "".
+func revisionOf(answer *dragoman.Message) string {
 	var result struct {
 		ProtocolVersion string `json:"protocolVersion"`
 	}
-	if resp.Decode(&result) == nil {
-		v.rev = protocol.ParseRevision(result.ProtocolVersion)
-		v.background.setRevision(v.rev)
-	}
-	return s.admit(v)
+	_ = answer.Decode(&result) // what cannot be read names none
+	return result.ProtocolVersion
 }
 
 // request serves one request.
@@ -195,9 +196,7 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) 
 	}()
 	resp, err := v.peer.Call(ctx, m, &a.client)
 	resp = protocol.Conclude(ctx, m, resp, err)
-	if v.recorder.Load() != nil {
-		v.learn(m, resp)
-	}
+	v.recorder.Load().Learn(m, resp)
 	return resp
 }
 

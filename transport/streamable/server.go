@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -93,7 +94,8 @@ type Server struct {
 	reading *httpx.Watch // requests whose body comes
 	silent  *httpx.Watch // answers that are no stream yet
 	serving sync.WaitGroup
-	past    past
+	records *handover.Records[*session] // nil without a Store
+	link    handover.Link[*Server]
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -152,8 +154,14 @@ func (s *Server) prepare() {
 	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
 	s.sessions, s.open = make(map[string]*session), make(map[*callContext]struct{})
 	s.drain, s.drained = context.WithCancel(context.Background())
+	s.link.Server = s
 	if s.Store != nil {
-		s.past.before, s.Before = s.Before, nil
+		s.records = handover.NewRecords[*session](s.Store, s.opts.idle, s.opts.logger)
+		if s.Before != nil {
+			s.Before.once.Do(s.Before.prepare)
+			s.link.Follow(&s.Before.link)
+			s.Before = nil // so that nobody holds on to one that has ended
+		}
 	}
 }
 
@@ -249,14 +257,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.abort()
 	}
 	for _, v := range s.all() {
-		v.over(dragoman.ErrClosed, s.Store == nil)
+		v.endHere(dragoman.ErrClosed, s.Store == nil)
 	}
 	select {
 	case <-done:
 	case <-time.After(closeWait): // ctx has ended
 		s.opts.logger.Warn("requests are still under way after the end of the server")
 	}
-	s.part()
+	if s.records != nil {
+		s.records.Close()
+	}
+	s.link.End()
 	return err
 }
 

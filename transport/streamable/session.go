@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -41,9 +42,9 @@ type session struct {
 	number  int                          // of the stream that began last
 	gone    bool
 
-	reserved bool                     // it has a place and is not in the table yet; guarded by Server.mu
-	mark     string                   // in names of its streams; "" if it was opened here
-	recorder atomic.Pointer[recorder] // nil if it is not recorded
+	reserved     bool                              // it has a place and is not in the table yet; guarded by Server.mu
+	streamPrefix string                            // in names of its streams; "" if it was opened here
+	recorder     atomic.Pointer[handover.Recorder] // nil if it is not recorded
 }
 
 // maxResumable is how many streams of a session can be resumed.
@@ -94,7 +95,7 @@ func (s *Server) admit(v *session) bool {
 	s.sessions[v.id] = v
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.idle = time.AfterFunc(s.opts.idle, v.look)
+	v.idle = time.AfterFunc(s.opts.idle, v.checkIdle)
 	return true
 }
 
@@ -114,8 +115,8 @@ func (s *Server) find(r *http.Request) (*session, error) {
 	return v, nil
 }
 
-// look ends the session if nobody has used it for too long.
-func (v *session) look() {
+// checkIdle ends the session if nobody has used it for too long.
+func (v *session) checkIdle() {
 	v.mu.Lock()
 	left := v.server.opts.idle - time.Since(v.used)
 	if v.busy > 0 {
@@ -126,7 +127,7 @@ func (v *session) look() {
 	}
 	v.mu.Unlock()
 	if left <= 0 {
-		v.over(dragoman.ErrClosed, !v.elsewhere())
+		v.endHere(dragoman.ErrClosed, !v.recorder.Load().UsedElsewhere())
 	}
 }
 
@@ -147,11 +148,11 @@ func (v *session) leave() {
 
 // end makes the session over, once, and tells whether this did it. Nobody can go
 // on with it.
-func (v *session) end(reason error) bool { return v.over(reason, true) }
+func (v *session) end(reason error) bool { return v.endHere(reason, true) }
 
-// over makes the session over here, once, and tells whether this did it. If it is
-// not forgotten, another Server can go on with it.
-func (v *session) over(reason error, forget bool) bool {
+// endHere makes the session over here, once, and reports whether this did it. If it
+// is not forgotten, another Server can go on with it.
+func (v *session) endHere(reason error, forget bool) bool {
 	v.mu.Lock()
 	if v.gone {
 		v.mu.Unlock()
@@ -180,7 +181,7 @@ func (v *session) over(reason error, forget bool) bool {
 	for _, ctx := range open {
 		ctx.cancel(reason)
 	}
-	v.close(forget)
+	v.recorder.Load().Close(forget)
 	if forget {
 		for _, name := range append(names, backgroundName) {
 			_ = v.server.opts.log.Drop(context.Background(), v.key(name))
@@ -208,9 +209,9 @@ func (v *session) answer(w http.ResponseWriter, r *http.Request) *postAnswer {
 
 // name makes a stream that is about to begin one that can be resumed.
 func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) {
-	f.name, f.ids = v.mark+strconv.Itoa(number), true
-	if v.server.Store != nil {
-		f.name += callsName(requests)
+	f.name, f.ids = v.streamPrefix+strconv.Itoa(number), true
+	if v.server.records != nil {
+		f.name += handover.NameRequests(requests)
 	}
 	f.key = v.key(f.name)
 	v.keep(f)
@@ -234,7 +235,7 @@ func (v *session) keep(f *eventStream) *eventStream {
 		}
 	}
 	for _, name := range gone {
-		v.lose(name)
+		v.forgetStream(name)
 	}
 	v.mu.Unlock()
 	for _, name := range gone {
@@ -250,8 +251,8 @@ func (v *session) stream(name string) *eventStream {
 	return v.streams[name]
 }
 
-// lose makes a stream be none that can be resumed. mu is held.
-func (v *session) lose(name string) {
+// forgetStream makes a stream be none that can be resumed. mu is held.
+func (v *session) forgetStream(name string) {
 	delete(v.streams, name)
 	if i := slices.Index(v.order, name); i >= 0 {
 		v.order = slices.Delete(v.order, i, i+1)
@@ -268,7 +269,7 @@ func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if err := v.Err(); err != nil {
 		return err
 	}
-	if v.server.Store != nil && v.server.drain.Err() != nil {
+	if v.server.records != nil && v.server.drain.Err() != nil {
 		return dragoman.ErrClosed // the client hears that from the Server that takes over
 	}
 	return v.background.tell(note)
@@ -290,11 +291,11 @@ func (v *session) Err() error { return context.Cause(v.ctx) }
 func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteInitialized:
-		v.ready()
+		v.recorder.Load().Initialized()
 	case protocol.NoteCancelled:
 		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
 			if !v.stop(id) {
-				v.server.siblings(v.id, v.owner, func(o *session) bool { return o.stop(id) })
+				v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
 			}
 		}
 		return nil
