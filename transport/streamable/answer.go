@@ -2,13 +2,11 @@ package streamable
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
 )
 
 // A postAnswer is what becomes of one POST with requests: JSON if the responses
@@ -19,8 +17,7 @@ type postAnswer struct {
 	session *session // whose stream it is, that can be resumed; may be nil
 	number  int      // of the stream in the session
 	primes  bool     // the client's revision wants an empty event first
-	w       http.ResponseWriter
-	r       *http.Request
+	x       *httpx.Exchange
 	ctx     callContext          // of the request, if it is one
 	one     [1]*dragoman.Message // the request, of the legacy era
 	batch   []*dragoman.Message  // or those that came with it
@@ -37,8 +34,8 @@ type postAnswer struct {
 
 // newAnswer returns an answer that is finished, or abandoned before it is
 // awaited.
-func (s *Server) newAnswer(w http.ResponseWriter, r *http.Request) *postAnswer {
-	return &postAnswer{server: s, w: w, r: r}
+func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
+	return &postAnswer{server: s, x: x}
 }
 
 // await begins to count how long the answer is silent.
@@ -68,8 +65,8 @@ func (a *postAnswer) begin() *eventStream {
 		defer close(a.served)
 		defer f.leave(c)
 		f.prime()
-		if out, err := sse.Start(a.w, a.server.opts.write); err == nil {
-			a.whole = f.serve(c, out, nil, a.r.Context().Done(), nil)
+		if out, err := a.x.Events(); err == nil {
+			a.whole = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
 		}
 	}()
 	return f
@@ -104,7 +101,7 @@ func (a *postAnswer) ask(ctx context.Context, req *dragoman.Message) error {
 // finish sends the responses, which may be none, and returns when they have
 // been written or cannot be. If the answer has been no stream so far, body says
 // how they look together, and status with what. It reports whether all has been
-// written, so far as that can be known here.
+// written, so far as a stream can know.
 func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []byte) (written bool) {
 	if len(responses) == 0 {
 		a.begin()
@@ -115,15 +112,14 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	a.mu.Unlock()
 	if f == nil {
 		a.server.silent.Remove(&a.silence)
-		a.server.limitWrite(a.w)
-		comeBack(a.w.Header(), status)
-		written = httpx.WriteJSON(a.w, a.r, status, body) == nil
+		a.x.JSON(status, body)
+		written = true
 	} else {
 		f.end(responses)
 		<-a.served
 		written = a.whole
 	}
-	a.w, a.r = nil, nil // who keeps the context need not keep those
+	a.x = nil // who keeps the context need not keep that
 	return written
 }
 
@@ -132,16 +128,8 @@ func (a *postAnswer) removeHeader(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stream == nil {
-		a.w.Header().Del(name)
+		a.x.W.Header().Del(name)
 	}
-}
-
-// limitWrite bounds how long the client may take to read an answer. It is a
-// deadline and no watch, because net/http writes short answers when the handler
-// has returned; then it lifts the deadline. A writer without deadlines has no
-// slow client.
-func (s *Server) limitWrite(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.write))
 }
 
 // cut ends the connection but not the stream, if the client's revision has that.

@@ -13,7 +13,8 @@ import (
 const backgroundName = "0"
 
 // get takes a GET: a client that wants to hear, or one that lost a stream.
-func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) get(x *httpx.Exchange) error {
+	r := x.R
 	if !httpx.Accepts(r, sseContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
 	}
@@ -27,14 +28,14 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !present || id == "" {
-		return v.serveBackground(w, r, -1)
+		return v.serveBackground(x, -1)
 	}
 	name, n, err := parseEventID(id)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
 	if name == backgroundName {
-		return v.serveBackground(w, r, n)
+		return v.serveBackground(x, n)
 	}
 	f := v.stream(name)
 	if f == nil {
@@ -42,26 +43,21 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return f.connect(r.Context(), w, n, nil) // it ends with its requests, also when the session does
+	return f.connect(r.Context(), x, n, nil) // it ends with its requests, also when the session does
 }
 
-// serveBackground serves the stream of what belongs to no request, which has no end: it is cut
-// when the session ends. When the server stops, the client is told before when to
-// come back, if its revision has that.
-func (v *session) serveBackground(w http.ResponseWriter, r *http.Request, position int64) error {
-	ctx, cancel := context.WithCancel(r.Context())
+// serveBackground serves the stream of what belongs to no request, which has no end:
+// it ends with the session, and when the server stops.
+func (v *session) serveBackground(x *httpx.Exchange, position int64) error {
+	ctx, cancel := context.WithCancel(x.R.Context())
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	drain := v.server.drain
-	if v.rev.PrimesStreams() {
-		return v.background.connect(ctx, w, position, drain.Done())
-	}
-	defer context.AfterFunc(drain, cancel)()
-	return v.background.connect(ctx, w, position, nil)
+	return v.background.connect(ctx, x, position, v.server.drain.Done())
 }
 
 // delete takes a DELETE, which ends a session.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) delete(x *httpx.Exchange) error {
+	r := x.R
 	if err := s.checkVersion(r); err != nil {
 		return err
 	}
@@ -78,7 +74,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
 	default:
 		s.predecessors(v.id, v.owner, func(o *session) bool { o.end(nil); return false })
 	}
-	w.WriteHeader(http.StatusNoContent)
+	x.NoContent()
 	return nil
 }
 

@@ -36,18 +36,18 @@ func (s *Server) checkVersion(r *http.Request) error {
 }
 
 // legacy takes a message of the legacy era.
-func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Message, _ string) error {
+func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && m.Method() == protocol.MethodInitialize {
-		return s.initialize(w, r, m)
+		return s.initialize(x, m)
 	}
-	v, err := s.session(r)
+	v, err := s.session(x.R)
 	if err != nil {
 		return refusedSession(m, err)
 	}
 	defer v.leave()
 	switch m.Kind() {
 	case dragoman.Request:
-		return v.request(w, r, m)
+		return v.request(x, m)
 	case dragoman.Notification:
 		err = v.notify(v.ctx, m)
 	default:
@@ -56,7 +56,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	if err != nil {
 		s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
 	}
-	s.accepted(w)
+	x.Accepted()
 	return nil
 }
 
@@ -73,12 +73,6 @@ func refusedSession(m *dragoman.Message, err error) error {
 		own.Status = http.StatusOK // an answer like any other
 	}
 	return &own
-}
-
-// accepted answers what has no response.
-func (s *Server) accepted(w http.ResponseWriter) {
-	s.limitWrite(w)
-	w.WriteHeader(http.StatusAccepted)
 }
 
 // session returns the session of a request, entered.
@@ -103,10 +97,11 @@ func (s *Server) session(r *http.Request) (*session, error) {
 // initialize opens a session. A session id that the client may have sent is of
 // one that it has given up. If the client is gone before it has the answer, the
 // session ends: nobody else can know its id.
-func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
+	r := x.R
 	v, opened := s.newSession(httpx.NewID(), httpx.Owner(r)), false
 	defer func() {
 		if !opened {
@@ -116,7 +111,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.reserve(v) {
 		return tooMany(m.ID())
 	}
-	a := s.newAnswer(w, r)
+	a := s.newAnswer(x)
 	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
@@ -126,7 +121,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	v.peer = peer
 	v.enter()
 	defer v.leave()
-	w.Header().Set(protocol.HeaderSession, v.id)
+	x.W.Header().Set(protocol.HeaderSession, v.id)
 	a.client = requestClient{v, a}
 	a.await()
 	ctx, cancel := context.WithCancelCause(v.ctx)
@@ -147,7 +142,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 		return nil
 	}
 	v.record(m, resp)
-	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(w)
+	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(x.W)
 	return nil
 }
 
@@ -168,8 +163,8 @@ func revisionOf(answer *dragoman.Message) string {
 }
 
 // request serves one request.
-func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
-	a := v.answer(w, r)
+func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
+	a := v.answer(x)
 	a.ctx.parent, a.ctx.told = v.ctx, true
 	defer a.ctx.close()
 	if e := v.begin(m, &a.ctx); e != nil {
@@ -206,7 +201,7 @@ func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
 	return m.Fail(protocol.Broken())
 }
 
-// requestClient is the client as seen from requestClient one of its requests.
+// A requestClient is the client as seen from inside one of its requests.
 type requestClient struct {
 	session *session
 	answer  *postAnswer
@@ -227,8 +222,8 @@ func (i *requestClient) Notify(_ context.Context, note *dragoman.Message) error 
 func (i *requestClient) CutStream(retry time.Duration) { i.answer.cut(retry) }
 
 // batch takes an array of messages, which one revision has.
-func (s *Server) batch(w http.ResponseWriter, r *http.Request, parts [][]byte) error {
-	v, err := s.session(r)
+func (s *Server) batch(x *httpx.Exchange, parts [][]byte) error {
+	v, err := s.session(x.R)
 	if err != nil {
 		return err
 	}
@@ -245,11 +240,11 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, parts [][]byte) e
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
 		}
 	}
-	return v.batch(w, r, messages)
+	return v.batch(x, messages)
 }
 
 // batch serves the messages of a batch, its requests at once.
-func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*dragoman.Message) error {
+func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var responses []*dragoman.Message
@@ -269,7 +264,7 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 			_ = v.notify(v.ctx, m)
 		default:
 			if a == nil {
-				a = v.answer(w, r)
+				a = v.answer(x)
 				a.batch = messages
 				a.await()
 			}
@@ -287,7 +282,7 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 		}
 	}
 	if a == nil {
-		v.server.accepted(w)
+		x.Accepted()
 		return nil
 	}
 	wg.Wait()

@@ -69,7 +69,7 @@ func (s *Server) newSession(id, owner string) *session {
 func (s *Server) reserve(v *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || len(s.sessions)+s.opening >= s.opts.maxSessions {
+	if s.drain.Err() != nil || len(s.sessions)+s.opening >= s.opts.maxSessions {
 		return false
 	}
 	s.opening++
@@ -87,7 +87,7 @@ func (v *session) opens(ctx context.Context) context.Context {
 func (s *Server) admit(v *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || !v.reserved {
+	if s.drain.Err() != nil || !v.reserved {
 		return false
 	}
 	s.opening--
@@ -194,8 +194,8 @@ func (v *session) endHere(reason error, forget bool) bool {
 func (v *session) key(stream string) string { return v.id + "/" + stream }
 
 // answer returns the answer to a POST, as a stream that can be resumed.
-func (v *session) answer(w http.ResponseWriter, r *http.Request) *postAnswer {
-	a := v.server.newAnswer(w, r)
+func (v *session) answer(x *httpx.Exchange) *postAnswer {
+	a := v.server.newAnswer(x)
 	a.client = requestClient{v, a}
 	if !v.rev.ResumesStreams() {
 		return a

@@ -12,14 +12,14 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
-	sseContentType  = sse.ContentType
-	sseKeepAlive    = sse.KeepAlive
-	sseWriteTimeout = sse.WriteTimeout
+	sseContentType = sse.ContentType
+	sseKeepAlive   = sse.KeepAlive
 
 	// maxPending is how many bytes may wait for a connection to be written, not
 	// counting a single message that is larger.
@@ -316,10 +316,11 @@ func (f *eventStream) leave(c *streamConn) {
 }
 
 // connect serves the stream to a connection, until the stream ends or ctx does, or
-// until draining is closed, if that is not nil: then the client is asked to come back.
+// until draining is closed, if that is not nil: then the client is asked to come back,
+// if its revision has that.
 // It begins behind position or, if that is negative, with what has not been written
 // to any connection.
-func (f *eventStream) connect(ctx context.Context, w http.ResponseWriter, position int64, draining <-chan struct{}) error {
+func (f *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
 	resumes := position >= 0
 	if resumes {
 		if _, err := f.after(ctx, position); err != nil {
@@ -333,7 +334,7 @@ func (f *eventStream) connect(ctx context.Context, w http.ResponseWriter, positi
 		return err
 	}
 	defer f.leave(c)
-	out, err := sse.Start(w, f.server.opts.write)
+	out, err := x.Events()
 	if err == nil && !resumes && f.primes && position > 0 {
 		err = out.Event(&sse.Event{ID: eventID(f.name, position)})
 	}
@@ -429,7 +430,7 @@ func (f *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone
 				return false
 			}
 		case <-draining:
-			if retry := f.server.opts.retry; retry > 0 {
+			if retry := f.server.opts.retry; retry > 0 && f.primes {
 				_ = out.Event(&sse.Event{Retry: int(retry.Milliseconds())}) // or the client is gone
 			}
 			return false

@@ -111,21 +111,15 @@ func (s *Server) adopt(r *http.Request) (*session, error) {
 		v, err := s.find(r)
 		return v, err == nil
 	}
-	start := func(f func()) bool {
-		s.serving.Add(1) // this request is being served, so it is not too late
-		// Ends within adoptTimeout, or when the Server is shut down.
-		go func() {
-			defer s.serving.Done()
-			f()
-		}()
-		return true
-	}
 	ctx := context.WithoutCancel(r.Context())
-	v, err := s.records.Adopt(r.Context(), id, known, start, func() (*session, error) { return s.runAdoption(ctx, id, record) })
-	if err != nil && !errors.As(err, new(*httpx.Refusal)) {
-		err = unavailable(err)
+	v, err := s.records.Adopt(r.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
+	switch {
+	case err == nil || errors.As(err, new(*httpx.Refusal)):
+		return v, err
+	case s.drain.Err() != nil:
+		return nil, draining()
 	}
-	return v, err
+	return nil, unavailable(err)
 }
 
 // runAdoption makes a session of a record.
