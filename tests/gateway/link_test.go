@@ -22,7 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// A flakyServer server is a fault server over HTTP that does something else with calls of
+// A flakyServer is a fault server over HTTP that does something else with calls of
 // tools, on demand.
 type flakyServer struct {
 	*fault.Handler
