@@ -26,8 +26,8 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	k := &rpc.Call{Req: req, From: from}
-	if err := c.calls.Begin(k); err != nil {
+	k := new(rpc.Call)
+	if err := c.calls.Begin(k, req, from, nil); err != nil {
 		return nil, err
 	}
 	mark, err := c.send(ctx, k)
@@ -96,11 +96,11 @@ func (c *Conn) Notify(_ context.Context, note *dragoman.Message) error {
 func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 	peer, parent, done := c.local, c.ctx, func() {}
 	if c.askLocal.Load() {
-		c.calls.Pause(nil)
-		done = func() { c.calls.Resume(nil) }
+		c.calls.PauseAll()
+		done = c.calls.ResumeAll
 	} else if k := c.owner(); k != nil {
 		if ctx, answered, ok := k.Ask(c.ctx); ok {
-			peer, parent, done = k.From, ctx, answered
+			peer, parent, done = k.From(), ctx, answered
 		}
 	}
 	r, refusal := c.requests.Begin(parent, req, c)

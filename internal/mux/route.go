@@ -102,7 +102,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		c.unwrapBatch(m)
 		return
 	case protocol.NoteMessage:
-		if k := c.owner(); k != nil && k.From != nil {
+		if k := c.owner(); k != nil && k.From() != nil {
 			c.tell(k, m)
 			return
 		}

@@ -15,17 +15,14 @@ import (
 // A Call is one request of ours under way. It is written by AppendTo, as it goes out:
 // with our id, and our token in place of the caller's.
 type Call struct {
-	Req   *dragoman.Message // as the caller made it
-	From  dragoman.Peer     // the caller, who may be nil; see Ask and Notify
-	Owner Owner             // nil if the caller waits by Wait
-
-	// Set by Begin.
-	ID    dragoman.ID // under which the request goes out
-	key   int64       // that as a number
-	table *Calls
-	out   *dragoman.Message // with our token
-	ready chan struct{}     // holds one token when there is something to take; nil if there is an owner
-
+	table  *Calls
+	key    int64 // in the table
+	id     dragoman.ID
+	req    *dragoman.Message // the caller's
+	out    *dragoman.Message // with our token
+	from   dragoman.Peer
+	owner  Owner         // may be nil
+	ready  chan struct{} // holds one token when there is something to take; nil if there is an owner
 	sent   atomic.Bool
 	listen bool
 
@@ -62,17 +59,29 @@ func (e *TimeoutError) Error() string {
 // Is reports whether target is [context.DeadlineExceeded].
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
+// ID returns the id under which the request goes out.
+func (c *Call) ID() dragoman.ID { return c.id }
+
+// Request returns the request as the caller made it.
+func (c *Call) Request() *dragoman.Message { return c.req }
+
+// From returns the caller, who may be nil. See Ask and Notify.
+func (c *Call) From() dragoman.Peer { return c.from }
+
+// Owner returns what Begin was given.
+func (c *Call) Owner() Owner { return c.owner }
+
 // IsListen reports whether the request is one that lasts.
 func (c *Call) IsListen() bool { return c.listen }
 
 // Len returns how many bytes AppendTo appends.
-func (c *Call) Len() int { return c.out.Len() - len(c.out.ID().String()) + len(c.ID.String()) }
+func (c *Call) Len() int { return c.out.Len() - len(c.out.ID().String()) + len(c.id.String()) }
 
 // AppendTo appends the request as it goes out.
-func (c *Call) AppendTo(dst []byte) []byte { return c.out.AppendWithID(dst, c.ID) }
+func (c *Call) AppendTo(dst []byte) []byte { return c.out.AppendWithID(dst, c.id) }
 
 // Message returns the request as it goes out.
-func (c *Call) Message() *dragoman.Message { return c.out.WithID(c.ID) }
+func (c *Call) Message() *dragoman.Message { return c.out.WithID(c.id) }
 
 // Sent says that the request is on its way: what the other side asks from now on may
 // belong to it.
@@ -87,12 +96,12 @@ func (c *Call) WasSent() bool { return c.sent.Load() }
 func (c *Call) Incoming(m *dragoman.Message) *dragoman.Message {
 	answer := m.Kind() == dragoman.Response
 	if c.listen && !(answer && (m.IsError() || m.Meta(protocol.MetaSubscriptionID) == nil)) {
-		if own, err := m.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(c.Req.ID().String())).Message(); err == nil {
+		if own, err := m.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(c.req.ID().String())).Message(); err == nil {
 			m = own
 		}
 	}
 	if answer {
-		m = m.WithID(c.Req.ID())
+		m = m.WithID(c.req.ID())
 	}
 	return m
 }
@@ -107,8 +116,8 @@ func (c *Call) end(resp *dragoman.Message, err error) {
 	c.resp, c.err, c.over = resp, err, true
 	c.Wake()
 	c.mu.Unlock()
-	if c.Owner != nil {
-		c.Owner.Ended(err)
+	if c.owner != nil {
+		c.owner.Ended(err)
 	}
 }
 
@@ -134,7 +143,7 @@ func (c *Call) Wake() {
 // Enqueue queues a notification that Wait gives to the caller. It reports whether
 // there was room.
 func (c *Call) Enqueue(note *dragoman.Message) bool {
-	if c.From == nil {
+	if c.from == nil {
 		return true
 	}
 	c.mu.Lock()
@@ -168,7 +177,7 @@ func (c *Call) Wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, e
 			c.mu.Unlock()
 			switch {
 			case more:
-				Notify(ctx, c.From, note, log) // who cannot be told still gets the answer
+				Notify(ctx, c.from, note, log) // who cannot be told still gets the answer
 				ended = ctx.Err() != nil
 			case over:
 				return c.resp, c.err
@@ -179,13 +188,13 @@ func (c *Call) Wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, e
 
 // Notify tells the caller at once, unless the call is finished.
 func (c *Call) Notify(ctx context.Context, note *dragoman.Message, log *slog.Logger) {
-	if c.From == nil {
+	if c.from == nil {
 		return
 	}
 	c.telling.Lock()
 	defer c.telling.Unlock()
 	if !c.finished {
-		Notify(ctx, c.From, note, log)
+		Notify(ctx, c.from, note, log)
 	}
 }
 
@@ -194,7 +203,7 @@ func (c *Call) Notify(ctx context.Context, note *dragoman.Message, log *slog.Log
 // It returns false when the call is over, or nobody takes questions.
 func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok bool) {
 	c.mu.Lock()
-	if c.over || c.From == nil {
+	if c.over || c.from == nil {
 		c.mu.Unlock()
 		return nil, nil, false
 	}
@@ -202,9 +211,9 @@ func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok
 	c.cancel = append(c.cancel, cancel)
 	c.asks.Add(1)
 	c.mu.Unlock()
-	c.table.Pause(c)
+	c.table.pause(c)
 	return ctx, func() {
-		c.table.Resume(c)
+		c.table.resume(c)
 		c.asks.Done()
 	}, true
 }

@@ -41,26 +41,27 @@ type Owner interface {
 	Ended(err error)
 }
 
-// Begin enters a new call, of which Req, From and Owner are set, or returns why it
-// cannot be made; nothing has been sent then. Whoever begins a call removes it, unless
-// it was answered, and finishes it.
-func (t *Calls) Begin(c *Call) error {
-	c.table, c.out, c.listen = t, c.Req, c.Req.Method() == protocol.MethodListen
-	if c.Owner == nil {
+// Begin enters a new call, or returns why it cannot be made; nothing has been sent
+// then. Whoever begins a call removes it, unless it was answered, and finishes it.
+// The owner is nil if the caller waits by Wait.
+func (t *Calls) Begin(c *Call, req *dragoman.Message, from dragoman.Peer, owner Owner) error {
+	c.table, c.req, c.out, c.from, c.owner = t, req, req, from, owner
+	c.listen = req.Method() == protocol.MethodListen
+	if owner == nil {
 		c.ready = make(chan struct{}, 1)
 	}
 	if err := t.add(c); err != nil {
 		return err
 	}
-	c.ID = dragoman.IntID(c.key)
-	if c.Req.Meta(protocol.MetaProgressToken) == nil {
-		return nil
+	c.id = dragoman.IntID(c.key)
+	if req.Meta(protocol.MetaProgressToken) != nil {
+		var err error
+		if c.out, err = req.Edit().SetMeta(protocol.MetaProgressToken, []byte(c.id.String())).Message(); err != nil {
+			_, _ = c.Remove()
+			return err
+		}
 	}
-	var err error
-	if c.out, err = c.Req.Edit().SetMeta(protocol.MetaProgressToken, []byte(c.ID.String())).Message(); err != nil {
-		_, _ = c.Remove()
-	}
-	return err
+	return nil
 }
 
 func (t *Calls) add(c *Call) error {
@@ -210,7 +211,7 @@ func (t *Calls) Progress(note *dragoman.Message) (*Call, *dragoman.Message) {
 		return nil, nil
 	}
 	t.renew(c)
-	token := c.Req.Meta(protocol.MetaProgressToken)
+	token := c.req.Meta(protocol.MetaProgressToken)
 	if token == nil {
 		return nil, nil
 	}
@@ -247,7 +248,7 @@ func (t *Calls) Listens(note *dragoman.Message) (list []*Call) {
 
 func (c *Call) wants(note *dragoman.Message) bool {
 	var wanted protocol.Interest
-	return json.Unmarshal(c.Req.Get("notifications"), &wanted) == nil && wanted.Wants(note.Method(), note.URI())
+	return json.Unmarshal(c.req.Get("notifications"), &wanted) == nil && wanted.Wants(note.Method(), note.URI())
 }
 
 // Refuse lets no more calls begin, because of err, and returns those under way, in
@@ -338,32 +339,43 @@ func (t *Calls) arm(c *Call, now time.Duration) {
 func (t *Calls) renew(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.arm(c, t.clock.now())
+	if c.began != 0 && c.paused == 0 {
+		t.arm(c, t.clock.now())
+	}
 }
 
-// Pause stops counting for a call while the other side waits for an answer of ours:
-// for all of them if c is nil, because it may be of any.
-func (t *Calls) Pause(c *Call) {
+// pause stops counting for a call while the other side waits for an answer; resume
+// counts anew when it waits no more.
+func (t *Calls) pause(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c == nil {
-		t.clock.paused++
-		return
-	}
 	c.paused++
 }
 
-// Resume ends what Pause began, and counts anew.
-func (t *Calls) Resume(c *Call) {
+func (t *Calls) resume(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.clock.now()
-	if c != nil {
-		c.paused--
-		t.arm(c, now)
+	if c.paused--; c.paused == 0 {
+		t.arm(c, t.clock.now())
+	}
+}
+
+// PauseAll stops counting for all calls, because of a question that may be of any.
+// ResumeAll counts anew when it has its answer.
+func (t *Calls) PauseAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clock.paused++
+}
+
+// ResumeAll ends what PauseAll began.
+func (t *Calls) ResumeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clock.paused--; t.clock.paused > 0 {
 		return
 	}
-	t.clock.paused--
+	now := t.clock.now()
 	for _, c := range t.open {
 		t.arm(c, now)
 	}

@@ -42,8 +42,8 @@ func (o *owner) Ended(err error) {
 func begin(t *testing.T, table *rpc.Calls, from dragoman.Peer) *owner {
 	t.Helper()
 	o := &owner{ended: make(chan error, 2)}
-	o.Owner, o.From, o.Req = o, from, message(t, `{"jsonrpc":"2.0","id":"caller","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"tok"}}}`)
-	if err := table.Begin(&o.Call); err != nil {
+	req := message(t, `{"jsonrpc":"2.0","id":"caller","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"tok"}}}`)
+	if err := table.Begin(&o.Call, req, from, o); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -51,7 +51,7 @@ func begin(t *testing.T, table *rpc.Calls, from dragoman.Peer) *owner {
 
 func progress(t *testing.T, o *owner) *dragoman.Message {
 	t.Helper()
-	return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, o.ID))
+	return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, o.ID()))
 }
 
 func TestCallTakesNoLongerThanTheMaximum(t *testing.T) {
@@ -79,9 +79,9 @@ func TestCallTakesNoLongerThanTheMaximum(t *testing.T) {
 			done()
 		}, 35 * time.Second},
 		"a question that may be of any call": {func(_ *testing.T, table *rpc.Calls, _ *owner) {
-			table.Pause(nil)
+			table.PauseAll()
 			time.Sleep(20 * time.Second)
-			table.Resume(nil)
+			table.ResumeAll()
 		}, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestCallTakesNoLongerThanTheMaximum(t *testing.T) {
 func TestOwnerIsToldOnce(t *testing.T) {
 	table := rpc.NewCalls(10)
 	o := begin(t, table, nil)
-	resp := message(t, `{"jsonrpc":"2.0","id":`+o.ID.String()+`,"result":{}}`)
+	resp := message(t, `{"jsonrpc":"2.0","id":`+o.ID().String()+`,"result":{}}`)
 	if got := table.Answer(resp); got != rpc.Matched {
 		t.Errorf("the answer is %v", got)
 	}
@@ -130,7 +130,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	for range 3 {
 		began = append(began, &begin(t, table, nil).Call)
 	}
-	err := table.Begin(&rpc.Call{Req: message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`)})
+	err := table.Begin(new(rpc.Call), message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil, nil)
 	if !errors.Is(err, dragoman.ErrOverloaded) {
 		t.Errorf("a call over the limit: %v", err)
 	}
@@ -141,7 +141,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	if len(open) != 2 || open[0] != began[0] || open[1] != began[2] {
 		t.Errorf("%d calls are under way", len(open))
 	}
-	if err := table.Begin(&rpc.Call{Req: message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`)}); !errors.Is(err, dragoman.ErrClosed) {
+	if err := table.Begin(new(rpc.Call), message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil, nil); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("a call after that: %v", err)
 	}
 	if open, ended := began[0].Remove(); !open || !errors.Is(ended, dragoman.ErrClosed) {

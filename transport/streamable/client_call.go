@@ -36,9 +36,8 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 		return nil, dragoman.ErrTooLarge
 	}
 	k := &clientCall{conn: c, modern: protocol.IsModern(req), cancelSent: make(chan struct{})}
-	k.Req, k.From, k.Owner = req, from, k
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
-	if err := c.calls.Begin(&k.Call); err != nil {
+	if err := c.calls.Begin(&k.Call, req, from, k); err != nil {
 		k.cancel(nil)
 		return nil, err
 	}
@@ -63,7 +62,7 @@ func (k *clientCall) finish(err error) error {
 	_, ended := k.Remove()
 	if err != nil && ended == nil && k.ctx.Err() != nil {
 		err = context.Cause(k.ctx)
-		if k.WasSent() && !k.modern && protocol.Cancellable(k.Req) {
+		if k.WasSent() && !k.modern && protocol.Cancellable(k.Request()) {
 			k.mark, _ = k.conn.send(k.CancelNote(err.Error()), k.session) // nobody is left to be told
 		}
 	}
@@ -84,7 +83,7 @@ func (k *clientCall) run() (*dragoman.Message, error) {
 	if k.modern {
 		return k.runModern()
 	}
-	if k.Req.Method() != protocol.MethodInitialize {
+	if k.Request().Method() != protocol.MethodInitialize {
 		k.session = c.session()
 	}
 	resp, err := k.once(nil)
@@ -115,7 +114,7 @@ func (k *clientCall) once(header http.Header) (*dragoman.Message, error) {
 		return k.refused(x)
 	}
 	resp, err := k.answer(x)
-	if err == nil && k.Req.Method() == protocol.MethodInitialize && !k.modern {
+	if err == nil && k.Request().Method() == protocol.MethodInitialize && !k.modern {
 		err = k.learn(x, resp)
 	}
 	return resp, err
@@ -133,7 +132,7 @@ func (c *clientConn) cancelAll() {
 		return
 	}
 	for _, k := range open {
-		if req := k.Req; !protocol.IsModern(req) && protocol.Cancellable(req) {
+		if req := k.Request(); !protocol.IsModern(req) && protocol.Cancellable(req) {
 			_, _ = c.send(k.CancelNote("the session ends"), s) // nobody is left to be told
 		}
 	}

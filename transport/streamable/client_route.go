@@ -44,7 +44,7 @@ func (c *clientConn) take(data []byte, from clientSource) (*dragoman.Message, er
 	c.lost.Add(1)
 	c.log.Warn("not a message", "error", err, "text", redact.JSON(data[:min(len(data), 256)]))
 	p, ok := errors.AsType[*dragoman.ParseError](err)
-	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == from.call.ID {
+	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == from.call.ID() {
 		return nil, err
 	}
 	return nil, nil
@@ -100,7 +100,7 @@ func (c *clientConn) dispatch(m *dragoman.Message, from clientSource) (*dragoman
 // response returns the answer to k, and gives answers to others to them.
 func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Message {
 	unnamed := m.ID().IsNull() || m.ID().IsZero()
-	if k != nil && (m.ID() == k.ID || unnamed && m.IsError()) {
+	if k != nil && (m.ID() == k.ID() || unnamed && m.IsError()) {
 		return m
 	}
 	if unnamed || c.calls.Answer(m) != rpc.Matched {
@@ -119,7 +119,7 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 		return nil
 	case protocol.NoteCancelled:
 		id, ok := dragoman.ParseID(m.Get("requestId"))
-		if ok && !c.requests.Cancel(id) && k != nil && k.IsListen() && id == k.ID {
+		if ok && !c.requests.Cancel(id) && k != nil && k.IsListen() && id == k.ID() {
 			return dragoman.ErrCancelled
 		}
 		return nil
@@ -132,7 +132,7 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 		}
 	}
 	switch {
-	case k == nil || k.From == nil && !k.modern && !k.IsListen():
+	case k == nil || k.From() == nil && !k.modern && !k.IsListen():
 		c.enqueue(nil, m)
 	default:
 		k.tell(k.Incoming(m))
@@ -147,10 +147,10 @@ func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	switch {
 	case of == nil:
 		c.lost.Add(1)
-	case of.Owner == rpc.Owner(on):
+	case of.Owner() == rpc.Owner(on):
 		on.tell(own)
 	default:
-		c.enqueue(of.Owner.(*clientCall), own)
+		c.enqueue(of.Owner().(*clientCall), own)
 	}
 }
 

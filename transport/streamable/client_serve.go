@@ -65,7 +65,7 @@ func (q *clientQuestion) ask(r *rpc.Request) *dragoman.Message {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })()
-	resp := q.answer(ctx, k.From, r)
+	resp := q.answer(ctx, k.From(), r)
 	q.done()
 	if ctx.Err() == nil || r.Context().Err() != nil || resp == nil || !resp.IsError() {
 		return resp
