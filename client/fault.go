@@ -51,7 +51,7 @@ func (c *Client) fault(outer, inner context.Context, k *call, method string, res
 // unsent returns the error of a request that era.Server answered itself, because
 // there is no way to the server.
 func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
-	if !protocol.Ours(e) {
+	if !protocol.IsOwn(e) {
 		return e
 	}
 	var err error = e
@@ -93,7 +93,7 @@ func (c *Client) unconnected(ctx context.Context, err error) error {
 	}
 	// What came of it says less than the reason: an exit, or what was not found.
 	rpc, _ := errors.AsType[*dragoman.Error](err)
-	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.Ours(rpc)) {
+	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.IsOwn(rpc)) {
 		err = last
 	}
 	return c.wrap(ConnectionFailed, "", false, err)

@@ -131,7 +131,7 @@ func listChanged(method string) *dragoman.Message {
 
 // remind adds changes that may have been.
 func (l *listener) remind(what protocol.Interest) {
-	for note := range what.Reminders() {
+	for note := range what.ChangeNotes() {
 		l.put(note)
 	}
 }

@@ -214,7 +214,7 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 // greet has the server say who it is and what it can do.
 func (s *supervisor) greet(ctx context.Context, found protocol.Era) error {
 	result, err := s.client.Request(ctx, protocol.MethodDiscover, nil)
-	if e := refusalOf(err); e != nil && !protocol.Ours(e) {
+	if e := refusalOf(err); e != nil && !protocol.IsOwn(e) {
 		return nil // it refuses, but it is there
 	}
 	if err != nil {

@@ -115,7 +115,7 @@ func (l *link) outcome(resp *http.Response, m *dragoman.Message) {
 // more than the status.
 func (e *StatusError) exact() bool {
 	answer, err := dragoman.Parse(e.body)
-	return err == nil && answer.IsError() && protocol.Ours(answer.RPCError())
+	return err == nil && answer.IsError() && protocol.IsOwn(answer.RPCError())
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.

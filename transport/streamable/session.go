@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -28,6 +28,8 @@ type session struct {
 	rev        protocol.Revision
 	background *eventStream // what belongs to no request
 
+	questions *rpc.Calls // what we asked the client
+
 	ctx    context.Context // of its requests; ends with it
 	cancel context.CancelCauseFunc
 
@@ -36,7 +38,6 @@ type session struct {
 	busy    int                          // HTTP requests under way
 	idle    *time.Timer                  // looks whether it is still used
 	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
-	asked   map[int64]*question          // what we asked the client
 	streams map[string]*eventStream      // streams that can be resumed, by name
 	order   []string                     // of streams, oldest first
 	number  int                          // of the stream that began last
@@ -56,15 +57,15 @@ func (s *Server) newSession(id, owner string) *session {
 	v := &session{
 		server: s, id: id, owner: owner, used: time.Now(),
 		open:    make(map[dragoman.ID]*callContext),
-		asked:   make(map[int64]*question),
 		streams: make(map[string]*eventStream),
 	}
+	v.questions = rpc.NewCalls(s.opts.maxRequests)
 	v.ctx, v.cancel = context.WithCancelCause(context.Background())
 	v.background = &eventStream{server: s, name: backgroundName, key: v.key(backgroundName)}
 	return v
 }
 
-// reserve gives a session its place, and tells whether there was one. Nothing is done
+// reserve gives a session its place, and reports whether there was one. Nothing is done
 // for a session without: a server may need a process for it.
 func (s *Server) reserve(v *session) bool {
 	s.mu.Lock()
@@ -146,7 +147,7 @@ func (v *session) leave() {
 	v.used = time.Now()
 }
 
-// end makes the session over, once, and tells whether this did it. Nobody can go
+// end makes the session over, once, and reports whether this did it. Nobody can go
 // on with it.
 func (v *session) end(reason error) bool { return v.endHere(reason, true) }
 
@@ -175,6 +176,7 @@ func (v *session) endHere(reason error, forget bool) bool {
 	v.server.mu.Unlock()
 	reason = dragoman.Closed(reason)
 	v.cancel(reason)
+	v.questions.End(reason)
 	v.mu.Lock()
 	open := slices.Collect(maps.Values(v.open)) // those that come later see that it has ended
 	v.mu.Unlock()
@@ -287,32 +289,63 @@ func (v *session) Done() <-chan struct{} { return v.ctx.Done() }
 // Err says why it is over.
 func (v *session) Err() error { return context.Cause(v.ctx) }
 
-// notify takes a notification of the client.
-func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
-	switch note.Method() {
-	case protocol.NoteInitialized:
-		v.recorder.Load().Initialized()
-	case protocol.NoteCancelled:
-		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
-			if !v.stop(id) {
-				v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
-			}
-		}
-		return nil
-	case protocol.NoteProgress:
-		return v.progress(ctx, note)
-	}
-	return v.tell(ctx, note)
+// An outbound is what a message to the client goes out by: the stream of what belongs
+// to no request, or that of the request it belongs to.
+type outbound interface {
+	tell(note *dragoman.Message) error
+	ask(ctx context.Context, req *dragoman.Message) error
 }
 
-// tell gives a notification to the peer. One that panics has been told.
-func (v *session) tell(ctx context.Context, note *dragoman.Message) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			v.server.opts.logger.Error("panic while taking a notification", "method", note.Method(), "panic", p, "stack", string(debug.Stack()))
+// ask sends a request to the client, under an id of our own, and waits for the
+// answer, which comes by POST.
+func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
+	q := new(rpc.Call)
+	if err := v.questions.Begin(q, req, from, nil); err != nil {
+		return nil, err
+	}
+	defer q.Finish()
+	defer func() { _, _ = q.Remove() }()
+	sending, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.ctx, func() { cancel(v.Err()) })()
+	if err := by.ask(sending, q.Message()); err != nil {
+		return nil, err
+	}
+	q.Sent()
+	resp, err := q.Wait(ctx, v.server.opts.logger)
+	if err != nil {
+		if ctx.Err() != nil {
+			_ = by.tell(q.CancelNote(context.Cause(ctx).Error())) // or the client is gone
 		}
-	}()
-	return v.peer.Notify(ctx, note)
+		return nil, err
+	}
+	return q.Incoming(resp), nil
+}
+
+// reply takes a response of the client. One to no question is ignored.
+func (v *session) reply(resp *dragoman.Message) {
+	if v.questions.Answer(resp) != rpc.Matched {
+		v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
+	}
+}
+
+// notify takes a notification of the client.
+func (v *session) notify(note *dragoman.Message) {
+	switch note.Method() {
+	case protocol.NoteCancelled:
+		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !v.stop(id) {
+			v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
+		}
+		return
+	case protocol.NoteProgress:
+		if q, own := v.questions.Progress(note); q != nil {
+			q.Enqueue(own)
+		}
+		return
+	case protocol.NoteInitialized:
+		v.recorder.Load().Initialized()
+	}
+	rpc.Notify(v.ctx, v.peer, note, v.server.opts.logger)
 }
 
 // begin notes a request under way by its context. It fails if its id is in use or
@@ -337,7 +370,7 @@ func (v *session) done(req *dragoman.Message) {
 	delete(v.open, req.ID().Key())
 }
 
-// stop cancels a request, and tells whether there was one.
+// stop cancels a request, and reports whether there was one.
 func (v *session) stop(id dragoman.ID) bool {
 	v.mu.Lock()
 	ctx := v.open[id.Key()]

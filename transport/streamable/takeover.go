@@ -196,7 +196,7 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 
 // sendReminders tells the client what may have changed while nobody listened.
 func (v *session) sendReminders(missed protocol.Interest) {
-	for note := range missed.Reminders() {
+	for note := range missed.ChangeNotes() {
 		if err := v.background.tell(note); err != nil {
 			v.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}
