@@ -56,8 +56,9 @@ func (a *postAnswer) begin() *eventStream {
 		return a.stream
 	}
 	f := &eventStream{server: a.server, primes: a.primes}
+	var evicted []string
 	if a.session != nil {
-		a.session.name(f, a.number, a.requests())
+		evicted = a.session.name(f, a.number, a.requests())
 	}
 	c, _ := f.claim(false) // nobody else can know it yet
 	a.stream = f
@@ -67,8 +68,12 @@ func (a *postAnswer) begin() *eventStream {
 	go func() {
 		defer close(a.served)
 		defer f.leave(c)
+		out, err := a.x.Events()
+		if len(evicted) > 0 {
+			a.session.dropStreams(evicted)
+		}
 		f.prime()
-		if out, err := a.x.Events(); err == nil {
+		if err == nil {
 			a.whole = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
 		}
 	}()

@@ -185,9 +185,7 @@ func (v *session) endHere(reason error, forget bool) bool {
 	}
 	v.recorder.Load().Close(forget)
 	if forget {
-		for _, name := range append(names, backgroundName) {
-			_ = v.server.opts.log.Drop(context.Background(), v.key(name))
-		}
+		v.dropStreams(append(names, backgroundName))
 	}
 	return true
 }
@@ -209,41 +207,49 @@ func (v *session) answer(x *httpx.Exchange) *postAnswer {
 	return a
 }
 
-// name makes a stream that is about to begin one that can be resumed.
-func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) {
+// name makes a stream that is about to begin one that can be resumed, and returns
+// those to drop in its place.
+func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
 	f.name, f.ids = v.streamPrefix+strconv.Itoa(number), true
 	if v.server.records != nil {
 		f.name += handover.NameRequests(requests)
 	}
 	f.key = v.key(f.name)
-	v.keep(f)
+	_, evicted = v.keep(f)
+	return evicted
 }
 
 // keep makes a stream one that can be resumed, unless there is one of its name,
-// and returns that which is there. When there are too many, the oldest go that
-// have ended; the others are no more than there are requests.
-func (v *session) keep(f *eventStream) *eventStream {
+// and returns that which is there. When there are too many, the oldest are evicted
+// that have ended, for the caller to drop; the others are no more than there are
+// requests.
+func (v *session) keep(f *eventStream) (kept *eventStream, evicted []string) {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	if known := v.streams[f.name]; known != nil {
-		v.mu.Unlock()
-		return known
+		return known, nil
 	}
 	v.streams[f.name] = f
 	v.order = append(v.order, f.name)
-	var gone []string
-	for i := 0; i < len(v.order) && len(v.order)-len(gone) > maxResumable; i++ {
-		if name := v.order[i]; v.streams[name].over() {
-			gone = append(gone, name)
+	for _, name := range v.order {
+		if len(v.order)-len(evicted) <= maxResumable {
+			break
+		}
+		if v.streams[name].over() {
+			evicted = append(evicted, name)
 		}
 	}
-	for _, name := range gone {
+	for _, name := range evicted {
 		v.forgetStream(name)
 	}
-	v.mu.Unlock()
-	for _, name := range gone {
+	return f, evicted
+}
+
+// dropStreams drops streams from the log. No lock is held: that may write a file.
+func (v *session) dropStreams(names []string) {
+	for _, name := range names {
 		_ = v.server.opts.log.Drop(context.Background(), v.key(name)) // or it goes when it is too old
 	}
-	return f
 }
 
 // stream returns a stream that can be resumed by its name, or nil.
