@@ -49,14 +49,17 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 	}
 	limit := time.Now().Add(MaxOutage)
 	for attempt := 1; ; attempt++ {
-		if err := s.turn(ctx, limit); err != nil {
+		c := &conn{supervisor: s, main: caller == ownCaller, passed: p}
+		if err := s.turn(ctx, limit, c); err != nil {
 			return nil, err
 		}
-		c := &conn{supervisor: s, opened: time.Now(), main: caller == ownCaller, passed: p}
 		inner, err := t.Dialer.Dial(ctx, local)
 		if err == nil {
 			return s.opened(c, inner)
 		}
+		s.mu.Lock()
+		delete(s.dialing, c)
+		s.mu.Unlock()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -81,9 +84,9 @@ func isMissing(err error) bool {
 // server that nobody asks anything.
 var errStoppedIdle = errors.New("the server is stopped because it was idle")
 
-// turn waits until something may be tried. It fails if that is later than limit, or
+// turn waits until c may be tried. It fails if that is later than limit, or
 // for who comes while nobody is made to wait.
-func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
+func (s *supervisor) turn(ctx context.Context, limit time.Time, c *conn) error {
 	for {
 		changed := s.changed.wait()
 		s.sweep()
@@ -106,6 +109,8 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
 				s.next = now.Add(s.set.backoff(s.failures))
 				s.breaker.try(now)
 			}
+			c.opened = now
+			s.dialing[c] = struct{}{}
 			s.mu.Unlock()
 			return nil
 		}
@@ -135,6 +140,7 @@ func (s *supervisor) release() {
 func (s *supervisor) opened(c *conn, inner dragoman.Conn) (dragoman.Conn, error) {
 	c.Conn = inner
 	s.mu.Lock()
+	delete(s.dialing, c)
 	if s.state == Stopped {
 		s.mu.Unlock()
 		_ = inner.Close() // nobody wants it any more

@@ -188,8 +188,14 @@ func (s *supervisor) waitBudget(began time.Time, before int, maxWait time.Durati
 // failsFast reports whether who comes now is turned away, and not made to wait: the
 // server has not been there yet, and is not tried again soon. The caller holds mu.
 func (s *supervisor) failsFast(now time.Time) bool {
+	goesOn := func(c *conn) bool { return !c.opened.Before(s.failedAt) } // after a part of the attempt has failed
+	for c := range s.dialing {
+		if goesOn(c) {
+			return false
+		}
+	}
 	for c := range s.conns {
-		if c.Err() == nil {
+		if c.Err() == nil && goesOn(c) {
 			return false
 		}
 	}

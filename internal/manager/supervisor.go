@@ -43,7 +43,8 @@ type supervisor struct {
 	state        State
 	since        time.Time // when the state began
 	conns        map[*conn]struct{}
-	main         *conn // the last that was opened for ourselves
+	dialing      map[*conn]struct{} // not open yet
+	main         *conn              // the last that was opened for ourselves
 	era          protocol.Era
 	hasAnswered  bool // the server has answered since it was last stopped for want of use
 	stoppedIdle  bool // it was stopped because nobody used it, and nothing is dialled until somebody does
@@ -70,7 +71,7 @@ type supervisor struct {
 func newSupervisor(u *Upstream, supervised bool) *supervisor {
 	s := &supervisor{
 		up: u, set: &u.set, supervised: supervised, done: make(chan struct{}), wake: make(chan struct{}, 1),
-		state: Idle, since: time.Now(), used: time.Now(), conns: make(map[*conn]struct{}),
+		state: Idle, since: time.Now(), used: time.Now(), conns: make(map[*conn]struct{}), dialing: make(map[*conn]struct{}),
 		breaker: breaker{max: u.set.starts, window: u.set.window, cooldown: u.set.max},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
