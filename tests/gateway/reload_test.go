@@ -54,7 +54,7 @@ func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
 			echoes(ctx, t, onA, "still there")
 
 			// B changes, C goes.
-			reload(object{"servers": object{"a": a, "b": with(b, object{"args": []string{"changed"}})}}, "was read again")
+			reload(object{"servers": object{"a": a, "b": with(b, object{"args": []string{"changed"}})}}, "configuration reloaded")
 			if got := ends(t, slow); got != t.Name()+" on a" {
 				t.Errorf("the call on a says %q", got)
 			}
@@ -119,12 +119,12 @@ func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
 			continue
 		}
 		kit.Eventually(t, func() error {
-			if got := strings.Count(g.Said(), "was read again"); got <= read {
+			if got := strings.Count(g.Said(), "configuration reloaded"); got <= read {
 				return fmt.Errorf("it was read again %d times", got)
 			}
 			return nil
 		})
-		read = strings.Count(g.Said(), "was read again")
+		read = strings.Count(g.Said(), "configuration reloaded")
 	}
 	kit.Eventually(t, func() error {
 		text, err := enter(ctx, t, g, "b", kit.HTTP, protocol.Modern).Tool(ctx, "whoami", nil)
