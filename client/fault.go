@@ -41,7 +41,7 @@ func (c *Client) fault(outer, inner context.Context, k *call, method string, res
 		return e
 	}
 	sent := k.reached.Load()
-	if e, ok := errors.AsType[*late](context.Cause(inner)); ok {
+	if e, ok := errors.AsType[*timeoutError](context.Cause(inner)); ok {
 		return c.wrap(Timeout, method, sent, e)
 	}
 	kind, may := kindOf(err)
@@ -104,7 +104,7 @@ func (c *Client) unconnected(ctx context.Context, err error) error {
 func (c *Client) wrap(kind Kind, method string, sent bool, err error) *Error {
 	e := &Error{Kind: kind, Server: c.name, Method: method, Sent: sent, Err: err}
 	if exit, ok := errors.AsType[*stdio.ExitError](err); ok && kind != Timeout {
-		e.Kind, e.Exit, e.Stderr = ProcessCrashed, exit, lastLines(c.dialer.said())
+		e.Kind, e.Exit, e.Stderr = ProcessCrashed, exit, lastLines(c.dialer.stderrTail())
 	}
 	e.Advice = e.advice()
 	if c.ctx.Err() != nil {
