@@ -1,7 +1,6 @@
 package ws
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +45,8 @@ type Client struct {
 
 	// PingInterval is how often the server is pinged. WriteTimeout is how long it
 	// may be silent after that, and how long it may take to read what is written
-	// to it, before the conversation is ended. Zero means the defaults; a
-	// negative PingInterval means no pings.
+	// to it, before the conversation is ended. Zero means the defaults;
+	// negative means no pings, and as long as it likes.
 	PingInterval, WriteTimeout time.Duration
 
 	// Compression offers the server to deflate messages.
@@ -62,14 +61,13 @@ var _ dragoman.Dialer = (*Client)(nil)
 // Dial opens the socket and the conversation.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	limits := dragoman.Limits{MaxMessage: c.MaxMessage}
-	within := cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
 	line := new(wire)
 	socket, err := c.open(ctx, line)
 	if err != nil {
 		return nil, err
 	}
-	s := newSocket(socket, line, limits, cmp.Or(c.PingInterval, DefaultPingInterval), within)
-	o := &mux.Options{Limits: limits, Stall: within, Logger: c.Logger}
+	s := newSocket(socket, line, limits, c.PingInterval, c.WriteTimeout)
+	o := &mux.Options{Limits: limits, Stall: s.pings.within, Logger: c.Logger}
 	if c.Tools {
 		conn := mux.New(toolSink{s}, o)
 		s.conn = conn
