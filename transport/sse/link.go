@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// endless is how many times the limit an event may have before it counts
+	// endlessFactor is how many times the limit an event may have before it counts
 	// as one that will not end.
-	endless = 8
+	endlessFactor = 8
 
 	// envelope is what an event may have besides its data.
 	envelope = 4 << 10
@@ -103,7 +103,7 @@ func (l *link) pump(body io.ReadCloser) {
 		switch {
 		case errors.Is(err, dragoman.ErrTooLarge):
 			bad = &mux.BadFrame{Err: err}
-			if bad.Head, bad.Tail, err = r.Skip(endless * limit); err == nil {
+			if bad.Head, bad.Tail, err = r.Skip(endlessFactor * limit); err == nil {
 				l.deliver(arrival{err: bad})
 				continue
 			}
