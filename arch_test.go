@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -20,6 +21,7 @@ import (
 type importRule struct {
 	ours  []string // packages of this module; "." is the root
 	third []string // other modules, by the start of their path
+	tests []string // packages of this module that its tests and examples use, too
 }
 
 // Groups of packages that rows below share.
@@ -29,36 +31,40 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "gateway", "internal/config", "eventlog", "internal/state",
-		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema")
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "internal/state",
+		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
 )
 
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
-	".":             {},
-	"internal/walk": {},
-	"protocol":      {ours: []string{".", "internal/walk"}},
+	".":        {},
+	"protocol": {ours: []string{"."}},
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
 
+	"internal/legacy": {ours: archNouns},
+
 	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
-	"internal/redact":  {},
-	"internal/running": {},
-	"internal/leak":    {},
-	"internal/memnet":  {},
-	"internal/sse":     {ours: archNouns},
-	"internal/httpx":   {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
-	"internal/mux":     {ours: joinPackages(archNouns, "internal/redact")},
-	"internal/schema":  {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/redact":   {},
+	"internal/running":  {},
+	"internal/leak":     {},
+	"internal/memnet":   {},
+	"internal/sse":      {ours: archNouns},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
+	"internal/rpc":      {ours: archNouns},
+	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
+	"internal/strict":   {},
+	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
+	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
@@ -70,18 +76,18 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"era/internal/adapt": {ours: joinPackages(archNouns, "internal/walk")},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt")},
+	"era/internal/adapt": {ours: archNouns},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down")},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact", "internal/walk")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "internal/walk")},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running")},
 
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
@@ -89,12 +95,13 @@ var architecture = map[string]importRule{
 	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
 	"eventlog":        {ours: archNouns, third: []string{"github.com/nats-io"}},
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
-	"gateway": {
+	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema", "internal/walk"),
+			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
-	"console": {ours: joinPackages(archNouns, "internal/manager", "gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
+	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
+	"console": {ours: joinPackages(archNouns, "internal/manager", "internal/gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
 
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
 	"bench/...": {
@@ -104,6 +111,14 @@ var architecture = map[string]importRule{
 	"examples/...": {ours: archLibrary},
 	"tests/...":    {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
 }
+
+// public are the packages that other modules may use. What they export names no type
+// of an internal package, except as in internalTypes.
+var public = joinPackages(archTransports, ".", "protocol", "era", "client", "eventlog", "gateway")
+
+// internalTypes are the internal types that public packages export, each as an alias
+// with a comment that says what it is: "package.Name".
+var internalTypes = []string{}
 
 // revisionDates are written in package protocol and nowhere else: all other code
 // asks its table a question with a name.
@@ -141,8 +156,13 @@ func TestArchitectureCheck(t *testing.T) {
 		{"internal/leak/leak.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
-			"transport/sse may import of this module only the root, protocol, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff"},
+			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
+		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Stats }`,
+			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
+		{"transport/sse/hidden.go", `import "` + m + `/internal/mux"; type conn struct { *mux.Conn }; func (c *conn) Stats() mux.Stats { return mux.Stats{} }; func New() *conn { var x mux.Stats; _ = x }`, ""},
+		{"transport/sse/result.go", `import other "` + m + `/internal/sse"; func (*Server) Made(a int) (b, c other.Event) { return }`,
+			":2 exports other.Event, which others cannot name: declare a type here, or list an alias in internalTypes"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
@@ -179,6 +199,44 @@ func TestArchitectureCheck(t *testing.T) {
 	}
 }
 
+// TestRepositoryHoldsOnlySources looks at what git tracks.
+func TestRepositoryHoldsOnlySources(t *testing.T) {
+	list, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z").Output()
+	if err != nil || len(list) == 0 {
+		t.Skipf("this is no checkout: %v", err)
+	}
+	for _, p := range unwanted(os.DirFS("."), strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")) {
+		t.Error(p)
+	}
+}
+
+func TestUnwantedFilesAreFound(t *testing.T) {
+	large := &fstest.MapFile{Data: make([]byte, maxTracked+1)}
+	tree := fstest.MapFS{"cmd/x/x": large, "a/testdata/b/c": large, "a.go": {}, "out.log": {}}
+	got := unwanted(tree, []string{"cmd/x/x", "a/testdata/b/c", "a.go", "out.log", "deleted"})
+	if len(got) != 2 || !strings.HasPrefix(got[0], "cmd/x/x ") || !strings.HasPrefix(got[1], "out.log ") {
+		t.Errorf("complaints are %q", got)
+	}
+}
+
+// maxTracked is how large a file in git may be, outside of testdata.
+const maxTracked = 1 << 20
+
+// unwanted returns complaints about files that programs have written.
+func unwanted(tree fs.FS, names []string) (problems []string) {
+	for _, name := range names {
+		info, err := fs.Stat(tree, name)
+		switch {
+		case err != nil: // deleted, and not committed yet
+		case path.Ext(name) == ".log":
+			problems = append(problems, name+" is a log: remove it")
+		case info.Size() > maxTracked && !slices.Contains(strings.Split(name, "/"), "testdata"):
+			problems = append(problems, fmt.Sprintf("%s has %d bytes: is it what a build has made?", name, info.Size()))
+		}
+	}
+	return problems
+}
+
 // checkTree reads every Go file of the module whose root is tree and returns
 // what breaks the rules.
 func checkTree(tree fs.FS, module string) ([]string, error) {
@@ -212,6 +270,9 @@ func checkTree(tree fs.FS, module string) ([]string, error) {
 		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "protocol/") {
 			checkRevisions(file, complain)
 		}
+		if slices.Contains(public, path.Dir(name)) && !strings.HasSuffix(name, "_test.go") {
+			checkSurface(file, complain)
+		}
 		return nil
 	})
 	return problems, err
@@ -236,7 +297,7 @@ func checkImports(file *ast.File, name, module string, complain func(ast.Node, s
 	}
 	who := displayPackage(pkg)
 	if strings.HasSuffix(name, "_test.go") {
-		r.ours = joinPackages(r.ours, forTests...)
+		r.ours = joinPackages(joinPackages(r.ours, r.tests...), forTests...)
 		who = "tests of " + who
 	}
 	for _, spec := range file.Imports {
@@ -263,6 +324,72 @@ func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
 		}
 		return true
 	})
+}
+
+// checkSurface looks for types of internal packages in what a file exports.
+func checkSurface(file *ast.File, complain func(ast.Node, string, ...any)) {
+	internal := make(map[string]bool) // by the names under which they are imported
+	for _, spec := range file.Imports {
+		imp, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		if slices.Contains(strings.Split(imp, "/"), "internal") {
+			name := path.Base(imp)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			internal[name] = true
+		}
+	}
+	check := func(what string, n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BlockStmt:
+				return false // what a function does is its own
+			case *ast.Field:
+				// A field or a method that is not exported; one without a name is embedded, or
+				// a parameter.
+				return len(n.Names) == 0 || slices.ContainsFunc(n.Names, (*ast.Ident).IsExported) || what == "func"
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && internal[x.Name] && !slices.Contains(internalTypes, file.Name.Name+"."+n.Sel.Name) {
+					complain(n, "exports %s.%s, which others cannot name: declare a type here, or list an alias in internalTypes", x.Name, n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d.Recv)) {
+				check("func", d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						check("type", s.Type)
+					}
+				case *ast.ValueSpec:
+					if slices.ContainsFunc(s.Names, (*ast.Ident).IsExported) && s.Type != nil {
+						check("value", s.Type)
+					}
+				}
+			}
+		}
+	}
+}
+
+// exportedReceiver reports whether a method belongs to an exported type.
+func exportedReceiver(recv *ast.FieldList) bool {
+	t := recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if index, ok := t.(*ast.IndexExpr); ok {
+		t = index.X
+	}
+	name, ok := t.(*ast.Ident)
+	return ok && name.IsExported()
 }
 
 // ruleFor finds the row of pkg, or the nearest "..." row above it.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,41 +14,109 @@ import (
 
 var update = flag.Bool("update", false, "write what is generated")
 
-const coverageFile = "docs/coverage.md"
+// A numberedDoc is a table whose rows have numbers that tests carry in their names.
+type numberedDoc struct {
+	file   string
+	number string // matches the numbers of its rows
+	where  bool   // its last but one column names files and directories
+	rows   int    // how many there are; zero means one for each number that a test carries
+}
 
-// TestCoverage holds docs/coverage.md against the tests. With -update the last
-// column is written anew: every test that carries the number of a row, and of
-// the others that are named there those that exist.
+var documents = []numberedDoc{
+	{file: "docs/coverage.md", number: `[A-E]\d\d`, where: true, rows: 96},
+	{file: "docs/scenarios.md", number: `S\d\d|Pain\d+`},
+}
+
+// TestCoverage holds the numbered documents against the tests. With -update the last
+// column is written anew: every test that carries the number of a row, and of the others
+// that are named there those that exist. Files that are gone become their directories.
 func TestCoverage(t *testing.T) {
-	text, err := os.ReadFile(coverageFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	tests := readTests(t)
-	rows, doc := 0, string(text)
-	for _, row := range regexp.MustCompile(`(?m)^\| ([A-E]\d\d) \|(.*)\|(.*)\|(.*)\|$`).FindAllStringSubmatch(doc, -1) {
-		rows++
-		number, where, shown := row[1], row[3], names(row[4])
-		want := tests.of(number, shown)
-		if *update {
-			doc = strings.Replace(doc, row[0], "| "+number+" |"+row[2]+"|"+where+"| "+strings.Join(want, ", ")+" |", 1)
-			shown = want
+	for _, d := range documents {
+		t.Run(path.Base(d.file), func(t *testing.T) {
+			text, err := os.ReadFile(d.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc := string(text)
+			var rows []string
+			for _, line := range strings.Split(doc, "\n") {
+				if cells := d.cells(line); cells != nil {
+					rows = append(rows, cells[1])
+					doc = strings.Replace(doc, line, d.check(t, cells, tests), 1)
+				}
+			}
+			d.complete(t, rows, tests)
+			if *update {
+				if err := os.WriteFile(d.file, []byte(doc), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// cells returns the cells of a row, the first of which is the second; nil if line is none.
+func (d *numberedDoc) cells(line string) []string {
+	cells := strings.Split(line, "|")
+	if len(cells) < 5 || !regexp.MustCompile(`^(`+d.number+`)$`).MatchString(strings.TrimSpace(cells[1])) {
+		return nil
+	}
+	cells[1] = strings.TrimSpace(cells[1])
+	return cells
+}
+
+// check says what is wrong with a row, and returns it as it should be.
+func (d *numberedDoc) check(t *testing.T, cells []string, tests *allTests) string {
+	t.Helper()
+	number, last := cells[1], len(cells)-2
+	shown := names(cells[last])
+	want := tests.of(number, shown)
+	if !slices.Equal(shown, want) && !*update {
+		t.Errorf("%s: %s names %v, want %v; run go test . -run Coverage -update", number, d.file, shown, want)
+	}
+	built := true
+	if d.where {
+		where := cells[last-1]
+		built = !strings.Contains(where, "–")
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(where, -1) {
+			place := existing(name[1])
+			if place != name[1] && !*update {
+				t.Errorf("%s: %s is not there; run go test . -run Coverage -update", number, name[1])
+			}
+			where = strings.Replace(where, name[0], "`"+place+"`", 1)
 		}
-		if !slices.Equal(shown, want) {
-			t.Errorf("%s: docs/coverage.md names %v, want %v; run go test . -run Coverage -update", number, shown, want)
-		}
-		if built := !strings.Contains(where, "–"); built != (len(shown) > 0) {
-			t.Errorf("%s: docs/coverage.md says that it is at%s, and is shown by %v", number, where, shown)
+		cells[last-1] = where
+	}
+	if built != (len(want) > 0) {
+		t.Errorf("%s: %s says that it is built: %v, and it is shown by %v", number, d.file, built, want)
+	}
+	cells[1], cells[last] = " "+number+" ", " "+strings.Join(want, ", ")+" "
+	return strings.Join(cells, "|")
+}
+
+// complete looks for rows that are missing.
+func (d *numberedDoc) complete(t *testing.T, rows []string, tests *allTests) {
+	t.Helper()
+	for number := range tests.carried {
+		if regexp.MustCompile(`^(`+d.number+`)$`).MatchString(number) && !slices.Contains(rows, number) {
+			t.Errorf("%s has no row %s, and tests carry that number", d.file, number)
 		}
 	}
-	if rows != 96 {
-		t.Errorf("%d rows were read, want all 96", rows)
+	if d.rows > 0 && len(rows) != d.rows {
+		t.Errorf("%s: %d rows were read, want %d", d.file, len(rows), d.rows)
 	}
-	if *update {
-		if err := os.WriteFile(coverageFile, []byte(doc), 0o644); err != nil {
-			t.Fatal(err)
+}
+
+// existing returns the nearest thing to a path that is there.
+func existing(name string) string {
+	for name != "." {
+		if _, err := os.Stat(name); err == nil {
+			return name
 		}
+		name = path.Dir(name)
 	}
+	return name
 }
 
 // names returns the tests that a cell names.
@@ -78,13 +147,44 @@ func (a *allTests) of(number string, before []string) []string {
 	return list
 }
 
-// readTests finds all tests, and the numbers that they or their parts carry.
+var (
+	testBegins = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	testPrefix = regexp.MustCompile(`^Test(?:Npm)?(?:Pip)?`)
+	subtest    = regexp.MustCompile(`"((?:(?:[A-E]\d\d|S\d\d|Pain\d+) )+)[a-z]`)
+	number     = regexp.MustCompile(`^([A-E]\d\d|S\d\d|Pain\d+)$`)
+)
+
+// read finds the tests in the text of a file, and the numbers that they or their parts
+// carry.
+func (a *allTests) read(text string) {
+	tests := testBegins.FindAllStringSubmatchIndex(text, -1)
+	for i, at := range tests {
+		end := len(text)
+		if i+1 < len(tests) {
+			end = tests[i+1][0]
+		}
+		name := text[at[2]:at[3]]
+		a.exist[name] = true
+		parts := strings.Split(testPrefix.ReplaceAllString(name, ""), "_")
+		for _, m := range subtest.FindAllStringSubmatch(text[at[0]:end], -1) {
+			parts = append(parts, strings.Fields(m[1])...)
+		}
+		for _, n := range parts {
+			if !number.MatchString(n) {
+				continue
+			}
+			if a.carried[n] == nil {
+				a.carried[n] = make(map[string]bool)
+			}
+			a.carried[n][name] = true
+		}
+	}
+}
+
+// readTests finds all tests of the project.
 func readTests(t *testing.T) *allTests {
 	t.Helper()
 	a := &allTests{exist: make(map[string]bool), carried: make(map[string]map[string]bool)}
-	begins := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	numbered := regexp.MustCompile(`func Test((?:[A-E]\d\d_)+)|"((?:[A-E]\d\d )+)[a-z]`)
-	number := regexp.MustCompile(`[A-E]\d\d`)
 	err := fs.WalkDir(os.DirFS("."), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -100,23 +200,7 @@ func readTests(t *testing.T) *allTests {
 		if err != nil {
 			return err
 		}
-		tests := begins.FindAllSubmatchIndex(text, -1)
-		for i, at := range tests {
-			end := len(text)
-			if i+1 < len(tests) {
-				end = tests[i+1][0]
-			}
-			name := string(text[at[2]:at[3]])
-			a.exist[name] = true
-			for _, m := range numbered.FindAllSubmatch(text[at[0]:end], -1) {
-				for _, n := range number.FindAll(append(m[1], m[2]...), -1) {
-					if a.carried[string(n)] == nil {
-						a.carried[string(n)] = make(map[string]bool)
-					}
-					a.carried[string(n)][name] = true
-				}
-			}
-		}
+		a.read(string(text))
 		return nil
 	})
 	if err != nil {

@@ -86,3 +86,32 @@ func ExampleLocal() {
 	// Output:
 	// <nil> dragoman: conversation closed
 }
+
+func ExampleMethods() {
+	server := dragoman.Methods{
+		"greet": func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (any, error) {
+			return map[string]string{"hello": req.Name()}, nil
+		},
+	}
+	for _, method := range []string{"greet", "leave"} {
+		req, err := dragoman.NewRequest(dragoman.IntID(1), method, map[string]string{"name": "Ada"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp, err := server.Call(context.Background(), req, nil)
+		fmt.Println(resp, err)
+	}
+	// Output:
+	// {"jsonrpc":"2.0","id":1,"result":{"hello":"Ada"}} <nil>
+	// {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: leave"}} <nil>
+}
+
+func ExamplePeerAs() {
+	conn, _ := dragoman.Pipe(nil, nil)
+	defer conn.Close()
+	_, correlates := dragoman.PeerAs[dragoman.Correlator](conn)
+	_, limits := dragoman.PeerAs[dragoman.CallLimiter](conn)
+	fmt.Println(correlates, limits)
+	// Output: true false
+}

@@ -3,6 +3,7 @@ package dragoman
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"slices"
 )
 
@@ -44,6 +45,12 @@ type Message struct {
 }
 
 type span struct{ start, end uint32 }
+
+// A member is where one member of an object lies: its name from the opening
+// quote, and its value.
+type member struct{ key, start, end uint32 }
+
+func (v member) absent() bool { return v.end == 0 }
 
 func (m *Message) at(s span) []byte { return m.raw[s.start:s.end:s.end] }
 
@@ -93,8 +100,8 @@ func (m *Message) RPCError() *Error {
 		return nil
 	}
 	var e Error
-	for raw, v := range members(m.raw, int(m.body.start)) {
-		switch value := m.at(span{v.start, v.end}); unescape(raw) {
+	for name, value := range Members(m.at(m.body)) {
+		switch name {
 		case "code":
 			e.Code = integer(value)
 		case "message":
@@ -121,14 +128,16 @@ func (m *Message) text(i int) string {
 	return s
 }
 
-// Get returns a member of the body, of params or result, as JSON text. It is
-// nil if absent.
+// Get returns a member of the body, of params or result, as JSON text: the last one
+// of that name, should a result have several. It is nil if absent.
 func (m *Message) Get(name string) json.RawMessage {
-	v := m.find(name)
-	if v.absent() {
+	if i := knownMember(name); i >= 0 {
+		return m.bytesOf(span{m.known[i].start, m.known[i].end})
+	}
+	if m.failed || m.body.end == 0 {
 		return nil
 	}
-	return m.bytesOf(span{v.start, v.end})
+	return Member(m.at(m.body), name)
 }
 
 // Meta returns a member of the body's _meta as JSON text. It is nil if absent.
@@ -139,11 +148,13 @@ func (m *Message) Meta(key string) json.RawMessage {
 	if !m.hasMeta() {
 		return nil
 	}
-	v := lookup(m.raw, int(m.known[knownMeta].start), key)
-	if v.absent() {
-		return nil
+	v := m.known[knownMeta]
+	for name, value := range Members(m.at(span{v.start, v.end})) {
+		if name == key { // there is no other: Parse refuses that
+			return value
+		}
 	}
-	return m.bytesOf(span{v.start, v.end})
+	return nil
 }
 
 // hasMeta tells whether there is a _meta that is an object.
@@ -173,18 +184,6 @@ func (m *Message) bytesOf(s span) []byte {
 		return nil
 	}
 	return m.at(s)
-}
-
-// find returns where a member of the body lies; noted members at once, others
-// by a walk over the body.
-func (m *Message) find(name string) member {
-	if i := knownMember(name); i >= 0 {
-		return m.known[i]
-	}
-	if m.failed || m.body.end == 0 || m.raw[m.body.start] != '{' {
-		return member{}
-	}
-	return lookup(m.raw, int(m.body.start), name)
 }
 
 // Len returns the length of the message in bytes.
@@ -231,6 +230,30 @@ func (m *Message) AppendWithID(dst []byte, id ID) []byte {
 	dst = append(dst, m.raw[:m.id.start]...)
 	dst = append(dst, id.text...)
 	return append(dst, m.raw[m.id.end:]...)
+}
+
+// WriteTo writes the message to w. It is [Message.Bytes] without the copy that a
+// message with another id needs, in up to three writes.
+func (m *Message) WriteTo(w io.Writer) (int64, error) {
+	parts := [3][]byte{2: m.raw}
+	if !m.pending.IsZero() {
+		if m.id.end == 0 {
+			parts = [3][]byte{[]byte("{" + newID), []byte(m.pending.text + ","), m.raw[1:]}
+		} else {
+			parts = [3][]byte{m.raw[:m.id.start], []byte(m.pending.text), m.raw[m.id.end:]}
+		}
+	}
+	var total int64
+	for _, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		n, err := w.Write(part)
+		if total += int64(n); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // OneLine replaces the line ends in the JSON text of a message by spaces, in

@@ -44,48 +44,6 @@ type Conn interface {
 	Err() error
 }
 
-// A Correlator is a Conn that may tell which call of ours a question or a log
-// message of the other side belongs to, and so give it to the from of that call.
-// Others do so only while there is one call.
-type Correlator interface {
-	Correlates() bool
-}
-
-// A Hearer is a Conn that may know that nothing reaches it outside of its calls:
-// then Hears is false.
-type Hearer interface {
-	Hears() bool
-}
-
-// ConnAs returns the first of a Conn and those that it is wrapped around, as their
-// Unwrap says, that is a T. So a wrapper does not hide what the wrapped one can do.
-func ConnAs[T any](c Conn) (t T, ok bool) {
-	for c != nil {
-		if t, ok = c.(T); ok {
-			return t, true
-		}
-		wrapper, wraps := c.(interface{ Unwrap() Conn })
-		if !wraps {
-			break
-		}
-		c = wrapper.Unwrap()
-	}
-	return t, false
-}
-
-// Correlates reports whether c is a [Correlator] that does.
-func Correlates(c Conn) bool {
-	inner, ok := ConnAs[Correlator](c)
-	return ok && inner.Correlates()
-}
-
-// Hears reports whether something may reach us on c outside of calls: it is not a
-// [Hearer] that knows better.
-func Hears(c Conn) bool {
-	inner, ok := ConnAs[Hearer](c)
-	return !ok || inner.Hears()
-}
-
 // A Dialer opens conversations with one server. local is asked and told what
 // the server sends outside of any request of ours; it may be nil. ctx bounds
 // Dial alone, not the conversation.

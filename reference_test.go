@@ -334,8 +334,13 @@ func (m *refMessage) compare(t *testing.T, data []byte, got *dragoman.Message, e
 	same("params", string(got.Params()), params)
 	same("result", string(got.Result()), result)
 	for _, v := range m.members {
-		first, _ := refFind(m.members, v.name)
-		same("member "+v.name, string(got.Get(v.name)), first.value)
+		var last refMember
+		for _, o := range m.members {
+			if o.name == v.name {
+				last = o
+			}
+		}
+		same("member "+v.name, string(got.Get(v.name)), last.value)
 	}
 	for _, v := range m.meta {
 		same("_meta member "+v.name, string(got.Meta(v.name)), v.value)

@@ -349,3 +349,45 @@ func (s *scanner) literal(i int) int {
 	}
 	return s.eof()
 }
+
+// open looks into the object at i: it returns the offset of its first member
+// with true, or behind '}' with false if there is none.
+func (s *scanner) open(i int) (int, bool) {
+	if i = s.space(i + 1); i >= len(s.data) {
+		return s.eof(), false
+	}
+	if s.data[i] == '}' {
+		return i + 1, false
+	}
+	return i, true
+}
+
+// next reads the name of the member at i, which open or more returned, up to
+// its value. It returns the raw name without quotes, where its opening quote
+// is, and where the value is, or -1.
+func (s *scanner) next(i int) (name []byte, key, value int) {
+	key = s.space(i)
+	if value = s.key(key); value < 0 {
+		return nil, key, -1
+	}
+	end := value - 1
+	for s.data[end] != '"' {
+		end--
+	}
+	return s.data[key+1 : end], key, s.space(value)
+}
+
+// more looks behind a member at i: it returns the offset behind ',' with true,
+// or behind '}' with false.
+func (s *scanner) more(i int) (int, bool) {
+	if i = s.space(i); i >= len(s.data) {
+		return s.eof(), false
+	}
+	switch s.data[i] {
+	case ',':
+		return i + 1, true
+	case '}':
+		return i + 1, false
+	}
+	return s.fail(i, "expected ',' or '}'"), false
+}

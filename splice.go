@@ -31,10 +31,11 @@ const (
 // New members come first, so that no place has to be found for them. meta are the
 // members of a _meta that is set.
 func (m *Message) splice(patches []patch, changes, meta []change, where content) []patch {
-	at := m.body.start
+	in := m.body
 	if where == inMeta {
-		at = m.known[knownMeta].start
+		in = span{m.known[knownMeta].start, m.known[knownMeta].end}
 	}
+	at := in.start
 	drop := make([]member, 0, 8)
 	walk := false
 	for i := range changes {
@@ -50,8 +51,8 @@ func (m *Message) splice(patches []patch, changes, meta []change, where content)
 		}
 	}
 	if walk {
-		for raw, v := range members(m.raw, int(at)) {
-			name := unescape(raw)
+		for name, f := range Fields(m.at(in)) {
+			v := member{at + uint32(f.Key), at + uint32(f.Start), at + uint32(f.End)}
 			for i := range changes {
 				if c := &changes[i]; c.name == name && (where == inMeta || knownMember(name) < 0) {
 					patches, drop = c.place(patches, drop, v, meta)

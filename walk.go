@@ -1,77 +1,264 @@
 package dragoman
 
-import "iter"
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"unicode/utf8"
+)
 
-// A member is where one member of an object lies: its name from the opening
-// quote, and its value.
-type member struct{ key, start, end uint32 }
+// What follows goes over JSON text that is known to be valid, such as parts of a
+// message, without decoding it. On other text it ends, with whatever result.
 
-func (v member) absent() bool { return v.end == 0 }
-
-// open looks into the object at i: it returns the offset of its first member
-// with true, or behind '}' with false if there is none.
-func (s *scanner) open(i int) (int, bool) {
-	if i = s.space(i + 1); i >= len(s.data) {
-		return s.eof(), false
-	}
-	if s.data[i] == '}' {
-		return i + 1, false
-	}
-	return i, true
-}
-
-// next reads the name of the member at i, which open or more returned, up to
-// its value. It returns the raw name without quotes, where its opening quote
-// is, and where the value is, or -1.
-func (s *scanner) next(i int) (name []byte, key, value int) {
-	key = s.space(i)
-	if value = s.key(key); value < 0 {
-		return nil, key, -1
-	}
-	end := value - 1
-	for s.data[end] != '"' {
-		end--
-	}
-	return s.data[key+1 : end], key, s.space(value)
-}
-
-// more looks behind a member at i: it returns the offset behind ',' with true,
-// or behind '}' with false.
-func (s *scanner) more(i int) (int, bool) {
-	if i = s.space(i); i >= len(s.data) {
-		return s.eof(), false
-	}
-	switch s.data[i] {
-	case ',':
-		return i + 1, true
-	case '}':
-		return i + 1, false
-	}
-	return s.fail(i, "expected ',' or '}'"), false
-}
-
-// lookup returns the first member of that name of the valid object at i.
-func lookup(data []byte, i int, name string) member {
-	for raw, v := range members(data, i) {
-		if unescape(raw) == name {
-			return v
-		}
-	}
-	return member{}
-}
-
-// members walks over the valid object at i, with raw names.
-func members(data []byte, i int) iter.Seq2[[]byte, member] {
-	return func(yield func([]byte, member) bool) {
-		s := scanner{data: data}
-		i, more := s.open(i)
-		for more {
-			raw, key, start := s.next(i)
-			end := s.value(start, 1)
-			if end < 0 || !yield(raw, member{uint32(key), uint32(start), uint32(end)}) {
+// Members yields the members of an object, in order, by what their names say. Both
+// share the object's memory. Of anything but an object there are none.
+func Members(object []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for name, f := range Fields(object) {
+			if !yield(name, object[f.Start:f.End:f.End]) {
 				return
 			}
-			i, more = s.more(end)
 		}
 	}
+}
+
+// A Field is where a member of an object lies: its name from the opening quote, and
+// its value.
+type Field struct{ Key, Start, End int }
+
+// Fields is [Members] for those who edit the text.
+func Fields(object []byte) iter.Seq2[string, Field] {
+	return func(yield func(string, Field) bool) {
+		if !IsObject(object) {
+			return
+		}
+		for i := skipSpace(object, 1); i < len(object) && object[i] == '"'; {
+			f := Field{Key: i}
+			if i = skipString(object, i); i < f.Key+2 {
+				return
+			}
+			name := unescape(object[f.Key+1 : i-1])
+			if f.Start = skipSpace(object, skipSpace(object, i)+1); f.Start >= len(object) {
+				return
+			}
+			f.End = skipValue(object, f.Start)
+			if !yield(name, f) {
+				return
+			}
+			i = skipComma(object, f.End)
+		}
+	}
+}
+
+// Items yields the elements of an array, which share its memory, and where each
+// begins. Of anything but an array there are none. [Elements] is the same for text
+// that has not been checked.
+func Items(array []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		if len(array) == 0 || array[0] != '[' {
+			return
+		}
+		for i := skipSpace(array, 1); i < len(array) && array[i] != ']'; {
+			end := skipValue(array, i)
+			if !yield(i, array[i:end:end]) {
+				return
+			}
+			i = skipComma(array, end)
+		}
+	}
+}
+
+// Member returns a member of an object, the last one of that name, or nil.
+func Member(object []byte, name string) (value []byte) {
+	for n, v := range Members(object) {
+		if n == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// MemberText returns a member of an object that is a string, or "".
+func MemberText(object []byte, name string) string {
+	s, _ := Text(Member(object, name))
+	return s
+}
+
+// Text returns what a JSON value says if it is a string, in memory of its own.
+func Text(value []byte) (string, bool) {
+	if len(value) < 2 || value[0] != '"' {
+		return "", false
+	}
+	if inside := value[1 : len(value)-1]; bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside), true
+	}
+	var s string
+	err := json.Unmarshal(value, &s)
+	return s, err == nil
+}
+
+// Quote returns s as JSON text, without escapes that JSON does not need. Bytes that
+// are not UTF-8 become U+FFFD.
+func Quote(s string) []byte { return appendQuote(nil, s) }
+
+// IsObject reports whether a JSON value is an object.
+func IsObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
+
+// WithMember returns an object in which a member has a new value, or is there if it
+// was not. Every other byte is as it was.
+func WithMember(object []byte, name string, value []byte) []byte {
+	out := make([]byte, 0, len(object)+len(name)+len(value)+4)
+	at, last, found := 0, 1, false
+	for n, f := range Fields(object) {
+		if last = f.End; n != name {
+			continue
+		}
+		out = append(append(out, object[at:f.Start]...), value...)
+		at, found = f.End, true
+	}
+	if found {
+		return append(out, object[at:]...)
+	}
+	out = append(out, object[:last]...)
+	if last > 1 {
+		out = append(out, ',')
+	}
+	out = append(append(appendQuote(out, name), ':'), value...)
+	return append(out, object[last:]...)
+}
+
+// skipValue returns the offset behind the value at i, at least one further.
+func skipValue(data []byte, i int) int {
+	depth := 0
+	for i < len(data) {
+		switch c := data[i]; {
+		case c == '"':
+			i = skipString(data, i)
+		case c == '{' || c == '[':
+			depth++
+			i++
+		case c == '}' || c == ']':
+			depth--
+			i++
+		case isDelimiter(c):
+			i++
+			continue
+		default: // a number or a literal
+			for i++; i < len(data) && !isDelimiter(data[i]); i++ {
+			}
+		}
+		if depth <= 0 {
+			return i
+		}
+	}
+	return i
+}
+
+// isDelimiter reports whether c cannot be part of a number or a literal.
+func isDelimiter(c byte) bool {
+	switch c {
+	case ',', ':', '}', ']', ' ', '\t', '\n', '\r':
+		return true
+	}
+	return false
+}
+
+// skipString returns the offset behind the string whose opening quote is at i.
+func skipString(data []byte, i int) int {
+	for i++; i < len(data); {
+		n := bytes.IndexByte(data[i:], '"')
+		if n < 0 {
+			break
+		}
+		// An odd number of backslashes before it makes it part of the string.
+		end := i + n
+		first := end
+		for first > i && data[first-1] == '\\' {
+			first--
+		}
+		i = end + 1
+		if (end-first)%2 == 0 {
+			return i
+		}
+	}
+	return len(data)
+}
+
+// skipComma returns the offset of what follows the member or element that ends at i.
+func skipComma(data []byte, i int) int {
+	if i = skipSpace(data, i); i < len(data) && data[i] == ',' {
+		i = skipSpace(data, i+1)
+	}
+	return i
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// The two that follow check the text.
+
+// Elements returns the elements of a JSON array, such as a batch of messages.
+// They share its memory. The error is a [ParseError].
+func Elements(array []byte) ([][]byte, error) {
+	s := scanner{data: array}
+	i := s.space(0)
+	if i >= len(array) || array[i] != '[' {
+		return nil, &ParseError{Code: codeInvalidRequest, Offset: i, Reason: "not an array"}
+	}
+	var parts [][]byte
+	i = s.space(i + 1)
+	if i < len(array) && array[i] == ']' {
+		i++
+	} else {
+		for more := true; more && i >= 0; {
+			start := s.space(i)
+			if i = s.value(start, 1); i < 0 {
+				break
+			}
+			parts = append(parts, array[start:i:i])
+			switch i = s.space(i); {
+			case i >= len(array):
+				i = s.eof()
+			case array[i] == ',':
+				i++
+			case array[i] == ']':
+				i++
+				more = false
+			default:
+				i = s.fail(i, "expected ',' or ']'")
+			}
+		}
+	}
+	if i >= 0 {
+		if i = s.space(i); i < len(array) {
+			s.fail(i, "more text behind the array")
+		}
+	}
+	if s.reason != "" {
+		return nil, &ParseError{Code: s.code, Offset: s.at, Reason: s.reason}
+	}
+	return parts, nil
+}
+
+// Span returns the length of the JSON array or object that data begins with,
+// white space before it included: 0 if it is not complete, -1 if data begins
+// with something else or the text is not valid.
+func Span(data []byte) int {
+	s := scanner{data: data}
+	i := s.space(0)
+	if i == len(data) {
+		return 0
+	}
+	if data[i] != '{' && data[i] != '[' {
+		return -1
+	}
+	end := s.value(i, 0)
+	if end < 0 && !utf8.FullRune(data[s.at:]) { // also when nothing is left
+		return 0
+	}
+	return end
 }

@@ -2,10 +2,8 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -132,17 +130,7 @@ func startBridge(b *testing.B, of protocol.Era) string {
 	return listener.URL
 }
 
-// A relay passes bodies to a process as lines, and lines back. Of a message it
-// knows where the id is, in those that it is given here.
-type relay struct {
-	in  io.Writer
-	out *bufio.Reader
-
-	mu   sync.Mutex
-	wait map[string]chan []byte // who waits for the line with that id
-}
-
-// startRelay serves a process of an era by a relay, and returns its URL. If it
+// startRelay serves a process of an era by a bare handler, and returns its URL. If it
 // is for one connection only, there is no table of who waits.
 func startRelay(b *testing.B, of protocol.Era, one bool) string {
 	b.Helper()
@@ -159,89 +147,19 @@ func startRelay(b *testing.B, of protocol.Era, one bool) string {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	y := &relay{in: in, out: bufio.NewReader(out), wait: make(map[string]chan []byte)}
-	handler, read := http.HandlerFunc(y.serveOne), make(chan struct{})
-	if one {
-		close(read)
-	} else {
-		handler = y.serve
-		go func() { // ends with the process
-			defer close(read)
-			y.read()
-		}()
+	var handler http.Handler = &bareLine{in: in, out: bufio.NewReader(out)}
+	var reading sync.WaitGroup
+	if !one {
+		relay := newBareRelay(in)
+		handler = relay
+		reading.Go(func() { relay.read(out) }) // ends with the process
 	}
 	listener := httptest.NewServer(handler)
 	b.Cleanup(func() {
 		listener.Close()
 		_ = in.Close()
-		<-read
+		reading.Wait()
 		_ = cmd.Wait()
 	})
 	return listener.URL
-}
-
-// serveOne is for one connection: the next line is its answer.
-func (y *relay) serveOne(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		_, err = y.in.Write(append(body, '\n'))
-	}
-	var line []byte
-	if err == nil {
-		line, err = y.out.ReadSlice('\n')
-	}
-	answerLine(w, line, err)
-}
-
-// serve is for any number: the answer is the line with the same id.
-func (y *relay) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		answerLine(w, nil, err)
-		return
-	}
-	body = append(body, '\n')
-	answer := make(chan []byte, 1)
-	y.mu.Lock()
-	y.wait[idOf(body)] = answer
-	y.mu.Unlock()
-	if _, err := y.in.Write(body); err != nil { // one at a time, by itself
-		answerLine(w, nil, err)
-		return
-	}
-	answerLine(w, <-answer, nil)
-}
-
-func answerLine(w http.ResponseWriter, line []byte, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(line)
-}
-
-// read hands lines to those who wait for them.
-func (y *relay) read() {
-	for {
-		line, err := y.out.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		id := idOf(line)
-		y.mu.Lock()
-		answer := y.wait[id]
-		delete(y.wait, id)
-		y.mu.Unlock()
-		if answer != nil {
-			answer <- line
-		}
-	}
-}
-
-// idOf returns the id of a message that has it where ours do.
-func idOf(line []byte) string {
-	_, line, _ = bytes.Cut(line, []byte(`"id":`))
-	id, _, _ := bytes.Cut(line, []byte(","))
-	return string(id)
 }

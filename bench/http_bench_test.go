@@ -55,23 +55,13 @@ func (c *caller) rounds(b *testing.B, client *http.Client, n, conns int) time.Du
 	return time.Since(begin)
 }
 
-// bareHandler reads the body and answers with the bytes that echo does.
-func bareHandler(w http.ResponseWriter, r *http.Request) {
-	if _, err := io.ReadAll(r.Body); err != nil {
-		return
-	}
-	answer := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"the quick brown fox","type":"text"}]}}`
-	if r.URL.Path == modernPath {
-		answer = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"` + protocol.MetaServerInfo +
-			`":{"description":"Every feature of MCP, in every revision","name":"dragoman-everything","title":"Everything","version":"1.0.0"}},` +
-			`"content":[{"text":"the quick brown fox","type":"text"}]}}`
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, answer)
+// bareResults are what echo answers, in each era.
+var bareResults = map[protocol.Era]string{
+	protocol.Legacy: `{"content":[{"text":"the quick brown fox","type":"text"}]}`,
+	protocol.Modern: `{"resultType":"complete","_meta":{"` + protocol.MetaServerInfo +
+		`":{"description":"Every feature of MCP, in every revision","name":"dragoman-everything","title":"Everything","version":"1.0.0"}},` +
+		`"content":[{"text":"the quick brown fox","type":"text"}]}`,
 }
-
-// modernPath is where bareHandler answers as echo does in the modern era.
-const modernPath = "/modern"
 
 // BenchmarkHTTP compares a call of the built-in echo over Streamable HTTP with a
 // handler that does nothing but read and write the same bytes, both behind
@@ -80,9 +70,9 @@ func BenchmarkHTTP(b *testing.B) {
 	e := everything.New(nil)
 	ours := httptest.NewServer(&streamable.Server{Sessions: e, Requests: e.Requests()})
 	defer ours.Close()
-	bare := httptest.NewServer(http.HandlerFunc(bareHandler))
-	defer bare.Close()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		bare := httptest.NewServer(bareMemory(bareResults[era]))
+		defer bare.Close()
 		for _, conns := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%s/connections=%d", era, conns), func(b *testing.B) {
 				client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}
@@ -90,9 +80,6 @@ func BenchmarkHTTP(b *testing.B) {
 				c := echoCaller(b, ours.URL, era)
 				plain := *c
 				plain.url = bare.URL
-				if era == protocol.Modern {
-					plain.url += modernPath
-				}
 				c.rounds(b, client, 200, conns)
 				plain.rounds(b, client, 200, conns)
 				var oursTime, bareTime []time.Duration

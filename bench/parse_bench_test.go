@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bufio"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +49,25 @@ func BenchmarkSplice1MB(b *testing.B)  { spliceBoth(b, toolCall(1<<20)) }
 func BenchmarkRelay200B(b *testing.B) { relayBoth(b, toolCall(200)) }
 func BenchmarkRelay4KB(b *testing.B)  { relayBoth(b, toolCall(4<<10)) }
 func BenchmarkRelay1MB(b *testing.B)  { relayBoth(b, toolCall(1<<20)) }
+
+// The write benchmarks give an answer another id and write it to a buffered writer, as
+// net/http has one. x-bytes is how many times longer a copy of it takes.
+
+func BenchmarkWrite200B(b *testing.B) { writeBoth(b, textResult(200)) }
+func BenchmarkWrite64KB(b *testing.B) { writeBoth(b, textResult(64<<10)) }
+
+func writeBoth(b *testing.B, data []byte) {
+	m, err := dragoman.Parse(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m = m.WithID(dragoman.IntID(987654))
+	w := bufio.NewWriterSize(struct{ io.Writer }{io.Discard}, 4<<10)
+	byTurns(b, len(data), []contender{
+		{"", func() error { _, err := m.WriteTo(w); return err }},
+		{"x-bytes", func() error { _, err := w.Write(m.Bytes()); return err }},
+	})
+}
 
 func parseBoth(b *testing.B, data []byte) {
 	var m dragoman.Message

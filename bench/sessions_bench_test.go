@@ -49,11 +49,11 @@ func BenchmarkSessions(b *testing.B) {
 	b.ReportMetric(float64((ours-bare)/n), "B/session")
 }
 
-// holdHandler answers a POST as bareHandler does, and holds an event stream open
+// holdHandler answers a POST as bareMemory does, and holds an event stream open
 // on a GET.
 func holdHandler(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
-		bareHandler(w, r)
+		bareMemory(bareResults[protocol.Legacy]).ServeHTTP(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -64,8 +63,11 @@ type Info struct {
 
 // Connect starts or reaches a server and learns what it is. ctx bounds Connect
 // alone. The caller closes the Client. opts may be nil.
-func Connect(ctx context.Context, t *target.Target, opts *Options) (*Client, error) {
-	c := newConnecting(t, opts)
+func Connect(ctx context.Context, s *Server, opts *Options) (*Client, error) {
+	c, err := newConnecting(s, opts)
+	if err != nil {
+		return nil, err
+	}
 	if err := c.open(ctx, c.connect); err != nil {
 		_ = c.Close() // it never was of use
 		return nil, err
@@ -111,9 +113,14 @@ func newClient(name string, d *dialer, opts *Options) *Client {
 	return c
 }
 
-// newConnecting returns a Client of a target, which is not connected yet.
-func newConnecting(t *target.Target, opts *Options) *Client {
-	c := newClient(t.Name, &dialer{inner: t.Dialer}, opts)
+// newConnecting returns a Client of a server, which is not connected yet.
+func newConnecting(s *Server, opts *Options) (*Client, error) {
+	o := opts.withDefaults()
+	t, err := s.target(&o)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient(t.Name, &dialer{inner: t.Dialer}, &o)
 	c.server = &era.Server{
 		Dialer: c.dialer, Era: c.opts.Era, Stateless: t.Stateless, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
 		Name: c.opts.Name, Version: c.opts.Version, Logger: c.opts.Logger,
@@ -121,7 +128,7 @@ func newConnecting(t *target.Target, opts *Options) *Client {
 	if t.Probe != nil {
 		c.server.Probe = c.dialer.probe(t.Probe)
 	}
-	return c
+	return c, nil
 }
 
 // connect has the server come up and chooses how to speak to it.

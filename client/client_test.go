@@ -10,12 +10,11 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestD03_AServerIsIntroducedAndUsedInItsOwnEra(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, era protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, era protocol.Era) {
 		c := connect(t, server, &client.Options{Name: "tester", Version: "7"})
 		if c.Era() != era || c.Revision().Era() != era {
 			t.Errorf("it speaks %v, %v", c.Era(), c.Revision())
@@ -63,7 +62,7 @@ func TestD03_AServerIsIntroducedAndUsedInItsOwnEra(t *testing.T) {
 }
 
 func TestListsHaveAllPages(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, _ protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
 		c := connect(t, server, nil)
 		ctx := within(t)
 		tools, err := c.Tools(ctx)
@@ -87,8 +86,8 @@ func TestListsHaveAllPages(t *testing.T) {
 
 // paging is a legacy server whose list of tools has the pages that a function
 // gives.
-func paging(next func(cursor string) string) *target.Target {
-	return &target.Target{Name: "paging", Dialer: dragoman.Local(dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+func paging(next func(cursor string) string) *client.Server {
+	return &client.Server{Name: "paging", Dialer: dragoman.Local(dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			switch req.Method() {
 			case protocol.MethodInitialize:
@@ -138,7 +137,7 @@ func TestListsThatNeverEndAreGivenUp(t *testing.T) {
 }
 
 func TestTheServerAsksWhatThereAreHandlersFor(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, _ protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
 		asked := make(chan string, 10)
 		c := connect(t, server, &client.Options{
 			Sampling: func(_ context.Context, params json.RawMessage) (any, error) {
@@ -169,7 +168,7 @@ func TestTheServerAsksWhatThereAreHandlersFor(t *testing.T) {
 }
 
 func TestAServerIsToldWhatItCannotAsk(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, _ protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
 		c := connect(t, server, nil)
 		got, err := c.CallTool(within(t), "test_sampling", map[string]string{"prompt": "hm?"}, nil)
 		if _, ok := errors.AsType[*dragoman.Error](err); !ok && (got == nil || !got.IsError) {
@@ -179,7 +178,7 @@ func TestAServerIsToldWhatItCannotAsk(t *testing.T) {
 }
 
 func TestAHandlerThatFailsFailsTheCall(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, era protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, era protocol.Era) {
 		no := errors.New("the model is on holiday")
 		c := connect(t, server, &client.Options{Sampling: func(context.Context, json.RawMessage) (any, error) { return nil, no }})
 		got, err := c.CallTool(within(t), "test_sampling", map[string]string{"prompt": "hm?"}, nil)
@@ -193,7 +192,7 @@ func TestAHandlerThatFailsFailsTheCall(t *testing.T) {
 }
 
 func TestNotificationsArrive(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, _ protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
 		e := newEar()
 		c := connect(t, server, &client.Options{OnNotification: e.hear})
 		ctx := within(t)

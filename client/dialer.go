@@ -156,7 +156,7 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	switch {
 	case err != nil && ctx.Err() == nil:
 		var stderr []byte
-		if p, ok := c.Conn.(interface{ Stderr() []byte }); ok {
+		if p, ok := dragoman.PeerAs[interface{ Stderr() []byte }](c.Conn); ok {
 			stderr = p.Stderr()
 		}
 		c.dialer.note(err, stderr)

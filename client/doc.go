@@ -1,7 +1,6 @@
 // Package client uses an MCP server of any era over any transport.
 //
-//	t, err := target.New(&target.Spec{URL: "https://example.com/mcp"})
-//	c, err := client.Connect(ctx, t, &client.Options{Name: "mine", Version: "1"})
+//	c, err := client.Connect(ctx, &client.Server{URL: "https://example.com/mcp"}, nil)
 //	defer c.Close()
 //	result, err := c.CallTool(ctx, "add", map[string]int{"a": 1, "b": 2}, nil)
 //

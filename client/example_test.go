@@ -9,22 +9,17 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-func Example() {
-	server := everything.New(nil)
-	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
+func ExampleConnect() {
+	builtIn := everything.New(nil)
+	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
 
 	ctx := context.Background()
-	t, err := target.New(&target.Spec{URL: web.URL}) // or Command: []string{"npx", "-y", "some-server"}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c, err := client.Connect(ctx, t, &client.Options{Name: "example", Version: "1"})
+	server := &client.Server{URL: web.URL} // or Command: []string{"npx", "-y", "some-server"}
+	c, err := client.Connect(ctx, server, &client.Options{Name: "example", Version: "1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,8 +44,8 @@ func Example() {
 }
 
 func ExampleCall() {
-	server := everything.New(nil)
-	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
+	builtIn := everything.New(nil)
+	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
 
 	result, err := client.Call(context.Background(), web.URL, "tools/call", map[string]any{
@@ -58,4 +53,19 @@ func ExampleCall() {
 	}, nil)
 	fmt.Println(len(result) > 0, err)
 	// Output: true <nil>
+}
+
+// A client of a server in this process, which is of the modern era.
+func ExampleNew() {
+	server := everything.New(nil)
+	defer server.Close()
+	c := client.New(server.Requests(), nil)
+	defer c.Close()
+	result, err := c.CallTool(context.Background(), "echo", map[string]string{"text": "hello"}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Text())
+	// Output: hello
 }

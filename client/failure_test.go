@@ -12,13 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -90,7 +90,7 @@ func TestC08_AStreamThatEndsIsToldApartFromAnErrorOfTheServer(t *testing.T) {
 		t.Run(rev.Era().String(), func(t *testing.T) {
 			peertest.NoLeak(t)
 			server := newCuttable(rev)
-			c := connect(t, &target.Target{Name: "cuttable", Dialer: server}, nil)
+			c := connect(t, &client.Server{Name: "cuttable", Dialer: server}, nil)
 			done := make(chan error)
 			go func() {
 				_, err := c.CallTool(within(t), "wait", nil, nil)
@@ -133,7 +133,7 @@ func (c *cuttable) cut() { _ = (*c.last.Load()).Close() }
 
 func TestC08_AServerThatCannotBeStartedSaysWhatToDo(t *testing.T) {
 	peertest.NoLeak(t)
-	_, err := client.Connect(within(t), made(t, &target.Spec{Command: []string{"does-not-exist-anywhere"}}), nil)
+	_, err := client.Connect(within(t), &client.Server{Command: []string{"does-not-exist-anywhere"}}, nil)
 	if e := failure(t, err, client.ConnectionFailed); e.Sent || e.Method != "" || !errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("%+v", e)
 	}
@@ -152,7 +152,7 @@ func TestC08_AServerThatIsNotThereIsAConnectionThatFailed(t *testing.T) {
 	web := rewriting(t, http.NotFoundHandler(), func(http.ResponseWriter, *http.Request, string) bool { return false })
 	web.Close()
 	for _, url := range []string{web.URL, "ws" + strings.TrimPrefix(web.URL, "http"), "tcp:" + strings.TrimPrefix(web.URL, "http://"), web.URL + "/sse"} {
-		_, err := client.Connect(within(t), made(t, &target.Spec{URL: url}), nil)
+		_, err := client.Connect(within(t), &client.Server{URL: url}, nil)
 		if e := failure(t, err, client.ConnectionFailed); e.Sent {
 			t.Errorf("%s: %+v", url, e)
 		}
@@ -172,7 +172,7 @@ func TestAServerThatGoesAwayAndComesBackIsUsedAgain(t *testing.T) {
 				}
 				return server.Dial(ctx, local)
 			})
-			c := connect(t, &target.Target{Name: "here", Dialer: dialer}, nil)
+			c := connect(t, &client.Server{Name: "here", Dialer: dialer}, nil)
 			away.Store(true)
 			server.cut()
 			_, err := c.CallTool(within(t), "echo", object{"text": "x"}, nil)
@@ -204,7 +204,7 @@ func subverted(t *testing.T, rev protocol.Revision, odd func(w http.ResponseWrit
 		odd(w, r, string(req.ID))
 		return true
 	})
-	return connect(t, made(t, &target.Spec{URL: web.URL}), nil)
+	return connect(t, &client.Server{URL: web.URL}, nil)
 }
 
 func callOdd(t *testing.T, c *client.Client) error {
@@ -316,7 +316,7 @@ func TestD15_ASessionIsEndedByClose(t *testing.T) {
 		}
 		return false
 	})
-	c, err := client.Connect(within(t), made(t, &target.Spec{URL: web.URL}), nil)
+	c, err := client.Connect(within(t), &client.Server{URL: web.URL}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,8 +331,8 @@ func TestD15_ASessionIsEndedByClose(t *testing.T) {
 
 func TestARevisionThatIsWantedIsSpokenOrRefused(t *testing.T) {
 	peertest.NoLeak(t)
-	both := func() *target.Target {
-		return &target.Target{Name: "both", Dialer: dragoman.Local(everything.New(&everything.Options{
+	both := func() *client.Server {
+		return &client.Server{Name: "both", Dialer: dragoman.Local(everything.New(&everything.Options{
 			Revisions: []protocol.Revision{protocol.V20250326, protocol.V20251125, protocol.V20260728},
 		}))}
 	}
@@ -354,20 +354,38 @@ func TestARevisionThatIsWantedIsSpokenOrRefused(t *testing.T) {
 }
 
 func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
-	peertest.NoLeak(t)
-	silent := &target.Target{Name: "silent", ProbeTimeout: time.Millisecond, Dialer: dragoman.Local(dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
-		return dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		}}, nil
-	}))}
-	_, err := client.Connect(within(t), silent, &client.Options{ConnectTimeout: 50 * time.Millisecond})
-	if e := failure(t, err, client.ConnectionFailed); !errors.Is(e, context.DeadlineExceeded) {
-		t.Errorf("%v", e)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := client.Connect(ctx, silent, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who has left gets %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		silent := &client.Server{Name: "silent", Dialer: dragoman.Local(dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+			return dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}}, nil
+		}))}
+		_, err := client.Connect(t.Context(), silent, &client.Options{ConnectTimeout: time.Minute})
+		if e := failure(t, err, client.ConnectionFailed); !errors.Is(e, context.DeadlineExceeded) {
+			t.Errorf("%v", e)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := client.Connect(ctx, silent, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller who has left gets %v", err)
+		}
+	})
+}
+
+func TestAServerIsNamedOnceAndInFull(t *testing.T) {
+	dialer := dragoman.Local(everything.New(nil))
+	for _, test := range []struct {
+		server client.Server
+		want   string
+	}{
+		{client.Server{}, "client: no server is named; give a command or a URL"},
+		{client.Server{URL: "http://127.0.0.1:1/mcp", Command: []string{"x"}}, "client: a URL and a command are named; name one server"},
+		{client.Server{Dialer: dialer, Command: []string{"x"}}, "client: a Dialer and a command or a URL are named; name one server"},
+		{client.Server{URL: "http://127.0.0.1:1/mcp", Dialer: dialer}, "client: a Dialer and a command or a URL are named; name one server"},
+	} {
+		if _, err := client.Connect(t.Context(), &test.server, nil); err == nil || err.Error() != test.want {
+			t.Errorf("%+v: %v, want %s", test.server, err, test.want)
+		}
 	}
 }

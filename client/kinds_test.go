@@ -12,7 +12,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -22,8 +21,8 @@ import (
 
 // handmade is a legacy server that answers tools/call by a function, which gets
 // the client as it is outside of any call.
-func handmade(call func(ctx context.Context, req *dragoman.Message, outside dragoman.Peer) (*dragoman.Message, error)) *target.Target {
-	return &target.Target{Name: "handmade", Dialer: dragoman.Local(dragoman.AcceptFunc(func(_ context.Context, outside dragoman.Conn) (dragoman.Peer, error) {
+func handmade(call func(ctx context.Context, req *dragoman.Message, outside dragoman.Peer) (*dragoman.Message, error)) *client.Server {
+	return &client.Server{Name: "handmade", Dialer: dragoman.Local(dragoman.AcceptFunc(func(_ context.Context, outside dragoman.Conn) (dragoman.Peer, error) {
 		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			switch req.Method() {
 			case protocol.MethodInitialize:

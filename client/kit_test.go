@@ -18,7 +18,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -86,22 +85,13 @@ func misbehave(kind string) {
 }
 
 // child is this executable as a server of that kind.
-func child(t *testing.T, kind string) *target.Target {
+func child(t *testing.T, kind string) *client.Server {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made(t, &target.Spec{Name: kind, Command: []string{exe}, Env: []string{childVar + "=" + kind, "GORACE=atexit_sleep_ms=0"}, Inherit: []string{"GOCOVERDIR"}})
-}
-
-func made(t *testing.T, s *target.Spec) *target.Target {
-	t.Helper()
-	got, err := target.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return &client.Server{Name: kind, Command: []string{exe}, Env: []string{childVar + "=" + kind, "GORACE=atexit_sleep_ms=0"}, InheritEnv: []string{"GOCOVERDIR"}}
 }
 
 // revisions are one of each era.
@@ -109,16 +99,16 @@ var revisions = []protocol.Revision{protocol.V20251125, protocol.V20260728}
 
 // inEachEra runs a test against the built-in server in each era, in this
 // process, over HTTP, and as a child.
-func inEachEra(t *testing.T, test func(t *testing.T, server *target.Target, era protocol.Era)) {
+func inEachEra(t *testing.T, test func(t *testing.T, server *client.Server, era protocol.Era)) {
 	for _, rev := range revisions {
 		options := &everything.Options{Revisions: []protocol.Revision{rev}, PageSize: 3, Numbered: 7}
 		t.Run(rev.Era().String()+" in memory", func(t *testing.T) {
 			peertest.NoLeak(t)
-			test(t, &target.Target{Name: "memory", Dialer: dragoman.Local(everything.New(options))}, rev.Era())
+			test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(everything.New(options))}, rev.Era())
 		})
 		t.Run(rev.Era().String()+" over HTTP", func(t *testing.T) {
 			peertest.NoLeak(t)
-			test(t, made(t, &target.Spec{URL: serve(t, everything.New(options))}), rev.Era())
+			test(t, &client.Server{URL: serve(t, everything.New(options))}, rev.Era())
 		})
 		t.Run(rev.Era().String()+" as a process", func(t *testing.T) {
 			peertest.NoLeak(t)
@@ -146,7 +136,7 @@ func serve(t *testing.T, server doors) string {
 }
 
 // connect connects for the length of a test.
-func connect(t *testing.T, server *target.Target, o *client.Options) *client.Client {
+func connect(t *testing.T, server *client.Server, o *client.Options) *client.Client {
 	t.Helper()
 	c, err := client.Connect(within(t), server, o)
 	if err != nil {
@@ -203,17 +193,17 @@ func (p spied) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 
 // overEach runs a test against a spy in each era, over HTTP, over a socket with
 // lines and in memory.
-func overEach(t *testing.T, test func(t *testing.T, server *target.Target, s *spy)) {
+func overEach(t *testing.T, test func(t *testing.T, server *client.Server, s *spy)) {
 	for _, rev := range revisions {
 		t.Run(rev.Era().String()+" in memory", func(t *testing.T) {
 			peertest.NoLeak(t)
 			s := newSpy(rev)
-			test(t, &target.Target{Name: "memory", Dialer: dragoman.Local(s)}, s)
+			test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(s)}, s)
 		})
 		t.Run(rev.Era().String()+" over HTTP", func(t *testing.T) {
 			peertest.NoLeak(t)
 			s := newSpy(rev)
-			test(t, made(t, &target.Spec{URL: serve(t, s)}), s)
+			test(t, &client.Server{URL: serve(t, s)}, s)
 		})
 		t.Run(rev.Era().String()+" over lines", func(t *testing.T) {
 			peertest.NoLeak(t)
@@ -233,7 +223,7 @@ func overEach(t *testing.T, test func(t *testing.T, server *target.Target, s *sp
 				_ = server.Close()
 				<-over
 			})
-			test(t, made(t, &target.Spec{URL: "tcp:" + l.Addr().String()}), s)
+			test(t, &client.Server{URL: "tcp:" + l.Addr().String()}, s)
 		})
 	}
 }

@@ -12,16 +12,15 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // scripted is a modern server whose answers to tools/call are results that a
 // function gives, by how many there have been. Everything else is asked of
 // other.
-func scripted(answer func(n int, req *dragoman.Message) string, other dragoman.Funcs) *target.Target {
+func scripted(answer func(n int, req *dragoman.Message) string, other dragoman.Funcs) *client.Server {
 	var calls atomic.Int32
-	return &target.Target{Name: "scripted", Dialer: dragoman.Local(dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+	return &client.Server{Name: "scripted", Dialer: dragoman.Local(dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			switch req.Method() {
 			case protocol.MethodDiscover:

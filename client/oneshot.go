@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -38,16 +37,15 @@ func Call(ctx context.Context, url, method string, params any, o *OneShot) (json
 	if o == nil {
 		o = new(OneShot)
 	}
-	t, err := target.New(&target.Spec{URL: url, Header: o.Header})
-	if err != nil {
-		return nil, err
-	}
 	limit := o.Timeout
 	orDefault(&limit, DefaultTimeout)
-	c := newConnecting(t, &Options{
+	c, err := newConnecting(&Server{URL: url, Header: o.Header}, &Options{
 		Name: o.Name, Version: o.Version, Era: o.Era, OnNotification: o.OnNotification,
 		Timeout: -1, ConnectTimeout: max(limit, 0),
 	})
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = c.Close() }() // the result is there
 	inner := ctx
 	if limit > 0 {

@@ -32,7 +32,7 @@ type Handler func(ctx context.Context, params json.RawMessage) (result any, err 
 // Options says how a Client behaves. The zero value is ready to use.
 type Options struct {
 	// Name and Version are how we introduce ourselves. If Name is empty, they are
-	// "dragoman" and "0".
+	// "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Era is the era to speak, and Revision the revision. If they are nil and
@@ -78,7 +78,7 @@ func (o *Options) withDefaults() Options {
 		opts = *o
 	}
 	if opts.Name == "" {
-		opts.Name, opts.Version = "dragoman", "0"
+		opts.Name, opts.Version = "dragoman", dragoman.Version
 	}
 	orDefault(&opts.Timeout, DefaultTimeout)
 	orDefault(&opts.MaxTimeout, DefaultMaxTimeout)

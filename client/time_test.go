@@ -12,17 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // inBubble runs a test with a fake clock against the built-in server in memory,
 // in each era.
-func inBubble(t *testing.T, test func(t *testing.T, server *target.Target)) {
+func inBubble(t *testing.T, test func(t *testing.T, server *client.Server)) {
 	for _, rev := range revisions {
 		t.Run(rev.Era().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				test(t, &target.Target{Name: "memory", Dialer: dragoman.Local(everything.New(&everything.Options{Revisions: []protocol.Revision{rev}}))})
+				test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(everything.New(&everything.Options{Revisions: []protocol.Revision{rev}}))})
 			})
 		})
 	}
@@ -47,7 +46,7 @@ func TestD09_ARequestEndsAfterItsTimeout(t *testing.T) {
 		"longer than at most": {client.Options{Timeout: time.Hour, MaxTimeout: time.Second}, nil, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, server *target.Target) {
+			inBubble(t, func(t *testing.T, server *client.Server) {
 				c := bubbled(t, server, &test.options)
 				began := time.Now()
 				_, err := c.CallTool(t.Context(), "wait", nil, test.call)
@@ -63,7 +62,7 @@ func TestD09_ARequestEndsAfterItsTimeout(t *testing.T) {
 	}
 }
 
-func bubbled(t *testing.T, server *target.Target, o *client.Options) *client.Client {
+func bubbled(t *testing.T, server *client.Server, o *client.Options) *client.Client {
 	t.Helper()
 	c, err := client.Connect(t.Context(), server, o)
 	if err != nil {
@@ -74,7 +73,7 @@ func bubbled(t *testing.T, server *target.Target, o *client.Options) *client.Cli
 }
 
 func TestProgressExtendsTheTimeUpToALimit(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *target.Target) {
+	inBubble(t, func(t *testing.T, server *client.Server) {
 		c := bubbled(t, server, &client.Options{Timeout: 10 * time.Second, MaxTimeout: time.Minute})
 		var seen []client.Progress
 		got, err := c.CallTool(t.Context(), "slow", object{"ms": 50_000, "steps": 10}, &client.CallOptions{OnProgress: func(p client.Progress) { seen = append(seen, p) }})
@@ -95,7 +94,7 @@ func TestProgressExtendsTheTimeUpToALimit(t *testing.T) {
 }
 
 func TestNegativeTimeoutsMeanForEver(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *target.Target) {
+	inBubble(t, func(t *testing.T, server *client.Server) {
 		c := bubbled(t, server, &client.Options{Timeout: -1})
 		if _, err := c.CallTool(t.Context(), "slow", object{"ms": 3_600_000}, nil); err != nil {
 			t.Error(err)
@@ -104,7 +103,7 @@ func TestNegativeTimeoutsMeanForEver(t *testing.T) {
 }
 
 func TestTheTimeOfOurOwnAnswersDoesNotCount(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *target.Target) {
+	inBubble(t, func(t *testing.T, server *client.Server) {
 		c := bubbled(t, server, &client.Options{
 			Timeout: time.Second, MaxTimeout: 2 * time.Second,
 			Elicitation: func(context.Context, jsonText) (any, error) {
@@ -119,7 +118,7 @@ func TestTheTimeOfOurOwnAnswersDoesNotCount(t *testing.T) {
 }
 
 func TestD09_D10_WhoeverCancelsGetsTheirOwnReasonAndTheToolSeesIt(t *testing.T) {
-	overEach(t, func(t *testing.T, server *target.Target, s *spy) {
+	overEach(t, func(t *testing.T, server *client.Server, s *spy) {
 		c := connect(t, server, nil)
 		reason := errors.New("never mind")
 		ctx, cancel := context.WithCancelCause(within(t))
@@ -148,7 +147,7 @@ func TestD09_D10_WhoeverCancelsGetsTheirOwnReasonAndTheToolSeesIt(t *testing.T) 
 }
 
 func TestD10_ATimeoutCancelsTheTool(t *testing.T) {
-	overEach(t, func(t *testing.T, server *target.Target, s *spy) {
+	overEach(t, func(t *testing.T, server *client.Server, s *spy) {
 		c := connect(t, server, nil)
 		if _, err := c.CallTool(within(t), "wait", nil, &client.CallOptions{Timeout: 20 * time.Millisecond}); !errors.Is(err, client.Timeout) {
 			t.Errorf("the error is %v", err)
@@ -167,7 +166,7 @@ func TestD10_ATimeoutCancelsTheTool(t *testing.T) {
 }
 
 func TestD08_CloseEndsWhatIsUnderWay(t *testing.T) {
-	overEach(t, func(t *testing.T, server *target.Target, s *spy) {
+	overEach(t, func(t *testing.T, server *client.Server, s *spy) {
 		c := connect(t, server, nil)
 		done := make(chan error)
 		go func() {

@@ -12,12 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestChangesOfListsAreTold(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, _ protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
 		e := newEar()
 		c := connect(t, server, &client.Options{OnNotification: e.hear})
 		const uri = "test://watched-resource"
@@ -43,7 +42,7 @@ func TestSubscriptionsOutliveTheConversation(t *testing.T) {
 			peertest.NoLeak(t)
 			server := newCuttable(rev)
 			e := newEar()
-			c := connect(t, &target.Target{Name: "cuttable", Dialer: server}, &client.Options{OnNotification: e.hear})
+			c := connect(t, &client.Server{Name: "cuttable", Dialer: server}, &client.Options{OnNotification: e.hear})
 			const uri = "test://watched-resource"
 			if err := c.Subscribe(within(t), uri); err != nil {
 				t.Fatal(err)
@@ -60,7 +59,7 @@ func TestSubscriptionsOutliveTheConversation(t *testing.T) {
 }
 
 func TestAResourceThatIsNotTheServersCannotBeSubscribedTo(t *testing.T) {
-	inEachEra(t, func(t *testing.T, server *target.Target, _ protocol.Era) {
+	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
 		e := newEar()
 		c := connect(t, server, &client.Options{OnNotification: e.hear})
 		ctx := within(t)
@@ -82,7 +81,7 @@ func TestAResourceThatIsNotTheServersCannotBeSubscribedTo(t *testing.T) {
 // until it returns.
 type listening func(ctx context.Context, n int, req *dragoman.Message, from dragoman.Peer) *dragoman.Error
 
-func (l listening) server() (*target.Target, *atomic.Int32) {
+func (l listening) server() (*client.Server, *atomic.Int32) {
 	n := new(atomic.Int32)
 	return scripted(nil, dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() != protocol.MethodListen {

@@ -1,5 +1,11 @@
 // Package era lets clients of either era use a server of either era.
 //
+//	server := &era.Server{Dialer: &stdio.Command{Path: "some-server"}} // finds out its era
+//	defer server.Close()
+//	http.Handle("/mcp", &streamable.Server{Sessions: server, Requests: server.Requests()})
+//
+// [FromMethods] makes a server of functions, [NewFront] one of a peer of the modern era.
+//
 // The legacy era is that of revisions with a handshake, a session, and a server
 // that asks its client. In the modern era every request stands for itself. A
 // [Server] is one server, with a door for the clients of each era. Each client is
@@ -21,6 +27,7 @@
 //
 //	server.go    a server, and where a request goes
 //	front.go     the doors
+//	methods.go   a server that is made of functions
 //	probe.go     which eras the server speaks
 //	straight.go  legacy client, legacy server
 //	modern.go    conversations in the modern era

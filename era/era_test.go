@@ -174,6 +174,25 @@ func TestToolThatRunsWhenTheServerIsLostIsNotRunAgain(t *testing.T) {
 	}
 }
 
+func TestCallThatTheServerRefusedForItsSessionIsSentAgain(t *testing.T) {
+	for _, server := range []protocol.Revision{protocol.Latest, protocol.LatestLegacy} {
+		for _, from := range []protocol.Revision{protocol.Latest, protocol.LatestLegacy} {
+			t.Run(fmt.Sprintf("%s client, %s server", from, server), func(t *testing.T) {
+				u := serving(server)
+				s := start(t, &era.Server{Dialer: u})
+				c := join(t, s, from)
+				c.echo()
+				ran := u.saw(protocol.MethodCallTool)
+				u.forget()
+				c.echo()
+				if got := u.saw(protocol.MethodCallTool); got != ran+1 {
+					t.Errorf("tools were called %d times, not once", got-ran)
+				}
+			})
+		}
+	}
+}
+
 func TestIsolationSaysWhoSharesASession(t *testing.T) {
 	for _, c := range []struct {
 		isolation era.Isolation

@@ -129,6 +129,32 @@ func TestServerThatComesBackInAnotherEra(t *testing.T) {
 	}
 }
 
+func TestLegacySessionGoesOnWithAServerThatComesBackInAnotherRevision(t *testing.T) {
+	for _, after := range protocol.Revisions() {
+		if after == protocol.LatestLegacy {
+			continue
+		}
+		t.Run(after.String(), func(t *testing.T) {
+			u := serving(protocol.LatestLegacy)
+			s := start(t, &era.Server{Dialer: u})
+			c := join(t, s, protocol.LatestLegacy)
+			c.must(protocol.MethodSubscribe, `{"uri":"test://watched-resource"}`)
+			c.echo()
+			u.acceptor = serving(after).acceptor
+			u.fail()
+			c.echo()
+			reminded := c.count(protocol.NoteResourceUpdated)
+			if reminded == 0 {
+				t.Error("the client was not told that the resource may have changed")
+			}
+			eventually(t, "the client is told of an update", func() bool {
+				c.must(protocol.MethodCallTool, `{"name":"update_resource","arguments":{}}`)
+				return c.count(protocol.NoteResourceUpdated) > reminded
+			})
+		})
+	}
+}
+
 func TestServerThatHangsAtTheProbeIsGreetedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		built := serving(protocol.LatestLegacy)

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +71,23 @@ func (u *upstream) fail() {
 	}
 }
 
+// forget has all conversations refuse what they are sent next, and end, as a server
+// does that has forgotten its sessions.
+func (u *upstream) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.conns {
+		c.forgotten.Store(true)
+	}
+}
+
+// errForgotten is the error of a request that such a server has refused.
+type errForgotten struct{}
+
+func (errForgotten) Error() string   { return "the session is not known" }
+func (errForgotten) Outcome() string { return protocol.OutcomeNotSent }
+func (errForgotten) Unwrap() error   { return dragoman.ErrClosed }
+
 func (u *upstream) saw(method string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -88,6 +105,8 @@ type cuttable struct {
 	upstream *upstream
 	cut      chan struct{}
 	once     sync.Once
+
+	forgotten atomic.Bool
 }
 
 func (c *cuttable) Correlates() bool { return !c.upstream.confuses }
@@ -99,6 +118,10 @@ func (c *cuttable) note(m *dragoman.Message) {
 }
 
 func (c *cuttable) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if c.forgotten.Load() {
+		_ = c.Close()
+		return nil, errForgotten{}
+	}
 	c.note(req)
 	return c.Conn.Call(ctx, req, from)
 }
@@ -161,10 +184,18 @@ func (c *client) Notify(_ context.Context, note *dragoman.Message) error {
 	return nil
 }
 
-func (c *client) hears(method string) bool {
+func (c *client) hears(method string) bool { return c.count(method) > 0 }
+
+// count returns how many notifications of a method the client has got.
+func (c *client) count(method string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.heard, func(m *dragoman.Message) bool { return m.Method() == method })
+	for _, m := range c.heard {
+		if m.Method() == method {
+			n++
+		}
+	}
+	return n
 }
 
 // request asks. params is JSON text.

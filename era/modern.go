@@ -73,7 +73,7 @@ func (s *Server) pass(ctx context.Context, req *dragoman.Message, from dragoman.
 		switch {
 		case err == nil && e.Renewed != "" && !resp.IsError() && !l.told.Swap(true):
 			return renewed(resp, e.Renewed)
-		case err == nil || again || !errors.Is(err, dragoman.ErrClosed) || !protocol.Repeatable(req.Method()) || ctx.Err() != nil:
+		case again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil:
 			return resp, err
 		}
 	}

@@ -207,7 +207,7 @@ func discoverRequest() (*dragoman.Message, error) {
 	return dragoman.NewRequest(dragoman.StringID("probe"), protocol.MethodDiscover, map[string]any{"_meta": map[string]any{
 		protocol.MetaProtocolVersion:    protocol.Latest.String(),
 		protocol.MetaClientCapabilities: struct{}{},
-		protocol.MetaClientInfo:         map[string]string{"name": "dragoman", "version": "0"},
+		protocol.MetaClientInfo:         map[string]string{"name": "dragoman", "version": dragoman.Version},
 	}})
 }
 

@@ -93,7 +93,7 @@ type Server struct {
 	Changed func(whose *dragoman.Caller, note string)
 
 	// Name and Version are what we call ourselves where a side does not say who
-	// it is. If empty, they are "dragoman" and "0".
+	// it is. If empty, they are "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Logger receives what is dropped and what is dialled. If nil, nothing is
@@ -125,7 +125,7 @@ func (s *Server) prepare() {
 	}
 	name, version := s.Name, s.Version
 	if name == "" {
-		name, version = "dragoman", "0"
+		name, version = "dragoman", dragoman.Version
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/legacy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -39,23 +40,22 @@ type straight struct {
 	opened chan dragoman.Conn // holds the last one, until attend takes it
 	ended  chan struct{}      // closed by end
 	once   sync.Once
-	other  atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
 
-	mu         sync.Mutex // guards what is below
-	stateful   bool       // a tool may have left something with the server
-	renewed    bool       // the conversation is a new one, which the client may have to know
-	hello      *dragoman.Message
-	route      adapt.Route
-	caps       json.RawMessage // of the server, as it gave them
-	ready      *dragoman.Message
-	level      *dragoman.Message
-	subscribed map[string]*dragoman.Message // by URI
+	crossing flight.Flight[dragoman.Peer]
+	other    atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
+
+	memory legacy.Memory // what the server has been told
+
+	mu       sync.Mutex // guards what is below
+	stateful bool       // a tool may have left something with the server
+	renewed  bool       // the conversation is a new one, which the client may have to know
+	route    adapt.Route
 }
 
 func newStraight(s *Server, client dragoman.Conn, caller *dragoman.Caller) *straight {
 	v := &straight{
 		server: s, client: client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
-		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}), subscribed: make(map[string]*dragoman.Message),
+		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}),
 	}
 	// Ends with the client, or with the server.
 	s.busy.Start(v.attend)
@@ -96,23 +96,53 @@ func (v *straight) check(ctx context.Context) error {
 // cross has a client use the crossing whose handshake the server has refused. It
 // returns nil if the server is not modern.
 func (v *straight) cross(ctx context.Context) dragoman.Peer {
+	other, err := v.crossing.Get(ctx, flight.Here, func() (dragoman.Peer, error) { return v.crossOver(ctx) })
+	if err != nil {
+		return nil
+	}
+	return other
+}
+
+// crossOver begins the session anew behind the crossing, and tells that what the
+// server was told.
+func (v *straight) crossOver(ctx context.Context) (dragoman.Peer, error) {
 	s := v.server
 	if s.Era != nil {
-		return nil
+		return nil, errNotModern
 	}
 	if era, known := s.found.Peek(); known {
 		s.wasRefused(era)
 	}
 	if era, err := s.era(ctx); err != nil || era != protocol.Modern {
-		return nil
+		return nil, errNotModern
 	}
 	s.refuses.Store(true)
 	v.end()
 	other, err := s.front.cross(ctx, v.client, v.caller)
 	if err != nil {
-		return nil
+		return nil, err
+	}
+	accept := func(*dragoman.Message) error { return nil }
+	if err := v.memory.Replay(ctx, other, s.repeatID, accept, s.log); err != nil {
+		return nil, err
 	}
 	v.other.Store(&other)
+	return other, nil
+}
+
+var errNotModern = errors.New("era: the server is not modern")
+
+// crossAfter has a session go on by the crossing when the server has come back as a
+// modern one: it has refused the handshake that was repeated to it. It returns nil if
+// that is not so.
+func (v *straight) crossAfter(ctx context.Context, err error) dragoman.Peer {
+	if _, refused := errors.AsType[*dragoman.Error](err); !refused || !v.memory.IsOpen() {
+		return nil
+	}
+	other := v.cross(ctx)
+	if other != nil {
+		v.remind(ctx)
+	}
 	return other
 }
 
@@ -122,22 +152,16 @@ func (v *straight) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	for again := false; ; again = true {
 		conn, err := v.get(ctx)
 		if err != nil {
+			if other := v.crossAfter(ctx, err); other != nil {
+				return other.Call(ctx, req, from)
+			}
 			return unavailable(ctx, req, err)
 		}
 		resp, err := v.ask(ctx, conn, req, from)
-		if err == nil || again || !errors.Is(err, dragoman.ErrClosed) || !repeatable(req.Method()) || ctx.Err() != nil || v.over() {
+		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || v.over() {
 			return resp, err
 		}
 	}
-}
-
-// repeatable tells whether a request may be sent again on another conversation.
-func repeatable(method string) bool {
-	switch method {
-	case protocol.MethodInitialize, protocol.MethodSetLevel, protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return true
-	}
-	return protocol.Repeatable(method)
 }
 
 func (v *straight) over() bool {
@@ -186,7 +210,7 @@ func (v *straight) learn(req, resp *dragoman.Message) (*dragoman.Message, error)
 	if resp.IsError() {
 		return resp, nil
 	}
-	v.remember(req)
+	v.memory.Learn(req, resp)
 	if req.Method() != protocol.MethodCallTool {
 		return resp, nil
 	}
@@ -203,7 +227,7 @@ func (v *straight) learn(req, resp *dragoman.Message) (*dragoman.Message, error)
 // initialize passes the handshake on. The client gets the revision that it asked
 // for if we know that, also from a server that would rather speak another.
 func (v *straight) initialize(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (*dragoman.Message, error) {
-	if v.settled() {
+	if v.memory.IsOpen() {
 		return req.Fail(&dragoman.Error{
 			Code:    protocol.CodeInvalidRequest,
 			Message: "this conversation is initialized already; open another for other parameters",
@@ -217,9 +241,8 @@ func (v *straight) initialize(ctx context.Context, conn dragoman.Conn, req *drag
 	if err != nil {
 		return protocol.Failure(req, err), nil //nolint:nilerr // that is the answer
 	}
-	v.mu.Lock()
-	v.hello, v.route, v.caps = sent, route, resp.Get("capabilities")
-	v.mu.Unlock()
+	v.memory.Opened(sent, resp)
+	v.setRevisions(route)
 	if route.Same() {
 		return resp, nil
 	}
@@ -257,10 +280,9 @@ func shakeHands(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) 
 
 // routeOf returns what the two sides speak after a handshake.
 func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
-	answered := text(resp.Get("protocolVersion"))
-	server := protocol.ParseRevision(answered)
-	if server == protocol.Unknown || server.Era() != protocol.Legacy {
-		return adapt.Route{}, fmt.Errorf("%w: it answers initialize with %q", ErrNoRevision, answered)
+	server, err := revisionOf(resp)
+	if err != nil {
+		return adapt.Route{}, err
 	}
 	client := protocol.ParseRevision(text(req.Get("protocolVersion")))
 	if client == protocol.Unknown || client.Era() != protocol.Legacy {
@@ -269,47 +291,32 @@ func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
 	return adapt.Route{Client: client, Server: server}, nil
 }
 
+// revisionOf returns the revision by which a server has answered initialize.
+func revisionOf(resp *dragoman.Message) (protocol.Revision, error) {
+	answered := text(resp.Get("protocolVersion"))
+	r := protocol.ParseRevision(answered)
+	if r == protocol.Unknown || r.Era() != protocol.Legacy {
+		return protocol.Unknown, fmt.Errorf("%w: it answers initialize with %q", ErrNoRevision, answered)
+	}
+	return r, nil
+}
+
 // text returns the string that JSON text is, or "".
 func text(value json.RawMessage) (s string) {
 	_ = json.Unmarshal(value, &s) // what is no string has no text
 	return s
 }
 
-// remember keeps what a new conversation with the server has to be told.
-func (v *straight) remember(req *dragoman.Message) {
-	switch req.Method() {
-	case protocol.MethodSetLevel, protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-	default:
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch req.Method() {
-	case protocol.MethodSetLevel:
-		v.level = req
-	case protocol.MethodSubscribe:
-		if len(v.subscribed) < maxRemembered {
-			v.subscribed[req.URI()] = req
-		}
-	case protocol.MethodUnsubscribe:
-		delete(v.subscribed, req.URI())
-	}
-}
-
-// maxRemembered is how many subscriptions of a session survive the loss of its
-// conversation with the server.
-const maxRemembered = 1024
-
-func (v *straight) settled() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.hello != nil
-}
-
 func (v *straight) revisions() adapt.Route {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.route
+}
+
+func (v *straight) setRevisions(route adapt.Route) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.route = route
 }
 
 // Notify passes a notification on. Without a conversation there is nobody who
@@ -319,9 +326,7 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 		return (*other).Notify(ctx, note)
 	}
 	if note.Method() == protocol.NoteInitialized {
-		v.mu.Lock()
-		v.ready = note
-		v.mu.Unlock()
+		v.memory.Initialized()
 	}
 	if e, ok := v.conn.Peek(); ok && !e.Item.Over() {
 		return connOf(e).Notify(ctx, note)
@@ -366,7 +371,7 @@ func (v *straight) open(ctx context.Context) (*pool.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.takeUp(ctx, connOf(e)); err != nil || v.over() {
+	if err := v.replay(ctx, connOf(e)); err != nil || v.over() {
 		v.server.pool.Release(e)
 		if err == nil {
 			err = dragoman.ErrClosed
@@ -416,7 +421,7 @@ func (v *straight) attend() {
 // reopen opens a conversation that the client needs, after so many losses in a
 // row. It returns how many there have been.
 func (v *straight) reopen(losses int) int {
-	for losses < down.MaxLosses && v.subscribes() {
+	for losses < down.MaxLosses && v.memory.Subscribes() {
 		losses++
 		if !v.server.pause(v.client.Done(), losses) {
 			break
@@ -428,51 +433,32 @@ func (v *straight) reopen(losses int) int {
 	return losses
 }
 
-func (v *straight) subscribes() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.subscribed) > 0
-}
-
-// takeUp repeats what the server knew, if it knew anything.
-func (v *straight) takeUp(ctx context.Context, conn dragoman.Conn) error {
-	v.mu.Lock()
-	hello, ready, route := v.hello, v.ready, v.route
-	v.renewed, v.stateful = v.renewed || v.stateful, false
-	again := make([]*dragoman.Message, 0, len(v.subscribed)+1)
-	if v.level != nil {
-		again = append(again, v.level)
-	}
-	for _, req := range v.subscribed {
-		again = append(again, req)
-	}
-	v.mu.Unlock()
-	if hello == nil {
+// replay tells a new conversation what the server knew, if it knew anything, and
+// the client what it may have missed.
+func (v *straight) replay(ctx context.Context, conn dragoman.Conn) error {
+	if !v.memory.IsOpen() {
 		return nil
 	}
+	v.mu.Lock()
+	v.renewed, v.stateful = v.renewed || v.stateful, false
+	v.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(v.server.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
-	resp, err := conn.Call(ctx, hello, nil)
-	switch {
-	case err != nil:
+	if err := v.memory.Replay(ctx, conn, v.server.repeatID, v.agree, v.server.log); err != nil {
 		return err
-	case resp.IsError():
-		return resp.RPCError()
-	case text(resp.Get("protocolVersion")) != route.Server.String():
-		return fmt.Errorf("era: the server has come back with another revision, %q", text(resp.Get("protocolVersion")))
 	}
-	if ready != nil {
-		if err := conn.Notify(ctx, ready); err != nil {
-			return err
-		}
-	}
-	for _, req := range again {
-		if _, err := conn.Call(ctx, req.WithID(v.server.repeatID()), nil); err != nil {
-			return err
-		}
-	}
-	v.announce(ctx, again)
+	v.remind(ctx)
 	return nil
+}
+
+// agree takes the revision of a server that has come back. It may be another than
+// before: the client keeps its own.
+func (v *straight) agree(answer *dragoman.Message) error {
+	server, err := revisionOf(answer)
+	if err == nil {
+		v.setRevisions(adapt.Route{Client: v.revisions().Client, Server: server})
+	}
+	return err
 }
 
 // repeatID is the id of something that we send once more. No two are under way
@@ -481,19 +467,11 @@ func (s *Server) repeatID() dragoman.ID {
 	return dragoman.StringID(fmt.Sprintf("again-%d", s.repeats.Add(1)))
 }
 
-// announce tells the client what may have changed while nobody listened.
-func (v *straight) announce(ctx context.Context, subscriptions []*dragoman.Message) {
-	v.mu.Lock()
-	caps, route := v.caps, v.route
-	v.mu.Unlock()
-	lost := protocol.ListsOf(caps)
-	for _, req := range subscriptions {
-		if req.Method() == protocol.MethodSubscribe {
-			lost.URIs = append(lost.URIs, req.URI())
-		}
-	}
-	for note := range lost.Reminders() {
-		if err := route.Peer(v.client).Notify(ctx, note); err != nil {
+// remind tells the client what may have changed while nobody listened.
+func (v *straight) remind(ctx context.Context) {
+	client, missed := v.revisions().Peer(v.client), v.memory.Missed()
+	for note := range missed.Reminders() {
+		if err := client.Notify(ctx, note); err != nil {
 			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}
 	}
@@ -505,6 +483,9 @@ type told struct {
 	dragoman.Peer
 	session *straight
 }
+
+// Unwrap returns the client itself.
+func (t told) Unwrap() dragoman.Peer { return t.Peer }
 
 func (t told) Notify(ctx context.Context, note *dragoman.Message) error {
 	t.session.server.changed(t.session.caller, note)

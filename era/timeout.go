@@ -18,14 +18,9 @@ type timed struct {
 	limit time.Duration
 }
 
-// A limiter is a conversation that limits its requests itself, which costs less.
-type limiter interface {
-	LimitCalls(after time.Duration)
-}
-
-// withTimeout limits the requests of a conversation.
+// withTimeout limits the requests of a conversation, which costs less if that does it itself.
 func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn {
-	if l, ok := dragoman.ConnAs[limiter](conn); ok {
+	if l, ok := dragoman.PeerAs[dragoman.CallLimiter](conn); ok {
 		l.LimitCalls(limit)
 		return conn
 	}
@@ -69,6 +64,9 @@ type watched struct {
 	mu    sync.Mutex
 	asked int // questions without an answer
 }
+
+// Unwrap returns the caller itself.
+func (w *watched) Unwrap() dragoman.Peer { return w.peer }
 
 // Call stops the clock while the server waits.
 func (w *watched) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
 )
@@ -25,4 +26,29 @@ func ExampleMemory() {
 	// 3 three
 	// [two three] <nil>
 	// true
+}
+
+// Events on disk: whoever opens the directory next has them.
+func ExampleOpen() {
+	dir, err := os.MkdirTemp("", "eventlog")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	for _, event := range []string{"one", "two"} {
+		log, err := eventlog.Open(dir, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_, _ = log.Append(ctx, "stream", []byte(event))
+		all, err := log.After(ctx, "stream", 0)
+		fmt.Printf("%s %v\n", all, err)
+		_ = log.Close()
+	}
+	// Output:
+	// [one] <nil>
+	// [one two] <nil>
 }

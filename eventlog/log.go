@@ -1,5 +1,11 @@
 // Package eventlog keeps the events of streams for as long as a client that lost
 // its connection may come back for them.
+//
+//	log := eventlog.NewMemory(nil) // or eventlog.Open(dir, nil), which outlives the process
+//	position, err := log.Append(ctx, "stream", event)
+//	events, err := log.After(ctx, "stream", position) // what has come since
+//
+// A transport/streamable.Server that is given a Log has resumable streams.
 package eventlog
 
 import (

@@ -3,7 +3,7 @@ package protocol
 import (
 	"encoding/json"
 
-	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman"
 )
 
 // Abilities are what a client can be asked.
@@ -27,11 +27,11 @@ func AbilitiesOf(capabilities json.RawMessage) (a Abilities, err error) {
 		} `json:"elicitation"`
 	}
 	err = json.Unmarshal(capabilities, &c)
-	a.Roots, a.Sampling = walk.IsObject(c.Roots), c.Sampling != nil
-	a.SamplingTools = a.Sampling && walk.IsObject(c.Sampling.Tools)
+	a.Roots, a.Sampling = dragoman.IsObject(c.Roots), c.Sampling != nil
+	a.SamplingTools = a.Sampling && dragoman.IsObject(c.Sampling.Tools)
 	if e := c.Elicitation; e != nil {
-		a.URL = walk.IsObject(e.URL)
-		a.Form = walk.IsObject(e.Form) || !a.URL // {} stands for forms
+		a.URL = dragoman.IsObject(e.URL)
+		a.Form = dragoman.IsObject(e.Form) || !a.URL // {} stands for forms
 	}
 	return a, err
 }

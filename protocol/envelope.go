@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // An Envelope is what a request of the modern era says about its sender, in
@@ -54,9 +54,8 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 // modern era is read by this. It returns the text of the version.
 func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	meta := req.Get("_meta")
-	for name, at := range walk.Members(meta) {
-		value := meta[at.Start:at.End:at.End]
-		switch string(name) {
+	for name, value := range dragoman.Members(meta) {
+		switch name {
 		case MetaProtocolVersion:
 			version = value
 		case MetaClientCapabilities:
@@ -70,21 +69,36 @@ func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
 	if n := len(version); n > 2 && string(version[1:n-1]) == table[Latest].name {
 		e.Version = table[Latest].name
 	} else {
-		e.Version, _ = walk.Text(version)
+		e.Version, _ = dragoman.Text(version)
 	}
 	return version
+}
+
+// CheckEnvelope returns the error with which a server that speaks every modern revision
+// refuses a request because of its envelope, or nil.
+func CheckEnvelope(req *dragoman.Message) *dragoman.Error {
+	e, err := ReadEnvelope(req)
+	if err != nil {
+		return &dragoman.Error{Code: CodeInvalidParams, Message: err.Error()}
+	}
+	if ParseRevision(e.Version).Era() == Modern {
+		return nil
+	}
+	refusal := &dragoman.Error{Code: CodeUnsupported, Message: fmt.Sprintf("protocol version %q is not served here; use one of data.supported", e.Version)}
+	refusal.Data, _ = json.Marshal(map[string]any{"supported": NamesOf(Modern), "requested": e.Version}) // strings can always be encoded
+	return refusal
 }
 
 // Introduces reports whether JSON text is an object with name and version, as everybody
 // has to introduce themselves.
 func Introduces(info json.RawMessage) bool {
 	var name, version bool
-	for key, at := range walk.Members(info) {
-		switch string(key) {
+	for key, value := range dragoman.Members(info) {
+		switch key {
 		case "name":
-			name = info[at.Start] == '"'
+			name = value[0] == '"'
 		case "version":
-			version = info[at.Start] == '"'
+			version = value[0] == '"'
 		}
 	}
 	return name && version
@@ -97,7 +111,7 @@ func ClientName(req *dragoman.Message) string {
 	if info == nil && req.Method() == MethodInitialize {
 		info = req.Get("clientInfo")
 	}
-	return walk.TextOf(info, "name")
+	return dragoman.MemberText(info, "name")
 }
 
 // Identify returns the context of a request whose caller has the name that the client

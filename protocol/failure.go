@@ -16,14 +16,27 @@ const (
 	OutcomeCancelled = "cancelled"
 )
 
-// A Fault is the error of a request that was lost on the way although the
-// conversation goes on, as happens where each request has a connection of its
-// own. It says what became of the request.
+// A Fault is the error of a request that was lost on the way. It says what became
+// of the request. One that is no [dragoman.ErrClosed] leaves the conversation open, as
+// happens where each request has a connection of its own.
 type Fault interface {
 	error
 
 	// Outcome is OutcomeNotSent or OutcomeUnknown.
 	Outcome() string
+}
+
+// NotSent reports whether an error says of its request that it was not carried out.
+func NotSent(err error) bool {
+	fault, ok := errors.AsType[Fault](err)
+	return ok && fault.Outcome() == OutcomeNotSent
+}
+
+// MayResend reports whether a request that failed with err may be sent again on
+// another conversation: its own was lost, and it was not carried out or does no harm
+// twice.
+func MayResend(method string, err error) bool {
+	return errors.Is(err, dragoman.ErrClosed) && (Repeatable(method) || NotSent(err))
 }
 
 // Failure returns the error response for a request that a peer could not
@@ -37,7 +50,7 @@ func Failure(req *dragoman.Message, err error) *dragoman.Message {
 		return req.Fail(own(CodeOverloaded, err.Error(), OutcomeNotSent))
 	case errors.Is(err, dragoman.ErrTooLarge):
 		return req.Fail(own(CodeTooLarge, err.Error(), OutcomeUnknown))
-	case errors.Is(err, dragoman.ErrClosed):
+	case errors.Is(err, dragoman.ErrClosed) && !NotSent(err):
 		return req.Fail(own(CodeLost, err.Error(), OutcomeUnknown))
 	case errors.Is(err, dragoman.ErrCancelled), errors.Is(err, context.Canceled):
 		return req.Fail(own(CodeInternal, "the request was cancelled on the way", OutcomeCancelled))

@@ -18,11 +18,11 @@ func Cancellable(req *dragoman.Message) bool {
 	return true
 }
 
-// Repeatable tells whether a request may be sent a second time when nobody
+// Repeatable reports whether a request may be sent a second time when nobody
 // knows whether the first was carried out.
 func Repeatable(method string) bool {
 	switch method {
-	case MethodDiscover, MethodPing, MethodListTools, MethodListResources, MethodListTemplates,
+	case MethodInitialize, MethodSetLevel, MethodSubscribe, MethodUnsubscribe, MethodDiscover, MethodPing, MethodListTools, MethodListResources, MethodListTemplates,
 		MethodReadResource, MethodListPrompts, MethodGetPrompt, MethodComplete, MethodGetTask, MethodListTasks:
 		return true
 	}

@@ -22,6 +22,7 @@ func TestMethodFacts(t *testing.T) {
 		yes  []string
 	}{
 		{"Repeatable", protocol.Repeatable, []string{
+			"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
 			"server/discover", "ping", "tools/list", "resources/list", "resources/templates/list", "resources/read",
 			"prompts/list", "prompts/get", "completion/complete", "tasks/get", "tasks/list",
 		}},

@@ -102,6 +102,16 @@ func Revisions() []Revision {
 	return []Revision{V20260728, V20251125, V20250618, V20250326, V20241105}
 }
 
+// NamesOf returns the names of the revisions of an era, newest first.
+func NamesOf(e Era) (names []string) {
+	for _, r := range Revisions() {
+		if r.Era() == e {
+			names = append(names, r.String())
+		}
+	}
+	return names
+}
+
 // EraOf returns the era that a revision name claims, also one that we do not
 // know: names are dates, and whatever sorts behind the first modern one is
 // modern.

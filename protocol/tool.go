@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // A CheckError says what is wrong with a tool message, and where.
@@ -103,8 +102,7 @@ func checkContent(content json.RawMessage) error {
 		return wrong(path, "is %s, not an array", typeOf(content))
 	}
 	i := 0
-	for start, end := range walk.Elements(content) {
-		item := content[start:end:end]
+	for _, item := range dragoman.Items(content) {
 		if item[0] != '{' {
 			return wrong(fmt.Sprintf("%s[%d]", path, i), "is %s, not an object", typeOf(item))
 		}
@@ -134,16 +132,16 @@ var blockMembers = map[string][]struct {
 
 // checkBlock returns which member of a content block is wrong, and why, or "".
 func checkBlock(block json.RawMessage) (member, reason string) {
-	kind := walk.Get(block, "type")
+	kind := dragoman.Member(block, "type")
 	switch {
 	case kind == nil:
 		return "type", "is missing"
 	case kind[0] != '"':
 		return "type", "is " + typeOf(kind) + ", not a string"
 	}
-	name, _ := walk.Text(kind)
+	name, _ := dragoman.Text(kind)
 	for _, need := range blockMembers[name] {
-		switch v := walk.Get(block, need.name); {
+		switch v := dragoman.Member(block, need.name); {
 		case v == nil:
 			return need.name, fmt.Sprintf("is missing in an item of type %q", name)
 		case v[0] != need.first:

@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/strict"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -99,34 +99,9 @@ func (e *entrance) Accept() (net.Conn, error) {
 		limitUnacknowledged(tcp)
 	}
 	if err == nil && e.http {
-		c = &fresh{Conn: c}
+		c = strict.Conn(c, &strict.Options{Idle: idleTimeout, Header: headerTimeout})
 	}
 	return c, err
-}
-
-// A fresh connection may be as quiet before its first request as before any other.
-// net/http counts the time for the headers of the first one from the start. But clients
-// open connections in advance, and lose a request that they send just when one is closed.
-type fresh struct {
-	net.Conn
-	begun atomic.Bool // a byte has come
-}
-
-// SetReadDeadline implements net.Conn.
-func (c *fresh) SetReadDeadline(t time.Time) error {
-	if now := time.Now(); !c.begun.Load() && t.After(now) {
-		t = now.Add(idleTimeout)
-	}
-	return c.Conn.SetReadDeadline(t)
-}
-
-// Read implements net.Conn.
-func (c *fresh) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 && !c.begun.Load() && !c.begun.Swap(true) {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(headerTimeout)) // who is gone is noticed by the next Read
-	}
-	return n, err
 }
 
 // exposed tells whether other machines can reach an entrance.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
 // announce says where the server is, and what to write into the configuration of

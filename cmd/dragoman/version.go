@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
@@ -13,13 +15,25 @@ import (
 var version string
 
 func versionText() string {
-	if version != "" {
-		return version
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(version, info)
+}
+
+// versionOf returns the version that was set, or else the one that the module was
+// installed as, or else that of the library, with the commit if that is known.
+func versionOf(set string, info *debug.BuildInfo) string {
+	if set != "" || info == nil {
+		return cmp.Or(set, dragoman.Version)
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
 	}
-	return "dev"
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return dragoman.Version + "+" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return dragoman.Version
 }
 
 func versionCommand() *cobra.Command {

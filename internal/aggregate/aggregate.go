@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/running"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -40,7 +39,7 @@ type Member interface {
 // holds the defaults.
 type Options struct {
 	// Name and Version are what it calls itself. If empty, they are "dragoman"
-	// and "0".
+	// and dragoman.Version.
 	Name, Version string
 
 	// Instructions stand before those of the members.
@@ -86,7 +85,7 @@ func New(opts *Options) *Aggregate {
 		a.opts = *opts
 	}
 	if a.opts.Name == "" {
-		a.opts.Name, a.opts.Version = "dragoman", "0"
+		a.opts.Name, a.opts.Version = "dragoman", dragoman.Version
 	}
 	if a.opts.PerMember <= 0 {
 		a.opts.PerMember = DefaultPerMember
@@ -95,7 +94,7 @@ func New(opts *Options) *Aggregate {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	a.info = join(`{"name":`, walk.Quote(a.opts.Name), `,"version":`, walk.Quote(a.opts.Version), `}`)
+	a.info = join(`{"name":`, dragoman.Quote(a.opts.Name), `,"version":`, dragoman.Quote(a.opts.Version), `}`)
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	a.group.Store(newGroup(nil, a.opts.Plain))
 	return a
@@ -139,7 +138,7 @@ func (a *Aggregate) serve(ctx context.Context, r *request) (*dragoman.Message, e
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
 		return a.task(ctx, r)
 	}
-	if e := checkEnvelope(r.Message); e != nil {
+	if e := protocol.CheckEnvelope(r.Message); e != nil {
 		return r.Fail(e), nil
 	}
 	switch r.Method() {
@@ -178,31 +177,6 @@ func (a *Aggregate) Close() error {
 	return nil
 }
 
-// checkEnvelope says what is wrong with what a request says of its sender, where
-// no member looks at it.
-func checkEnvelope(req *dragoman.Message) *dragoman.Error {
-	env, err := protocol.ReadEnvelope(req)
-	if err != nil {
-		return invalid("%v", err)
-	}
-	if protocol.ParseRevision(env.Version).Era() == protocol.Modern {
-		return nil
-	}
-	e := failure(protocol.CodeUnsupported, "protocol version %q is not served here; use one of data.supported", env.Version)
-	e.Data, _ = json.Marshal(map[string]any{"supported": revisions(), "requested": env.Version}) // strings always encode
-	return e
-}
-
-// revisions returns the names of what we speak, newest first.
-func revisions() (names []string) {
-	for _, r := range protocol.Revisions() {
-		if r.Era() == protocol.Modern {
-			names = append(names, r.String())
-		}
-	}
-	return names
-}
-
 // join puts pieces of JSON text, strings or bytes, together.
 func join(parts ...any) []byte {
 	var b []byte
@@ -226,7 +200,7 @@ func array(texts []string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, walk.Quote(s)...)
+		b = append(b, dragoman.Quote(s)...)
 	}
 	return append(b, ']')
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -32,7 +31,7 @@ func (t target) pass(ctx context.Context, r *request) (*dragoman.Message, error)
 	req := r.Message
 	if t.own != req.Name() {
 		var err error
-		if req, err = req.Edit().Set("name", walk.Quote(t.own)).Message(); err != nil {
+		if req, err = req.Edit().Set("name", dragoman.Quote(t.own)).Message(); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +50,7 @@ func (a *Aggregate) other(ctx context.Context, r *request) (*dragoman.Message, e
 		return no, nil
 	}
 	v := r.group.view(callerOf(ctx))
-	if id, _ := walk.Text(r.Get("taskId")); id != "" {
+	if id, _ := dragoman.Text(r.Get("taskId")); id != "" {
 		return a.task(ctx, r)
 	}
 	if t, ok := v.indexed(tools).byName[r.Name()]; ok {
@@ -202,22 +201,22 @@ func refused(r *request, err error) (*dragoman.Message, error) {
 // resource it is about.
 func (a *Aggregate) complete(ctx context.Context, r *request) (*dragoman.Message, error) {
 	ref := r.Get("ref")
-	switch walk.TextOf(ref, "type") {
+	switch dragoman.MemberText(ref, "type") {
 	case "ref/prompt":
-		name := walk.TextOf(ref, "name")
+		name := dragoman.MemberText(ref, "name")
 		t, err := a.find(ctx, r, prompts, name)
 		if err != nil {
 			return refused(r, err)
 		}
 		req := r.Message
 		if t.own != name {
-			if req, err = req.Edit().Set("ref", walk.With(ref, "name", walk.Quote(t.own))).Message(); err != nil {
+			if req, err = req.Edit().Set("ref", dragoman.WithMember(ref, "name", dragoman.Quote(t.own))).Message(); err != nil {
 				return nil, err
 			}
 		}
 		return t.Requests().Call(ctx, req, r.from)
 	case "ref/resource":
-		uri := walk.TextOf(ref, "uri")
+		uri := dragoman.MemberText(ref, "uri")
 		m, err := a.completer(ctx, r, uri)
 		if err != nil {
 			return refused(r, err)
@@ -258,7 +257,7 @@ const taskMark = ":"
 
 // ours returns an answer in which the id of a task says whose it is.
 func (m *member) ours(resp *dragoman.Message) (*dragoman.Message, error) {
-	kind, _ := walk.Text(resp.Get("resultType"))
+	kind, _ := dragoman.Text(resp.Get("resultType"))
 	if kind != protocol.ResultTask {
 		return resp, nil
 	}
@@ -267,11 +266,11 @@ func (m *member) ours(resp *dragoman.Message) (*dragoman.Message, error) {
 
 // mark gives the task that a message is about an id of ours.
 func (m *member) mark(msg *dragoman.Message) (*dragoman.Message, error) {
-	id, ok := walk.Text(msg.Get("taskId"))
+	id, ok := dragoman.Text(msg.Get("taskId"))
 	if !ok {
 		return msg, nil
 	}
-	return msg.Edit().Set("taskId", walk.Quote(m.Name()+taskMark+id)).Message()
+	return msg.Edit().Set("taskId", dragoman.Quote(m.Name()+taskMark+id)).Message()
 }
 
 // taskOf returns whose task an id of ours is, and its own id. The member is nil if
@@ -286,12 +285,12 @@ func (g *group) taskOf(id string) (*member, string) {
 
 // task passes a request about a task on to the member that has it.
 func (a *Aggregate) task(ctx context.Context, r *request) (*dragoman.Message, error) {
-	id, _ := walk.Text(r.Get("taskId"))
+	id, _ := dragoman.Text(r.Get("taskId"))
 	m, own := r.group.taskOf(id)
 	if m == nil {
 		return r.Fail(invalid("unknown task: %.200q", id)), nil
 	}
-	req, err := r.Edit().Set("taskId", walk.Quote(own)).Message()
+	req, err := r.Edit().Set("taskId", dragoman.Quote(own)).Message()
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -81,9 +80,9 @@ func (a *Aggregate) introduction(s *snapshot, all *capabilities, instructions st
 	if s.public {
 		scope = "public"
 	}
-	out := join(`{"resultType":"`, protocol.ResultComplete, `","supportedVersions":`, array(revisions()), `,"capabilities":`, all.object())
+	out := join(`{"resultType":"`, protocol.ResultComplete, `","supportedVersions":`, array(protocol.NamesOf(protocol.Modern)), `,"capabilities":`, all.object())
 	if instructions != "" {
-		out = join(out, `,"instructions":`, walk.Quote(instructions))
+		out = join(out, `,"instructions":`, dragoman.Quote(instructions))
 	}
 	out = join(out, `,"ttlMs":`, strconv.FormatInt(s.ttl, 10), `,"cacheScope":"`, scope, `","_meta":`, a.meta(missing, nil))
 	return append(out, '}')
@@ -102,7 +101,7 @@ func (m *member) discover(ctx context.Context, req *dragoman.Message) (*facts, e
 	}
 	f := &facts{capabilities: resp.Get("capabilities"), memberList: memberList{ttl: -1, public: true}}
 	f.readHints(resp)
-	text, _ := walk.Text(resp.Get("instructions"))
+	text, _ := dragoman.Text(resp.Get("instructions"))
 	f.instructions = cut(text, MaxInstructions)
 	return f, nil
 }
@@ -134,14 +133,13 @@ func (c *capabilities) add(capabilities []byte) {
 	if c.values == nil {
 		c.values = make(map[string][]byte)
 	}
-	for name, f := range walk.Members(capabilities) {
-		value := capabilities[f.Start:f.End:f.End]
-		n := string(name)
+	for name, value := range dragoman.Members(capabilities) {
+		n := strings.Clone(name)
 		old, known := c.values[n]
 		if !known {
 			c.names = append(c.names, n)
 			old = []byte("{}")
-			if !walk.IsObject(value) {
+			if !dragoman.IsObject(value) {
 				old = value
 			}
 		}
@@ -152,13 +150,12 @@ func (c *capabilities) add(capabilities []byte) {
 // union returns an object with the members of both. Of two with the same name the
 // first counts, unless it is false.
 func union(a, b []byte) []byte {
-	if !walk.IsObject(a) {
+	if !dragoman.IsObject(a) {
 		return a
 	}
-	for name, f := range walk.Members(b) {
-		value := b[f.Start:f.End:f.End]
-		if old := walk.Get(a, string(name)); old == nil || string(old) == "false" {
-			a = walk.With(a, string(name), value)
+	for name, value := range dragoman.Members(b) {
+		if old := dragoman.Member(a, name); old == nil || string(old) == "false" {
+			a = dragoman.WithMember(a, name, value)
 		}
 	}
 	return a
@@ -172,14 +169,14 @@ func (c *capabilities) object() []byte {
 		value := c.values[name]
 		switch name {
 		case "tools", "prompts", "resources":
-			if walk.IsObject(value) {
-				value = walk.With(value, "listChanged", []byte("true"))
+			if dragoman.IsObject(value) {
+				value = dragoman.WithMember(value, "listChanged", []byte("true"))
 			}
 		}
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, walk.Quote(name)...), ':'), value...)
+		out = append(append(append(out, dragoman.Quote(name)...), ':'), value...)
 	}
 	return append(out, '}')
 }

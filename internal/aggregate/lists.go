@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -108,7 +107,7 @@ func (a *Aggregate) offer(s *snapshot, x *index, m *member, names []string, l *m
 			continue
 		}
 		if name != own {
-			element = walk.With(element, lists[s.kind].key, walk.Quote(name))
+			element = dragoman.WithMember(element, lists[s.kind].key, dragoman.Quote(name))
 		}
 		s.elements = append(s.elements, element)
 	}
@@ -144,7 +143,7 @@ func (s *snapshot) result(from, to int, cursor string) []byte {
 	}
 	out = append(out, ']')
 	if cursor != "" {
-		out = append(append(out, `,"nextCursor":`...), walk.Quote(cursor)...)
+		out = append(append(out, `,"nextCursor":`...), dragoman.Quote(cursor)...)
 	}
 	out = append(append(out, `,"_meta":`...), s.meta...)
 	return append(out, '}')
@@ -198,10 +197,9 @@ func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.
 		}
 		l.readHints(resp)
 		list := resp.Get(lists[k].array)
-		for start, end := range walk.Elements(list) {
-			element := list[start:end:end]
-			key := walk.TextOf(element, lists[k].key)
-			if key == "" || !walk.IsObject(element) || seen[key] {
+		for _, element := range dragoman.Items(list) {
+			key := dragoman.MemberText(element, lists[k].key)
+			if key == "" || !dragoman.IsObject(element) || seen[key] {
 				warn("an element of a list is left out: it has no "+lists[k].key+" of its own", "key", key)
 				continue
 			}
@@ -224,7 +222,7 @@ func (l *memberList) readHints(resp *dragoman.Message) {
 	if l.ttl < 0 || ms < l.ttl {
 		l.ttl = ms
 	}
-	scope, _ := walk.Text(resp.Get("cacheScope"))
+	scope, _ := dragoman.Text(resp.Get("cacheScope"))
 	l.public = l.public && scope == "public"
 	l.cached = l.cached || string(resp.Meta(metaCached)) == "true"
 }
@@ -352,7 +350,7 @@ func (p *snapshots) first(r *request, s *snapshot) (*dragoman.Message, error) {
 // next answers by the page that a cursor means. It means one to who was given it,
 // and in that list.
 func (p *snapshots) next(r *request, k kind, caller string, cursor []byte) (*dragoman.Message, error) {
-	text, _ := walk.Text(cursor)
+	text, _ := dragoman.Text(cursor)
 	id, number, _ := strings.Cut(text, ".")
 	from, err := strconv.Atoi(number)
 	if s := p.find(id); err == nil && s != nil && s.kind == k && s.caller == caller && from > 0 && from < len(s.elements) {

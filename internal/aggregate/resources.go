@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -71,7 +70,7 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 // noResource is the error for a URI that means nothing.
 func noResource(uri string) *dragoman.Error {
 	e := failure(protocol.Latest.CodeNoResource(), "resource not found: %.200s; resources/list and resources/templates/list name those there are", uri)
-	e.Data = join(`{"uri":`, walk.Quote(uri), `}`)
+	e.Data = join(`{"uri":`, dragoman.Quote(uri), `}`)
 	return e
 }
 
@@ -87,7 +86,7 @@ func refuses(r *request, resp *dragoman.Message) bool {
 	case protocol.CodeResourceNotFound, protocol.CodeMethodNotFound, protocol.CodeUnavailable:
 		return true
 	case protocol.CodeInvalidParams:
-		_, names := walk.Text(walk.Get(e.Data, "uri"))
+		_, names := dragoman.Text(dragoman.Member(e.Data, "uri"))
 		text := strings.ToLower(e.Message)
 		return names || r.Get("requestState") != nil || strings.Contains(text, "not found") || strings.Contains(text, "unknown resource")
 	}

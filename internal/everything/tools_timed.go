@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -102,16 +103,8 @@ func withLogging(ctx context.Context, c *call) (*toolResult, error) {
 	return say("Three messages were logged."), nil
 }
 
-// A StreamCutter is a caller whose stream the server can cut, so that the
-// client has to come back for the rest. The from of a call may be one.
-type StreamCutter interface {
-	// CutStream closes the stream of the call, not the call, and asks the client
-	// to come back after retry.
-	CutStream(retry time.Duration)
-}
-
 func reconnect(ctx context.Context, c *call) (*toolResult, error) {
-	if cutter, ok := c.from.(StreamCutter); ok {
+	if cutter, ok := dragoman.PeerAs[dragoman.StreamCutter](c.from); ok {
 		cutter.CutStream(10 * time.Millisecond)
 	}
 	if err := pause(ctx, 2*beat); err != nil {

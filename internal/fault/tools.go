@@ -134,7 +134,10 @@ func badUTF8(_ context.Context, c *call) (any, error) {
 	return json.RawMessage(c.wire.leave(line)), nil
 }
 
-func separators(_ context.Context, c *call) (any, error) {
+func separators(ctx context.Context, c *call) (any, error) {
+	if err := c.tell(ctx, 1, 1); err != nil { // so that the answer comes by an event stream
+		return nil, err
+	}
 	text := Separators
 	if c.wire == nil {
 		return c.result(text, false), nil

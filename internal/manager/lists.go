@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -90,7 +89,7 @@ func newLists(process bool) *lists {
 // learn takes the result of server/discover.
 func (l *lists) learn(result json.RawMessage, modern bool) {
 	var caps map[string]json.RawMessage
-	_ = json.Unmarshal(walk.Get(result, "capabilities"), &caps) // what cannot be read is not served
+	_ = json.Unmarshal(dragoman.Member(result, "capabilities"), &caps) // what cannot be read is not served
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.modern = modern
@@ -107,7 +106,7 @@ func (l *lists) put(method string, result json.RawMessage, count int) bool {
 	old := l.kept[method]
 	v := &offer{result: slices.Clone(result), count: count, known: true}
 	if l.modern {
-		v.private = !l.process && string(walk.Get(result, "cacheScope")) != `"public"`
+		v.private = !l.process && string(dragoman.Member(result, "cacheScope")) != `"public"`
 		v.until = time.Now().Add(ttlOf(result))
 	} else {
 		v.until = time.Now().Add(ListAge)
@@ -126,7 +125,7 @@ func (l *lists) keep(method string, result json.RawMessage, count int) bool {
 
 // ttlOf returns how long a result is good for, by its own word.
 func ttlOf(result json.RawMessage) time.Duration {
-	ms, err := strconv.ParseFloat(string(walk.Get(result, "ttlMs")), 64)
+	ms, err := strconv.ParseFloat(string(dragoman.Member(result, "ttlMs")), 64)
 	if err != nil || ms <= 0 {
 		return 0
 	}
@@ -293,9 +292,8 @@ func (l *lists) reply(req *dragoman.Message, v *offer, away bool) (*dragoman.Mes
 // plain reports whether a request asks for a list from its beginning, and for nothing
 // else.
 func plain(req *dragoman.Message) bool {
-	for name, f := range walk.Members(req.Params()) {
-		value := req.Params()[f.Start:f.End]
-		if string(name) != "_meta" && string(value) != "null" {
+	for name, value := range dragoman.Members(req.Params()) {
+		if name != "_meta" && string(value) != "null" {
 			return false
 		}
 	}
@@ -358,11 +356,11 @@ func (u *Upstream) fetch(ctx context.Context, k kind) (changed bool, err error) 
 			first = resp
 		}
 		elements := resp.Get(k.member)
-		for start, end := range walk.Elements(elements) {
+		for _, element := range dragoman.Items(elements) {
 			if count++; count > 1 {
 				merged = append(merged, ',')
 			}
-			merged = append(merged, elements[start:end]...)
+			merged = append(merged, element...)
 		}
 		if len(merged) > MaxListBytes {
 			return false, fmt.Errorf("manager: the list has more than %d bytes", MaxListBytes)
@@ -472,12 +470,12 @@ func (u *Upstream) load() {
 	u.lists.mu.Lock()
 	defer u.lists.mu.Unlock()
 	for method, result := range record {
-		if !isKept(method) || !walk.IsObject(result) {
+		if !isKept(method) || !dragoman.IsObject(result) {
 			continue
 		}
 		v := &offer{result: result}
 		if k, ok := kindOf(method); ok {
-			for range walk.Elements(walk.Get(result, k.member)) {
+			for range dragoman.Items(dragoman.Member(result, k.member)) {
 				v.count++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/target"
@@ -22,7 +23,7 @@ import (
 // Options are how a Manager behaves. Nil and the zero value hold the defaults.
 type Options struct {
 	// Name and Version are what we call ourselves towards servers. If empty, they
-	// are "dragoman" and "0".
+	// are "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Store keeps the last known lists. If nil, they are kept in memory.
@@ -72,7 +73,7 @@ func New(opts *Options) *Manager {
 		m.opts.Name = "dragoman"
 	}
 	if m.opts.Version == "" {
-		m.opts.Version = "0"
+		m.opts.Version = dragoman.Version
 	}
 	if m.opts.Store == nil {
 		m.opts.Store = state.NewMemory(0)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -31,7 +30,7 @@ func (r refusal) error(code int, message string) *dragoman.Error {
 // isRefusal reports whether an error is one of ours, of who was turned away.
 func isRefusal(err error) bool {
 	e, ok := errors.AsType[*dragoman.Error](err)
-	return ok && walk.Get(e.Data, "server") != nil
+	return ok && dragoman.Member(e.Data, "server") != nil
 }
 
 // unavailable is the answer while the server is away. wait is when it is tried

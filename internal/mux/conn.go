@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -17,12 +17,11 @@ import (
 type Conn struct {
 	stream  Stream
 	opts    Options
-	verbose bool          // the logger is at debug level
 	local   dragoman.Peer // set once, by Start
 	started atomic.Bool
 	out     *queue
 	stall   *time.Timer // owned by whoever writes
-	in      *inbox
+	in      *rpc.Inbox
 
 	ctx     context.Context // of the requests that are served; ends with the conversation
 	cancel  context.CancelCauseFunc
@@ -35,9 +34,9 @@ type Conn struct {
 	closed  chan struct{} // closed when the stream has been closed
 
 	askLocal atomic.Bool // see AskLocal
-	calls    calls
-	serve    served
-	hold     hold
+	calls    *rpc.Calls
+	requests *rpc.Requests
+	barrier  handshakeBarrier
 	workers  workers
 	quick    quick
 
@@ -45,7 +44,11 @@ type Conn struct {
 	counters counters
 }
 
-var _ dragoman.Conn = (*Conn)(nil)
+var (
+	_ dragoman.Conn        = (*Conn)(nil)
+	_ dragoman.CallLimiter = (*Conn)(nil)
+	_ dragoman.LocalAsker  = (*Conn)(nil)
+)
 
 // New returns the conversation over stream. Nothing is read before Start.
 func New(stream Stream, opts *Options) *Conn {
@@ -57,14 +60,16 @@ func New(stream Stream, opts *Options) *Conn {
 		writer: make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	c.verbose = c.opts.Logger.Enabled(context.Background(), slog.LevelDebug)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.out.queued = c.opts.Queued
-	c.in = newInbox()
-	c.calls.open = make(map[int64]*call)
-	c.serve.open = make(map[dragoman.ID]*request)
-	c.hold.served = &c.serve
+	c.in = rpc.NewInbox(func(note *dragoman.Message, _ *rpc.Call) {
+		rpc.Notify(c.ctx, c.local, note, c.opts.Logger)
+		c.releaseHeld(note)
+	})
+	c.calls = rpc.NewCalls(c.opts.MaxCalls)
+	c.requests = rpc.NewRequests(c.opts.MaxCalls)
+	c.barrier.requests = c.requests
 	c.reading = c.read
 	// Ends when the queue is closed and empty, or the stream is.
 	go c.write()
@@ -78,9 +83,7 @@ func (c *Conn) Start(local dragoman.Peer) {
 	}
 	c.local = local
 	c.started.Store(true)
-	// Both end with the stream.
-	c.workers.do(c.reading)
-	go c.deliver()
+	c.workers.do(c.reading) // ends with the stream
 }
 
 // read takes frames until the stream ends. The goroutine that has read a
@@ -93,7 +96,7 @@ func (c *Conn) read() {
 			switch {
 			case serve != nil && !c.serveNow(serve):
 				return
-			case serve == nil && !c.more() && c.calls.waits():
+			case serve == nil && !c.more() && c.calls.Asking():
 				// Whoever was woken goes first, and more answers gather meanwhile.
 				// With one call alone there is nothing to gain by that.
 				runtime.Gosched()
@@ -120,9 +123,9 @@ func (c *Conn) linger() {
 	if c.opts.Linger <= 0 {
 		return
 	}
-	c.calls.endAll(dragoman.Closed(io.EOF))
-	c.serve.endListens()
-	c.serve.wait(c.opts.Linger, c.done)
+	c.calls.End(dragoman.Closed(io.EOF))
+	c.requests.EndListens()
+	c.requests.Wait(c.opts.Linger, c.done)
 	c.out.drain(closeWait)
 }
 
@@ -134,9 +137,9 @@ func (c *Conn) end(reason error) {
 	c.err = dragoman.Closed(reason)
 	c.out.close(c.err) // first: those who are told to stop have nothing more to say
 	close(c.done)      // before callers learn of it: none of them may take us for alive
-	c.calls.endAll(c.err)
+	c.calls.End(c.err)
 	c.cancel(c.err)
-	c.in.close()
+	c.in.Close()
 	c.workers.close()
 	// Ends when the stream is closed, which it does.
 	go c.shut()
@@ -159,14 +162,12 @@ func (c *Conn) shut() {
 func (c *Conn) Close() error {
 	c.end(nil)
 	<-c.closed
-	if c.started.Load() {
-		if !c.opts.Abandon {
-			<-c.reader
-		}
-		c.in.wait(peerWait)
+	if c.started.Load() && !c.opts.Abandon {
+		<-c.reader
 	}
+	c.in.Wait(peerWait)
 	<-c.writer
-	c.serve.wait(peerWait, nil)
+	c.requests.Wait(peerWait, nil)
 	return nil
 }
 
@@ -214,5 +215,5 @@ type counters struct{ late, unknown, junk, dropped, refused atomic.Uint64 }
 // Stats returns the counters of this conversation.
 func (c *Conn) Stats() Stats {
 	n := &c.counters
-	return Stats{n.late.Load(), n.unknown.Load(), n.junk.Load(), n.dropped.Load() + c.out.dropped() + c.in.dropped(), n.refused.Load()}
+	return Stats{n.late.Load(), n.unknown.Load(), n.junk.Load(), n.dropped.Load() + c.out.dropped() + c.in.Dropped(), n.refused.Load()}
 }

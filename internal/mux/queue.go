@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -48,7 +49,7 @@ const directly = 8 << 10
 // takes to read, whatever becomes of ctx, so who is not patient does so only if
 // the other side is known to have read what came before. The mark says what has
 // been sent up to and with this frame. It gives up when ctx ends, or with
-// errRoused when stop holds something.
+// errInterrupted when stop holds something.
 func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, patient bool) (mark uint64, err error) {
 	n := f.Len()
 	for {
@@ -76,7 +77,7 @@ func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, patient 
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		case <-stop:
-			return 0, errRoused
+			return 0, errInterrupted
 		}
 	}
 }
@@ -90,6 +91,7 @@ func (q *queue) wasRead(mark uint64) {
 
 // writeNow writes a frame. q.mu is locked, and unlocked when it returns.
 func (q *queue) writeNow(f Frame, n int) (mark uint64, err error) {
+	taken(f)
 	q.writing = true
 	q.bytes += n
 	q.sent += uint64(n)
@@ -144,7 +146,16 @@ func (q *queue) newest(m *dragoman.Message) {
 	}
 }
 
+// taken notes that the queue has taken a request: what the other side asks from now
+// on may belong to it.
+func taken(f Frame) {
+	if k, ok := f.(*rpc.Call); ok {
+		k.Sent()
+	}
+}
+
 func (q *queue) push(f Frame, n int) {
+	taken(f)
 	q.frames = append(q.frames, f)
 	q.bytes += n
 	q.sent += uint64(n)
@@ -207,13 +218,16 @@ func (q *queue) close(err error) {
 func (q *queue) whenEmpty() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	empty := q.empty
+	if empty == nil {
+		empty = make(chan struct{})
+	}
 	if q.bytes == 0 || q.err != nil {
-		return already
+		close(empty)
+		return empty
 	}
-	if q.empty == nil {
-		q.empty = make(chan struct{})
-	}
-	return q.empty
+	q.empty = empty
+	return empty
 }
 
 // drain waits until all is written, for limit at most.

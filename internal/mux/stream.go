@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 )
 
 // A Stream carries frames of one message each. Read is called by one goroutine
@@ -28,6 +29,17 @@ type Stream interface {
 type Frame interface {
 	AppendTo(dst []byte) []byte
 	Len() int
+}
+
+// MessageOf returns the message that a frame is, or nil if it is several in one.
+func MessageOf(f Frame) *dragoman.Message {
+	switch f := f.(type) {
+	case *dragoman.Message:
+		return f
+	case *rpc.Call:
+		return f.Message()
+	}
+	return nil
 }
 
 // A BadFrame is an error after which the stream goes on.

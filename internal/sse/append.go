@@ -12,9 +12,9 @@ const ContentType = "text/event-stream"
 
 // Append appends an event to dst as it goes over the wire, its blank line
 // included. Whatever the fields hold, it is one event: Data is JSON text, whose
-// line ends stand between tokens and become spaces, and whose U+2028 and U+2029,
-// at which some readers end a line, are escaped. Line ends and NULs in Name and
-// ID are left out.
+// line ends stand between tokens and become spaces, and whose U+2028, U+2029 and
+// U+0085, at which some readers end a line, are escaped. Line ends and NULs in
+// Name and ID are left out.
 func Append(dst []byte, e *Event) []byte {
 	if e.Name != "" {
 		dst = append(dst, "event: "...)
@@ -47,27 +47,21 @@ func appendField(dst []byte, value string) []byte {
 	return append(dst, '\n')
 }
 
+// separators are the characters beyond ASCII at which readers exist that end a
+// line. In JSON they stand in strings alone, where they can be escaped.
+var separators = []struct{ raw, escaped []byte }{
+	{[]byte("\u2028"), []byte(`\u2028`)}, {[]byte("\u2029"), []byte(`\u2029`)}, {[]byte("\u0085"), []byte(`\u0085`)},
+}
+
 // appendData appends JSON text on one line.
 func appendData(dst, data []byte) []byte {
-	start := len(dst)
-	for {
-		// U+2028 is E2 80 A8, U+2029 is E2 80 A9.
-		i := bytes.Index(data, []byte("\xe2\x80"))
-		if i < 0 || i+2 >= len(data) {
-			dst = append(dst, data...)
-			break
+	for _, s := range separators {
+		if bytes.Contains(data, s.raw) {
+			data = bytes.ReplaceAll(data, s.raw, s.escaped)
 		}
-		dst = append(dst, data[:i]...)
-		switch data[i+2] {
-		case 0xa8:
-			dst = append(dst, `\u2028`...)
-		case 0xa9:
-			dst = append(dst, `\u2029`...)
-		default:
-			dst = append(dst, data[i:i+3]...)
-		}
-		data = data[i+3:]
 	}
+	start := len(dst)
+	dst = append(dst, data...)
 	dragoman.OneLine(dst[start:])
 	return dst
 }

@@ -130,7 +130,7 @@ func TestNothingInAPayloadEndsOrAddsAnEvent(t *testing.T) {
 	if n := bytes.Count(wire, []byte("\n")); n != 5 {
 		t.Errorf("%d lines, want 5: %q", n, wire)
 	}
-	if bytes.ContainsAny(wire, "\r\u2028\u2029\x00") {
+	if bytes.ContainsAny(wire, "\r\u2028\u2029\u0085\x00") {
 		t.Errorf("%q holds what ends a line somewhere", wire)
 	}
 	r := sse.NewReader(bytes.NewReader(wire), 1000)

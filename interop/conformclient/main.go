@@ -18,7 +18,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -94,16 +93,16 @@ func run(ctx context.Context) error {
 }
 
 // serverAt is the server at a URL, or what stands before it.
-func serverAt(url string) (*target.Target, error) {
+func serverAt(url string) (*client.Server, error) {
 	through := os.Getenv(throughVariable)
 	if through == "" {
-		return target.New(&target.Spec{URL: url})
+		return &client.Server{URL: url}, nil
 	}
 	var command []string
 	if err := json.Unmarshal([]byte(through), &command); err != nil {
 		return nil, fmt.Errorf("%s: %w", throughVariable, err)
 	}
-	return target.New(&target.Spec{Command: append(command, url), OnStderr: func(line string) { fmt.Fprintln(os.Stderr, line) }})
+	return &client.Server{Command: append(command, url), OnStderr: func(line string) { fmt.Fprintln(os.Stderr, line) }}, nil
 }
 
 func call(ctx context.Context, c *client.Client, name string, args any) error {

@@ -2,6 +2,6 @@
 // binary, a configuration file, servers that misbehave, clients of both eras. It has
 // tests only.
 //
-// A test is named after a case of the project's security scorecard (TestS32_…) or
-// after a pain that users of other tools report (TestPain1_…).
+// A test is named after a line of docs/scenarios.md: what must hold (TestS32_…), or
+// what users of other tools report (TestPain1_…).
 package gateway

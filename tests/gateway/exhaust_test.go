@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,14 +19,16 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // TestS41_OutOfDescriptors has more clients than there are files. The gateway lives,
-// says that a process cannot be started, and goes on when they have left.
+// says that a process cannot be started, and goes on when they have left. Clients that
+// come to its sockets meanwhile, HTTP or lines, are served then.
 func TestS41_OutOfDescriptors(t *testing.T) {
 	const files = 64
 	prlimit, err := exec.LookPath("prlimit")
@@ -33,8 +36,10 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 		t.Skip("there is no prlimit here")
 	}
 	j := newJournal(t)
+	socket := filepath.Join(t.TempDir(), "lines")
 	g := kit.Serve(t, &kit.Options{
-		Config: object{"servers": object{server: child(t, fault.Legacy, j)}},
+		Config: asOne(child(t, fault.Legacy, j)),
+		Flags:  []string{"--listen", "tcp:127.0.0.1:0", "--listen", "unix:" + socket},
 		Launch: kit.Launch{Prefix: []string{prlimit, fmt.Sprintf("--nofile=%d:%d", files, files)}},
 	})
 	ctx := kit.Hurry(t, kit.Patience)
@@ -71,6 +76,16 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 		t.Fatalf("without files for a process, initialize gets %s", body)
 	}
 	failed(t, m.RPCError(), protocol.CodeUnavailable, protocol.OutcomeNotSent)
+	waiting := make(chan error, 2)
+	for _, d := range []dragoman.Dialer{g.Lines(), &stdio.Address{Network: "unix", Address: socket}} {
+		go func() { waiting <- echoesOnce(ctx, d) }() // ends with ctx
+	}
+	kit.Eventually(t, func() error {
+		if n := strings.Count(g.Said(), "cannot accept clients"); n < 2 {
+			return fmt.Errorf("%d of 2 sockets for lines cannot accept clients", n)
+		}
+		return nil
+	})
 	for _, c := range conns {
 		_ = c.Close()
 	}
@@ -83,8 +98,24 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 		}
 		return nil
 	})
+	for range cap(waiting) {
+		if err := <-waiting; err != nil {
+			t.Errorf("a client that had to wait for a file: %v", err)
+		}
+	}
 	// A new session needs a new process, and gets it.
 	echoes(ctx, t, enter(ctx, t, g, server, kit.HTTP, protocol.Legacy), "after")
+}
+
+// echoesOnce opens a conversation, in which it calls echo.
+func echoesOnce(ctx context.Context, d dragoman.Dialer) error {
+	c, err := kit.Dial(ctx, d, "guest", protocol.Modern)
+	if err != nil {
+		return err
+	}
+	defer c.Conn.Close()
+	_, err = c.Tool(ctx, "echo", object{"text": "late"})
+	return err
 }
 
 // TestS41_OutOfDisk has the state on a disk that is full. Everybody is served, and the

@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -68,6 +69,79 @@ func TestPain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
 			echoes(s.ctx, s.T, c, "after "+tool)
 		}
 	})
+}
+
+// TestS16_SeparatorsOfLinesAreEscapedInEventStreams reads answers as they are on the
+// wire: clients exist that end a line at each of the separators.
+func TestS16_SeparatorsOfLinesAreEscapedInEventStreams(t *testing.T) {
+	g := start(t, "run", child(t, fault.Legacy, newJournal(t)))
+	ctx := kit.Hurry(t, 20*time.Second)
+	send := func(method, path, body string, header ...string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, method, g.Base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	// check reads to the line with the answer.
+	check := func(path string, resp *http.Response, lines *bufio.Reader) {
+		t.Helper()
+		if ct := resp.Header.Get("Content-Type"); ct != "text/event-stream" {
+			t.Fatalf("%s answers with %d %s", path, resp.StatusCode, ct)
+		}
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s ends without the answer: %v", path, err)
+			}
+			if strings.ContainsAny(line, "\u2028\u2029\u0085") {
+				t.Errorf("%s writes %q", path, line)
+			}
+			if strings.HasPrefix(line, "data:") && strings.Contains(line, "injected") {
+				return
+			}
+		}
+	}
+
+	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"u2028","_meta":{"progressToken":1,%q:%q,%q:{}}}}`,
+		protocol.MetaProtocolVersion, protocol.Latest, protocol.MetaClientCapabilities)
+	resp := send(http.MethodPost, "/mcp", call, protocol.HeaderVersion, protocol.Latest.String(),
+		protocol.HeaderMethod, protocol.MethodCallTool, protocol.HeaderName, "u2028")
+	check("/mcp", resp, bufio.NewReader(resp.Body))
+
+	resp = send(http.MethodPost, "/call/u2028", "{}", "Accept", "text/event-stream")
+	check("/call", resp, bufio.NewReader(resp.Body))
+
+	resp = send(http.MethodGet, "/sse", "", "Accept", "text/event-stream")
+	lines, endpoint := bufio.NewReader(resp.Body), ""
+	for ok := false; !ok; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoint, ok = strings.CutPrefix(strings.TrimSpace(line), "data: ")
+	}
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocol.LatestLegacy.String() + `","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"u2028"}}`,
+	} {
+		if r := send(http.MethodPost, "/"+endpoint, body); r.StatusCode != http.StatusAccepted {
+			t.Fatalf("%s is answered with %d", body, r.StatusCode)
+		}
+	}
+	check("/sse", resp, lines)
 }
 
 // TestPain9_ChangesOfListsReachEveryClient has a server change its tools.

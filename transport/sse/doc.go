@@ -2,6 +2,12 @@
 // of the first revision, which Streamable HTTP has replaced. Old clients and
 // servers still speak it: [Server] is for the ones, [Client] for the others.
 //
+//	server := &sse.Server{Acceptor: acceptor}
+//	http.Handle("/sse", server.Stream())
+//	http.Handle("/messages", server.Messages())
+//
+//	conn, err := (&sse.Client{URL: "https://mcp.example.com/sse"}).Dial(ctx, nil)
+//
 // A client opens an event stream by GET. Its first event, endpoint, names the
 // URL that takes the client's messages, one POST each; the server's messages,
 // answers included, come as message events. The session ends with the stream.
@@ -17,7 +23,7 @@
 // to initialize. It has no batches.
 //
 // The limits: sessions, and the size of a message, by number; what waits to be
-// written to a client by bytes, as package internal/mux has it; a client that
+// written to a client by bytes, as docs/design.md has it; a client that
 // does not read is cut by a deadline for each write. A POST that finds too many
 // others of its session waiting is refused after five seconds. A client's POSTs are
 // bounded for each kind of message, so that no kind keeps another from being sent.

@@ -211,7 +211,7 @@ func (d *syncConn) handshake(ctx context.Context) error {
 	hello, err := dragoman.NewRequest(dragoman.StringID("hello"), protocol.MethodInitialize, map[string]any{
 		"protocolVersion": protocol.V20241105.String(),
 		"capabilities":    struct{}{},
-		"clientInfo":      map[string]string{"name": "dragoman", "version": "1"},
+		"clientInfo":      map[string]string{"name": "dragoman", "version": dragoman.Version},
 	})
 	if err != nil {
 		return err

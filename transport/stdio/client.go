@@ -16,9 +16,12 @@ const exitWait = 700 * time.Millisecond
 
 // A Conn is a conversation with a child process.
 type Conn struct {
-	*mux.Conn
+	dragoman.Conn
 	child *child
 }
+
+// Unwrap returns what the conversation is built on, for [dragoman.PeerAs].
+func (c *Conn) Unwrap() dragoman.Conn { return c.Conn }
 
 var _ dragoman.Dialer = (*Command)(nil)
 

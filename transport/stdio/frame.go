@@ -1,7 +1,6 @@
 package stdio
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"strconv"
@@ -59,7 +58,6 @@ func newStream(r io.Reader, w io.Writer, framing Framing, limits dragoman.Limits
 	}
 	s := &stream{w: w, framing: framing, end: end}
 	s.r, s.max, s.log = r, limits.Message(), log
-	s.verbose = log.Enabled(context.Background(), slog.LevelDebug)
 	return s
 }
 
@@ -99,7 +97,7 @@ func (s *stream) Write(frames []mux.Frame) error {
 
 // debug reports what is sent, without its secrets.
 func (s *stream) debug(framed bool, text []byte) {
-	if !s.verbose {
+	if !s.verbose() {
 		return
 	}
 	mode := "line"

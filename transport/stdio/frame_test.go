@@ -91,6 +91,37 @@ func TestMessagesAreFoundInWhateverArrives(t *testing.T) {
 	}
 }
 
+func TestLastMessageCountsWithoutItsEndWhateverEndsTheStream(t *testing.T) {
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	for _, test := range []struct {
+		name   string
+		chunks []string
+		want   []string
+	}{
+		{"a line", []string{ping + "\n", answer}, []string{ping, answer}},
+		{"a line and white space", []string{answer + " \r"}, []string{answer}},
+		{"a batch", []string{"[" + answer + "]"}, []string{"[" + answer + "]"}},
+		{"half a line", []string{ping + "\n", answer[:20]}, []string{ping}},
+		{"no JSON", []string{ping + "\n", "done"}, []string{ping}},
+		{"a frame", []string{framed(ping), framed(answer)}, []string{ping, answer}},
+		{"a frame that promises more", []string{"Content-Length: 50\r\n\r\n" + answer[:len(answer)-1], answer[len(answer)-1:]}, []string{answer}},
+		{"a header without a blank line", []string{"Content-Length: 36\r\n" + answer}, []string{answer}},
+		{"half a frame", []string{framed(answer)[:40]}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			exit := &ExitError{Command: "server"}
+			readers := []io.Reader{iotest.ErrReader(exit)}
+			for _, c := range slices.Backward(test.chunks) {
+				readers = append([]io.Reader{strings.NewReader(c)}, readers...)
+			}
+			got, err := readAll(io.MultiReader(readers...), 0, nil)
+			if !slices.Equal(got, test.want) || !errors.Is(err, exit) {
+				t.Errorf("got %q, %v; want %q and the exit", got, err, test.want)
+			}
+		})
+	}
+}
+
 func TestLengthThatPromisesTooMuchIsNotWaitedFor(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
@@ -188,6 +219,31 @@ func TestE07_DebugOutputShowsEachStepWithoutSecrets(t *testing.T) {
 	}
 	if !logger.Enabled(context.Background(), slog.LevelDebug) {
 		t.Fatal("not at debug level")
+	}
+}
+
+func TestE07_LogLevelMayChangeWhileTheStreamIsOpen(t *testing.T) {
+	var (
+		log   bytes.Buffer
+		level slog.LevelVar
+	)
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: &level}))
+	s := newStream(iotest.OneByteReader(strings.NewReader(ping+"\n"+ping+"\n")), io.Discard, Auto, dragoman.Limits{}, logger, nil)
+	m, _ := dragoman.Parse([]byte(ping))
+	for _, step := range []struct {
+		level slog.Level
+		wants bool
+	}{{slog.LevelInfo, false}, {slog.LevelDebug, true}} {
+		level.Set(step.level)
+		if _, err := s.Read(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write([]mux.Frame{m}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "chunk=") && strings.Contains(log.String(), "mode=line"); got != step.wants {
+			t.Errorf("at level %v each step is logged: %v\n%s", step.level, got, &log)
+		}
 	}
 }
 

@@ -154,10 +154,14 @@ func (f *frameReader) payload(length int) ([]byte, error) {
 			}
 		}
 		if err := f.fill(); err != nil {
-			if f.start == f.end || !errors.Is(err, io.EOF) {
+			if f.start == f.end {
 				return nil, err
 			}
-			return f.whole(length, true)
+			frame, bad := f.whole(length, errors.Is(err, io.EOF))
+			if frame == nil && bad == nil {
+				bad = err
+			}
+			return frame, bad
 		}
 	}
 }

@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,11 +33,10 @@ const (
 // A frameReader takes messages from a byte stream. Each byte is looked at once
 // for the end of its line, however the bytes arrive.
 type frameReader struct {
-	r       io.Reader
-	max     int
-	log     *slog.Logger
-	verbose bool        // log is at debug level
-	framed  atomic.Bool // the last message had a header; the writer looks at it
+	r      io.Reader
+	max    int
+	log    *slog.Logger
+	framed atomic.Bool // the last message had a header; the writer looks at it
 
 	buf        []byte
 	start, end int   // the unread bytes of buf
@@ -46,6 +46,9 @@ type frameReader struct {
 }
 
 func (f *frameReader) unread() []byte { return f.buf[f.start:f.end] }
+
+// verbose reports whether each step is logged. A reload may change that.
+func (f *frameReader) verbose() bool { return f.log.Enabled(context.Background(), slog.LevelDebug) }
 
 // Buffered returns how many bytes were read beyond the last message.
 func (f *frameReader) Buffered() int { return f.end - f.start }
@@ -93,7 +96,7 @@ func (f *frameReader) fill() error {
 		f.end += n
 		f.err = err
 		if n > 0 {
-			if f.verbose {
+			if f.verbose() {
 				f.log.Debug("stdin", "chunk", n)
 			}
 			return nil
@@ -174,7 +177,9 @@ func (f *frameReader) skipBlank() error {
 	}
 }
 
-// readLine takes the next line, without its newline. The last may lack one.
+// readLine takes the next line, without its newline. The last may lack one if the
+// stream is at its end, or if it is a whole message, whatever ends the stream: a child
+// that has exited ends it by an error.
 func (f *frameReader) readLine() ([]byte, error) {
 	for {
 		b := f.unread()
@@ -189,12 +194,18 @@ func (f *frameReader) readLine() ([]byte, error) {
 			return nil, f.skipLine()
 		}
 		if err := f.fill(); err != nil {
-			if f.seen > 0 && errors.Is(err, io.EOF) {
+			if f.seen > 0 && (errors.Is(err, io.EOF) || isWhole(f.unread())) {
 				return f.take(f.seen, 0), nil
 			}
 			return nil, err
 		}
 	}
+}
+
+// isWhole reports whether b is one JSON object or array and nothing more.
+func isWhole(b []byte) bool {
+	n := dragoman.Span(b)
+	return n > 0 && len(bytes.TrimSpace(b[n:])) == 0
 }
 
 // skipLine drops a line that is too long. It keeps the ends, which may say

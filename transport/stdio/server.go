@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
@@ -31,7 +33,7 @@ type Server struct {
 
 	mu        sync.Mutex // guards what follows
 	closed    bool
-	listeners map[net.Listener]struct{}
+	listeners map[net.Listener]context.CancelFunc
 	talks     map[*talk]struct{}
 	serving   sync.WaitGroup // conversations
 }
@@ -39,26 +41,46 @@ type Server struct {
 // ErrServerClosed is what Serve and ServeIO return after Shutdown or Close.
 var ErrServerClosed = errors.New("stdio: server closed")
 
-// Serve accepts clients on l until Shutdown or Close.
+// acceptBackoff is how long Serve waits after accepts that failed.
+var acceptBackoff = backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
+
+// Serve accepts clients on l until Shutdown or Close. While the process is out of
+// files it waits and tries again, as net/http does.
 func (s *Server) Serve(l net.Listener) error {
-	if !s.track(l) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if !s.track(l, cancel) {
 		_ = l.Close()
 		return ErrServerClosed
 	}
 	defer s.untrack(l)
-	for {
+	for failures := 0; ; {
 		nc, err := l.Accept()
-		if err != nil {
-			if s.isClosed() {
-				return ErrServerClosed
-			}
-			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-				continue
-			}
+		switch {
+		case err == nil:
+			failures = 0
+			s.open(nc)
+		case ctx.Err() != nil:
+			return ErrServerClosed
+		case !isTemporary(err):
 			return err
+		default:
+			if failures++; failures == 1 && s.Options != nil && s.Options.Logger != nil {
+				s.Options.Logger.Warn("cannot accept clients; trying again", "error", err)
+			}
+			_ = backoff.Sleep(ctx, acceptBackoff.Wait(failures)) // Accept fails at once then
 		}
-		s.open(nc)
 	}
+}
+
+// isTemporary reports whether an error of Accept may pass, such as that the process
+// has too many files open. It is what net/http goes by.
+func isTemporary(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](err)
+	return ok && t.Temporary()
 }
 
 // open serves one client on a goroutine of its own, which ends with the
@@ -125,16 +147,17 @@ func (s *Server) serve(t *talk) error {
 	return err
 }
 
-func (s *Server) track(l net.Listener) bool {
+// track notes a listener, and what ends the wait of its Serve.
+func (s *Server) track(l net.Listener, cancel context.CancelFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	if s.listeners == nil {
-		s.listeners = make(map[net.Listener]struct{})
+		s.listeners = make(map[net.Listener]context.CancelFunc)
 	}
-	s.listeners[l] = struct{}{}
+	s.listeners[l] = cancel
 	return true
 }
 

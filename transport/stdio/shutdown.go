@@ -34,7 +34,8 @@ func (s *Server) end(how func(*talk)) {
 	var ending sync.WaitGroup
 	s.mu.Lock()
 	s.closed = true
-	for l := range s.listeners {
+	for l, cancel := range s.listeners {
+		cancel()
 		_ = l.Close()
 	}
 	for t := range s.talks {

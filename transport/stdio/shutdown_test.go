@@ -333,6 +333,32 @@ func TestShutdownEndsAClientThatIsBeingAccepted(t *testing.T) {
 	within(t, c.Done(), "the end of the conversation")
 }
 
+func TestShutdownDoesNotWaitForAnAcceptorThatIgnoresItsContext(t *testing.T) {
+	for _, way := range twoWays {
+		t.Run(way.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				accepting, let := make(chan struct{}), make(chan struct{})
+				s := &Server{Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+					close(accepting)
+					<-let
+					return dragoman.Nobody, nil
+				})}
+				c := client(t, way.open(t, s)(Lines), Lines, nil)
+				<-accepting
+				from := time.Now()
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Errorf("Shutdown returned %v", err)
+				}
+				if took := time.Since(from); took > 2*abortWait {
+					t.Errorf("it returned after %v", took)
+				}
+				<-c.Done()
+				close(let)
+			})
+		})
+	}
+}
+
 func TestEndOfTheContextOfServeIOLeavesTimeToAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name   string

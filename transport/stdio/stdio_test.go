@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -134,6 +135,30 @@ func TestA13_ChildThatDiesEndsCallsWithStatusAndLastLine(t *testing.T) {
 	}
 }
 
+func TestAnswerThatAChildWritesLastCountsWithoutItsNewline(t *testing.T) {
+	const prepare = `read line; id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+		answer="{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"last\":true}}"; `
+	for name, write := range map[string]string{
+		"a line":  `printf %s "$answer"`,
+		"a frame": `printf 'Content-Length: %d\r\n\r\n%s' $((${#answer} + 1)) "$answer"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := script(prepare+write).Dial(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if resp := ask(t, conn, 1, protocol.MethodPing, nil); string(resp.Get("last")) != "true" {
+				t.Errorf("the answer is %s", resp)
+			}
+			<-conn.Done()
+			if exit, ok := errors.AsType[*ExitError](conn.Err()); !ok || exit.Status != 0 {
+				t.Errorf("the conversation ended with %v", conn.Err())
+			}
+		})
+	}
+}
+
 func TestChildWhoseGrandchildHoldsThePipesEndsCallsToo(t *testing.T) {
 	conn, err := (&Command{Path: "/bin/sh", Args: []string{"-c", `sleep 1000 & read line; exit 1`}}).Dial(t.Context(), nil)
 	if err != nil {
@@ -162,7 +187,7 @@ func TestD11_NoiseOnStdoutIsSkippedAndCounted(t *testing.T) {
 	if string(resp.Get("ok")) != "true" || resp.ID().String() != "77" {
 		t.Errorf("answer: %s", resp)
 	}
-	if n := conn.(*Conn).Stats().Junk; n != 3 {
+	if n := conn.(*Conn).Conn.(*mux.Conn).Stats().Junk; n != 3 {
 		t.Errorf("counted %d lines of noise, want 3", n)
 	}
 }

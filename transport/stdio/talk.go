@@ -31,7 +31,7 @@ func newTalk(ctx context.Context, conn *mux.Conn) *talk {
 // no error.
 func (t *talk) serve(a dragoman.Acceptor) error {
 	defer t.close()
-	peer, err := a.Accept(t.ctx, t.conn)
+	peer, err := t.accept(a)
 	if err != nil {
 		return err
 	}
@@ -41,6 +41,32 @@ func (t *talk) serve(a dragoman.Acceptor) error {
 		return err
 	}
 	return nil
+}
+
+// accept calls Accept. When the conversation ends first, an Acceptor that does not
+// return soon is left behind.
+func (t *talk) accept(a dragoman.Acceptor) (dragoman.Peer, error) {
+	type outcome struct {
+		peer dragoman.Peer
+		err  error
+	}
+	accepted := make(chan outcome, 1)
+	go func() { // ends with Accept, whose context ends with the conversation
+		peer, err := a.Accept(t.ctx, t.conn)
+		accepted <- outcome{peer, err}
+	}()
+	over := t.conn.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case o := <-accepted:
+			return o.peer, o.err
+		case <-over:
+			over, late = nil, time.After(abortWait)
+		case <-late:
+			return nil, t.conn.Err()
+		}
+	}
 }
 
 // finish takes no new requests, lets those under way end until ctx does, tells the

@@ -32,6 +32,7 @@ type answer struct {
 	feed   *feed         // nil until it is an event stream
 	over   bool          // finish has been called
 	served chan struct{} // closed when the event stream has been served
+	whole  bool          // to its end; set before
 }
 
 // newAnswer returns an answer that is finished, or abandoned before it is
@@ -73,7 +74,7 @@ func (a *answer) begin() *feed {
 			f.leave()
 			return
 		}
-		f.serve(out, nil, a.r.Context().Done(), nil)
+		a.whole = f.serve(out, nil, a.r.Context().Done(), nil)
 	}()
 	return f
 }
@@ -116,8 +117,9 @@ func (a *answer) ask(ctx context.Context, req *dragoman.Message) error {
 
 // finish sends the responses, which may be none, and returns when they have
 // been written or cannot be. If the answer has been no stream so far, body says
-// how they look together, and status with what.
-func (a *answer) finish(responses []*dragoman.Message, status int, body []byte) {
+// how they look together, and status with what. It reports whether all has been
+// written, so far as that can be known here.
+func (a *answer) finish(responses []*dragoman.Message, status int, body []byte) (written bool) {
 	if len(responses) == 0 {
 		a.begin()
 	}
@@ -129,12 +131,14 @@ func (a *answer) finish(responses []*dragoman.Message, status int, body []byte) 
 		a.server.silent.Remove(&a.silence)
 		a.server.limitWrite(a.w)
 		comeBack(a.w.Header(), status)
-		_ = httpx.WriteJSON(a.w, a.r, status, body) // the client is gone
+		written = httpx.WriteJSON(a.w, a.r, status, body) == nil
 	} else {
 		f.end(responses)
 		<-a.served
+		written = a.whole
 	}
 	a.w, a.r = nil, nil // who keeps the context need not keep those
+	return written
 }
 
 // limitWrite bounds how long the client may take to read an answer. It is a

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -88,9 +90,17 @@ func (k *clientCall) await() (*dragoman.Message, error) {
 	return nil, k.noResponse(errClientEmpty)
 }
 
+const (
+	// clientMaxSessionID bounds the session id that a server gives us, and
+	// clientMaxEventID the event id behind which a stream is resumed, both in bytes:
+	// they go back to the server in headers.
+	clientMaxSessionID = 1024
+	clientMaxEventID   = 8 << 10
+)
+
 // A clientCursor is how far a stream has been read.
 type clientCursor struct {
-	last  string        // the id of the last event that has one
+	last  string        // the id of the last event that has one; empty if the stream cannot be resumed
 	retry time.Duration // what the server asks to wait
 	known bool          // it does
 	count int           // events so far
@@ -98,7 +108,11 @@ type clientCursor struct {
 
 func (u *clientCursor) note(e *sse.Event) {
 	u.count++
-	if e.ID != "" {
+	switch {
+	case e.ID == "":
+	case len(e.ID) > clientMaxEventID || strings.ContainsFunc(e.ID, unicode.IsControl):
+		u.last = ""
+	default:
 		u.last = e.ID
 	}
 	if e.Retry > 0 {
@@ -193,7 +207,7 @@ func (c *clientConn) skip(r *sse.Reader, s *clientSession) (dragoman.Kind, drago
 // be told. A question is refused.
 func (c *clientConn) oversize(head, tail []byte, s *clientSession) (dragoman.Kind, dragoman.ID) {
 	c.lost.Add(1)
-	kind, id := mux.Oversize(head, tail)
+	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
 		c.refuse(dragoman.NewFailure(id, &dragoman.Error{
 			Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + dragoman.ErrTooLarge.Error(),
@@ -252,9 +266,12 @@ func (k *clientCall) learn(x *clientExchange, resp *dragoman.Message) error {
 		return fmt.Errorf("streamable: the answer to initialize cannot be read: %w", err)
 	}
 	id := x.resp.Header.Get(protocol.HeaderSession)
+	if len(id) > clientMaxSessionID {
+		return fmt.Errorf("streamable: the server's session id has %d characters, more than %d", len(id), clientMaxSessionID)
+	}
 	for i := range len(id) {
 		if id[i] < 0x21 || id[i] > 0x7e {
-			return errors.New("streamable: the session id has characters that are not allowed")
+			return errors.New("streamable: the server's session id has characters other than visible ASCII")
 		}
 	}
 	k.opened = &clientSession{id: id, version: result.ProtocolVersion, revision: protocol.ParseRevision(result.ProtocolVersion)}

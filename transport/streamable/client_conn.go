@@ -56,9 +56,9 @@ type clientConn struct {
 }
 
 var (
-	_ dragoman.Conn       = (*clientConn)(nil)
-	_ dragoman.Correlator = (*clientConn)(nil)
-	_ dragoman.Hearer     = (*clientConn)(nil)
+	_ dragoman.Conn               = (*clientConn)(nil)
+	_ dragoman.Correlator         = (*clientConn)(nil)
+	_ dragoman.BackgroundReceiver = (*clientConn)(nil)
 )
 
 func newClientConn(client *Client, local dragoman.Peer) *clientConn {
@@ -213,9 +213,9 @@ func clientIsModernCode(code int) bool {
 // its stream.
 func (c *clientConn) Correlates() bool { return c.other() == nil }
 
-// Hears implements dragoman.Hearer: a server that refuses the background stream
+// ReceivesBackground implements dragoman.BackgroundReceiver: a server that refuses the background stream
 // has no other way.
-func (c *clientConn) Hears() bool {
+func (c *clientConn) ReceivesBackground() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.instead != nil || c.state.session == nil || c.state.session.listening != clientRefused

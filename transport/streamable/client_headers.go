@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -78,7 +79,7 @@ func (k *clientCall) runTool() (*dragoman.Message, error) {
 
 // withParams returns the headers of a tool call, those for its arguments
 // included.
-func (k *clientCall) withParams(params []httpx.ParamHeader) http.Header {
+func (k *clientCall) withParams(params []toollist.ParamHeader) http.Header {
 	h := clientHeaders(k.req)
 	for _, p := range params {
 		value, present, err := p.Value(k.req.Get("arguments"))
@@ -95,7 +96,7 @@ func (k *clientCall) withParams(params []httpx.ParamHeader) http.Header {
 // clientTools is what the schemas of a server's tools say about headers.
 type clientTools struct {
 	mu       sync.Mutex
-	known    map[string][]httpx.ParamHeader
+	known    map[string][]toollist.ParamHeader
 	complete bool      // a tool that is not known has none
 	failed   error     // why the list could not be had
 	until    time.Time // it is not asked for again before, after that
@@ -103,7 +104,7 @@ type clientTools struct {
 }
 
 // of returns the headers of a tool, and whether they are known.
-func (t *clientTools) of(name string) ([]httpx.ParamHeader, bool) {
+func (t *clientTools) of(name string) ([]toollist.ParamHeader, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	params, ok := t.known[name]
@@ -127,7 +128,7 @@ func (t *clientTools) learn(req, resp *dragoman.Message, c *clientConn) *dragoma
 	if err != nil {
 		return resp
 	}
-	found := make(map[string][]httpx.ParamHeader, len(list))
+	found := make(map[string][]toollist.ParamHeader, len(list))
 	var kept [][]byte
 	for _, tool := range list {
 		var members map[string]json.RawMessage
@@ -136,7 +137,7 @@ func (t *clientTools) learn(req, resp *dragoman.Message, c *clientConn) *dragoma
 			kept = append(kept, tool) // not ours to judge
 			continue
 		}
-		params, err := httpx.ParamHeaders(members["inputSchema"])
+		params, err := toollist.ParamHeaders(members["inputSchema"])
 		if err != nil {
 			c.log.Warn("tool left out, because its schema has a header that is not valid", "tool", name, "error", err)
 			continue
@@ -157,11 +158,11 @@ func (t *clientTools) learn(req, resp *dragoman.Message, c *clientConn) *dragoma
 }
 
 // add remembers what was found. All tells that there are no other tools.
-func (t *clientTools) add(found map[string][]httpx.ParamHeader, all bool) {
+func (t *clientTools) add(found map[string][]toollist.ParamHeader, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if all || t.known == nil {
-		t.known = make(map[string][]httpx.ParamHeader, len(found))
+		t.known = make(map[string][]toollist.ParamHeader, len(found))
 	}
 	for name, params := range found {
 		if len(t.known) < clientMaxTools {

@@ -2,6 +2,9 @@
 // has it: with sessions and resumable streams from 2025-03-26 to 2025-11-25,
 // and without either in 2026-07-28.
 //
+//	http.Handle("/mcp", &streamable.Server{Sessions: acceptor, Requests: peer})          // a server
+//	conn, err := (&streamable.Client{URL: "https://mcp.example.com/mcp"}).Dial(ctx, nil) // a client
+//
 // A [Server] is an http.Handler with two doors, one for each era, on one URL.
 // What a client sends says which one it means. A [Client] is a Dialer that finds
 // out what the server speaks.

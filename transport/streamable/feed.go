@@ -194,6 +194,13 @@ func (f *feed) pop() {
 	f.unblock()
 }
 
+// over reports whether nothing more will be said and nobody is being told.
+func (f *feed) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended && !f.open
+}
+
 // unblock lets those go on who wait for room. mu is held.
 func (f *feed) unblock() {
 	if f.room != nil {
@@ -276,8 +283,9 @@ func (f *feed) leave() {
 
 // serve writes the stream to a connection that has been claimed, until the
 // stream ends or the client is gone, or is asked to come back later. What has not
-// been written then waits for another connection.
-func (f *feed) serve(out *sse.Writer, missed []fed, gone, parting <-chan struct{}) {
+// been written then waits for another connection. It reports whether the stream
+// has been written to its end.
+func (f *feed) serve(out *sse.Writer, missed []fed, gone, parting <-chan struct{}) bool {
 	defer f.leave()
 	evicted := make(chan struct{})
 	f.mu.Lock()
@@ -299,7 +307,7 @@ func (f *feed) serve(out *sse.Writer, missed []fed, gone, parting <-chan struct{
 		m, ok, ended := f.next()
 		switch {
 		case ended:
-			return
+			return true
 		case ok:
 			if err = f.write(out, m); err == nil {
 				f.written()
@@ -312,17 +320,20 @@ func (f *feed) serve(out *sse.Writer, missed []fed, gone, parting <-chan struct{
 			err = out.Comment("keep-alive")
 		case retry := <-f.hang:
 			if err = out.Event(&sse.Event{Retry: int(retry.Milliseconds())}); err == nil && out.Hangup() {
-				return
+				return false
 			}
 		case <-parting:
-			_ = out.Event(&sse.Event{Retry: int(f.server.opts.retry.Milliseconds())}) // or the client is gone
-			return
+			if retry := f.server.opts.retry; retry > 0 {
+				_ = out.Event(&sse.Event{Retry: int(retry.Milliseconds())}) // or the client is gone
+			}
+			return false
 		case <-evicted:
-			return
+			return false
 		case <-gone:
-			return
+			return false
 		}
 	}
+	return false
 }
 
 func (f *feed) write(out *sse.Writer, m fed) error {

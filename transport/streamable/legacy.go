@@ -101,7 +101,8 @@ func (s *Server) session(r *http.Request) (*session, error) {
 }
 
 // initialize opens a session. A session id that the client may have sent is of
-// one that it has given up.
+// one that it has given up. If the client is gone before it has the answer, the
+// session ends: nobody else can know its id.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
@@ -115,32 +116,42 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.reserve(v) {
 		return tooMany(m.ID())
 	}
+	a := s.newAnswer(w, r)
 	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
-		s.limitWrite(w)
-		comeBack(w.Header(), statusOf(m.Method(), resp))
-		return httpx.WriteJSON(w, r, statusOf(m.Method(), resp), resp.Bytes())
+		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+		return nil
 	}
 	v.peer = peer
 	v.enter()
 	defer v.leave()
 	w.Header().Set(protocol.HeaderSession, v.id)
-	a := s.newAnswer(w, r)
 	a.client = inside{v, a}
 	a.await()
-	resp := v.call(v.ctx, m, a)
-	if opened = resp != nil && !resp.IsError() && s.settle(v, resp); opened {
-		v.record(m)
-	} else {
+	ctx, cancel := context.WithCancelCause(v.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
+	resp := v.call(ctx, m, a)
+	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.settle(v, resp) {
 		v.end(dragoman.ErrClosed)
 		w.Header().Del(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Draining())
 		}
+		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+		return nil
 	}
-	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+	v.record(m)
+	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(w)
 	return nil
+}
+
+// flushed reports whether what was written has gone out, so far as that can be
+// known.
+func flushed(w http.ResponseWriter) bool {
+	err := http.NewResponseController(w).Flush()
+	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
 // settle takes what initialize has settled, and makes the session known.

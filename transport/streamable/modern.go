@@ -77,46 +77,10 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	case protocol.ParseRevision(claim).Era() != protocol.Modern || !s.opts.modern:
 		return s.unsupported(m, claim)
 	}
-	if err := mirrored(r, m); err != nil {
-		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
-	}
-	if m.Method() == protocol.MethodCallTool {
-		if err := s.tools.check(r, m, s); err != nil {
-			return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
-		}
+	if err := s.checkHeaders(r, m); err != nil {
+		return err
 	}
 	return s.request(w, r, m)
-}
-
-// mirrored checks the headers that repeat parts of the body.
-func mirrored(r *http.Request, m *dragoman.Message) error {
-	method, present, err := httpx.Single(r, protocol.HeaderMethod)
-	switch {
-	case err != nil:
-		return err
-	case !present:
-		return errors.New(protocol.HeaderMethod + " is missing; it must be " + m.Method())
-	case method != m.Method():
-		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderMethod, method, m.Method())
-	}
-	want, needed := httpx.MirrorName(m)
-	if !needed {
-		return nil
-	}
-	name, present, err := httpx.Single(r, protocol.HeaderName)
-	switch {
-	case err != nil:
-		return err
-	case !present:
-		return fmt.Errorf("%s is missing; it must be %q", protocol.HeaderName, want)
-	}
-	if name, err = httpx.DecodeHeaderValue(name); err != nil {
-		return fmt.Errorf("%s: %w", protocol.HeaderName, err)
-	}
-	if name != want {
-		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderName, name, want)
-	}
-	return nil
 }
 
 // note takes a notification of the modern era. The protocol has none that mean
@@ -144,34 +108,41 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
 	defer ctx.close()
-	s.begin(ctx)
+	if !s.begin(ctx) {
+		refusal := httpx.Unavailable(protocol.Overloaded("too many requests are under way; try again later"))
+		refusal.ID = m.ID()
+		return refusal
+	}
 	defer s.done(ctx)
 	if m.Method() == protocol.MethodListen {
 		defer context.AfterFunc(s.drain, func() { ctx.cancel(dragoman.ErrClosed) })()
 	}
 	a.await()
-	resp := s.call(ctx, m, a)
+	resp := s.call(ctx, m, stream{a})
 	if r.Context().Err() != nil {
 		a.finish(nil, 0, nil) // nobody reads it
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.learn(httpx.Key(r), resp)
+		s.tools.Learn(httpx.Key(r), m, resp)
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 	return nil
 }
 
 // begin and done note the requests of the modern era that are under way, by their
-// contexts: a session ends its own.
-func (s *Server) begin(ctx *callContext) {
+// contexts: a session ends its own. begin reports whether there was room.
+func (s *Server) begin(ctx *callContext) bool {
 	s.mu.Lock()
-	cut := s.cut
-	s.open[ctx] = struct{}{}
+	cut, room := s.cut, len(s.open) < s.opts.maxModern
+	if room {
+		s.open[ctx] = struct{}{}
+	}
 	s.mu.Unlock()
 	if cut {
 		ctx.cancel(dragoman.ErrClosed)
 	}
+	return room
 }
 
 func (s *Server) done(ctx *callContext) {
@@ -180,13 +151,13 @@ func (s *Server) done(ctx *callContext) {
 	delete(s.open, ctx)
 }
 
-func (s *Server) call(ctx context.Context, m *dragoman.Message, a *answer) (resp *dragoman.Message) {
+func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp = s.panicked(m, p)
 		}
 	}()
-	resp, err := s.Requests.Call(ctx, m, stream{a})
+	resp, err := s.Requests.Call(ctx, m, from)
 	if err != nil && m.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
 		return protocol.EndOfListen(m)
 	}

@@ -72,13 +72,7 @@ func (v *session) revive(ctx context.Context, name string, position int64) (f *f
 	}
 	f = v.server.newFeed()
 	f.name, f.key, f.ids, f.orphaned = name, v.key(name), true, calls
-	v.mu.Lock()
-	if known := v.feeds[name]; known != nil {
-		f = known
-	} else {
-		v.keep(f)
-	}
-	v.mu.Unlock()
+	f = v.keep(f)
 	if err := f.settle(ctx, position); err != nil {
 		v.mu.Lock()
 		defer v.mu.Unlock()

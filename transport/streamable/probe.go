@@ -112,7 +112,7 @@ func (c *clientConn) discover(ctx context.Context) (*clientCall, *dragoman.Messa
 	return c.call(ctx, req, nil, false)
 }
 
-var clientInfo = map[string]string{"name": "dragoman", "version": "0"}
+var clientInfo = map[string]string{"name": "dragoman", "version": dragoman.Version}
 
 // judge draws the conclusion from an answer of a server that may be modern. It
 // returns false if there is none.

@@ -55,7 +55,7 @@ func digest(caller string) string {
 
 // expired tells whether nobody has used the session for too long, so far as its
 // record knows.
-func (m *memo) expired(idle time.Duration) bool { return time.Since(m.Used) > idle+useEvery }
+func (m *memo) expired(idle time.Duration) bool { return time.Since(m.Used)-useEvery > idle }
 
 // A recorder keeps the record of one session up to date.
 type recorder struct {

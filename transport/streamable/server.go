@@ -1,11 +1,11 @@
 package streamable
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,16 +14,18 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Defaults of a Server.
 const (
-	DefaultMaxSessions = 16384
-	DefaultMaxRequests = 1024
-	DefaultIdleTimeout = 30 * time.Minute
-	DefaultBodyTimeout = 10 * time.Second
-	DefaultRetry       = time.Second
+	DefaultMaxSessions   = 16384
+	DefaultMaxRequests   = 1024
+	DefaultMaxConcurrent = 16384
+	DefaultIdleTimeout   = 30 * time.Minute
+	DefaultBodyTimeout   = 10 * time.Second
+	DefaultRetry         = time.Second
 )
 
 // A Server answers clients of all revisions on one URL. It must not be changed
@@ -67,15 +69,16 @@ type Server struct {
 	// dragoman.DefaultMaxMessage; negative means no limit.
 	MaxMessage int
 
-	// MaxSessions is how many sessions there may be, and MaxRequests how many
-	// requests of one session may be under way. Zero means the defaults.
-	MaxSessions, MaxRequests int
+	// MaxSessions is how many sessions there may be, MaxRequests how many
+	// requests of one session may be under way, and MaxConcurrent how many of
+	// the modern era. Zero means the defaults; negative means no limit.
+	MaxSessions, MaxRequests, MaxConcurrent int
 
 	// IdleTimeout ends sessions that nobody has used for so long. BodyTimeout is
 	// how long the body of a request may take, WriteTimeout how long a client
 	// may take to read what is written to it, KeepAlive how long a stream stays
 	// silent, Retry how long a client should wait before it connects anew. Zero
-	// means the defaults.
+	// means the defaults; negative means no limit, no keep-alive, no advice.
 	IdleTimeout, BodyTimeout, WriteTimeout, KeepAlive, Retry time.Duration
 
 	// Logger receives faults. If nil, nothing is logged.
@@ -84,7 +87,7 @@ type Server struct {
 	once    sync.Once
 	opts    settings
 	gate    httpx.Gate
-	tools   toolHeaders
+	tools   toollist.Cache
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
 	reading *httpx.Watch // requests whose body comes
@@ -103,23 +106,36 @@ type Server struct {
 // settings are the fields of a Server with their defaults filled in.
 type settings struct {
 	limits                              dragoman.Limits
-	maxSessions, maxRequests            int
+	maxSessions, maxRequests, maxModern int
 	idle, body, write, keepAlive, retry time.Duration
 	log                                 eventlog.Log
 	logger                              *slog.Logger
 	legacy, modern                      bool
 }
 
+// limit returns a limit, its default if it is zero, or what stands for none if it
+// is negative.
+func limit[N int | time.Duration](n, standard, none N) N {
+	switch {
+	case n == 0:
+		return standard
+	case n < 0:
+		return none
+	}
+	return n
+}
+
 func (s *Server) prepare() {
 	s.opts = settings{
 		limits:      dragoman.Limits{MaxMessage: s.MaxMessage},
-		maxSessions: cmp.Or(s.MaxSessions, DefaultMaxSessions),
-		maxRequests: cmp.Or(s.MaxRequests, DefaultMaxRequests),
-		idle:        cmp.Or(s.IdleTimeout, DefaultIdleTimeout),
-		body:        cmp.Or(s.BodyTimeout, DefaultBodyTimeout),
-		write:       cmp.Or(s.WriteTimeout, sseWriteTimeout),
-		keepAlive:   cmp.Or(s.KeepAlive, sseKeepAlive),
-		retry:       cmp.Or(s.Retry, DefaultRetry),
+		maxSessions: limit(s.MaxSessions, DefaultMaxSessions, math.MaxInt),
+		maxRequests: limit(s.MaxRequests, DefaultMaxRequests, math.MaxInt),
+		maxModern:   limit(s.MaxConcurrent, DefaultMaxConcurrent, math.MaxInt),
+		idle:        limit(s.IdleTimeout, DefaultIdleTimeout, math.MaxInt64),
+		body:        limit(s.BodyTimeout, DefaultBodyTimeout, math.MaxInt64),
+		write:       limit(s.WriteTimeout, sseWriteTimeout, math.MaxInt64),
+		keepAlive:   limit(s.KeepAlive, sseKeepAlive, math.MaxInt64),
+		retry:       limit(s.Retry, DefaultRetry, 0),
 		log:         s.Log,
 		logger:      s.Logger,
 		legacy:      s.Sessions != nil,
@@ -131,6 +147,7 @@ func (s *Server) prepare() {
 	if s.opts.logger == nil {
 		s.opts.logger = slog.New(slog.DiscardHandler)
 	}
+	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed}
 	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
 	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
 	s.sessions, s.open = make(map[string]*session), make(map[*callContext]struct{})
@@ -202,9 +219,15 @@ func refuse(status, code int, message string) *httpx.Refusal {
 	return &httpx.Refusal{Status: status, Code: code, Message: message}
 }
 
+// closeWait is how long Shutdown waits after its context for those who are told
+// that they were cancelled.
+const closeWait = 500 * time.Millisecond
+
 // Shutdown refuses new requests, ends the streams that have no end, waits for
 // requests under way until ctx ends, and then cancels the rest, who are told that
-// they were lost, and ends all sessions. With a Store they end here alone.
+// they were lost, and ends all sessions. With a Store they end here alone. It
+// returns within half a second after ctx: a client that reads nothing is left to
+// the deadline of its write, and a peer that goes on to itself.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
 	s.mu.Lock()
@@ -212,7 +235,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	s.drained()
 	done := make(chan struct{})
-	// Ends when the last request does, which cancelling it brings about.
+	// Ends when the last request does, which cancelling it brings about, unless
+	// a peer ignores that.
 	go func() {
 		s.serving.Wait()
 		close(done)
@@ -227,7 +251,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, v := range s.all() {
 		v.over(dragoman.ErrClosed, s.Store == nil)
 	}
-	<-done
+	select {
+	case <-done:
+	case <-time.After(closeWait): // ctx has ended
+		s.opts.logger.Warn("requests are still under way after the end of the server")
+	}
 	s.part()
 	return err
 }

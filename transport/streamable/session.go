@@ -214,17 +214,34 @@ func (v *session) add(f *feed, number int, requests []*dragoman.Message) {
 		f.name += callsName(requests)
 	}
 	f.key = v.key(f.name)
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.keep(f)
 }
 
-// keep makes a stream one that can be resumed. mu is held.
-func (v *session) keep(f *feed) {
-	v.feeds[f.name] = f
-	if v.order = append(v.order, f.name); len(v.order) > maxResumable {
-		v.drop(v.order[0])
+// keep makes a stream one that can be resumed, unless there is one of its name,
+// and returns that which is there. When there are too many, the oldest go that
+// have ended; the others are no more than there are requests.
+func (v *session) keep(f *feed) *feed {
+	v.mu.Lock()
+	if known := v.feeds[f.name]; known != nil {
+		v.mu.Unlock()
+		return known
 	}
+	v.feeds[f.name] = f
+	v.order = append(v.order, f.name)
+	var gone []string
+	for i := 0; i < len(v.order) && len(v.order)-len(gone) > maxResumable; i++ {
+		if name := v.order[i]; v.feeds[name].over() {
+			gone = append(gone, name)
+		}
+	}
+	for _, name := range gone {
+		v.lose(name)
+	}
+	v.mu.Unlock()
+	for _, name := range gone {
+		_ = v.server.opts.log.Drop(context.Background(), v.key(name)) // or it goes when it is too old
+	}
+	return f
 }
 
 // resumable returns a stream by its name, or nil.
@@ -240,12 +257,6 @@ func (v *session) lose(name string) {
 	if i := slices.Index(v.order, name); i >= 0 {
 		v.order = slices.Delete(v.order, i, i+1)
 	}
-}
-
-// drop makes a stream be gone. mu is held.
-func (v *session) drop(name string) {
-	v.lose(name)
-	_ = v.server.opts.log.Drop(context.Background(), v.key(name))
 }
 
 // Call asks the client, outside of any request of its own.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -129,5 +132,69 @@ func TestS47_ResumedCallIsAnsweredWhileTheServerStops(t *testing.T) {
 	resumed.end()
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// However long a client takes to read, or a peer ignores that its time is up,
+// Shutdown takes half a second more than its context.
+func TestShutdownObeysItsContext(t *testing.T) {
+	for name, tell := range map[string]bool{"JSON that nobody reads": false, "stream that nobody reads": true} {
+		t.Run(name, func(t *testing.T) {
+			large := strings.Repeat("x", 1<<20)
+			peer := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if tell {
+					_ = from.Notify(ctx, told(t))
+				}
+				return req.Reply(map[string]string{"resultType": "complete", "text": large})
+			}}
+			s := &streamable.Server{Requests: peer}
+			inBubble(t, s, func(t *testing.T, b *bubble) {
+				w := b.dial()
+				if _, err := io.WriteString(w, request(http.MethodPost, discoverHeaders, modernCall("1", "server/discover", ""))); err != nil {
+					t.Fatal(err)
+				}
+				if n := b.stuck(); n != 1 {
+					t.Fatalf("%d writes are blocked", n)
+				}
+				wantShutdown(t, s)
+			})
+		})
+	}
+	t.Run("peer that ignores its context", func(t *testing.T) {
+		goOn := make(chan struct{})
+		s := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			<-goOn
+			return req.Reply(map[string]string{"resultType": "complete"})
+		}}}
+		synctest.Test(t, func(t *testing.T) {
+			goOn = make(chan struct{})
+			r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(modernCall("1", "server/discover", "")))
+			for name, value := range map[string]string{
+				"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+				protocol.HeaderVersion: protocol.Latest.String(), protocol.HeaderMethod: "server/discover",
+			} {
+				r.Header.Set(name, value)
+			}
+			go s.ServeHTTP(httptest.NewRecorder(), r) // ends when the peer goes on
+			synctest.Wait()
+			wantShutdown(t, s)
+			close(goOn)
+		})
+	})
+}
+
+var discoverHeaders = protocol.HeaderMethod + ": server/discover\r\n" + protocol.HeaderVersion + ": " + protocol.Latest.String() + "\r\n"
+
+// wantShutdown shuts a server down that has something under way that does not end.
+func wantShutdown(t *testing.T, s *streamable.Server) {
+	t.Helper()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown returned %v", err)
+	}
+	if d := time.Since(start); d > 700*time.Millisecond {
+		t.Errorf("Shutdown took %v", d)
 	}
 }

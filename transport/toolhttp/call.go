@@ -53,17 +53,17 @@ func (c *call) serve() error {
 // far as that can be told.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
-	schema, found := s.tools.find(ctx, s, httpx.Key(c.x.R), c.req.Name())
+	tool, known := s.tool(ctx, httpx.Key(c.x.R), c.req.Name())
 	switch {
-	case found == missing:
+	case known && tool == nil:
 		return c.refuse(http.StatusNotFound, &dragoman.Error{
 			Code:    protocol.CodeInvalidParams,
 			Message: "unknown tool: " + c.req.Name() + "; the list of tools names those there are",
 		})
-	case found == unlisted || schema == nil || s.Check == nil:
+	case !known || tool.Schema == nil || s.Check == nil:
 		return nil
 	}
-	err := s.Check(schema, c.req.Get("arguments"))
+	err := s.Check(tool.Schema, c.req.Get("arguments"))
 	if err == nil {
 		return nil
 	}

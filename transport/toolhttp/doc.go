@@ -1,6 +1,11 @@
 // Package toolhttp carries tool calls over plain HTTP: one POST for each call,
 // without a handshake or a session, answered by JSON or by an event stream.
 //
+//	server := &toolhttp.Server{Requests: peer}
+//	http.Handle("/call/", http.StripPrefix("/call", server))
+//
+//	conn, err := (&toolhttp.Client{URL: "https://example.com/call"}).Dial(ctx, nil)
+//
 // # Paths
 //
 // A [Server] has a base and one path for each tool below it. It does not know

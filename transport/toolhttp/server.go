@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 )
 
 // Defaults of a Server.
@@ -72,7 +73,7 @@ type Server struct {
 	once      sync.Once
 	door      *httpx.Door
 	keepAlive time.Duration
-	tools     book
+	tools     toollist.Cache
 	lastID    atomic.Int64 // of requests and progress tokens that are ours
 }
 
@@ -83,6 +84,7 @@ func (s *Server) prepare() {
 		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	})
+	s.tools = toollist.Cache{MaxList: s.door.Limits.Message(), FailedFor: listFailed, LostFor: listFailed}
 }
 
 // ServeHTTP implements http.Handler. The path must begin at the server's base;

@@ -62,7 +62,7 @@ func (s *socket) judge(err error) verdict {
 	switch {
 	case errors.As(err, &closed):
 		return verdict{closed.Code, "", &CloseError{int(closed.Code), closed.Reason}}
-	case errors.Is(err, websocket.ErrMessageTooBig):
+	case errors.Is(err, websocket.ErrMessageTooBig), errors.Is(err, errFrame):
 		return verdict{websocket.StatusMessageTooBig, "",
 			fmt.Errorf("ws: a message of more than %d bytes came: %w", s.limit, dragoman.ErrTooLarge)}
 	case errors.Is(err, context.DeadlineExceeded):

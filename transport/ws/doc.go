@@ -1,6 +1,9 @@
 // Package ws carries MCP over WebSocket. No revision of the protocol defines
 // that; what is spoken here is what clients and servers have agreed on.
 //
+//	http.Handle("/ws", &ws.Server{Acceptor: acceptor})                        // a server
+//	conn, err := (&ws.Client{URL: "wss://mcp.example.com/ws"}).Dial(ctx, nil) // a client
+//
 // Messages go as on standard input and output: one JSON-RPC message is one text
 // message of the socket, of either era, and a call is cancelled by
 // notifications/cancelled. The subprotocol is "mcp".

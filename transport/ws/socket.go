@@ -52,7 +52,8 @@ var _ mux.Stream = (*socket)(nil)
 // long after it. Zero means the defaults, negative never and for ever.
 func newSocket(c *websocket.Conn, w *wire, limits dragoman.Limits, every, within time.Duration) *socket {
 	s := &socket{ws: c, wire: w, limit: limits.Message(), known: make(chan struct{})}
-	c.SetReadLimit(int64(s.limit))
+	c.SetReadLimit(int64(s.limit)) // of what is inflated
+	w.frames.limit = uint64(s.limit)
 	s.pings.start(s, httpx.Duration(every, DefaultPingInterval), httpx.Duration(within, DefaultWriteTimeout))
 	return s
 }

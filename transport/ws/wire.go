@@ -2,6 +2,7 @@ package ws
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +34,11 @@ type wire struct {
 	conn  io.ReadWriteCloser
 	heard atomic.Uint64 // reads that brought something
 
+	// Owned by who reads: the library has one at a time.
+	early    []byte // what was read before the connection was taken
+	frames   frames
+	tooLarge bool // a frame is, and nothing is read any more
+
 	mu        sync.Mutex
 	gathering bool
 	gathered  []byte
@@ -40,12 +46,28 @@ type wire struct {
 
 func (w *wire) cut() { _ = w.conn.Close() }
 
-func (w *wire) read(p []byte) (int, error) {
-	n, err := w.conn.Read(p)
+func (w *wire) read(p []byte) (n int, err error) {
+	switch {
+	case w.tooLarge:
+		return 0, errFrame
+	case len(w.early) > 0:
+		n = copy(p, w.early)
+		w.early = w.early[n:]
+	default:
+		n, err = w.conn.Read(p)
+	}
 	if n > 0 {
 		w.heard.Add(1)
 	}
-	return n, err
+	passed := w.frames.follow(p[:n])
+	if passed == n {
+		return n, err
+	}
+	w.tooLarge = true
+	if passed == 0 {
+		err = errFrame
+	}
+	return passed, err
 }
 
 // Write writes, or gathers what is to be written. The library makes sure that a
@@ -107,9 +129,9 @@ func (t *tap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	t.wire.conn = conn
-	if rw.Reader.Buffered() == 0 {
-		rw.Reader = bufio.NewReaderSize(conn, readBuffer)
-	}
+	early, _ := rw.Reader.Peek(rw.Reader.Buffered()) // as much as there is
+	t.wire.early = bytes.Clone(early)
+	rw.Reader = bufio.NewReaderSize(conn, readBuffer)
 	rw.Writer = bufio.NewWriterSize(t.wire, writeBuffer)
 	return &tappedConn{conn, t.wire}, rw, nil
 }

@@ -1,8 +1,10 @@
 package adapt
 
-import "github.com/dragoman-mcp/dragoman/internal/walk"
+import (
+	"strings"
 
-import "strings"
+	"github.com/dragoman-mcp/dragoman"
+)
 
 // What a schema accepts.
 type acceptance uint8
@@ -27,14 +29,13 @@ type judge struct {
 // accepts tells what a part of the document accepts, as far as its type, its
 // values and the schemas that it is made of tell.
 func (j *judge) accepts(schema []byte) acceptance {
-	if j.left--; j.left < 0 || !walk.IsObject(schema) {
+	if j.left--; j.left < 0 || !dragoman.IsObject(schema) {
 		return mixed
 	}
 	// All parts must accept a value, so one that is sure decides.
-	for name, f := range walk.Members(schema) {
-		value := schema[f.Start:f.End:f.End]
+	for name, value := range dragoman.Members(schema) {
 		sure := mixed
-		switch string(name) {
+		switch name {
 		case "type":
 			sure = ofTypes(value)
 		case "const":
@@ -46,8 +47,8 @@ func (j *judge) accepts(schema []byte) acceptance {
 				sure = j.accepts(part)
 			}
 		case "allOf":
-			for start, end := range walk.Elements(value) {
-				if sure = j.accepts(value[start:end:end]); sure != mixed {
+			for _, v := range dragoman.Items(value) {
+				if sure = j.accepts(v); sure != mixed {
 					break
 				}
 			}
@@ -65,8 +66,8 @@ func (j *judge) accepts(schema []byte) acceptance {
 func all(list []byte, of func([]byte) acceptance) acceptance {
 	var common acceptance
 	n := 0
-	for start, end := range walk.Elements(list) {
-		a := of(list[start:end:end])
+	for _, v := range dragoman.Items(list) {
+		a := of(v)
 		if n++; a == mixed || n > 1 && a != common {
 			return mixed
 		}
@@ -80,7 +81,7 @@ func ofTypes(value []byte) acceptance {
 	if value[0] == '[' {
 		return all(value, ofTypes)
 	}
-	switch kind, ok := walk.Text(value); {
+	switch kind, ok := dragoman.Text(value); {
 	case !ok:
 		return mixed
 	case kind == "object":
@@ -91,7 +92,7 @@ func ofTypes(value []byte) acceptance {
 
 // ofValue returns what a schema accepts that names this value.
 func ofValue(value []byte) acceptance {
-	if walk.IsObject(value) {
+	if dragoman.IsObject(value) {
 		return onlyObjects
 	}
 	return noObjects
@@ -99,14 +100,14 @@ func ofValue(value []byte) acceptance {
 
 // resolve returns the part of a document that a local reference points to.
 func resolve(root, ref []byte) ([]byte, bool) {
-	s, ok := walk.Text(ref)
+	s, ok := dragoman.Text(ref)
 	if !ok || !strings.HasPrefix(s, "#/") {
 		return nil, false
 	}
 	part := root
 	for step := range strings.SplitSeq(s[2:], "/") {
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		if part = walk.Get(part, step); part == nil {
+		if part = dragoman.Member(part, step); part == nil {
 			return nil, false
 		}
 	}

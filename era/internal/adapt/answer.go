@@ -2,7 +2,6 @@ package adapt
 
 import (
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -10,7 +9,7 @@ import (
 // server's revision has it. An error passes: what it means to a modern server,
 // which has no form for it, is up to the one who runs the rounds of input.
 func (r Route) Answer(method string, resp *dragoman.Message) (*dragoman.Message, error) {
-	if r.Same() || resp.IsError() || !walk.IsObject(resp.Result()) {
+	if r.Same() || resp.IsError() || !dragoman.IsObject(resp.Result()) {
 		return resp, nil
 	}
 	e := resp.Edit()

@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman"
 )
 
 // ClientCapabilities returns what the server may be told of the client's
 // capabilities, as the server's revision has it. Both are JSON objects; what is
 // none becomes {}.
 func (r Route) ClientCapabilities(caps json.RawMessage) json.RawMessage {
-	return r.capabilities(caps, func(name, value []byte) []byte {
-		switch string(name) {
+	return r.capabilities(caps, func(name string, value []byte) []byte {
+		switch name {
 		case "roots":
 			if r.up() {
 				return without(value, "listChanged")
@@ -46,7 +46,7 @@ func (r Route) elicitation(value []byte) []byte {
 		return without(value, "form", "url")
 	case r.Server.HasURLElicitation():
 		return value
-	case walk.Get(value, "url") != nil && walk.Get(value, "form") == nil:
+	case dragoman.Member(value, "url") != nil && dragoman.Member(value, "form") == nil:
 		return nil // the server would ask by form
 	}
 	return without(value, "form", "url")
@@ -56,8 +56,8 @@ func (r Route) elicitation(value []byte) []byte {
 // capabilities, as the client's revision has it. Both are JSON objects; what is
 // none becomes {}.
 func (r Route) ServerCapabilities(caps json.RawMessage) json.RawMessage {
-	return r.capabilities(caps, func(name, value []byte) []byte {
-		switch string(name) {
+	return r.capabilities(caps, func(name string, value []byte) []byte {
+		switch name {
 		case "tasks":
 			if !r.Client.HasCoreTasks() || !r.Server.HasCoreTasks() {
 				return nil
@@ -75,11 +75,11 @@ func (r Route) ServerCapabilities(caps json.RawMessage) json.RawMessage {
 	})
 }
 
-func (r Route) capabilities(caps json.RawMessage, change func(name, value []byte) []byte) json.RawMessage {
+func (r Route) capabilities(caps json.RawMessage, change func(name string, value []byte) []byte) json.RawMessage {
 	if r.Same() {
 		return caps
 	}
-	if caps = bytes.TrimSpace(caps); !walk.IsObject(caps) || !json.Valid(caps) {
+	if caps = bytes.TrimSpace(caps); !dragoman.IsObject(caps) || !json.Valid(caps) {
 		return json.RawMessage("{}")
 	}
 	return edited(caps, change, nil)

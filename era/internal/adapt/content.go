@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/internal/walk"
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -33,7 +33,7 @@ func (r Route) changesBlocks(data []byte) bool {
 
 // block returns a block of content as something that the revision has.
 func (b *blocks) block(value []byte) []byte {
-	switch kind := walk.TextOf(value, "type"); {
+	switch kind := dragoman.MemberText(value, "type"); {
 	case kind == "audio" && !b.rev.HasAudio():
 		return b.audio(value)
 	case kind == "resource_link" && !b.rev.HasResourceLinks():
@@ -45,13 +45,13 @@ func (b *blocks) block(value []byte) []byte {
 // audio returns a sound as an embedded resource that holds it, where there are
 // such, or as a text that says what was there.
 func (b *blocks) audio(block []byte) []byte {
-	data, mime := walk.Get(block, "data"), walk.Get(block, "mimeType")
-	if _, ok := walk.Text(data); !ok || !b.embed {
+	data, mime := dragoman.Member(block, "data"), dragoman.Member(block, "mimeType")
+	if _, ok := dragoman.Text(data); !ok || !b.embed {
 		return worded(block, placeholder("audio", block))
 	}
 	b.n++
 	resource := join(`"resource":{"uri":"dragoman:audio/`, strconv.Itoa(b.n), `",`)
-	if _, ok := walk.Text(mime); ok {
+	if _, ok := dragoman.Text(mime); ok {
 		resource = join(resource, `"mimeType":`, mime, `,`)
 	}
 	return retyped(block, "resource", join(resource, `"blob":`, data, `}`))
@@ -60,15 +60,15 @@ func (b *blocks) audio(block []byte) []byte {
 // link returns a link to a resource as a text with its name, URI and
 // description.
 func link(block []byte) []byte {
-	name := walk.TextOf(block, "title")
+	name := dragoman.MemberText(block, "title")
 	if name == "" {
-		name = walk.TextOf(block, "name")
+		name = dragoman.MemberText(block, "name")
 	}
-	s := walk.TextOf(block, "uri")
+	s := dragoman.MemberText(block, "uri")
 	if name != "" {
 		s = name + ": " + s
 	}
-	if more := walk.TextOf(block, "description"); more != "" {
+	if more := dragoman.MemberText(block, "description"); more != "" {
 		s += "\n" + more
 	}
 	return worded(block, s)
@@ -77,10 +77,10 @@ func link(block []byte) []byte {
 // placeholder says what a block was that cannot be shown.
 func placeholder(kind string, block []byte) string {
 	s := kind
-	if mime := walk.TextOf(block, "mimeType"); mime != "" {
+	if mime := dragoman.MemberText(block, "mimeType"); mime != "" {
 		s += " of type " + mime
 	}
-	if data := walk.TextOf(block, "data"); data != "" {
+	if data := dragoman.MemberText(block, "data"); data != "" {
 		s += fmt.Sprintf(", %d bytes", len(data)/4*3)
 	}
 	return "[" + s + "]"
@@ -88,16 +88,16 @@ func placeholder(kind string, block []byte) string {
 
 // worded returns a block as one of text.
 func worded(block []byte, s string) []byte {
-	return retyped(block, "text", join(`"text":`, walk.Quote(s)))
+	return retyped(block, "text", join(`"text":`, dragoman.Quote(s)))
 }
 
 // retyped returns a block as one of another type. What only its old type has is
 // dropped, and replaced by more.
 func retyped(block []byte, kind string, more []byte) []byte {
-	return edited(block, func(name, value []byte) []byte {
-		switch string(name) {
+	return edited(block, func(name string, value []byte) []byte {
+		switch name {
 		case "type":
-			return walk.Quote(kind)
+			return dragoman.Quote(kind)
 		case "data", "mimeType", "uri", "name", "title", "description", "size", "icons", "text", "resource":
 			return nil
 		}
@@ -106,4 +106,4 @@ func retyped(block []byte, kind string, more []byte) []byte {
 }
 
 // textBlock returns a block of text.
-func textBlock(s string) []byte { return join(`{"type":"text","text":`, walk.Quote(s), `}`) }
+func textBlock(s string) []byte { return join(`{"type":"text","text":`, dragoman.Quote(s), `}`) }

@@ -1,22 +1,23 @@
 package adapt
 
 import (
+	"slices"
+
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // edited returns an object with its members as change wants them: it is given
 // each one, and returns its new value, or nil to drop it. more are members, as
 // they stand in an object, to be put behind the others. If nothing changes, it
 // is the object itself.
-func edited(obj []byte, change func(name, value []byte) []byte, more []byte) []byte {
-	if !walk.IsObject(obj) {
+func edited(obj []byte, change func(name string, value []byte) []byte, more []byte) []byte {
+	if !dragoman.IsObject(obj) {
 		return obj
 	}
 	c := copier{src: obj}
 	last := 1      // behind the last member that stays
 	front := false // all members so far are dropped
-	for name, f := range walk.Members(obj) {
+	for name, f := range dragoman.Fields(obj) {
 		if front {
 			c.at = f.Key
 		}
@@ -48,8 +49,8 @@ func edited(obj []byte, change func(name, value []byte) []byte, more []byte) []b
 // between them. If nothing changes, it is the array itself.
 func mapped(list []byte, change func(value []byte) []byte) []byte {
 	c := copier{src: list}
-	for start, end := range walk.Elements(list) {
-		c.replace(start, end, change(list[start:end:end]))
+	for at, value := range dragoman.Items(list) {
+		c.replace(at, at+len(value), change(value))
 	}
 	return c.rest()
 }
@@ -60,8 +61,8 @@ func appended(list, value []byte) []byte {
 		return join("[", value, "]")
 	}
 	last := 0
-	for _, end := range walk.Elements(list) {
-		last = end
+	for at, value := range dragoman.Items(list) {
+		last = at + len(value)
 	}
 	if last == 0 {
 		return join("[", value, "]")
@@ -75,14 +76,12 @@ func without(obj []byte, names ...string) []byte { return withMembers(obj, nil, 
 // withMembers returns an object without these members and with more. What is no
 // object counts as an empty one if there are more.
 func withMembers(obj, more []byte, names ...string) []byte {
-	if !walk.IsObject(obj) && more != nil {
+	if !dragoman.IsObject(obj) && more != nil {
 		return join("{", more, "}")
 	}
-	return edited(obj, func(name, value []byte) []byte {
-		for _, n := range names {
-			if string(name) == n {
-				return nil
-			}
+	return edited(obj, func(name string, value []byte) []byte {
+		if slices.Contains(names, name) {
+			return nil
 		}
 		return value
 	}, more)

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 func TestMembersComeAndGoWithTheirCommas(t *testing.T) {
@@ -30,8 +30,8 @@ func TestMembersComeAndGoWithTheirCommas(t *testing.T) {
 		{`[1]`, "a", `[1]`, `[1]`},
 		{`7`, "a", `7`, `7`},
 	} {
-		drop := func(name, value []byte) []byte {
-			if bytes.Contains([]byte(c.drop), name) {
+		drop := func(name string, value []byte) []byte {
+			if strings.Contains(c.drop, name) {
 				return nil
 			}
 			return value
@@ -62,11 +62,11 @@ func FuzzEdited(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
 		data = bytes.TrimSpace(data)
-		keep := func(_, value []byte) []byte { return value }
+		keep := func(_ string, value []byte) []byte { return value }
 		out := edited(data, keep, nil)
 		list := mapped(data, func(value []byte) []byte { return value })
-		dropped := edited(data, func(n, value []byte) []byte {
-			if string(n) == name {
+		dropped := edited(data, func(n string, value []byte) []byte {
+			if n == name {
 				return nil
 			}
 			return value
@@ -79,7 +79,7 @@ func FuzzEdited(f *testing.F) {
 		}
 		switch v := decoded(data).(type) {
 		case map[string]any:
-			if raw := walk.Get(data, name); (raw != nil) != has(v, name) || raw != nil && !reflect.DeepEqual(decoded(raw), v[name]) {
+			if raw := dragoman.Member(data, name); (raw != nil) != has(v, name) || raw != nil && !reflect.DeepEqual(decoded(raw), v[name]) {
 				t.Fatalf("%q: %q is %q", data, name, raw)
 			}
 			delete(v, name)
@@ -88,9 +88,9 @@ func FuzzEdited(f *testing.F) {
 			}
 		case []any:
 			n := 0
-			for start, end := range walk.Elements(data) {
-				if n >= len(v) || !reflect.DeepEqual(decoded(data[start:end]), v[n]) {
-					t.Fatalf("%q: element %d is %q", data, n, data[start:end])
+			for _, item := range dragoman.Items(data) {
+				if n >= len(v) || !reflect.DeepEqual(decoded(item), v[n]) {
+					t.Fatalf("%q: element %d is %q", data, n, item)
 				}
 				n++
 			}

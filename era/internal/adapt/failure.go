@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -34,7 +33,7 @@ func (r Route) code(method string, e *dragoman.Error) int {
 	switch {
 	case r.down() && e.Code == protocol.CodeResourceNotFound:
 		return r.Client.CodeNoResource()
-	case r.down() && e.Code == protocol.CodeMissingCapability && walk.IsObject(walk.Get(e.Data, "requiredCapabilities")):
+	case r.down() && e.Code == protocol.CodeMissingCapability && dragoman.IsObject(dragoman.Member(e.Data, "requiredCapabilities")):
 		return e.Code // the Go SDK says so to legacy clients too, and it can mean nothing else
 	case r.down() && e.Code <= firstReserved && e.Code >= lastReserved:
 		// To a modern client it would mean something that the server did not mean.
@@ -50,18 +49,18 @@ func (r Route) code(method string, e *dragoman.Error) int {
 // missing tells whether the error of a read says that there is no such resource
 // rather than that the request is wrong.
 func missing(e *dragoman.Error) bool {
-	_, names := walk.Text(walk.Get(e.Data, "uri"))
+	_, names := dragoman.Text(dragoman.Member(e.Data, "uri"))
 	return names || strings.Contains(strings.ToLower(e.Message), "not found")
 }
 
 // recoded returns an error response with another code, and without that member.
 func recoded(resp *dragoman.Message, code int, without string) (*dragoman.Message, error) {
-	out := edited(resp.Bytes(), func(name, value []byte) []byte {
-		if string(name) != "error" {
+	out := edited(resp.Bytes(), func(name string, value []byte) []byte {
+		if name != "error" {
 			return value
 		}
-		return edited(value, func(name, value []byte) []byte {
-			switch string(name) {
+		return edited(value, func(name string, value []byte) []byte {
+			switch name {
 			case "code":
 				return strconv.AppendInt(nil, int64(code), 10)
 			case without:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -14,11 +13,11 @@ import (
 // server wrote it, because a plain form only offers less.
 func (r Route) form(e *dragoman.Edit, schema []byte) *dragoman.Error {
 	var refusal *dragoman.Error
-	now := edited(schema, func(name, value []byte) []byte {
-		if string(name) != "properties" {
+	now := edited(schema, func(name string, value []byte) []byte {
+		if name != "properties" {
 			return value
 		}
-		return edited(value, func(name, value []byte) []byte {
+		return edited(value, func(name string, value []byte) []byte {
 			plain, reason := plainField(value)
 			if plain == nil {
 				refusal = r.cannot(protocol.CodeInvalidParams, "show field %q of the form: %s", name, reason)
@@ -34,10 +33,10 @@ func (r Route) form(e *dragoman.Edit, schema []byte) *dragoman.Error {
 // plainField returns a field of a form as plain forms have it, or nil and why
 // there is none.
 func plainField(schema []byte) (plain []byte, reason string) {
-	if !walk.IsObject(schema) {
+	if !dragoman.IsObject(schema) {
 		return nil, "its schema is not an object"
 	}
-	kind := walk.TextOf(schema, "type")
+	kind := dragoman.MemberText(schema, "type")
 	switch kind {
 	case "string", "number", "integer", "boolean":
 	case "array":
@@ -46,13 +45,13 @@ func plainField(schema []byte) (plain []byte, reason string) {
 		return nil, "it is neither a text, a number, a boolean nor a choice"
 	}
 	var choices []byte
-	if list := walk.Get(schema, "oneOf"); list != nil {
+	if list := dragoman.Member(schema, "oneOf"); list != nil {
 		if choices = enumeration(list); choices == nil {
 			return nil, "its choices are not all words"
 		}
 	}
-	return edited(schema, func(name, value []byte) []byte {
-		switch string(name) {
+	return edited(schema, func(name string, value []byte) []byte {
+		switch name {
 		case "default":
 			if kind != "boolean" {
 				return nil
@@ -72,13 +71,13 @@ func plainField(schema []byte) (plain []byte, reason string) {
 // nil if one of them is no word.
 func enumeration(list []byte) []byte {
 	var values, names [][]byte
-	for start, end := range walk.Elements(list) {
-		value := walk.Get(list[start:end], "const")
-		if _, ok := walk.Text(value); !ok {
+	for _, item := range dragoman.Items(list) {
+		value := dragoman.Member(item, "const")
+		if _, ok := dragoman.Text(value); !ok {
 			return nil
 		}
-		name := walk.Get(list[start:end], "title")
-		if _, ok := walk.Text(name); !ok {
+		name := dragoman.Member(item, "title")
+		if _, ok := dragoman.Text(name); !ok {
 			name = value
 		}
 		values, names = append(values, value), append(names, name)

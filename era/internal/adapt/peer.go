@@ -22,6 +22,9 @@ type peer struct {
 	client dragoman.Peer
 }
 
+// Unwrap returns the client itself.
+func (p peer) Unwrap() dragoman.Peer { return p.client }
+
 // Call asks the client what the server asks. What the client cannot be asked is
 // refused on its behalf.
 func (p peer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

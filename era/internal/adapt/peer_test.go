@@ -88,6 +88,9 @@ func TestPeerThatNeedsNothingStaysAsItIs(t *testing.T) {
 	if route(v4, v4).Peer(p) != p {
 		t.Error("the same revision needs no other peer")
 	}
+	if got, ok := dragoman.PeerAs[*named](route(v1, v5).Peer(p)); !ok || got != p {
+		t.Error("an adapted peer hides what the peer can do")
+	}
 	gone := errors.New("gone")
 	lost := route(v1, v5).Peer(dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) { return nil, gone }})
 	if resp, err := lost.Call(t.Context(), request(t, "roots/list", `{}`), nil); resp != nil || !errors.Is(err, gone) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -55,7 +54,7 @@ func (r Route) elicit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	if !r.Client.HasElicitation() {
 		return r.cannot(protocol.CodeMethodNotFound, "ask its user (%s)", protocol.MethodElicit)
 	}
-	switch mode, _ := walk.Text(q.Get("mode")); {
+	switch mode, _ := dragoman.Text(q.Get("mode")); {
 	case mode == "url":
 		return r.visit(e, q)
 	case mode != "form" && q.Get("mode") != nil:
@@ -79,7 +78,7 @@ func (r Route) visit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	case !r.announcesURLs():
 		e.Drop("elicitationId")
 	case q.Get("elicitationId") == nil:
-		e.Set("elicitationId", walk.Quote(rand.Text()))
+		e.Set("elicitationId", dragoman.Quote(rand.Text()))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -25,7 +24,7 @@ func (r Route) Response(method string, resp *dragoman.Message, info json.RawMess
 	if resp.IsError() {
 		return r.failure(method, resp)
 	}
-	if !walk.IsObject(resp.Result()) {
+	if !dragoman.IsObject(resp.Result()) {
 		return r.bare(method, resp, info)
 	}
 	e := resp.Edit()
@@ -60,7 +59,7 @@ func completes(kind []byte) bool {
 	if string(kind) == complete {
 		return true // as nearly all spell it
 	}
-	s, _ := walk.Text(kind)
+	s, _ := dragoman.Text(kind)
 	return s == protocol.ResultComplete
 }
 
@@ -115,7 +114,7 @@ func (r Route) toolList(e *dragoman.Edit, resp *dragoman.Message) {
 	if !r.changesTools(resp.Result()) {
 		return
 	}
-	tools := walk.Get(resp.Result(), "tools")
+	tools := dragoman.Member(resp.Result(), "tools")
 	set(e, "tools", tools, r.tools(tools))
 }
 
@@ -124,11 +123,11 @@ func (r Route) promptResult(e *dragoman.Edit, resp *dragoman.Message) {
 	if !r.changesBlocks(resp.Result()) {
 		return
 	}
-	messages := walk.Get(resp.Result(), "messages")
+	messages := dragoman.Member(resp.Result(), "messages")
 	b := r.embedding()
 	now := mapped(messages, func(message []byte) []byte {
-		return edited(message, func(name, value []byte) []byte {
-			if string(name) == "content" {
+		return edited(message, func(name string, value []byte) []byte {
+			if name == "content" {
 				return b.block(value)
 			}
 			return value

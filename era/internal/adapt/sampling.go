@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -32,7 +31,7 @@ func (r Route) plainMessages(e *dragoman.Edit, q *dragoman.Message) *dragoman.Er
 	var refusal *dragoman.Error
 	b := &blocks{rev: r.Client}
 	block := func(value []byte) []byte {
-		switch kind := walk.TextOf(value, "type"); kind {
+		switch kind := dragoman.MemberText(value, "type"); kind {
 		case "tool_use", "tool_result":
 			refusal = r.cannot(protocol.CodeInvalidParams, "show %s to its model", kind)
 		}
@@ -40,13 +39,13 @@ func (r Route) plainMessages(e *dragoman.Edit, q *dragoman.Message) *dragoman.Er
 	}
 	messages := q.Get("messages")
 	now := mapped(messages, func(message []byte) []byte {
-		content := walk.Get(message, "content")
+		content := dragoman.Member(message, "content")
 		if len(content) == 0 || content[0] != '[' {
 			return withContent(message, block(content))
 		}
 		var several [][]byte
-		for start, end := range walk.Elements(content) {
-			several = append(several, withContent(message, block(content[start:end:end])))
+		for _, item := range dragoman.Items(content) {
+			several = append(several, withContent(message, block(item)))
 		}
 		if several == nil {
 			return withContent(message, textBlock(""))
@@ -59,8 +58,8 @@ func (r Route) plainMessages(e *dragoman.Edit, q *dragoman.Message) *dragoman.Er
 
 // withContent returns a message with other content.
 func withContent(message, content []byte) []byte {
-	return edited(message, func(name, value []byte) []byte {
-		if string(name) == "content" {
+	return edited(message, func(name string, value []byte) []byte {
+		if name == "content" {
 			return content
 		}
 		return value
@@ -71,18 +70,18 @@ func withContent(message, content []byte) []byte {
 // message.
 func wrapResults(message []byte) []byte {
 	block := func(value []byte) []byte {
-		if walk.TextOf(value, "type") != "tool_result" {
+		if dragoman.MemberText(value, "type") != "tool_result" {
 			return value
 		}
-		return edited(value, func(name, value []byte) []byte {
-			if string(name) == "structuredContent" && !walk.IsObject(value) {
+		return edited(value, func(name string, value []byte) []byte {
+			if name == "structuredContent" && !dragoman.IsObject(value) {
 				return wrapped(value)
 			}
 			return value
 		}, nil)
 	}
-	content := walk.Get(message, "content")
-	if walk.IsObject(content) {
+	content := dragoman.Member(message, "content")
+	if dragoman.IsObject(content) {
 		return withContent(message, block(content))
 	}
 	return withContent(message, mapped(content, block))
@@ -91,18 +90,17 @@ func wrapResults(message []byte) []byte {
 // oneBlock returns the content of a model's answer as the only block that a
 // revision before several blocks can take.
 func oneBlock(content []byte, b *blocks) []byte {
-	if walk.IsObject(content) {
+	if dragoman.IsObject(content) {
 		return b.block(content)
 	}
 	var first []byte
 	var texts []string
-	for start, end := range walk.Elements(content) {
-		block := content[start:end:end]
+	for _, block := range dragoman.Items(content) {
 		if first == nil {
 			first = block
 		}
-		if kind := walk.TextOf(block, "type"); kind == "text" {
-			texts = append(texts, walk.TextOf(block, "text"))
+		if kind := dragoman.MemberText(block, "type"); kind == "text" {
+			texts = append(texts, dragoman.MemberText(block, "text"))
 		} else {
 			texts = append(texts, placeholder(kind, block))
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 )
 
 // toolResult adapts what a tool returned: blocks of content that the client's
@@ -18,16 +17,16 @@ func (r Route) toolResult(e *dragoman.Edit, resp *dragoman.Message) {
 	if !structured && !r.changesBlocks(result) {
 		return
 	}
-	content := walk.Get(result, "content")
+	content := dragoman.Member(result, "content")
 	now := mapped(content, r.embedding().block)
 	if structured {
-		value := walk.Get(result, "structuredContent")
+		value := dragoman.Member(result, "structuredContent")
 		switch {
 		case value == nil:
 		case !r.Client.HasStructuredContent():
 			e.Drop("structuredContent")
 			now = withCopy(now, value)
-		case !walk.IsObject(value):
+		case !dragoman.IsObject(value):
 			e.Set("structuredContent", wrapped(value))
 		}
 	}
@@ -45,12 +44,11 @@ func withCopy(content, structured []byte) []byte {
 		return content
 	}
 	want := decoded(structured)
-	for start, end := range walk.Elements(content) {
-		block := content[start:end]
-		if walk.TextOf(block, "type") != "text" {
+	for _, block := range dragoman.Items(content) {
+		if dragoman.MemberText(block, "type") != "text" {
 			continue
 		}
-		s := strings.TrimSpace(walk.TextOf(block, "text"))
+		s := strings.TrimSpace(dragoman.MemberText(block, "text"))
 		if s == string(structured) {
 			return content
 		}

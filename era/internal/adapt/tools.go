@@ -22,8 +22,8 @@ func (r Route) tools(list []byte) []byte {
 		if !r.changesTools(tool) {
 			return tool
 		}
-		return edited(tool, func(name, value []byte) []byte {
-			switch string(name) {
+		return edited(tool, func(name string, value []byte) []byte {
+			switch name {
 			case "execution":
 				if !r.Client.HasCoreTasks() {
 					return nil

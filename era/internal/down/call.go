@@ -312,6 +312,10 @@ func (c *call) outcome(ctx context.Context, t *turn) (*dragoman.Message, error) 
 	if c.lost && c.err != nil && ctx.Err() == nil {
 		return t.Fail(invalid("the call was lost while it waited for your answers, and is not repeated: %v", c.err)), nil
 	}
+	if !t.again && c.rounds == 0 && ctx.Err() == nil && protocol.MayResend(t.Method(), c.err) {
+		t.again = true
+		return c.server.begin(ctx, t.request, 0)
+	}
 	if c.err != nil {
 		return c.server.failed(ctx, t.request, c.err)
 	}

@@ -217,7 +217,7 @@ func TestChangesThatWereNotDeclaredAreToldAllTheSame(t *testing.T) {
 // deaf is a conversation that delivers nothing outside of calls.
 type deaf struct{ dragoman.Conn }
 
-func (deaf) Hears() bool { return false }
+func (deaf) ReceivesBackground() bool { return false }
 
 func TestConversationThatHearsNothingPromisesNothing(t *testing.T) {
 	peertest.NoLeak(t)

@@ -37,6 +37,55 @@ func TestSessionLostWhileTheCallRuns(t *testing.T) {
 	})
 }
 
+// forgetful is a conversation whose server refuses the first call, because it has
+// forgotten the session.
+type forgetful struct{ dragoman.Conn }
+
+type errForgotten struct{}
+
+func (errForgotten) Error() string   { return "the session is not known" }
+func (errForgotten) Outcome() string { return protocol.OutcomeNotSent }
+func (errForgotten) Unwrap() error   { return dragoman.ErrClosed }
+
+func (c forgetful) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if req.Method() != protocol.MethodCallTool {
+		return c.Conn.Call(ctx, req, from)
+	}
+	_ = c.Close()
+	return nil, errForgotten{}
+}
+
+func TestCallThatWasRefusedForItsSessionIsSentAgainOnce(t *testing.T) {
+	for name, forgets := range map[string]int{"session forgotten": 1, "no session is kept": 2} {
+		for _, caps := range []object{nil, canAll} {
+			t.Run(fmt.Sprint(name, ", capabilities ", caps), func(t *testing.T) {
+				var j journal
+				s := &script{rev: protocol.V20251125}
+				s.on = map[string]handler{protocol.MethodCallTool: func(_ context.Context, _ *scripted, req *dragoman.Message, _ dragoman.Peer) (any, error) {
+					j.note(req.Name())
+					return object{"content": []any{}}, nil
+				}}
+				left := forgets
+				r := newRig(t, dragoman.Local(s), func(c dragoman.Conn, _ dragoman.Peer) dragoman.Conn {
+					if left == 0 {
+						return c
+					}
+					left--
+					return forgetful{c}
+				}, nil)
+				resp := r.send(t.Context(), r.request(protocol.MethodCallTool, caps, call("it", nil)), nil)
+				if forgets == 1 {
+					j.wantOnce(t, "it")
+					return
+				}
+				if e := wantError(t, resp, protocol.CodeUnavailable, "not known"); string(e.Data) != `{"source":"gateway","outcome":"not_sent"}` {
+					t.Errorf("data is %s", e.Data)
+				}
+			})
+		}
+	}
+}
+
 func TestSessionLostWhileTheCallIsSuspended(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		var j journal

@@ -3,7 +3,6 @@ package down
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,7 +65,7 @@ const (
 // Options says how a legacy server is used. The zero value holds the defaults.
 type Options struct {
 	// Name and Version are what we call ourselves when a client does not say who
-	// it is. If empty, they are "dragoman" and "0".
+	// it is. If empty, they are "dragoman" and dragoman.Version.
 	Name, Version string
 
 	// Revisions are what server/discover names, modern ones first. If nil, it is
@@ -129,7 +128,7 @@ func (o *Options) withDefaults() Options {
 		full.Name = "dragoman"
 	}
 	if full.Version == "" {
-		full.Version = "0"
+		full.Version = dragoman.Version
 	}
 	if full.Revisions == nil {
 		full.Revisions = []protocol.Revision{protocol.Latest}
@@ -179,8 +178,8 @@ var _ dragoman.Peer = (*Server)(nil)
 
 // New returns the modern door of a legacy server. dial opens a conversation with
 // it that is not initialized yet; local is asked and told what belongs to no call.
-// Changes are not promised to anybody if the Conn is a [dragoman.Hearer] that hears
-// nothing. opts may be nil.
+// Changes are not promised to anybody if the Conn is a [dragoman.BackgroundReceiver] that
+// receives nothing. opts may be nil.
 func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error), opts *Options) *Server {
 	s := &Server{dial: dial, opts: opts.withDefaults(), seal: newSealer()}
 	s.log, s.pool = s.opts.Logger, s.opts.Pool
@@ -195,6 +194,7 @@ type request struct {
 	from  dragoman.Peer // may be nil
 	owner pool.Key
 	main  bool              // it is our own
+	again bool              // it has been sent before, on a conversation that was lost
 	stays bool              // its session stays open
 	rev   protocol.Revision // the client's
 	kind  *kind
@@ -329,7 +329,7 @@ func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, e
 // forward passes a request on that the server will not answer by asking. It runs
 // on the goroutine that brought the request.
 func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, error) {
-	for again := protocol.Repeatable(r.Method()); ; again = false {
+	for again := false; ; again = true {
 		e, v, err := s.take(ctx, r)
 		if err != nil {
 			return s.failed(ctx, r, err)
@@ -339,7 +339,7 @@ func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, er
 		if err == nil {
 			return s.answer(r, v, resp, 0)
 		}
-		if !again || !errors.Is(err, dragoman.ErrClosed) || ctx.Err() != nil {
+		if again || !protocol.MayResend(r.Method(), err) || ctx.Err() != nil {
 			return s.failed(ctx, r, err)
 		}
 	}

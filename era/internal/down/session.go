@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -110,7 +109,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 		v.conn = nil
 		return protocol.Unavailable(fmt.Errorf("it cannot be dialled: %w", err))
 	}
-	if c, ok := dragoman.ConnAs[interface{ AskLocal() }](v.conn); ok {
+	if c, ok := dragoman.PeerAs[dragoman.LocalAsker](v.conn); ok {
 		c.AskLocal()
 	}
 	resp, err := v.hello(ctx, protocol.LatestLegacy, info)
@@ -134,7 +133,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	if err := v.learn(resp); err != nil {
 		return err
 	}
-	v.correlates, v.hears = dragoman.Correlates(v.conn), dragoman.Hears(v.conn)
+	v.correlates, v.hears = dragoman.Correlates(v.conn), dragoman.ReceivesBackground(v.conn)
 	v.ready.Store(true)
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err == nil {
@@ -198,11 +197,11 @@ func (v *session) learn(resp *dragoman.Message) error {
 			Message: fmt.Sprintf("the server answers initialize with protocol version %q, which the gateway cannot speak to it", version),
 		}
 	}
-	if info := resp.Get("serverInfo"); walk.IsObject(info) {
+	if info := resp.Get("serverInfo"); dragoman.IsObject(info) {
 		v.info = info
 	}
 	v.caps = json.RawMessage("{}")
-	if caps := resp.Get("capabilities"); walk.IsObject(caps) {
+	if caps := resp.Get("capabilities"); dragoman.IsObject(caps) {
 		v.caps = caps
 		_ = json.Unmarshal(caps, &v.serves) // what cannot be read is not served
 	}

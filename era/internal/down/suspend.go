@@ -16,7 +16,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -267,11 +266,11 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 		return st, nil, invalid("params.inputResponses without requestState; send the requestState back that came with the questions")
 	}
 	if all := given(r.Message, "inputResponses"); all != nil {
-		if !walk.IsObject(all) || json.Unmarshal(all, &answers) != nil {
+		if !dragoman.IsObject(all) || json.Unmarshal(all, &answers) != nil {
 			return st, nil, invalid("params.inputResponses must be an object with an answer for each key of inputRequests")
 		}
 		for key, answer := range answers {
-			if !walk.IsObject(answer) {
+			if !dragoman.IsObject(answer) {
 				return st, nil, invalid("params.inputResponses: the answer for %q must be a result object", key)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -88,20 +87,20 @@ func (k *call) may(q question) error {
 		return &stuck{"the server needs input, and the client left no way to be asked"}
 	case q.Method != protocol.MethodListRoots && q.Method != protocol.MethodCreateMessage && q.Method != protocol.MethodElicit:
 		return &malformed{"the server asks " + q.Method + ", which is not a question for clients"}
-	case !k.hello.can.Answers(q.Method, q.byURL(), walk.Get(q.Params, "tools") != nil):
+	case !k.hello.can.Answers(q.Method, q.byURL(), dragoman.Member(q.Params, "tools") != nil):
 		return &stuck{"the server asks " + q.Method + " in a way that the client has not declared"}
 	}
 	return nil
 }
 
 // byURL tells whether a question sends the user to a web site.
-func (q question) byURL() bool { return string(walk.Get(q.Params, "mode")) == `"url"` }
+func (q question) byURL() bool { return string(dragoman.Member(q.Params, "mode")) == `"url"` }
 
 // object returns a JSON object of members as they are.
 func object(members map[string]json.RawMessage) json.RawMessage {
 	b := []byte("{}")
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		b = walk.With(b, name, members[name])
+		b = dragoman.WithMember(b, name, members[name])
 	}
 	return b
 }
@@ -130,7 +129,7 @@ func (k *call) ask(ctx context.Context, q question) (json.RawMessage, error) {
 		e := resp.RPCError()
 		return nil, &stuck{fmt.Sprintf("the client refused %s with error %d: %s", q.Method, e.Code, e.Message)}
 	}
-	if resp, err = k.hello.route.Answer(q.Method, resp); err == nil && !walk.IsObject(resp.Result()) {
+	if resp, err = k.hello.route.Answer(q.Method, resp); err == nil && !dragoman.IsObject(resp.Result()) {
 		err = errors.New("it is no object")
 	}
 	if err != nil {

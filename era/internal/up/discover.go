@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -113,10 +112,10 @@ func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
 	if f.rev == protocol.Unknown {
 		return nil, 0, &errUnsupported{result.SupportedVersions}
 	}
-	if walk.IsObject(result.Capabilities) {
+	if dragoman.IsObject(result.Capabilities) {
 		f.caps = result.Capabilities
-		f.lists, f.logs = protocol.ListsOf(f.caps), walk.Get(f.caps, "logging") != nil
-		f.subscribes = string(walk.Get(walk.Get(f.caps, "resources"), "subscribe")) == "true"
+		f.lists, f.logs = protocol.ListsOf(f.caps), dragoman.Member(f.caps, "logging") != nil
+		f.subscribes = string(dragoman.Member(dragoman.Member(f.caps, "resources"), "subscribe")) == "true"
 	}
 	if info := resp.Meta(protocol.MetaServerInfo); protocol.Introduces(info) {
 		f.info = info

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -31,7 +30,7 @@ func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*drago
 		return invalid(req, "params of initialize cannot be read: %v", err), nil
 	case params.ProtocolVersion == nil:
 		return invalid(req, "params.protocolVersion is missing; name the newest revision that you speak"), nil
-	case params.Capabilities != nil && !walk.IsObject(params.Capabilities):
+	case params.Capabilities != nil && !dragoman.IsObject(params.Capabilities):
 		return invalid(req, "params.capabilities must be an object, {} if you have none"), nil
 	}
 	known, err := v.server.facts(ctx)
@@ -76,11 +75,11 @@ func newHello(route adapt.Route, known *facts, caps, info json.RawMessage) *hell
 // withTasks adds to a client's capabilities that it knows tasks: we follow them
 // on its behalf.
 func withTasks(caps []byte) []byte {
-	extensions := walk.Get(caps, "extensions")
-	if !walk.IsObject(extensions) {
+	extensions := dragoman.Member(caps, "extensions")
+	if !dragoman.IsObject(extensions) {
 		extensions = []byte("{}")
 	}
-	return walk.With(caps, "extensions", walk.With(extensions, protocol.ExtensionTasks, []byte("{}")))
+	return dragoman.WithMember(caps, "extensions", dragoman.WithMember(extensions, protocol.ExtensionTasks, []byte("{}")))
 }
 
 // noHandshake is the error for a client whose handshake the server made

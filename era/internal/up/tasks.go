@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/walk"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -88,7 +87,7 @@ func (k *call) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Me
 }
 
 func (k *call) completed(t *task) (*dragoman.Message, error) {
-	if !walk.IsObject(t.Result) {
+	if !dragoman.IsObject(t.Result) {
 		return nil, &malformed{"the server's task is completed without a result"}
 	}
 	return k.req.Reply(t.Result)

@@ -1,0 +1,88 @@
+package era_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	library "github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// adder has one tool, which adds.
+var adder = dragoman.Methods{
+	protocol.MethodListTools: func(context.Context, *dragoman.Message, dragoman.Peer) (any, error) {
+		return json.RawMessage(`{"tools":[{"name":"add","inputSchema":{"type":"object"}}]}`), nil
+	},
+	protocol.MethodCallTool: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (any, error) {
+		var args struct{ A, B int }
+		switch {
+		case req.Name() != "add":
+			return nil, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "unknown tool"}
+		case json.Unmarshal(req.Get("arguments"), &args) != nil:
+			return nil, errors.New("a and b must be numbers")
+		}
+		return map[string]any{"content": []any{}, "structuredContent": map[string]int{"sum": args.A + args.B}}, nil
+	},
+}
+
+func TestMethodsAreAServerOfBothEras(t *testing.T) {
+	peertest.NoLeak(t)
+	front := era.FromMethods(adder, &era.FrontOptions{Name: "adder", Version: "1"})
+	defer func() { _ = front.Close() }()
+	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		c, err := library.Connect(t.Context(), &library.Server{Dialer: dragoman.Local(front)}, &library.Options{Era: &e})
+		if err != nil {
+			t.Fatalf("%s: %v", e, err)
+		}
+		defer func() { _ = c.Close() }()
+		if c.Era() != e || c.ServerInfo().Name != "adder" || !c.Can("tools") || c.Can("prompts") {
+			t.Errorf("%s: %s, %v, %s", e, c.Era(), c.ServerInfo(), c.Capabilities())
+		}
+		if tools, err := c.Tools(t.Context()); err != nil || len(tools) != 1 || tools[0].Name != "add" {
+			t.Errorf("%s: %v, %v", e, tools, err)
+		}
+		if result, err := c.CallTool(t.Context(), "add", map[string]int{"a": 1, "b": 2}, nil); err != nil || string(result.StructuredContent) != `{"sum":3}` {
+			t.Errorf("%s: %v, %v", e, result, err)
+		}
+		if result, err := c.CallTool(t.Context(), "add", map[string]string{"a": "x"}, nil); err != nil || !result.IsError || result.Text() != "a and b must be numbers" {
+			t.Errorf("%s: a tool that fails gives %v, %v", e, result, err)
+		}
+		var no *dragoman.Error
+		if _, err := c.CallTool(t.Context(), "other", nil, nil); !errors.As(err, &no) || no.Code != protocol.CodeInvalidParams {
+			t.Errorf("%s: %v", e, err)
+		}
+		if _, err := c.Request(t.Context(), "prompts/get", nil); !errors.As(err, &no) || no.Code != protocol.CodeMethodNotFound {
+			t.Errorf("%s: %v", e, err)
+		}
+	}
+}
+
+func TestResultsOfMethodsHaveWhatTheModernEraWants(t *testing.T) {
+	front := era.FromMethods(dragoman.Methods{
+		protocol.MethodListTools: adder[protocol.MethodListTools],
+		protocol.MethodListPrompts: func(context.Context, *dragoman.Message, dragoman.Peer) (any, error) {
+			return json.RawMessage(`{"prompts":[],"ttlMs":5,"cacheScope":"public","resultType":"other"}`), nil
+		},
+	}, nil)
+	defer func() { _ = front.Close() }()
+	const envelope = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	for _, test := range []struct{ method, meta, want string }{
+		{"tools/list", envelope, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"dragoman","version":"0.0.0"}},"tools":[{"name":"add","inputSchema":{"type":"object"}}]}`},
+		{"prompts/list", envelope, `{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"dragoman","version":"0.0.0"}},"prompts":[],"ttlMs":5,"cacheScope":"public","resultType":"other"}`},
+		{"tools/list", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`, ""},
+	} {
+		req, err := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + test.method + `","params":{` + test.meta + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := front.Requests().Call(t.Context(), req, nil)
+		if err != nil || string(resp.Result()) != test.want {
+			t.Errorf("%s: %s, %v", test.method, resp, err)
+		}
+	}
+}

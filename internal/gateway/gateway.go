@@ -1,0 +1,336 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/state"
+)
+
+const (
+	// DrainTimeout is how long requests under way may take when their server has
+	// been removed or replaced.
+	DrainTimeout = 10 * time.Second
+
+	// HandOver is how long the doors of a server that was replaced stay open when
+	// requests are led to the new ones: those that were led there before come in.
+	HandOver = 100 * time.Millisecond
+)
+
+// maxKept is how many sessions are remembered beyond their doors when there is no
+// directory for them.
+const maxKept = 16384
+
+// Options configures a Gateway. The zero value is ready to use.
+type Options struct {
+	// Name and Version are what we call ourselves.
+	Name, Version string
+
+	// Load reads the configuration again. If nil, it cannot be reloaded.
+	Load func() (*config.File, *config.Report)
+
+	// Applied, if not nil, is called with each configuration that takes effect by
+	// a reload, for the keys that are not ours: what is logged.
+	Applied func(*config.File)
+
+	// State is the directory for what outlives the process. If empty, the file
+	// says it; if that does not either, nothing does.
+	State string
+
+	// Cache is the directory for the last known lists of servers, if State does
+	// not name one for everything.
+	Cache string
+
+	// Alone says that the configuration is one server, to which the root leads. It is
+	// not attended, see [manager.Options].
+	Alone bool
+
+	// Root, if not nil, is what the root leads to in place of all servers as one.
+	Root *Served
+
+	// MessagesPath is what clients of HTTP+SSE at the root are told to send to. If
+	// empty, it is MessagesPath beside the stream.
+	MessagesPath string
+
+	// Stderr is given what servers write to their standard error, see
+	// [manager.Options].
+	Stderr func(server, line string)
+
+	// Logger receives what happens. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+// A Gateway lets clients to the servers of a configuration.
+type Gateway struct {
+	opts    Options
+	log     *slog.Logger
+	began   time.Time
+	manager *manager.Manager
+	store   state.Store  // of sessions
+	events  eventlog.Log // of all doors' streams
+	disk    *disk        // where both are; nil if that is memory
+	closers []func() error
+	first   *config.File // of which listen, state, log.format and limits are in force
+
+	now      atomic.Pointer[routes]
+	draining atomic.Bool
+
+	reloading sync.Mutex // held while a configuration is read and applied
+
+	mu     sync.Mutex // held while a configuration is applied
+	file   *config.File
+	all    *entry
+	groups map[string]*entry
+	last   Reloaded       // guarded by mu
+	seen   string         // the files when they were last read; guarded by mu
+	leaves sync.WaitGroup // doors that are being shut
+}
+
+// New returns a gateway for a configuration, whose servers it starts. State,
+// limits and what is listened on are those of this file until the end.
+func New(opts *Options, file *config.File) (*Gateway, error) {
+	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
+	if g.log = opts.Logger; g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	lists, err := g.openState(file)
+	if err != nil {
+		return nil, errors.Join(err, g.closeState())
+	}
+	g.manager = manager.New(&manager.Options{
+		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
+		Unattended: opts.Alone, Stderr: opts.Stderr, Logger: g.log,
+	})
+	switch {
+	case opts.Root != nil:
+		g.all = g.behind("", "", opts.Root, nil)
+	case !opts.Alone:
+		u := newUnion(g, false)
+		g.all = g.behind("", "", u.served(), nil)
+		g.all.union = u
+	}
+	g.now.Store(&routes{all: g.all})
+	g.seen = stamps(file.Files)
+	g.Apply(file)
+	return g, nil
+}
+
+// Served returns what the root leads to, for transports that the caller serves.
+func (g *Gateway) Served() *Served { return g.now.Load().all.served }
+
+// Upstreams returns the servers, in the order of the configuration.
+func (g *Gateway) Upstreams() []*manager.Upstream { return g.manager.Upstreams() }
+
+// Apply puts a configuration in the place of the one before: it starts the servers
+// that are new, leads requests there, and only then retires what is gone, which
+// finishes what is under way. What is unchanged goes on undisturbed. After Shutdown
+// nothing changes.
+func (g *Gateway) Apply(file *config.File) manager.Changes {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining.Load() {
+		return manager.Changes{}
+	}
+	servers := make([]*config.Server, 0, len(file.Names))
+	for _, name := range file.Names {
+		servers = append(servers, file.Servers[name])
+	}
+	changes := g.manager.Apply(servers)
+	before := g.now.Load()
+	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
+	var gone []*entry
+	ups := g.manager.Upstreams()
+	after.passes = passes(ups)
+	for _, up := range ups {
+		e := before.servers[up.Name()]
+		if e == nil || e.chain.up != up {
+			e = g.enter(up, e)
+		}
+		after.servers[up.Name()] = e
+		if g.opts.Alone {
+			after.all = e
+		}
+	}
+	for name, e := range before.servers {
+		if after.servers[name] != e {
+			gone = append(gone, e)
+		}
+	}
+	gone = append(gone, g.regroup(file, after)...)
+	g.file = file
+	g.reroute(func(now *routes) *routes {
+		after.leaving = slices.Concat(now.leaving, gone)
+		return after
+	})
+	if g.all != nil && g.all.union != nil {
+		g.all.union.all.Set(after.members(file.All()))
+	}
+	for _, e := range after.servers {
+		e.chain.announce()
+	}
+	for _, e := range gone {
+		// Ends when what is under way does, or after DrainTimeout.
+		g.leaves.Go(func() {
+			g.leave(e)
+			g.left(e)
+		})
+	}
+	return changes
+}
+
+// enter makes the doors of a server, in place of others.
+func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
+	c := newChain(up, g.log)
+	e := g.behind(up.Name(), serversPath+up.Name(), c.served(), before)
+	e.chain = c
+	return e
+}
+
+// behind returns the entry of what stands behind a path, in the place of another.
+func (g *Gateway) behind(name, path string, s *Served, before *entry) *entry {
+	return &entry{Doors: g.doors(name, s, before), served: s, path: path}
+}
+
+// regroup makes the groups of a configuration, and returns those that are gone.
+func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
+	made := make(map[string]*entry, len(file.Groups))
+	for name, group := range file.Groups {
+		e := g.groups[name]
+		mcp := group.Path
+		if mcp == "" {
+			mcp = groupsPath + name + MCPPath
+		}
+		plain := group.Naming == "plain"
+		if e == nil || e.mcp != mcp || e.union.plain != plain {
+			u := newUnion(g, plain)
+			e = g.behind("group "+name, strings.TrimSuffix(mcp, MCPPath), u.served(), e)
+			e.mcp, e.union = mcp, u
+		}
+		e.union.all.Set(after.members(group.Servers))
+		made[name] = e
+		after.groups[e.path] = e
+	}
+	for name, e := range g.groups {
+		if made[name] != e {
+			gone = append(gone, e)
+		}
+	}
+	g.groups = made
+	return gone
+}
+
+// leave shuts doors that nothing leads to any more, and then retires who is behind
+// them: requests that have come in by the doors are carried out.
+func (g *Gateway) leave(e *entry) {
+	if now, _ := g.now.Load().find(e.path + MCPPath); now != e {
+		time.Sleep(HandOver) // nothing else tells when those have come in that know the old routes
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
+	defer cancel()
+	if err := e.Shutdown(ctx); err != nil {
+		g.log.Warn("requests under way were cut", "path", e.path, "error", err)
+	}
+	if e.union != nil {
+		e.union.close()
+	} else {
+		e.chain.up.Retire(ctx)
+	}
+}
+
+// reroute replaces the routes by others that are made of them.
+func (g *Gateway) reroute(change func(now *routes) *routes) {
+	for {
+		if now := g.now.Load(); g.now.CompareAndSwap(now, change(now)) {
+			return
+		}
+	}
+}
+
+// left has nothing lead to an entry any more.
+func (g *Gateway) left(e *entry) {
+	g.reroute(func(now *routes) *routes {
+		next := *now
+		next.leaving = slices.DeleteFunc(slices.Clone(now.leaving), func(other *entry) bool { return other == e })
+		return &next
+	})
+}
+
+// doors makes the doors of what a name means. Host and Origin have been checked
+// before, by Handler.
+func (g *Gateway) doors(name string, s *Served, before *entry) *Doors {
+	limits := g.first.Limits
+	opts := &DoorOptions{
+		Caller: g.caller, MessagesPath: g.opts.MessagesPath,
+		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
+		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
+	}
+	if before != nil {
+		opts.Before = before.Doors
+	}
+	return NewDoors(s, opts)
+}
+
+// Handler answers clients over HTTP. Hosts and origins are accepted in the headers
+// of these names beside those of this machine, as by the transports.
+func (g *Gateway) Handler(hosts, origins []string) http.Handler {
+	gate := &httpx.Gate{Hosts: hosts, Origins: origins}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := gate.Check(r); err != nil {
+			refuse(w, err)
+			return
+		}
+		r = httpx.Identified(w, r)
+		if h := g.public(r.URL.Path); h != nil {
+			h(w, r)
+			return
+		}
+		g.now.Load().serve(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+		refusal.Write(w)
+		return
+	}
+	http.Error(w, err.Error(), http.StatusForbidden)
+}
+
+// Shutdown takes no new work, lets what is under way end until ctx does, ends all
+// streams in good order and stops the servers. own are doors of the caller's that
+// use Served: they are shut with ours, before the servers are stopped. It returns an
+// error if something was cut.
+func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) error) error {
+	g.mu.Lock()
+	g.draining.Store(true) // nothing is applied from now on
+	now := g.now.Load()
+	g.mu.Unlock()
+	entries := slices.Concat(slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
+	if !slices.Contains(entries, now.all) {
+		entries = append(entries, now.all)
+	}
+	for _, e := range entries {
+		own = append(own, e.Shutdown)
+	}
+	cut := shutAll(ctx, own)
+	g.leaves.Wait()
+	for _, e := range entries {
+		if e.union != nil {
+			e.union.close()
+		}
+	}
+	return errors.Join(cmp.Or(g.manager.Shutdown(ctx), cut), g.closeState())
+}

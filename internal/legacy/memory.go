@@ -1,0 +1,247 @@
+// Package legacy remembers what a server of the legacy era has been told in a
+// session, so that another server, or the same one after a loss, can be told again.
+package legacy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const (
+	// MaxSubscriptions and MaxSubscriptionBytes bound the subscriptions of a session
+	// that are remembered. The client has to make those beyond anew itself.
+	MaxSubscriptions     = 1024
+	MaxSubscriptionBytes = 64 << 10
+
+	// MaxHello is the longest initialize that a Record may hold.
+	MaxHello = 64 << 10
+
+	maxLevel = 64
+)
+
+// A Memory is what the server knows of one session: the handshake, the log level and
+// the subscriptions. The zero value knows nothing. Any number of goroutines may use
+// it at once.
+type Memory struct {
+	mu         sync.Mutex
+	hello      *dragoman.Message // the initialize request, or nil
+	revision   string            // as the server answered it
+	caps       json.RawMessage   // likewise
+	ready      bool              // the client has said that it is initialized
+	level      json.RawMessage   // or nil
+	subscribed []string          // URIs, in the order of their subscription
+	size       int               // of subscribed, in bytes
+}
+
+// Opened remembers the handshake: the request that was sent and the answer to it.
+func (m *Memory) Opened(hello, answer *dragoman.Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hello, m.caps = hello, slices.Clone(answer.Get("capabilities"))
+	m.revision = revisionOf(answer)
+}
+
+func revisionOf(answer *dragoman.Message) (s string) {
+	_ = json.Unmarshal(answer.Get("protocolVersion"), &s) // what is no string names no revision
+	return s
+}
+
+// IsOpen reports whether there has been a handshake.
+func (m *Memory) IsOpen() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hello != nil
+}
+
+// Initialized remembers that the client has ended the handshake. It reports whether
+// that is new.
+func (m *Memory) Initialized() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.ready
+	m.ready = true
+	return !was
+}
+
+// Learn remembers what a request has changed that the server answered with resp. It
+// reports whether it has changed anything.
+func (m *Memory) Learn(req, resp *dragoman.Message) bool {
+	switch req.Method() {
+	case protocol.MethodSetLevel, protocol.MethodSubscribe, protocol.MethodUnsubscribe:
+	default:
+		return false
+	}
+	if resp == nil || resp.IsError() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch uri := req.URI(); req.Method() {
+	case protocol.MethodSetLevel:
+		level := req.Get("level")
+		if len(level) > maxLevel {
+			return false
+		}
+		m.level = slices.Clone(level)
+		return true
+	case protocol.MethodSubscribe:
+		return m.subscribe(uri)
+	default:
+		return m.unsubscribe(uri)
+	}
+}
+
+func (m *Memory) subscribe(uri string) bool {
+	if len(m.subscribed) >= MaxSubscriptions || m.size+len(uri) > MaxSubscriptionBytes || slices.Contains(m.subscribed, uri) {
+		return false
+	}
+	m.subscribed = append(m.subscribed, uri)
+	m.size += len(uri)
+	return true
+}
+
+func (m *Memory) unsubscribe(uri string) bool {
+	i := slices.Index(m.subscribed, uri)
+	if i < 0 {
+		return false
+	}
+	m.subscribed = slices.Delete(m.subscribed, i, i+1)
+	m.size -= len(uri)
+	return true
+}
+
+// Subscribes reports whether the client waits for news of a resource.
+func (m *Memory) Subscribes() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.subscribed) > 0
+}
+
+// Missed returns what may have changed while nobody listened: the lists whose
+// changes the server tells of, and the resources of the subscriptions.
+func (m *Memory) Missed() protocol.Interest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	missed := protocol.ListsOf(m.caps)
+	missed.URIs = slices.Clone(m.subscribed)
+	return missed
+}
+
+// Replay opens the session anew on another server: it repeats the handshake, the log
+// level and the subscriptions, under ids of newID. accept looks at the answer to the
+// handshake before the rest is sent; an error of it ends the replay. What the server
+// does not take any more is logged. A Memory that knows nothing has nothing to replay.
+func (m *Memory) Replay(ctx context.Context, to dragoman.Peer, newID func() dragoman.ID, accept func(answer *dragoman.Message) error, log *slog.Logger) error {
+	m.mu.Lock()
+	hello, ready := m.hello, m.ready
+	m.mu.Unlock()
+	if hello == nil {
+		return nil
+	}
+	answer, err := call(ctx, to, hello.WithID(newID()))
+	if err != nil {
+		return err
+	}
+	if answer.IsError() {
+		return answer.RPCError()
+	}
+	if err := accept(answer); err != nil {
+		return err
+	}
+	m.Opened(hello, answer)
+	if ready {
+		if err := notifyInitialized(ctx, to); err != nil {
+			return err
+		}
+	}
+	return m.restore(ctx, to, newID, log)
+}
+
+func notifyInitialized(ctx context.Context, to dragoman.Peer) error {
+	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
+	if err != nil {
+		return err
+	}
+	return to.Notify(ctx, note)
+}
+
+// restore repeats the log level and the subscriptions.
+func (m *Memory) restore(ctx context.Context, to dragoman.Peer, newID func() dragoman.ID, log *slog.Logger) error {
+	m.mu.Lock()
+	level, subscribed := m.level, slices.Clone(m.subscribed)
+	m.mu.Unlock()
+	send := func(method string, params any) error {
+		req, err := dragoman.NewRequest(newID(), method, params)
+		if err != nil {
+			return err
+		}
+		resp, err := call(ctx, to, req)
+		if err == nil && resp.IsError() {
+			log.Info("the server refuses part of a session that it had before", "method", method, "error", resp.RPCError())
+		}
+		return err
+	}
+	if level != nil {
+		if err := send(protocol.MethodSetLevel, map[string]json.RawMessage{"level": level}); err != nil {
+			return err
+		}
+	}
+	for _, uri := range subscribed {
+		if err := send(protocol.MethodSubscribe, map[string]string{"uri": uri}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func call(ctx context.Context, to dragoman.Peer, req *dragoman.Message) (*dragoman.Message, error) {
+	resp, err := to.Call(ctx, req, nil)
+	if err == nil && resp == nil {
+		err = errors.New("no answer to " + req.Method())
+	}
+	return resp, err
+}
+
+// A Record is a Memory as it outlives the process.
+type Record struct {
+	Revision   string          `json:"revision"`
+	Hello      []byte          `json:"hello"` // the initialize request
+	Ready      bool            `json:"ready,omitempty"`
+	Level      json.RawMessage `json:"level,omitempty"`
+	Subscribed []string        `json:"subscribed,omitempty"` // URIs
+}
+
+// Record returns what is to be written down.
+func (m *Memory) Record() Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := Record{Revision: m.revision, Ready: m.ready, Level: m.level, Subscribed: slices.Clone(m.subscribed)}
+	if m.hello != nil {
+		r.Hello = m.hello.Bytes()
+	}
+	return r
+}
+
+// Restore returns the Memory that a record was made of.
+func (r *Record) Restore(limits dragoman.Limits) (*Memory, error) {
+	hello, err := limits.Parse(r.Hello)
+	if err != nil {
+		return nil, err
+	}
+	if hello.Kind() != dragoman.Request || hello.Method() != protocol.MethodInitialize {
+		return nil, fmt.Errorf("the record of a session begins with %s %q, not with %s", hello.Kind(), hello.Method(), protocol.MethodInitialize)
+	}
+	m := &Memory{hello: hello, revision: r.Revision, ready: r.Ready, level: r.Level}
+	for _, uri := range r.Subscribed {
+		m.subscribe(uri)
+	}
+	return m, nil
+}

@@ -1,0 +1,49 @@
+package mux_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
+)
+
+// TestWhatWaitsForTheHandshakeIsBoundedInBytes has a client that sends notifications
+// of a megabyte each before its initialize is answered.
+func TestWhatWaitsForTheHandshakeIsBoundedInBytes(t *testing.T) {
+	large := func(mib int) string {
+		return `{"jsonrpc":"2.0","method":"n","params":{"p":"` + strings.Repeat("x", mib<<20) + `"}}`
+	}
+	for name, test := range map[string]struct {
+		send []string
+		over bool
+	}{
+		"three megabytes":    {[]string{large(1), large(1), large(1)}, false},
+		"five megabytes":     {[]string{large(1), large(1), large(1), large(1), large(1)}, true},
+		"one larger message": {[]string{large(6)}, false},
+		"and another one":    {[]string{large(6), `{"jsonrpc":"2.0","method":"n"}`}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWire()
+				c := mux.New(w, &mux.Options{Server: true})
+				c.Start(dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}})
+				defer c.Close()
+				w.say(`{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+				for _, text := range test.send {
+					w.say(text)
+				}
+				synctest.Wait()
+				if over := errors.Is(c.Err(), dragoman.ErrOverloaded); over != test.over {
+					t.Errorf("the conversation ended with %v", c.Err())
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,249 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A Call is one request of ours under way. It is written by AppendTo, as it goes out:
+// with our id, and our token in place of the caller's.
+type Call struct {
+	table  *Calls
+	key    int64 // in the table
+	id     dragoman.ID
+	req    *dragoman.Message // the caller's
+	out    *dragoman.Message // with our token
+	from   dragoman.Peer
+	listen bool
+	ended  func(error)   // may be nil
+	ready  chan struct{} // holds one token when there is something to take; nil if ended is not
+	sent   atomic.Bool
+
+	// Guarded by Calls.mu.
+	began  time.Time // zero if it may take for ever
+	due    time.Time // when it has taken too long
+	paused int       // questions of the other side that have no answer
+
+	mu     sync.Mutex
+	notes  Queue[struct{}]
+	resp   *dragoman.Message
+	err    error
+	over   bool // resp or err is set, or the caller has left; nothing more is taken
+	cancel []context.CancelFunc
+	asks   sync.WaitGroup // questions that from is answering
+
+	telling  sync.Mutex // held while from is told something by Notify
+	finished bool       // guarded by telling
+}
+
+// A TimeoutError says that a call took too long. It is a
+// [context.DeadlineExceeded].
+type TimeoutError struct {
+	After time.Duration // without progress or question
+}
+
+// Error implements error.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%v: the server gave none within %v", context.DeadlineExceeded, e.After)
+}
+
+// Is reports whether target is [context.DeadlineExceeded].
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// ID returns the id under which the request goes out.
+func (c *Call) ID() dragoman.ID { return c.id }
+
+// Request returns the request as the caller made it.
+func (c *Call) Request() *dragoman.Message { return c.req }
+
+// From returns the caller, who may be nil. See Ask and Notify.
+func (c *Call) From() dragoman.Peer { return c.from }
+
+// IsListen reports whether the request is one that lasts.
+func (c *Call) IsListen() bool { return c.listen }
+
+// Len returns how many bytes AppendTo appends.
+func (c *Call) Len() int { return c.out.Len() - len(c.out.ID().String()) + len(c.id.String()) }
+
+// AppendTo appends the request as it goes out.
+func (c *Call) AppendTo(dst []byte) []byte { return c.out.AppendWithID(dst, c.id) }
+
+// Message returns the request as it goes out.
+func (c *Call) Message() *dragoman.Message { return c.out.WithID(c.id) }
+
+// Sent says that the request is on its way: what the other side asks from now on may
+// belong to it.
+func (c *Call) Sent() { c.sent.Store(true) }
+
+// WasSent reports whether Sent was called.
+func (c *Call) WasSent() bool { return c.sent.Load() }
+
+// Incoming returns an answer or a notification as the caller knows it: with its id,
+// also where a listen names its subscription. A notification of a listen is given
+// that name if it has none; an answer belongs to its request anyway.
+func (c *Call) Incoming(m *dragoman.Message) *dragoman.Message {
+	answer := m.Kind() == dragoman.Response
+	if c.listen && !(answer && (m.IsError() || m.Meta(protocol.MetaSubscriptionID) == nil)) {
+		if own, err := m.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(c.req.ID().String())).Message(); err == nil {
+			m = own
+		}
+	}
+	if answer {
+		m = m.WithID(c.req.ID())
+	}
+	return m
+}
+
+// end gives the call its answer or its error. The first counts.
+func (c *Call) end(resp *dragoman.Message, err error) {
+	c.mu.Lock()
+	if c.over {
+		c.mu.Unlock()
+		return
+	}
+	c.resp, c.err, c.over = resp, err, true
+	c.Wake()
+	c.mu.Unlock()
+	if c.ended != nil {
+		c.ended(err)
+	}
+}
+
+// Outcome returns the answer or the error that the table has for the call. It
+// reports false if there is none.
+func (c *Call) Outcome() (resp *dragoman.Message, over bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resp, c.over, c.err
+}
+
+// Ready holds something when there is something for Wait to take.
+func (c *Call) Ready() <-chan struct{} { return c.ready }
+
+// Wake gives back what was taken from Ready.
+func (c *Call) Wake() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Enqueue queues a notification that Wait gives to the caller. It reports whether
+// there was room.
+func (c *Call) Enqueue(note *dragoman.Message) bool {
+	if c.from == nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return true
+	}
+	c.Wake()
+	return c.notes.Put(note, struct{}{})
+}
+
+// Wait gives the caller what is queued until the answer comes, and returns that. If
+// ctx ends first, the error is its cause.
+func (c *Call) Wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, error) {
+	for {
+		ended := false
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			ended = true
+		}
+		for more := true; more; {
+			c.mu.Lock()
+			over := c.over
+			if ended && !over {
+				c.mu.Unlock()
+				return nil, context.Cause(ctx)
+			}
+			var note *dragoman.Message
+			note, _, more = c.notes.Next()
+			c.mu.Unlock()
+			switch {
+			case more:
+				Notify(ctx, c.from, note, log) // who cannot be told still gets the answer
+				ended = ctx.Err() != nil
+			case over:
+				return c.resp, c.err
+			}
+		}
+	}
+}
+
+// Notify tells the caller at once, unless the call is finished.
+func (c *Call) Notify(ctx context.Context, note *dragoman.Message, log *slog.Logger) {
+	if c.from == nil {
+		return
+	}
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if !c.finished {
+		Notify(ctx, c.from, note, log)
+	}
+}
+
+// Ask reserves the caller for one question of the other side, until done is called.
+// Meanwhile the call takes no time. The context ends with parent and with the call.
+// It returns false when the call is over, or nobody takes questions.
+func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok bool) {
+	c.mu.Lock()
+	if c.over || c.from == nil {
+		c.mu.Unlock()
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancel(parent)
+	c.cancel = append(c.cancel, cancel)
+	c.asks.Add(1)
+	c.mu.Unlock()
+	c.table.pause(c)
+	return ctx, func() {
+		c.table.resume(c)
+		c.asks.Done()
+	}, true
+}
+
+// Remove takes the call out of the table, and reports whether it was there. What
+// comes for it afterwards is late.
+func (c *Call) Remove() bool {
+	open, _ := c.table.take(c.key)
+	return open != nil
+}
+
+// Finish returns when the caller is not used any more. Questions that it is answering
+// are cancelled.
+func (c *Call) Finish() {
+	c.mu.Lock()
+	c.over = true
+	cancel := c.cancel
+	c.mu.Unlock()
+	for _, f := range cancel {
+		f()
+	}
+	c.asks.Wait()
+	c.telling.Lock()
+	c.finished = true
+	c.telling.Unlock()
+}
+
+// CancelNote returns the notification that nobody waits for the call any more.
+func (c *Call) CancelNote(reason string) *dragoman.Message {
+	note, err := dragoman.NewNotification(protocol.NoteCancelled, struct {
+		RequestID int64  `json:"requestId"`
+		Reason    string `json:"reason,omitempty"`
+	}{c.key, reason})
+	if err != nil {
+		panic(err) // a number and a text can be written
+	}
+	return note
+}

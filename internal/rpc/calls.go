@@ -1,0 +1,418 @@
+package rpc
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// maxRecent is how many calls that have ended are remembered, to tell answers that
+// come late from those that are not for us.
+const maxRecent = 256
+
+// Calls is the table of what we asked and have no answer to.
+type Calls struct {
+	limit int
+
+	mu     sync.Mutex
+	open   map[int64]*Call
+	recent []int64 // the ids of those that ended last, in a ring of maxRecent
+	oldest int     // the place in recent that is next to be forgotten
+	asking int     // how many of open are not listens
+	ended  error   // why no more may be added
+	clock  clock   // how long each may take
+}
+
+// NewCalls returns a table for so many calls at a time.
+func NewCalls(limit int) *Calls { return &Calls{limit: limit, open: make(map[int64]*Call)} }
+
+// Begin enters a call, or returns why it cannot be made; nothing has been sent then.
+// Whoever begins a call removes it, unless it was answered, and finishes it.
+//
+// If ended is nil, the caller waits by Wait. Otherwise it does something else, and
+// ended is called, at most once, when the table has an answer or an error for the
+// call: it should make the caller return. The error is nil if there is an answer.
+func (t *Calls) Begin(req *dragoman.Message, from dragoman.Peer, ended func(error)) (*Call, error) {
+	c := &Call{
+		table: t, req: req, out: req, from: from,
+		listen: req.Method() == protocol.MethodListen,
+		ended:  ended,
+	}
+	if ended == nil {
+		c.ready = make(chan struct{}, 1)
+	}
+	if err := t.add(c); err != nil {
+		return nil, err
+	}
+	c.id = dragoman.IntID(c.key)
+	if req.Meta(protocol.MetaProgressToken) != nil {
+		var err error
+		if c.out, err = req.Edit().SetMeta(protocol.MetaProgressToken, []byte(c.id.String())).Message(); err != nil {
+			c.Remove()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (t *Calls) add(c *Call) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return t.ended
+	}
+	if len(t.open) >= t.limit {
+		return dragoman.ErrOverloaded
+	}
+	c.key = NewID(t.open)
+	t.open[c.key] = c
+	if !c.listen {
+		t.asking++
+		t.begin(c)
+	}
+	return nil
+}
+
+// take takes a call out of the table. It returns nil if it is not there, and then
+// reports whether it was lately.
+func (t *Calls) take(key int64) (c *Call, late bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c = t.open[key]; c == nil {
+		return nil, slices.Contains(t.recent, key)
+	}
+	delete(t.open, key)
+	if !c.listen {
+		t.asking--
+	}
+	if len(t.recent) < maxRecent {
+		t.recent = append(t.recent, key)
+	} else {
+		t.recent[t.oldest] = key
+		t.oldest = (t.oldest + 1) % maxRecent
+	}
+	return c, false
+}
+
+// A Match is what became of an answer.
+type Match int
+
+// The ways in which an answer may fit a call.
+const (
+	Matched Match = iota // a call has it
+	Late                 // its call ended lately
+	Unknown              // it belongs to no call of this table, or to one long ago
+	NoID                 // it is an error without an id, and may belong to several calls
+)
+
+// Answer gives a response to the call that it belongs to. An error without an id
+// says that the other side could not read what we sent: if there is but one call, it
+// was that.
+func (t *Calls) Answer(resp *dragoman.Message) Match {
+	if resp.IsError() && (resp.ID().IsZero() || resp.ID().IsNull()) {
+		c := t.Only()
+		if c == nil || !c.Remove() {
+			return NoID
+		}
+		c.end(resp, nil)
+		return Matched
+	}
+	key, _ := resp.ID().Int() // what is no number is no id of ours
+	c, late := t.take(key)
+	switch {
+	case c != nil:
+		c.end(resp, nil)
+		return Matched
+	case late:
+		return Late
+	}
+	return Unknown
+}
+
+// Fail ends the call with that id, if there is one, because its answer cannot be
+// read. It reports whether there was one.
+func (t *Calls) Fail(id dragoman.ID, err error) bool {
+	key, _ := id.Int()
+	c, _ := t.take(key)
+	if c != nil {
+		c.end(nil, err)
+	}
+	return c != nil
+}
+
+// CancelListen ends the listen with that id, the one request that a server may end
+// by cancelling it.
+func (t *Calls) CancelListen(id dragoman.ID) {
+	key, _ := id.Int()
+	if c := t.get(key); c != nil && c.listen && c.Remove() {
+		c.end(nil, dragoman.ErrCancelled)
+	}
+}
+
+func (t *Calls) get(key int64) *Call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[key]
+}
+
+// Only returns the one call that has been sent and has no answer, not counting
+// listens, or nil.
+func (t *Calls) Only() (only *Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asking == 0 {
+		return nil
+	}
+	for _, c := range t.open {
+		switch {
+		case c.listen || !c.sent.Load():
+		case only != nil:
+			return nil
+		default:
+			only = c
+		}
+	}
+	return only
+}
+
+// Asking reports whether there are calls under way, not counting listens.
+func (t *Calls) Asking() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asking > 0
+}
+
+// All returns the calls under way, in the order in which they began.
+func (t *Calls) All() []*Call {
+	t.mu.Lock()
+	list := make([]*Call, 0, len(t.open))
+	for _, c := range t.open {
+		list = append(list, c)
+	}
+	t.mu.Unlock()
+	slices.SortFunc(list, func(a, b *Call) int { return int(a.key - b.key) })
+	return list
+}
+
+// Progress returns the call that progress belongs to, and the notification with the
+// caller's token. The call has as long again to end. It returns nil if there is no
+// such call, or it wants none.
+func (t *Calls) Progress(note *dragoman.Message) (*Call, *dragoman.Message) {
+	key, ok := number(note.Get("progressToken"))
+	if !ok {
+		return nil, nil
+	}
+	c := t.get(key)
+	if c == nil {
+		return nil, nil
+	}
+	t.renew(c)
+	token := c.req.Meta(protocol.MetaProgressToken)
+	if token == nil {
+		return nil, nil
+	}
+	own, err := note.Edit().Set("progressToken", token).Message()
+	if err != nil {
+		return nil, nil
+	}
+	return c, own
+}
+
+// Listens returns the listens that a notification belongs to: the one whose
+// subscription it names. Servers of some libraries name none; then those that want
+// it.
+func (t *Calls) Listens(note *dragoman.Message) (list []*Call) {
+	id := note.Meta(protocol.MetaSubscriptionID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) == t.asking {
+		return nil
+	}
+	if id != nil {
+		if key, ok := number(id); ok && t.open[key] != nil && t.open[key].listen {
+			list = append(list, t.open[key])
+		}
+		return list
+	}
+	for _, c := range t.open {
+		if c.listen && c.wants(note) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (c *Call) wants(note *dragoman.Message) bool {
+	var wanted protocol.Interest
+	return json.Unmarshal(c.req.Get("notifications"), &wanted) == nil && wanted.Wants(note.Method(), note.URI())
+}
+
+// Refuse lets no more calls begin, for the reason that it is given.
+func (t *Calls) Refuse(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.ended = err
+	}
+}
+
+// Err returns why no more calls may begin, or nil.
+func (t *Calls) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
+// End ends every call with err, and lets no more begin.
+func (t *Calls) End(err error) {
+	t.Refuse(err)
+	t.mu.Lock()
+	open := t.open
+	t.open = make(map[int64]*Call)
+	t.asking = 0
+	t.clock.stop()
+	t.mu.Unlock()
+	for _, c := range open {
+		c.end(nil, err)
+	}
+}
+
+// A clock is how long calls may take. One timer serves them all: it is set for the
+// call that is due first, and calls that end before leave it alone, since to set it
+// for each costs more than all else that is done for a call.
+type clock struct {
+	after  time.Duration // zero means for ever
+	most   time.Duration // whatever progress and questions there are; zero means for ever
+	timer  *time.Timer
+	at     time.Time // when the timer fires; zero if it does not run
+	paused int       // questions that may be of any call and have no answer
+}
+
+func (l *clock) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// SetTimeout sets how long a call may take, counted anew with each progress, and not
+// while the other side waits for an answer of ours; and how long at most, even so. A
+// call that takes longer ends with a *[TimeoutError]. A listen has no limit. It is
+// for calls that begin afterwards; zero means none, as before it is called.
+func (t *Calls) SetTimeout(after, most time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clock.after, t.clock.most = after, most
+}
+
+// begin sets how long a call may take. mu is held.
+func (t *Calls) begin(c *Call) {
+	if l := &t.clock; l.after > 0 {
+		c.began = time.Now()
+		t.arm(c, c.began)
+	}
+}
+
+// arm makes a call due anew. mu is held.
+func (t *Calls) arm(c *Call, now time.Time) {
+	l := &t.clock
+	if t.ended != nil || c.began.IsZero() {
+		return
+	}
+	c.due = now.Add(l.after)
+	if l.most > 0 && c.began.Add(l.most).Before(c.due) {
+		c.due = c.began.Add(l.most)
+	}
+	switch {
+	case !l.at.IsZero() && !c.due.Before(l.at):
+		return
+	case l.timer == nil:
+		l.timer = time.AfterFunc(c.due.Sub(now), t.expire)
+	default:
+		l.timer.Reset(c.due.Sub(now))
+	}
+	l.at = c.due
+}
+
+// renew counts anew for a call that gets on.
+func (t *Calls) renew(c *Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !c.began.IsZero() && c.paused == 0 {
+		t.arm(c, time.Now())
+	}
+}
+
+// pause stops counting for a call while the other side waits for an answer; resume
+// counts anew when it waits no more.
+func (t *Calls) pause(c *Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.paused++
+}
+
+func (t *Calls) resume(c *Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.paused--; c.paused == 0 && !c.began.IsZero() {
+		t.arm(c, time.Now())
+	}
+}
+
+// PauseAll stops counting for all calls, because of a question that may be of any.
+// ResumeAll counts anew when it has its answer.
+func (t *Calls) PauseAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clock.paused++
+}
+
+// ResumeAll ends what PauseAll began.
+func (t *Calls) ResumeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clock.paused--; t.clock.paused > 0 {
+		return
+	}
+	now := time.Now()
+	for _, c := range t.open {
+		t.arm(c, now)
+	}
+}
+
+// expire ends the calls that are due, and comes again for the next. Whoever made one
+// tells the other side. Those that wait for an answer of ours set the timer when they
+// have it.
+func (t *Calls) expire() {
+	var late []*Call
+	var next time.Time
+	t.mu.Lock()
+	now, l := time.Now(), &t.clock
+	for _, c := range t.open {
+		due := c.due
+		if c.paused > 0 || l.paused > 0 {
+			if due = (time.Time{}); l.most > 0 && !c.began.IsZero() {
+				due = c.began.Add(l.most)
+			}
+		}
+		switch {
+		case due.IsZero():
+		case !due.After(now):
+			late = append(late, c)
+			c.began, c.due = time.Time{}, time.Time{}
+		case next.IsZero() || due.Before(next):
+			next = due
+		}
+	}
+	if l.at = next; !next.IsZero() {
+		l.timer.Reset(next.Sub(now))
+	}
+	after := l.after
+	t.mu.Unlock()
+	for _, c := range late {
+		c.end(nil, &TimeoutError{After: after})
+	}
+}

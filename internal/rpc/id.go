@@ -1,0 +1,86 @@
+package rpc
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// idBits is how many bits of an id count. The one above them is always set: ids
+// lie beyond all that others come to who count from 1, and all have ten digits. With
+// it they fit into an int32, which is all that some servers have for them.
+const idBits = 30
+
+// A counter mints ids, which come again after 2³⁰.
+type counter struct{ last atomic.Uint32 }
+
+func (c *counter) next() int64 { return 1<<idBits | int64(c.last.Add(1)&(1<<idBits-1)) }
+
+// ids counts for all conversations of the process. It begins anywhere, so that
+// two processes that speak to one server hardly ever use the same ids.
+var ids = func() *counter {
+	c := new(counter)
+	c.last.Store(rand.Uint32())
+	return c
+}()
+
+// NewID returns an id for a request of ours that is none of those in open. No other
+// conversation of this process uses it: there are servers that send each answer to
+// all of their clients, and whoever had asked something under the same id would
+// take it for its own.
+func NewID[Call any](open map[int64]Call) int64 {
+	for {
+		id := ids.next()
+		if _, used := open[id]; !used {
+			return id
+		}
+	}
+}
+
+// number reads an id or token of ours.
+func number(text []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
+}
+
+// How a message of which only the ends were kept may begin and end. Most
+// writers put the id first, and some last. It is a member of the envelope then:
+// inside a string the quotes would be escaped, and inside params or result more
+// braces would follow.
+const (
+	aVersion = `"jsonrpc"\s*:\s*"2\.0"`
+	anID     = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)`
+)
+
+var (
+	beginning = regexp.MustCompile(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
+	ending    = regexp.MustCompile(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
+)
+
+// Oversize tells what a message is from its head and tail. The kind is Invalid
+// if that cannot be told.
+func Oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
+	first := beginning.FindSubmatch(head)
+	if first == nil {
+		return dragoman.Invalid, id
+	}
+	text := first[1]
+	if text == nil {
+		last := ending.FindSubmatch(tail)
+		if last == nil {
+			return dragoman.Invalid, id
+		}
+		text = last[1]
+	}
+	id, ok := dragoman.ParseID(text)
+	switch {
+	case !ok:
+		return dragoman.Invalid, id
+	case string(first[2]) == "method":
+		return dragoman.Request, id
+	}
+	return dragoman.Response, id
+}

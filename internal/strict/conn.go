@@ -1,0 +1,147 @@
+// Package strict is the connection below an HTTP server. It refuses requests that two
+// readers could take for different ones, or for different numbers of them: net/http
+// reads most of these in its own way and does not tell its handlers.
+//
+// Whoever stands before the server, a proxy that lets some requests through and others
+// not, may have read them differently. So this is refused:
+//
+//   - Content-Length together with Transfer-Encoding, or either of them twice
+//   - Transfer-Encoding in HTTP/1.0
+//   - a line that ends with a bare LF, and a CR within a line
+//   - a header field that goes on in the next line, or has a space before the colon
+//   - a Content-Length that is not decimal digits, a chunk size that is not hexadecimal ones
+//   - Content-Length, Transfer-Encoding and Host in a trailer
+//   - a target in absolute form whose host is not that of the Host field
+//
+// The connection does not read on behind such a line. If it belongs to a head, net/http
+// answers with status 400 and closes; if to a body, reading the body fails.
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// Options say how long a connection may wait. The zero value leaves that to the server.
+type Options struct {
+	// Idle is how long a connection may be quiet before its first request, and
+	// Header how long the head of that may take from its first byte on. net/http
+	// counts the time for the first head from the start, but clients open connections
+	// in advance, and lose a request that they send just when one is closed.
+	Idle, Header time.Duration
+}
+
+// errAmbiguous is why a connection is not read any more. It is none of the errors of a
+// network, at which net/http says nothing.
+var errAmbiguous = errors.New("strict: the request can be read in more than one way")
+
+// Protocols of a connection.
+const (
+	speaksHTTP = iota
+	mayUpgrade // the last request asks for another protocol
+	upgraded   // and has been granted it
+)
+
+// A conn is the connection of a client of an HTTP server.
+type conn struct {
+	net.Conn
+	options  Options
+	protocol atomic.Int32
+	begun    atomic.Bool // a byte has come
+
+	// Owned by who reads: net/http has one at a time.
+	scanner scanner
+	refused bool
+	filler  int // bytes that are read in place of what is refused
+}
+
+// Conn returns a connection that an HTTP server can be given in place of c. It looks
+// at what is read until the connection is upgraded or turns out to speak HTTP/2.
+func Conn(c net.Conn, o *Options) net.Conn {
+	if o == nil {
+		o = &Options{}
+	}
+	return &conn{Conn: c, options: *o, filler: 4}
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.refused {
+		return c.fill(p)
+	}
+	n, err := c.Conn.Read(p)
+	if n <= 0 {
+		return n, err
+	}
+	if c.options.Idle > 0 && !c.begun.Load() && !c.begun.Swap(true) {
+		_ = c.Conn.SetReadDeadline(time.Now().Add(c.options.Header)) // who is gone is noticed by the next Read
+	}
+	if c.protocol.Load() == upgraded {
+		return n, err
+	}
+	passed := c.scanner.scan(p[:n])
+	if passed < n {
+		c.refused = true
+		if passed == 0 {
+			return c.fill(p)
+		}
+		return passed, nil
+	}
+	if asks := c.scanner.upgrade; asks != (c.protocol.Load() == mayUpgrade) {
+		c.setUpgrade(asks)
+	}
+	return n, err
+}
+
+// setUpgrade notes whether the last request asks for another protocol.
+func (c *conn) setUpgrade(asks bool) {
+	if asks {
+		c.protocol.CompareAndSwap(speaksHTTP, mayUpgrade)
+	} else {
+		c.protocol.CompareAndSwap(mayUpgrade, speaksHTTP)
+	}
+}
+
+// fill reads a few bytes that are no line, and then fails. Between two requests
+// net/http closes without a word if there are less than four, and if it is still busy
+// with one, an error would end that.
+func (c *conn) fill(p []byte) (int, error) {
+	if c.filler == 0 {
+		return 0, errAmbiguous
+	}
+	n := min(len(p), c.filler)
+	for i := range p[:n] {
+		p[i] = '?'
+	}
+	c.filler -= n
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.protocol.Load() == mayUpgrade && bytes.HasPrefix(p, []byte("HTTP/1.1 101 ")) {
+		c.protocol.Store(upgraded)
+	}
+	return c.Conn.Write(p)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if c.options.Idle > 0 && !c.begun.Load() {
+		if now := time.Now(); t.After(now) {
+			t = now.Add(c.options.Idle)
+		}
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// CloseWrite ends our side of the connection, if it has sides.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,91 @@
+package toollist
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// ErrNoTools says that an answer to tools/list has no list of tools in it.
+var ErrNoTools = errors.New("the server's list of tools has no tools")
+
+// A List is what a server has told one caller of its tools. It does not change.
+type List struct {
+	body    []byte // {"tools":[…]}
+	tools   map[string]*Tool
+	public  bool          // for all callers
+	ttl     time.Duration // for which the server says that it holds
+	fetched time.Time
+}
+
+// A Tool is one of them.
+type Tool struct {
+	Schema json.RawMessage // inputSchema; nil if there is none
+
+	once    sync.Once
+	headers []ParamHeader
+	err     error
+}
+
+// Headers returns the arguments that headers repeat, as [ParamHeaders] does.
+func (t *Tool) Headers() ([]ParamHeader, error) {
+	t.once.Do(func() { t.headers, t.err = ParamHeaders(t.Schema) })
+	return t.headers, t.err
+}
+
+// Tool returns a tool by its name, or nil.
+func (l *List) Tool(name string) *Tool { return l.tools[name] }
+
+// Body returns the list as a result of tools/list, all pages in one. It must not
+// be changed.
+func (l *List) Body() []byte { return l.body }
+
+func newList() *List {
+	return &List{body: []byte(`{"tools":[`), tools: make(map[string]*Tool), public: true, ttl: maxAge}
+}
+
+// add takes one page. The list may not have more than limit bytes, if that is not
+// zero.
+func (l *List) add(page *dragoman.Message, limit int) error {
+	text := page.Get("tools")
+	if text == nil || text[0] != '[' {
+		return ErrNoTools
+	}
+	if limit > 0 && len(l.body)+len(text) > limit {
+		return fmt.Errorf("%w: the list of tools has more than %d bytes", dragoman.ErrTooLarge, limit)
+	}
+	tools, err := dragoman.Elements(text)
+	if err != nil {
+		return err
+	}
+	for _, tool := range tools {
+		if l.body[len(l.body)-1] != '[' {
+			l.body = append(l.body, ',')
+		}
+		l.body = append(l.body, tool...)
+		if name, ok := dragoman.Text(dragoman.Member(tool, "name")); ok {
+			l.tools[name] = &Tool{Schema: bytes.Clone(dragoman.Member(tool, "inputSchema"))}
+		}
+	}
+	var ms int64
+	_ = json.Unmarshal(page.Get("ttlMs"), &ms) // what cannot be read is as good as none
+	l.ttl = min(l.ttl, time.Duration(max(0, min(ms, maxAge.Milliseconds())))*time.Millisecond)
+	l.public = l.public && bytes.Equal(page.Get("cacheScope"), []byte(`"public"`))
+	return nil
+}
+
+// end says that there are no more pages.
+func (l *List) end() { l.body = append(l.body, "]}"...) }
+
+// life is how long the list counts.
+func (l *List) life() time.Duration {
+	if l.ttl > 0 {
+		return l.ttl
+	}
+	return fresh
+}

@@ -1,0 +1,277 @@
+// Package toollist keeps what a server says of its tools: which there are, what
+// their arguments must look like, and which arguments HTTP headers repeat.
+package toollist
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const (
+	// fresh is how long a list counts if the server does not say, maxAge how
+	// long at most, and minAge how old it is at least when a newer one is
+	// fetched because something does not fit it.
+	fresh  = 30 * time.Second
+	maxAge = time.Hour
+	minAge = time.Second
+
+	// fetchTimeout is how long the fetching of a list may take.
+	fetchTimeout = 5 * time.Second
+
+	// maxCallers is of how many callers, and maxBytes how much of their lists is
+	// kept. Beyond that all are forgotten.
+	maxCallers = 1024
+	maxBytes   = 64 << 20
+)
+
+// A Fetch asks the server, in the name of the caller who wants a list.
+type Fetch func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error)
+
+// A Cache keeps the lists of tools of one server: one for each caller, since
+// callers may see different tools, and one for all if the server says that it is.
+// Any number of goroutines may use it; of those who want the list of one caller
+// one fetches it, on its own goroutine, and the others wait. The zero value is
+// ready to use.
+type Cache struct {
+	// MaxList is how many bytes a list may have. Zero means no limit.
+	MaxList int
+
+	// FailedFor is how long nobody asks again for a list that the server has
+	// refused, and LostFor for one that got no answer from the server itself.
+	FailedFor, LostFor time.Duration
+
+	mu      sync.Mutex // not held while a list is fetched
+	shared  *entry
+	callers map[string]*entry
+	size    int                               // bytes of callers
+	flights map[string]*flight.Flight[*entry] // of callers whose lists are being fetched
+}
+
+// An entry is what is known of a list. It does not change.
+type entry struct {
+	list  *List // nil if there is none
+	err   error // why there is none, or none that is newer
+	until time.Time
+}
+
+// Get returns the list that counts for a caller, and fetches it if there is none.
+// meta is the _meta of the request for it; nil stands for that of a client of the
+// newest revision without capabilities. If a list that was known cannot be had
+// anew, it counts for an hour in all.
+func (c *Cache) Get(ctx context.Context, caller string, meta json.RawMessage, fetch Fetch) (*List, error) {
+	e := c.current(caller)
+	if e == nil {
+		e = c.renew(ctx, caller, nil, meta, fetch)
+	}
+	if e.list != nil {
+		return e.list, nil
+	}
+	return nil, e.err
+}
+
+// Newer returns a newer list than one that something does not fit, unless that is
+// less than a second old, or there is none.
+func (c *Cache) Newer(ctx context.Context, caller string, than *List, meta json.RawMessage, fetch Fetch) *List {
+	if time.Since(than.fetched) < minAge {
+		return than
+	}
+	e := c.current(caller)
+	if e == nil || e.list == than {
+		e = c.renew(ctx, caller, e, meta, fetch)
+	}
+	if e.list == nil {
+		return than
+	}
+	return e.list
+}
+
+// Valid returns a list that still holds by what the server says, which is for no
+// time if it says nothing, or why there is none.
+func (c *Cache) Valid(ctx context.Context, caller string, meta json.RawMessage, fetch Fetch) (*List, error) {
+	e := c.current(caller)
+	if e == nil || e.err != nil || time.Since(e.list.fetched) >= e.list.ttl {
+		e = c.renew(ctx, caller, e, meta, fetch)
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	return e.list, nil
+}
+
+// Learn takes an answer to tools/list that passes by, if it is a whole list.
+func (c *Cache) Learn(caller string, req, resp *dragoman.Message) {
+	if resp.IsError() || req.Get("cursor") != nil || resp.Get("nextCursor") != nil {
+		return
+	}
+	list := newList()
+	if list.add(resp, c.MaxList) == nil {
+		list.end()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.keep(caller, list, nil)
+	}
+}
+
+// Forget makes the list of a caller be fetched when it is next needed.
+func (c *Cache) Forget(caller string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(caller)
+	c.shared = nil
+}
+
+// Len returns of how many callers lists are kept.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.callers)
+}
+
+// current returns what counts for a caller, or nil.
+func (c *Cache) current(caller string) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.get(caller, time.Now())
+}
+
+func (c *Cache) get(caller string, now time.Time) *entry {
+	for _, e := range []*entry{c.callers[caller], c.shared} {
+		if e != nil && now.Before(e.until) {
+			return e
+		}
+	}
+	return nil
+}
+
+// renew returns something newer than old, which may be nil. Who has to wait does
+// so until ctx ends.
+func (c *Cache) renew(ctx context.Context, caller string, old *entry, meta json.RawMessage, fetch Fetch) *entry {
+	c.mu.Lock()
+	if e := c.get(caller, time.Now()); e != nil && e != old {
+		c.mu.Unlock()
+		return e
+	}
+	f := c.flights[caller]
+	if f == nil {
+		f = new(flight.Flight[*entry])
+		if c.flights == nil {
+			c.flights = make(map[string]*flight.Flight[*entry])
+		}
+		c.flights[caller] = f
+	}
+	c.mu.Unlock()
+	e, err := f.Get(ctx, flight.Here, func() (*entry, error) {
+		// The others must not lose the list because this caller leaves.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+		defer cancel()
+		list, err := c.fetch(ctx, meta, fetch)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.flights, caller)
+		return c.keep(caller, list, err), nil
+	})
+	if err != nil {
+		return &entry{err: err}
+	}
+	return e
+}
+
+// fetch asks for all tools, page by page.
+func (c *Cache) fetch(ctx context.Context, meta json.RawMessage, fetch Fetch) (*List, error) {
+	req, err := request(meta)
+	if err != nil {
+		return nil, err
+	}
+	list := newList()
+	for page, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) { return fetch(ctx, req) }) {
+		if err == nil {
+			err = list.add(page, c.MaxList)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	list.end()
+	return list, nil
+}
+
+// request asks for the tools as a request with that _meta would.
+func request(meta json.RawMessage) (*dragoman.Message, error) {
+	var own any = meta
+	if len(meta) == 0 {
+		own = map[string]any{protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientCapabilities: struct{}{}}
+	}
+	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, map[string]any{"_meta": own})
+	if err != nil {
+		return nil, err
+	}
+	return req.Edit().DropMeta(protocol.MetaProgressToken).Message()
+}
+
+// keep notes what has come of a fetch. mu is held.
+func (c *Cache) keep(caller string, list *List, err error) *entry {
+	now := time.Now()
+	e := &entry{list: list, err: err}
+	if err != nil {
+		e.list, e.until = c.stale(caller, now), now.Add(c.failedFor(err))
+	} else {
+		list.fetched = now
+		e.until = now.Add(list.life())
+	}
+	c.drop(caller)
+	if err == nil && list.public {
+		c.shared = e
+		return e
+	}
+	size := e.size()
+	if len(c.callers) >= maxCallers || c.size+size > maxBytes {
+		c.callers, c.size = nil, 0
+	}
+	if c.callers == nil {
+		c.callers = make(map[string]*entry)
+	}
+	c.callers[caller] = e
+	c.size += size
+	return e
+}
+
+// failedFor returns how long a failure counts.
+func (c *Cache) failedFor(err error) time.Duration {
+	if e, ok := errors.AsType[*dragoman.Error](err); ok && !protocol.Ours(e) {
+		return c.FailedFor
+	}
+	return c.LostFor
+}
+
+// stale returns the list that counts because there is no newer one, or nil. mu is
+// held.
+func (c *Cache) stale(caller string, now time.Time) *List {
+	for _, e := range []*entry{c.callers[caller], c.shared} {
+		if e != nil && e.list != nil && now.Sub(e.list.fetched) < maxAge {
+			return e.list
+		}
+	}
+	return nil
+}
+
+// drop forgets the list of a caller. mu is held.
+func (c *Cache) drop(caller string) {
+	if old := c.callers[caller]; old != nil {
+		c.size -= old.size()
+		delete(c.callers, caller)
+	}
+}
+
+func (e *entry) size() int {
+	if e.list == nil {
+		return 0
+	}
+	return len(e.list.body)
+}

@@ -1,0 +1,137 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// listFailed is how long nobody asks again for a list of tools that the server has
+// refused.
+const listFailed = time.Second
+
+// checkHeaders checks the headers of a modern request that repeat parts of its
+// body, and returns why it is refused.
+func (s *Server) checkHeaders(r *http.Request, m *dragoman.Message) error {
+	err := checkName(r, m)
+	if err == nil && m.Method() == protocol.MethodCallTool {
+		if err = s.checkParams(r, m); errors.As(err, new(*httpx.Refusal)) {
+			return err
+		}
+	}
+	if err != nil {
+		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
+	}
+	return nil
+}
+
+// checkName checks the headers that every request may need.
+func checkName(r *http.Request, m *dragoman.Message) error {
+	method, present, err := httpx.Single(r, protocol.HeaderMethod)
+	switch {
+	case err != nil:
+		return err
+	case !present:
+		return errors.New(protocol.HeaderMethod + " is missing; it must be " + m.Method())
+	case method != m.Method():
+		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderMethod, method, m.Method())
+	}
+	want, needed := httpx.MirrorName(m)
+	if !needed {
+		return nil
+	}
+	name, present, err := httpx.Single(r, protocol.HeaderName)
+	switch {
+	case err != nil:
+		return err
+	case !present:
+		return fmt.Errorf("%s is missing; it must be %q", protocol.HeaderName, want)
+	}
+	if name, err = httpx.DecodeHeaderValue(name); err != nil {
+		return fmt.Errorf("%s: %w", protocol.HeaderName, err)
+	}
+	if name != want {
+		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderName, name, want)
+	}
+	return nil
+}
+
+// checkParams compares the Mcp-Param headers of a tool call with its arguments. A
+// call that cannot be checked is refused: whoever stands in between goes by the
+// headers. The server says which there are by its list of tools; one that has none
+// has none of these headers.
+func (s *Server) checkParams(r *http.Request, m *dragoman.Message) error {
+	caller, meta := httpx.Key(r), json.RawMessage(m.Get("_meta"))
+	list, err := s.tools.Get(r.Context(), caller, meta, s.list)
+	if err != nil {
+		e, ok := errors.AsType[*dragoman.Error](err)
+		if ok && e.Code == protocol.CodeMethodNotFound || errors.Is(err, toollist.ErrNoTools) {
+			return nil
+		}
+		return notListed(m, err)
+	}
+	tool := list.Tool(m.Name())
+	if tool != nil {
+		if err = checkTool(r, m, tool); err == nil {
+			return nil
+		}
+	}
+	newer := s.tools.Newer(r.Context(), caller, list, meta, s.list)
+	if tool = newer.Tool(m.Name()); newer == list || tool == nil {
+		return err // what there is no tool for, the server refuses
+	}
+	return checkTool(r, m, tool)
+}
+
+// notListed refuses a call because the list of tools cannot be had.
+func notListed(m *dragoman.Message, err error) *httpx.Refusal {
+	e, ok := errors.AsType[*dragoman.Error](err)
+	if !ok || e.Code != protocol.CodeUnavailable && e.Code != protocol.CodeOverloaded && e.Code != protocol.CodeDraining {
+		e = protocol.Unavailable(fmt.Errorf("its list of tools, by which headers are checked, is missing: %s", err.Error()))
+	}
+	return &httpx.Refusal{Status: statusOf(m.Method(), m.Fail(e)), Code: e.Code, Message: e.Message, Data: e.Data, ID: m.ID()}
+}
+
+// list asks the server for its tools.
+func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+	own := &callContext{parent: ctx}
+	defer own.close()
+	if !s.begin(own) {
+		return nil, protocol.Overloaded("too many requests are under way; try again later")
+	}
+	defer s.done(own)
+	return s.call(own, req, nil), nil
+}
+
+// checkTool compares the headers that a tool asks for with the arguments of a call.
+func checkTool(r *http.Request, m *dragoman.Message, tool *toollist.Tool) error {
+	headers, _ := tool.Headers() // tools with faulty annotations are dropped by clients, not by us
+	for _, h := range headers {
+		want, present, err := h.Value(m.Get("arguments"))
+		if err != nil || !present {
+			continue // the tool will say what it thinks of that
+		}
+		got, sent, err := httpx.Single(r, h.Header())
+		switch {
+		case err != nil:
+			return err
+		case !sent:
+			return fmt.Errorf("%s is missing; it must repeat the argument", h.Header())
+		}
+		if got, err = httpx.DecodeHeaderValue(got); err != nil {
+			return fmt.Errorf("%s: %w", h.Header(), err)
+		}
+		if !toollist.Equal(got, want, h.Type) {
+			return fmt.Errorf("%s says %q, the body says %q", h.Header(), got, want)
+		}
+	}
+	return nil
+}
