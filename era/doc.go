@@ -13,7 +13,7 @@
 // crossing:
 //
 //	client \ server   legacy                        modern
-//	legacy            straight: a session of its    up: input rounds become questions
+//	legacy            legacySession: one of its     up: input rounds become questions
 //	                  own
 //	modern            down: questions become        passed on
 //	                  input rounds
@@ -29,7 +29,7 @@
 //	front.go     the doors
 //	methods.go   a server that is made of functions
 //	probe.go     which eras the server speaks
-//	straight.go  legacy client, legacy server
+//	legacy.go    legacy client, legacy server
 //	modern.go    conversations in the modern era
-//	spares.go    conversations that nobody uses yet
+//	warm.go      conversations that nobody uses yet
 package era

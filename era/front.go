@@ -45,7 +45,7 @@ func NewFront(peer dragoman.Peer, opts *FrontOptions) *Front {
 		opts = new(FrontOptions)
 	}
 	f := new(Front)
-	f.prepare(cutting{peer, f}, opts)
+	f.prepare(closablePeer{peer, f}, opts)
 	f.begin = f.cross
 	return f
 }
@@ -65,7 +65,7 @@ func (f *Front) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer
 	if f.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	return &conversation{front: f, client: client, caller: dragoman.CallerOf(ctx)}, nil
+	return &frontConn{front: f, client: client, caller: dragoman.CallerOf(ctx)}, nil
 }
 
 // Close cuts what is under way, refuses all else from then on, and waits for our
@@ -94,15 +94,15 @@ func (f *Front) cross(_ context.Context, client dragoman.Conn, caller *dragoman.
 	return peer, err
 }
 
-// A cutting peer passes requests on until its front is closed, which cuts those under
+// A closablePeer passes requests on until its front is closed, which cuts those under
 // way. What it says of itself names the legacy revisions too.
-type cutting struct {
+type closablePeer struct {
 	dragoman.Peer
 	front *Front
 }
 
 // Call implements dragoman.Peer.
-func (p cutting) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (p closablePeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if p.front.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
@@ -116,31 +116,31 @@ func (p cutting) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	return withLegacy(resp)
 }
 
-// A conversation is one with a client, whose messages tell which era they are
+// A frontConn is one with a client, whose messages tell which era they are
 // of. What belongs to the legacy era goes to a session that its first message
 // begins.
-type conversation struct {
+type frontConn struct {
 	front  *Front
 	client dragoman.Conn
 	caller *dragoman.Caller
-	legacy flight.Flight[session]
+	legacy flight.Flight[frontSession]
 }
 
-// A session is the legacy side of a conversation.
-type session struct {
+// A frontSession is the legacy side of a conversation.
+type frontSession struct {
 	dragoman.Peer
 	caller *dragoman.Caller
 }
 
 // Call implements dragoman.Peer.
-func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (c *frontConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if protocol.IsModern(req) {
 		return c.front.peer.Call(dragoman.WithCaller(ctx, c.caller), req, from)
 	}
 	v, ok := c.legacy.Peek()
 	if !ok {
 		var err error
-		v, err = c.legacy.Get(ctx, c.front.busy.Start, func() (session, error) { return c.begin(dragoman.As(c.front.ctx, ctx), req) })
+		v, err = c.legacy.Get(ctx, c.front.busy.Start, func() (frontSession, error) { return c.begin(dragoman.As(c.front.ctx, ctx), req) })
 		if err != nil {
 			return unavailable(ctx, req, err)
 		}
@@ -149,7 +149,7 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 }
 
 // Notify implements dragoman.Peer.
-func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error {
+func (c *frontConn) Notify(ctx context.Context, note *dragoman.Message) error {
 	v, ok := c.legacy.Peek()
 	if !ok || protocol.IsModern(note) {
 		return nil // nothing has begun that this could be about
@@ -158,7 +158,7 @@ func (c *conversation) Notify(ctx context.Context, note *dragoman.Message) error
 }
 
 // begin begins the client's session, by its first request.
-func (c *conversation) begin(ctx context.Context, req *dragoman.Message) (session, error) {
+func (c *frontConn) begin(ctx context.Context, req *dragoman.Message) (frontSession, error) {
 	caller := *c.caller
 	if caller.Client == "" {
 		caller.Client = protocol.ClientName(req)
@@ -167,5 +167,5 @@ func (c *conversation) begin(ctx context.Context, req *dragoman.Message) (sessio
 		caller.Session = rand.Text()
 	}
 	peer, err := c.front.begin(ctx, c.client, &caller)
-	return session{peer, &caller}, err
+	return frontSession{peer, &caller}, err
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A link is a conversation with the server in the modern era.
-type link struct {
+// A modernConn is a conversation with the server in the modern era.
+type modernConn struct {
 	dragoman.Conn
 	stateful atomic.Bool // a tool may have left something in it
 	told     atomic.Bool // its owner knows that it is a new one
 }
 
-var _ pool.Item = (*link)(nil)
+var _ pool.Item = (*modernConn)(nil)
 
 // Over implements pool.Item.
-func (l *link) Over() bool { return l.Err() != nil }
+func (l *modernConn) Over() bool { return l.Err() != nil }
 
 // Stateful implements pool.Item.
-func (l *link) Stateful() bool { return l.stateful.Load() }
+func (l *modernConn) Stateful() bool { return l.stateful.Load() }
 
 // errEra says that the server is not of the era that it was.
 var errEra = errors.New("era: the server has come back in another era")
@@ -54,14 +54,14 @@ func (s *Server) modern(ctx context.Context, req *dragoman.Message, from dragoma
 // again only if that does no harm.
 func (s *Server) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
 	for again := false; ; again = true {
-		e, err := s.link(ctx, main)
+		e, err := s.takeModernConn(ctx, main)
 		if errors.Is(err, errEra) {
 			return nil, err
 		}
 		if err != nil {
 			return unavailable(ctx, req, err)
 		}
-		l := e.Item.(*link)
+		l := e.Item.(*modernConn)
 		if req.Method() == protocol.MethodCallTool {
 			l.stateful.Store(true)
 		}
@@ -104,8 +104,8 @@ func renewed(resp *dragoman.Message, why string) (*dragoman.Message, error) {
 // mainOwner is whose the conversation of our own is.
 var mainOwner = pool.Key{Caller: "\x00main"}
 
-// link returns a conversation for a request, which must be given back to the pool.
-func (s *Server) link(ctx context.Context, main bool) (*pool.Entry, error) {
+// takeModernConn returns a conversation for a request, which must be given back to the pool.
+func (s *Server) takeModernConn(ctx context.Context, main bool) (*pool.Entry, error) {
 	key := s.owner(ctx)
 	switch {
 	case s.Stateless:
@@ -113,7 +113,7 @@ func (s *Server) link(ctx context.Context, main bool) (*pool.Entry, error) {
 	case main && s.Isolation != Shared:
 		key = mainOwner
 	}
-	want := &pool.Want{About: protocol.Modern, Pinned: main || s.Stateless && key.Caller == "#", Open: s.openLink}
+	want := &pool.Want{About: protocol.Modern, Pinned: main || s.Stateless && key.Caller == "#", Open: s.openModernConn}
 	if s.Isolation != PerRequest || s.Stateless || main {
 		want.Fits = isModern
 	}
@@ -127,18 +127,18 @@ func isModern(about any) int {
 	return 0
 }
 
-// openLink opens a conversation. Where each is with a server of its own, such as a
+// openModernConn opens a conversation. Where each is with a server of its own, such as a
 // process, that says first whether it is still a modern one.
-func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
+func (s *Server) openModernConn(ctx context.Context) (pool.Item, error) {
 	if conn := s.spares.take(protocol.Modern, dragoman.CallerOf(ctx), nil); conn != nil {
-		return s.newLink(ctx, conn), nil
+		return s.newModernConn(ctx, conn), nil
 	}
 	conn, err := s.open(ctx, nil)
 	switch {
 	case err != nil:
 		return nil, err
 	case s.Stateless || s.Era != nil:
-		return s.newLink(ctx, conn), nil
+		return s.newModernConn(ctx, conn), nil
 	}
 	req, err := discoverRequest()
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
 	resp, err := conn.Call(ctx, req, nil)
 	if err == nil {
 		var era protocol.Era
-		if era, err = judge(resp); err == nil && era != protocol.Modern {
+		if era, err = readDiscover(resp); err == nil && era != protocol.Modern {
 			err = errEra
 		}
 	}
@@ -155,16 +155,16 @@ func (s *Server) openLink(ctx context.Context) (pool.Item, error) {
 		s.discard(conn)
 		return nil, err
 	}
-	return s.newLink(ctx, conn), nil
+	return s.newModernConn(ctx, conn), nil
 }
 
-// newLink makes a link of a conversation. Where somebody wants to know of changes we
+// newModernConn makes one of a conversation. Where somebody wants to know of changes we
 // subscribe to those of the lists, before anything else is asked. What is passed on for
 // a caller makes no difference to others, who share the rest.
-func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
+func (s *Server) newModernConn(ctx context.Context, conn dragoman.Conn) *modernConn {
 	whose := dragoman.CallerOf(ctx)
 	if s.Changed == nil || s.Stateless && whose.Passed != "" {
-		return &link{Conn: conn}
+		return &modernConn{Conn: conn}
 	}
 	if s.Stateless {
 		whose = nil // it is everybody's
@@ -183,7 +183,7 @@ func (s *Server) newLink(ctx context.Context, conn dragoman.Conn) *link {
 	})
 	lists.Want(protocol.Interest{Tools: true, Prompts: true, Resources: true})
 	lists.Await(ctx, firstHold)
-	return &link{Conn: conn}
+	return &modernConn{Conn: conn}
 }
 
 // firstHold is how long a server may take to acknowledge our own subscription before
@@ -208,7 +208,7 @@ func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
 		return resp, nil
 	}
 	theirs, _ := versions(resp.Get("supportedVersions"))
-	if !speaks(theirs, protocol.Modern) {
+	if !anyOfEra(theirs, protocol.Modern) {
 		return resp, nil // it is for the client to judge
 	}
 	var names []string
@@ -227,7 +227,7 @@ func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
 	return resp.Edit().Set("supportedVersions", list).Message()
 }
 
-// pause waits before an attempt, after so many losses in a row. It tells whether
+// pause waits before an attempt, after so many losses in a row. It reports whether
 // to go on: not if whoever wants it has gone.
 func (s *Server) pause(gone <-chan struct{}, losses int) bool {
 	t := time.NewTimer(down.AfterLosses.Wait(losses - 1))
@@ -258,7 +258,7 @@ func (s *Server) listen(ctx context.Context, req *dragoman.Message, from dragoma
 			break
 		}
 		began = time.Now()
-		h.again()
+		h.reopen()
 		resp, err = s.pass(ctx, req, h, main)
 	}
 	switch {
@@ -294,8 +294,8 @@ func (h *subscriber) lost(resp *dragoman.Message, err error) bool {
 	return err != nil || isUnavailable(resp)
 }
 
-// again notes that the subscription is sent once more.
-func (h *subscriber) again() {
+// reopen notes that the subscription is sent once more.
+func (h *subscriber) reopen() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.renewed = true

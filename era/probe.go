@@ -17,9 +17,9 @@ import (
 // ErrNoRevision says that a server speaks no revision that we do.
 var ErrNoRevision = errors.New("era: the server speaks no revision that we know")
 
-// errSilent says that a server has ended or stayed silent instead of answering the
+// errProbeUnanswered says that a server has ended or stayed silent instead of answering the
 // probe.
-var errSilent = errors.New("era: no answer to the probe")
+var errProbeUnanswered = errors.New("era: no answer to the probe")
 
 // era returns the era in which the server is spoken to: modern if it speaks that.
 func (s *Server) era(ctx context.Context) (protocol.Era, error) {
@@ -87,9 +87,9 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 		return s.Probe(ctx)
 	}
 	if s.silent.Load() {
-		return protocol.Legacy, s.greet(ctx)
+		return protocol.Legacy, s.handshake(ctx)
 	}
-	asked := make(chan verdict, 1)
+	asked := make(chan probeResult, 1)
 	// Ends with the server's answer, after the time for a dial, or with Close.
 	if !s.busy.Start(func() { asked <- s.ask(dragoman.As(s.ctx, ctx)) }) {
 		return 0, dragoman.ErrClosed
@@ -102,10 +102,10 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 	select {
 	case v := <-asked:
-		if !errors.Is(v.err, errSilent) || vain {
+		if !errors.Is(v.err, errProbeUnanswered) || vain {
 			return v.era, v.err
 		}
-		return protocol.Legacy, s.greet(ctx)
+		return protocol.Legacy, s.handshake(ctx)
 	case <-tardy:
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
@@ -113,7 +113,7 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of the handshake, if the other answers first
 	greeted := make(chan error, 1)
-	if !s.busy.Start(func() { greeted <- s.greet(ctx) }) {
+	if !s.busy.Start(func() { greeted <- s.handshake(ctx) }) {
 		return 0, dragoman.ErrClosed
 	}
 	for first := true; ; first = false {
@@ -135,8 +135,8 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 }
 
-// A verdict is what came of a probe.
-type verdict struct {
+// A probeResult is what came of a probe.
+type probeResult struct {
 	era protocol.Era
 	err error
 }
@@ -144,15 +144,15 @@ type verdict struct {
 // ask finds out the era on a conversation. It is used again by whoever needs one next,
 // unless the server took the probe for more than a method that it does not have: some
 // servers choose their era by the first request.
-func (s *Server) ask(ctx context.Context) verdict {
-	local := new(lent)
+func (s *Server) ask(ctx context.Context) probeResult {
+	local := new(lateBoundPeer)
 	conn, err := s.open(ctx, local)
 	if err != nil {
-		return verdict{err: err}
+		return probeResult{err: err}
 	}
 	req, err := discoverRequest()
 	if err != nil {
-		return verdict{err: err}
+		return probeResult{err: err}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
@@ -161,19 +161,19 @@ func (s *Server) ask(ctx context.Context) verdict {
 		s.discard(conn)
 		if s.ctx.Err() == nil && !isFault(err) {
 			s.silent.Store(true)
-			err = errSilent
+			err = errProbeUnanswered
 		}
-		return verdict{err: err}
+		return probeResult{err: err}
 	}
-	era, err := judge(resp)
+	era, err := readDiscover(resp)
 	switch {
 	case err == nil && era == protocol.Modern,
 		err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
-		s.spares.put(spare{conn, local, era, dragoman.CallerOf(ctx).Passed})
+		s.spares.put(warmConn{conn, local, era, dragoman.CallerOf(ctx).Passed})
 	default:
 		s.discard(conn)
 	}
-	return verdict{era, err}
+	return probeResult{era, err}
 }
 
 // isFault reports whether an error says that the server could not be asked.
@@ -182,14 +182,14 @@ func isFault(err error) bool {
 	return fault
 }
 
-// greet finds out whether a server that has said nothing so far takes a handshake.
+// handshake finds out whether a server that has said nothing so far takes a handshake.
 // One that does not may yet turn out to be of either era.
-func (s *Server) greet(ctx context.Context) error {
+func (s *Server) handshake(ctx context.Context) error {
 	req, err := discoverRequest()
 	if err != nil {
 		return err
 	}
-	if err = s.down.Greet(ctx, req); err != nil && ctx.Err() == nil {
+	if err = s.down.Handshake(ctx, req); err != nil && ctx.Err() == nil {
 		s.vain.Store(true)
 	}
 	return err
@@ -211,15 +211,15 @@ func discoverRequest() (*dragoman.Message, error) {
 	}})
 }
 
-// judge draws the conclusion from the answer to server/discover. Whatever a
+// readDiscover draws the conclusion from the answer to server/discover. Whatever a
 // server says that does not know the method makes it legacy.
-func judge(resp *dragoman.Message) (protocol.Era, error) {
+func readDiscover(resp *dragoman.Message) (protocol.Era, error) {
 	if !resp.IsError() {
 		names, ok := versions(resp.Get("supportedVersions"))
-		if ok && !speaks(names, protocol.Modern) && !speaks(names, protocol.Legacy) {
+		if ok && !anyOfEra(names, protocol.Modern) && !anyOfEra(names, protocol.Legacy) {
 			return 0, fmt.Errorf("%w: it speaks %q", ErrNoRevision, names)
 		}
-		if speaks(names, protocol.Modern) {
+		if anyOfEra(names, protocol.Modern) {
 			return protocol.Modern, nil
 		}
 		return protocol.Legacy, nil
@@ -234,9 +234,9 @@ func judge(resp *dragoman.Message) (protocol.Era, error) {
 	_ = json.Unmarshal(e.Data, &data) // without it, nothing is supported
 	names, _ := versions(data.Supported)
 	switch {
-	case speaks(names, protocol.Modern):
+	case anyOfEra(names, protocol.Modern):
 		return protocol.Modern, nil
-	case speaks(names, protocol.Legacy):
+	case anyOfEra(names, protocol.Legacy):
 		return protocol.Legacy, nil
 	}
 	return 0, fmt.Errorf("%w: %w", ErrNoRevision, e)
@@ -246,8 +246,8 @@ func versions(list json.RawMessage) (names []string, ok bool) {
 	return names, list != nil && json.Unmarshal(list, &names) == nil
 }
 
-// speaks reports whether a revision of an era that we know is among names.
-func speaks(names []string, era protocol.Era) bool {
+// anyOfEra reports whether a revision of an era that we know is among names.
+func anyOfEra(names []string, era protocol.Era) bool {
 	return slices.ContainsFunc(protocol.Revisions(), func(r protocol.Revision) bool {
 		return r.Era() == era && slices.Contains(names, r.String())
 	})

@@ -112,7 +112,7 @@ type Server struct {
 	refused atomic.Uint64 // handshakes ever that were
 	repeats atomic.Int64  // for ids
 	pool    *pool.Pool
-	spares  spares       // conversations that nobody uses yet
+	spares  warmConns    // conversations that nobody uses yet
 	front   Front        // what clients come to
 	down    *down.Server // for modern clients of a legacy server
 }
@@ -221,7 +221,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	if e := resp.RPCError(); e != nil && protocol.Ours(e) {
 		return e
 	}
-	if now, err := judge(resp); s.Era == nil && (err != nil || now != era) {
+	if now, err := readDiscover(resp); s.Era == nil && (err != nil || now != era) {
 		return errEra
 	}
 	return nil
@@ -377,7 +377,7 @@ func unavailable(ctx context.Context, req *dragoman.Message, err error) (*dragom
 // is not known yet, is asked in the client's; it crosses over if that is refused.
 func (s *Server) begin(ctx context.Context, client dragoman.Conn, caller *dragoman.Caller) (dragoman.Peer, error) {
 	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
-		return newStraight(s, client, caller), nil
+		return newLegacySession(s, client, caller), nil
 	}
 	return s.front.cross(ctx, client, caller)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// timed is a conversation whose requests may not take longer than a limit. It
+// timedConn is a conversation whose requests may not take longer than a limit. It
 // counts anew with each progress, and not while the server waits for an answer.
 // A subscription has no limit.
-type timed struct {
+type timedConn struct {
 	dragoman.Conn
 	limit time.Duration
 }
@@ -24,14 +24,14 @@ func withTimeout(conn dragoman.Conn, limit time.Duration) dragoman.Conn {
 		l.LimitCalls(limit)
 		return conn
 	}
-	return timed{conn, limit}
+	return timedConn{conn, limit}
 }
 
 // Unwrap returns the conversation itself.
-func (t timed) Unwrap() dragoman.Conn { return t.Conn }
+func (t timedConn) Unwrap() dragoman.Conn { return t.Conn }
 
 // Call implements dragoman.Peer.
-func (t timed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (t timedConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodListen {
 		return t.Conn.Call(ctx, req, from)
 	}
@@ -44,7 +44,7 @@ func (t timed) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 func Limited(ctx context.Context, to dragoman.Peer, req *dragoman.Message, from dragoman.Peer, limit time.Duration) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &watched{peer: from, limit: limit}
+	w := &timedCaller{peer: from, limit: limit}
 	w.timer = time.AfterFunc(limit, func() {
 		cancel(fmt.Errorf("%w: the server gave none within %v", context.DeadlineExceeded, limit))
 	})
@@ -55,8 +55,8 @@ func Limited(ctx context.Context, to dragoman.Peer, req *dragoman.Message, from 
 	return to.Call(ctx, req, w)
 }
 
-// watched is a caller whose request has a limit.
-type watched struct {
+// timedCaller is a caller whose request has a limit.
+type timedCaller struct {
 	peer  dragoman.Peer
 	limit time.Duration
 	timer *time.Timer
@@ -66,10 +66,10 @@ type watched struct {
 }
 
 // Unwrap returns the caller itself.
-func (w *watched) Unwrap() dragoman.Peer { return w.peer }
+func (w *timedCaller) Unwrap() dragoman.Peer { return w.peer }
 
 // Call stops the clock while the server waits.
-func (w *watched) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (w *timedCaller) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	w.mu.Lock()
 	w.asked++
 	w.timer.Stop()
@@ -85,7 +85,7 @@ func (w *watched) Call(ctx context.Context, req *dragoman.Message, from dragoman
 }
 
 // Notify begins to count anew if it is about progress.
-func (w *watched) Notify(ctx context.Context, note *dragoman.Message) error {
+func (w *timedCaller) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteProgress {
 		w.mu.Lock()
 		if w.asked == 0 {

@@ -3,6 +3,7 @@ package strict_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -433,7 +434,7 @@ func TestHTTP2Passes(t *testing.T) {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	s.serve(t, func(c net.Conn) {
-		tr := &http.Transport{Dial: func(string, string) (net.Conn, error) { return c, nil }, Protocols: new(http.Protocols)}
+		tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return c, nil }, Protocols: new(http.Protocols)}
 		tr.Protocols.SetUnencryptedHTTP2(true)
 		for range 2 {
 			resp, err := (&http.Client{Transport: tr}).Post("http://a/x", "text/plain", strings.NewReader("\nabc\n"))

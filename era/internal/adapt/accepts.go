@@ -20,15 +20,15 @@ const (
 // is taken for mixed, which is always right.
 const maxParts = 64
 
-// A judge finds out what a schema accepts.
-type judge struct {
+// A schemaChecker finds out what a schema accepts.
+type schemaChecker struct {
 	root []byte // the document
 	left int    // parts that may still be looked at
 }
 
 // accepts tells what a part of the document accepts, as far as its type, its
 // values and the schemas that it is made of tell.
-func (j *judge) accepts(schema []byte) acceptance {
+func (j *schemaChecker) accepts(schema []byte) acceptance {
 	if j.left--; j.left < 0 || !dragoman.IsObject(schema) {
 		return mixed
 	}

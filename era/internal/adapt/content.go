@@ -19,14 +19,14 @@ type blocks struct {
 // embedding adapts content of results, which may embed resources.
 func (r Route) embedding() *blocks { return &blocks{rev: r.Client, embed: true} }
 
-// changesBlocks tells whether content in there may have to be changed for the
+// changesBlocks reports whether content in there may have to be changed for the
 // client.
 func (r Route) changesBlocks(data []byte) bool {
 	switch {
 	case !r.Client.HasAudio():
-		return mentions(data, pieceAudio, pieceLink)
+		return contains(data, pieceAudio, pieceLink)
 	case !r.Client.HasResourceLinks():
-		return mentions(data, pieceLink)
+		return contains(data, pieceLink)
 	}
 	return false
 }
@@ -47,14 +47,14 @@ func (b *blocks) block(value []byte) []byte {
 func (b *blocks) audio(block []byte) []byte {
 	data, mime := dragoman.Member(block, "data"), dragoman.Member(block, "mimeType")
 	if _, ok := dragoman.Text(data); !ok || !b.embed {
-		return worded(block, placeholder("audio", block))
+		return asText(block, placeholder("audio", block))
 	}
 	b.n++
 	resource := join(`"resource":{"uri":"dragoman:audio/`, strconv.Itoa(b.n), `",`)
 	if _, ok := dragoman.Text(mime); ok {
 		resource = join(resource, `"mimeType":`, mime, `,`)
 	}
-	return retyped(block, "resource", join(resource, `"blob":`, data, `}`))
+	return withType(block, "resource", join(resource, `"blob":`, data, `}`))
 }
 
 // link returns a link to a resource as a text with its name, URI and
@@ -71,7 +71,7 @@ func link(block []byte) []byte {
 	if more := dragoman.MemberText(block, "description"); more != "" {
 		s += "\n" + more
 	}
-	return worded(block, s)
+	return asText(block, s)
 }
 
 // placeholder says what a block was that cannot be shown.
@@ -86,14 +86,14 @@ func placeholder(kind string, block []byte) string {
 	return "[" + s + "]"
 }
 
-// worded returns a block as one of text.
-func worded(block []byte, s string) []byte {
-	return retyped(block, "text", join(`"text":`, dragoman.Quote(s)))
+// asText returns a block as one of text.
+func asText(block []byte, s string) []byte {
+	return withType(block, "text", join(`"text":`, dragoman.Quote(s)))
 }
 
-// retyped returns a block as one of another type. What only its old type has is
+// withType returns a block as one of another type. What only its old type has is
 // dropped, and replaced by more.
-func retyped(block []byte, kind string, more []byte) []byte {
+func withType(block []byte, kind string, more []byte) []byte {
 	return edited(block, func(name string, value []byte) []byte {
 		switch name {
 		case "type":

@@ -140,7 +140,7 @@ func (c *copier) rest() []byte {
 	return append(c.out, c.src[c.at:]...)
 }
 
-// same tells whether two slices are one.
+// same reports whether two slices are one.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -46,7 +46,7 @@ func (r Route) code(method string, e *dragoman.Error) int {
 	return e.Code
 }
 
-// missing tells whether the error of a read says that there is no such resource
+// missing reports whether the error of a read says that there is no such resource
 // rather than that the request is wrong.
 func missing(e *dragoman.Error) bool {
 	_, names := dragoman.Text(dragoman.Member(e.Data, "uri"))

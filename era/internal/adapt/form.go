@@ -20,7 +20,7 @@ func (r Route) form(e *dragoman.Edit, schema []byte) *dragoman.Error {
 		return edited(value, func(name string, value []byte) []byte {
 			plain, reason := plainField(value)
 			if plain == nil {
-				refusal = r.cannot(protocol.CodeInvalidParams, "show field %q of the form: %s", name, reason)
+				refusal = r.unsupported(protocol.CodeInvalidParams, "show field %q of the form: %s", name, reason)
 				return value
 			}
 			return plain

@@ -14,9 +14,9 @@ const (
 	pieceToolResult = `_result"` // tool_result
 )
 
-// mentions tells whether JSON text may hold a string of one of these pieces, as
+// contains reports whether JSON text may hold a string of one of these pieces, as
 // a name or a value. It may be wrong only if it says yes.
-func mentions(data []byte, pieces ...string) bool {
+func contains(data []byte, pieces ...string) bool {
 	for _, p := range pieces {
 		if bytes.Contains(data, []byte(p)) {
 			return true

@@ -44,7 +44,7 @@ func (r Route) Note(note *dragoman.Message) *dragoman.Message {
 	return note // it cannot fail: members are dropped from an object
 }
 
-// announcesURLs tells whether the client has ids for visits to a URL, and is
+// announcesURLs reports whether the client has ids for visits to a URL, and is
 // told when one is over.
 func (r Route) announcesURLs() bool {
 	return r.Client.HasURLElicitation() && r.Client.ServerMayAsk()

@@ -36,7 +36,7 @@ func (r Route) Question(q *dragoman.Message) (*dragoman.Message, *dragoman.Error
 	case protocol.MethodListRoots:
 	default:
 		if !r.Client.ServerMayAsk() {
-			return nil, r.cannot(protocol.CodeMethodNotFound, "be asked %q", method)
+			return nil, r.unsupported(protocol.CodeMethodNotFound, "be asked %q", method)
 		}
 	}
 	if refusal != nil {
@@ -52,13 +52,13 @@ func (r Route) Question(q *dragoman.Message) (*dragoman.Message, *dragoman.Error
 // elicit adapts a question to the user.
 func (r Route) elicit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	if !r.Client.HasElicitation() {
-		return r.cannot(protocol.CodeMethodNotFound, "ask its user (%s)", protocol.MethodElicit)
+		return r.unsupported(protocol.CodeMethodNotFound, "ask its user (%s)", protocol.MethodElicit)
 	}
 	switch mode, _ := dragoman.Text(q.Get("mode")); {
 	case mode == "url":
-		return r.visit(e, q)
+		return r.urlElicitation(e, q)
 	case mode != "form" && q.Get("mode") != nil:
-		return r.cannot(protocol.CodeInvalidParams, "ask its user in mode %.40s", q.Get("mode"))
+		return r.unsupported(protocol.CodeInvalidParams, "ask its user in mode %.40s", q.Get("mode"))
 	}
 	if !r.Client.HasURLElicitation() {
 		e.Drop("mode") // there was only one
@@ -69,12 +69,12 @@ func (r Route) elicit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	return nil
 }
 
-// visit adapts a question that sends the user to a URL. The legacy era has an id
+// urlElicitation adapts a question that sends the user to a URL. The legacy era has an id
 // for it, the modern one does not.
-func (r Route) visit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
+func (r Route) urlElicitation(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	switch {
 	case !r.Client.HasURLElicitation():
-		return r.cannot(protocol.CodeInvalidParams, "send its user to a URL (elicitation in mode url)")
+		return r.unsupported(protocol.CodeInvalidParams, "send its user to a URL (elicitation in mode url)")
 	case !r.announcesURLs():
 		e.Drop("elicitationId")
 	case q.Get("elicitationId") == nil:
@@ -83,7 +83,7 @@ func (r Route) visit(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	return nil
 }
 
-// cannot returns the error that says what the client cannot do.
-func (r Route) cannot(code int, format string, args ...any) *dragoman.Error {
+// unsupported returns the error that says what the client cannot do.
+func (r Route) unsupported(code int, format string, args ...any) *dragoman.Error {
 	return &dragoman.Error{Code: code, Message: "the client speaks " + r.Client.String() + " and cannot " + fmt.Sprintf(format, args...)}
 }

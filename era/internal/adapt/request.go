@@ -20,7 +20,7 @@ func (r Route) Request(req *dragoman.Message, env *protocol.Envelope) (*dragoman
 		return req, nil
 	}
 	e := req.Edit()
-	if r.Client.HasCoreTasks() && !r.Server.HasCoreTasks() && req.Method() == protocol.MethodCallTool && mentions(req.Params(), pieceTask) {
+	if r.Client.HasCoreTasks() && !r.Server.HasCoreTasks() && req.Method() == protocol.MethodCallTool && contains(req.Params(), pieceTask) {
 		e.Drop("task")
 	}
 	switch {
@@ -28,7 +28,7 @@ func (r Route) Request(req *dragoman.Message, env *protocol.Envelope) (*dragoman
 		drop(e, req, "inputResponses", "requestState")
 		e.DropMeta(envelope[:]...)
 	case env != nil && r.Server.TagsResults():
-		dress(e, env)
+		setEnvelope(e, env)
 	case r.up():
 		return nil, fmt.Errorf("adapt: %q needs an envelope for a server of %s", req.Method(), r.Server)
 	}
@@ -41,8 +41,8 @@ var envelope = [...]string{protocol.MetaProtocolVersion, protocol.MetaClientInfo
 // Values that are set again and again. Nobody changes them.
 var latestText, emptyText = strconv.AppendQuote(nil, protocol.Latest.String()), []byte("{}")
 
-// dress puts an envelope into the _meta of a request, in place of any other.
-func dress(e *dragoman.Edit, env *protocol.Envelope) {
+// setEnvelope puts an envelope into the _meta of a request, in place of any other.
+func setEnvelope(e *dragoman.Edit, env *protocol.Envelope) {
 	caps := env.Capabilities
 	if caps == nil {
 		caps = emptyText

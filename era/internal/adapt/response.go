@@ -25,7 +25,7 @@ func (r Route) Response(method string, resp *dragoman.Message, info json.RawMess
 		return r.failure(method, resp)
 	}
 	if !dragoman.IsObject(resp.Result()) {
-		return r.bare(method, resp, info)
+		return r.withoutModernMembers(method, resp, info)
 	}
 	e := resp.Edit()
 	switch {
@@ -35,7 +35,7 @@ func (r Route) Response(method string, resp *dragoman.Message, info json.RawMess
 		if kind := resp.Get("resultType"); kind != nil && !completes(kind) {
 			return nil, fmt.Errorf("adapt: a result of type %.40s means nothing to a client of %s", kind, r.Client)
 		}
-		untag(e, resp, method)
+		removeTags(e, resp, method)
 	}
 	switch method {
 	case protocol.MethodCallTool, protocol.MethodTaskResult:
@@ -54,7 +54,7 @@ const complete = `"` + protocol.ResultComplete + `"`
 // Values that are set again and again. Nobody changes them.
 var completeText, zeroText, privateText = []byte(complete), []byte("0"), []byte(`"private"`)
 
-// completes tells whether a value of resultType says that.
+// completes reports whether a value of resultType says that.
 func completes(kind []byte) bool {
 	if string(kind) == complete {
 		return true // as nearly all spell it
@@ -76,9 +76,9 @@ func tag(e *dragoman.Edit, method string, info json.RawMessage) {
 	}
 }
 
-// untag makes a result one of the legacy era. In tasks ttlMs is how long the
+// removeTags makes a result one of the legacy era. In tasks ttlMs is how long the
 // task lives, which is no tag.
-func untag(e *dragoman.Edit, resp *dragoman.Message, method string) {
+func removeTags(e *dragoman.Edit, resp *dragoman.Message, method string) {
 	drop(e, resp, "resultType")
 	switch method {
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
@@ -90,9 +90,9 @@ func untag(e *dragoman.Edit, resp *dragoman.Message, method string) {
 	}
 }
 
-// bare adapts a result that is no object. No revision allows it, but null is
+// withoutModernMembers adapts a result that is no object. No revision allows it, but null is
 // what some servers send where there is nothing to say.
-func (r Route) bare(method string, resp *dragoman.Message, info json.RawMessage) (*dragoman.Message, error) {
+func (r Route) withoutModernMembers(method string, resp *dragoman.Message, info json.RawMessage) (*dragoman.Message, error) {
 	if !r.down() {
 		return resp, nil
 	}

@@ -12,14 +12,14 @@ import (
 func (r Route) sample(e *dragoman.Edit, q *dragoman.Message) *dragoman.Error {
 	if !samplesTools(r.Client) {
 		if q.Get("tools") != nil || q.Get("toolChoice") != nil {
-			return r.cannot(protocol.CodeInvalidParams, "offer tools to its model (sampling with tools)")
+			return r.unsupported(protocol.CodeInvalidParams, "offer tools to its model (sampling with tools)")
 		}
 		return r.plainMessages(e, q)
 	}
 	if tools := q.Get("tools"); tools != nil && r.changesTools(tools) {
 		set(e, "tools", tools, r.tools(tools))
 	}
-	if messages := q.Get("messages"); r.wraps() && mentions(messages, pieceToolResult) {
+	if messages := q.Get("messages"); r.wraps() && contains(messages, pieceToolResult) {
 		set(e, "messages", messages, mapped(messages, wrapResults))
 	}
 	return nil
@@ -33,7 +33,7 @@ func (r Route) plainMessages(e *dragoman.Edit, q *dragoman.Message) *dragoman.Er
 	block := func(value []byte) []byte {
 		switch kind := dragoman.MemberText(value, "type"); kind {
 		case "tool_use", "tool_result":
-			refusal = r.cannot(protocol.CodeInvalidParams, "show %s to its model", kind)
+			refusal = r.unsupported(protocol.CodeInvalidParams, "show %s to its model", kind)
 		}
 		return b.block(value)
 	}

@@ -23,7 +23,7 @@ func objectSchema(schema []byte) []byte {
 	if dialect := dragoman.Member(schema, "$schema"); dialect != nil {
 		head = join(`{"$schema":`, dialect, `,`)
 	}
-	switch (&judge{root: schema, left: maxParts}).accepts(schema) {
+	switch (&schemaChecker{root: schema, left: maxParts}).accepts(schema) {
 	case onlyObjects:
 		return edited(without(schema, "type"), keep, []byte(`"type":"object"`))
 	case noObjects:

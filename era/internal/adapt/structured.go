@@ -13,7 +13,7 @@ import (
 // revision does not have, and structured content.
 func (r Route) toolResult(e *dragoman.Edit, resp *dragoman.Message) {
 	result := resp.Result()
-	structured := r.changesStructured() && mentions(result, pieceStructured)
+	structured := r.changesStructured() && contains(result, pieceStructured)
 	if !structured && !r.changesBlocks(result) {
 		return
 	}

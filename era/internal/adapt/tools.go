@@ -1,16 +1,16 @@
 package adapt
 
-// changesTools tells whether definitions of tools in there may have to be
+// changesTools reports whether definitions of tools in there may have to be
 // changed for the client.
 func (r Route) changesTools(data []byte) bool {
 	schemas, tasks := r.changesStructured(), !r.Client.HasCoreTasks()
 	switch {
 	case schemas && tasks:
-		return mentions(data, pieceSchema, pieceExecution)
+		return contains(data, pieceSchema, pieceExecution)
 	case schemas:
-		return mentions(data, pieceSchema)
+		return contains(data, pieceSchema)
 	case tasks:
-		return mentions(data, pieceExecution)
+		return contains(data, pieceExecution)
 	}
 	return false
 }

@@ -13,47 +13,47 @@ import (
 // how long one may be.
 const maxKinds, maxKindSize = 256, 4 << 10
 
-// A kind is what clients with the same capabilities have in common.
-type kind struct {
+// A clientKind is what clients with the same capabilities have in common.
+type clientKind struct {
 	caps string // as a legacy server is told, in canonical form
 	can  protocol.Abilities
 }
 
-// kinds remembers the kinds of clients by the text of their capabilities.
-type kinds struct {
+// clientKinds remembers the kinds of clients by the text of their capabilities.
+type clientKinds struct {
 	mu    sync.RWMutex
-	known map[string]*kind
+	known map[string]*clientKind
 }
 
 // of returns the kind of a client with these capabilities, an object.
-func (k *kinds) of(caps json.RawMessage) (*kind, error) {
+func (k *clientKinds) of(caps json.RawMessage) (*clientKind, error) {
 	k.mu.RLock()
 	found := k.known[string(caps)]
 	k.mu.RUnlock()
 	if found != nil {
 		return found, nil
 	}
-	made, err := newKind(caps)
+	made, err := newClientKind(caps)
 	if err != nil || len(caps) > maxKindSize {
 		return made, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil || len(k.known) >= maxKinds {
-		k.known = make(map[string]*kind)
+		k.known = make(map[string]*clientKind)
 	}
 	k.known[string(caps)] = made
 	return made, nil
 }
 
-func newKind(caps json.RawMessage) (*kind, error) {
+func newClientKind(caps json.RawMessage) (*clientKind, error) {
 	can, err := protocol.AbilitiesOf(caps)
 	if err != nil {
 		return nil, err
 	}
 	told := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
 	text, err := canonical(told)
-	return &kind{string(text), can}, err
+	return &clientKind{string(text), can}, err
 }
 
 // canonical returns JSON text in the form in which equal values are equal texts:

@@ -14,10 +14,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A call is one request upstream that the server may answer by asking. It lives
+// A pendingCall is one request upstream that the server may answer by asking. It lives
 // until the server has answered it, which may take several requests of the client,
 // its turns. As a peer it is the caller as the server sees it.
-type call struct {
+type pendingCall struct {
 	server  *Server
 	owner   pool.Key
 	entry   *pool.Entry
@@ -29,37 +29,37 @@ type call struct {
 	over    chan struct{} // closed when resp or err is set
 
 	// Guarded by session.mu.
-	id       string             // of a call that has been suspended
-	can      protocol.Abilities // of the client, as its last turn says
-	turn     *turn              // that waits for the answer; nil while the call is suspended
-	rounds   int                // how often the client was asked
-	expiry   *time.Timer        // of the suspension
-	expired  bool               // given up
-	progress float64            // the last that a turn was told
-	kept     *dragoman.Message  // the newest progress that nobody was told
-	done     bool
-	lost     bool // it ended, or its session did, while nobody waited for it
-	resp     *dragoman.Message
-	err      error
+	id             string             // of a call that has been suspended
+	can            protocol.Abilities // of the client, as its last turn says
+	turn           *turn              // that waits for the answer; nil while the call is suspended
+	rounds         int                // how often the client was asked
+	expiry         *time.Timer        // of the suspension
+	expired        bool               // given up
+	progress       float64            // the last that a turn was told
+	latestProgress *dragoman.Message  // the newest progress that nobody was told
+	done           bool
+	lost           bool // it ended, or its session did, while nobody waited for it
+	resp           *dragoman.Message
+	err            error
 }
 
 // A turn is a request of the client while it waits for a call.
 type turn struct {
 	*request
-	client listener
+	client callerPeer
 	token  json.RawMessage // for progress, or nil
 	wake   chan struct{}   // holds one token when there is something to look at
 }
 
 func newTurn(r *request) *turn {
 	return &turn{
-		request: r, client: listener{from: r.from},
+		request: r, client: callerPeer{from: r.from},
 		token: r.Meta(protocol.MetaProgressToken),
 		wake:  make(chan struct{}, 1),
 	}
 }
 
-func (t *turn) rouse() {
+func (t *turn) signal() {
 	select {
 	case t.wake <- struct{}{}:
 	default: // awake already
@@ -73,19 +73,19 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
-	up, err := v.upward(r, r.Message)
+	up, err := v.toServer(r, r.Message)
 	if err != nil {
 		s.pool.Release(e)
 		return s.failed(ctx, r, err)
 	}
-	v.raise(ctx, r.level)
+	v.raiseLogLevel(ctx, r.level)
 	if ctx.Err() != nil {
 		s.pool.Release(e)
 		return nil, context.Cause(ctx)
 	}
 	upctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t := newTurn(r)
-	c := &call{
+	c := &pendingCall{
 		server: s, owner: r.owner, entry: e, session: v, route: v.route(r.rev), up: up, stop: stop,
 		over: make(chan struct{}), can: r.kind.can, turn: t, rounds: rounds, progress: math.Inf(-1),
 	}
@@ -102,7 +102,7 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 		stop(nil)
 		return r.Fail(protocol.Draining()), nil
 	}
-	return c.attend(ctx, t)
+	return c.waitOutcome(ctx, t)
 }
 
 // add makes a call one that the server may ask in. It carries the questions that
@@ -110,19 +110,19 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 // that. For the roots it needs that before any call. Another call may carry such a
 // question, but if that waits for its client, which may never come back, this one
 // does.
-func (v *session) add(c *call) {
+func (v *session) add(c *pendingCall) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls = append(v.calls, c)
-	c.first = slices.Clone(v.early)
+	c.first = slices.Clone(v.earlyRoots)
 	if v.main {
 		return // nobody is asked there
 	}
 	for _, q := range v.open {
-		if q.carrier != nil && (q.carrier.turn != nil || !slices.Contains(v.early, q)) {
+		if q.carrier != nil && (q.carrier.turn != nil || !slices.Contains(v.earlyRoots, q)) {
 			continue
 		}
-		if v.assign(q); q.carrier == c {
+		if v.assignQuestion(q); q.carrier == c {
 			c.first = append(c.first, q)
 		}
 	}
@@ -130,7 +130,7 @@ func (v *session) add(c *call) {
 
 // run makes the call upstream. The session is given back before anybody learns
 // of the answer, so that the client's next request finds it free.
-func (c *call) run(ctx context.Context) {
+func (c *pendingCall) run(ctx context.Context) {
 	defer c.stop(nil)
 	var resp *dragoman.Message
 	err := c.wait(ctx)
@@ -149,7 +149,7 @@ func (c *call) run(ctx context.Context) {
 
 // wait waits until the questions that came before the call are open no more, and the
 // server has had their answers and the time to put them to use.
-func (c *call) wait(ctx context.Context) error {
+func (c *pendingCall) wait(ctx context.Context) error {
 	if len(c.first) == 0 {
 		return nil
 	}
@@ -172,27 +172,27 @@ func (c *call) wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	v.mu.Lock()
-	v.early = without(v.early, c.first...)
+	v.earlyRoots = without(v.earlyRoots, c.first...)
 	v.mu.Unlock()
 	return nil
 }
 
 // finish notes the outcome of a call. It returns its questions that no other call
 // can carry.
-func (v *session) finish(c *call, resp *dragoman.Message, err error) []*question {
+func (v *session) finish(c *pendingCall, resp *dragoman.Message, err error) []*question {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.calls = slices.DeleteFunc(v.calls, func(other *call) bool { return other == c })
+	v.calls = slices.DeleteFunc(v.calls, func(other *pendingCall) bool { return other == c })
 	c.done, c.resp, c.err = true, resp, err
 	c.lost = c.lost || c.turn == nil
 	if c.turn != nil {
-		c.turn.rouse()
+		c.turn.signal()
 	}
 	return v.drop(c, err != nil)
 }
 
 // Call takes a question of the server.
-func (c *call) Call(ctx context.Context, msg *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (c *pendingCall) Call(ctx context.Context, msg *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	by := c
 	if !c.session.correlates {
 		by = nil // it is but the only call at the moment
@@ -201,7 +201,7 @@ func (c *call) Call(ctx context.Context, msg *dragoman.Message, _ dragoman.Peer)
 }
 
 // Notify takes what the server tells about the call.
-func (c *call) Notify(ctx context.Context, note *dragoman.Message) error {
+func (c *pendingCall) Notify(ctx context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteProgress:
 		c.advance(ctx, note)
@@ -210,32 +210,32 @@ func (c *call) Notify(ctx context.Context, note *dragoman.Message) error {
 		c.log(ctx, note)
 		return nil
 	}
-	if c.session.took(note) {
+	if c.session.handled(note) {
 		return nil
 	}
 	if t := c.current(); t != nil {
-		return t.client.tell(ctx, c.route.Note(note))
+		return t.client.notify(ctx, c.route.Note(note))
 	}
 	return nil
 }
 
 // current returns the turn, or nil.
-func (c *call) current() *turn {
+func (c *pendingCall) current() *turn {
 	c.session.mu.Lock()
 	defer c.session.mu.Unlock()
 	return c.turn
 }
 
 // log implements logger.
-func (c *call) log(ctx context.Context, note *dragoman.Message) {
-	if t := c.current(); t != nil && loud(note, t.level) {
-		_ = t.client.tell(ctx, c.route.Note(note)) // who cannot be told still gets the answer
+func (c *pendingCall) log(ctx context.Context, note *dragoman.Message) {
+	if t := c.current(); t != nil && isSevere(note, t.level) {
+		_ = t.client.notify(ctx, c.route.Note(note)) // who cannot be told still gets the answer
 	}
 }
 
 // advance tells the turn how far the call is. What does not say that it is
 // further than before is dropped. While there is no turn, the newest is kept.
-func (c *call) advance(ctx context.Context, note *dragoman.Message) {
+func (c *pendingCall) advance(ctx context.Context, note *dragoman.Message) {
 	var done float64
 	if json.Unmarshal(note.Get("progress"), &done) != nil {
 		return
@@ -246,9 +246,9 @@ func (c *call) advance(ctx context.Context, note *dragoman.Message) {
 	case done <= c.progress:
 		t = nil
 	case t == nil:
-		c.kept = note
+		c.latestProgress = note
 	default:
-		c.progress, c.kept = done, nil
+		c.progress, c.latestProgress = done, nil
 	}
 	c.session.mu.Unlock()
 	if t == nil || t.token == nil {
@@ -260,12 +260,12 @@ func (c *call) advance(ctx context.Context, note *dragoman.Message) {
 			return
 		}
 	}
-	_ = t.client.tell(ctx, c.route.Note(note)) // who cannot be told still gets the answer
+	_ = t.client.notify(ctx, c.route.Note(note)) // who cannot be told still gets the answer
 }
 
-// attend waits for the call on behalf of a turn: until the server has answered,
+// waitOutcome waits for the call on behalf of a turn: until the server has answered,
 // has asked something, or ctx ends.
-func (c *call) attend(ctx context.Context, t *turn) (*dragoman.Message, error) {
+func (c *pendingCall) waitOutcome(ctx context.Context, t *turn) (*dragoman.Message, error) {
 	defer t.client.end()
 	v := c.session
 	var gathered <-chan time.Time // more questions are waited for until then
@@ -288,11 +288,11 @@ func (c *call) attend(ctx context.Context, t *turn) (*dragoman.Message, error) {
 			c.forget()
 			return c.outcome(ctx, t)
 		}
-		questions := v.carried(c)
+		questions := v.questionsOf(c)
 		v.mu.Unlock()
-		open := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return !q.fits(t.kind.can) })
+		open := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return !q.canBeAskedOf(t.kind.can) })
 		if len(open) < len(questions) {
-			v.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return q.fits(t.kind.can) }), (*question).refusal)
+			v.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return q.canBeAskedOf(t.kind.can) }), (*question).refusal)
 		}
 		switch {
 		case len(open) == 0:
@@ -308,7 +308,7 @@ func (c *call) attend(ctx context.Context, t *turn) (*dragoman.Message, error) {
 }
 
 // outcome returns the answer of a turn at which the call has ended.
-func (c *call) outcome(ctx context.Context, t *turn) (*dragoman.Message, error) {
+func (c *pendingCall) outcome(ctx context.Context, t *turn) (*dragoman.Message, error) {
 	if c.lost && c.err != nil && ctx.Err() == nil {
 		return t.Fail(invalid("the call was lost while it waited for your answers, and is not repeated: %v", c.err)), nil
 	}

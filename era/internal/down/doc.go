@@ -25,7 +25,7 @@
 //	suspend.go   calls that nobody waits for, until the client comes back
 //	listen.go    one subscription of a client
 //	list.go      cursors
-//	visit.go     calls that need the user to visit a web site first
+//	url.go       calls that need the user to visit a web site first
 //	task.go      tools that the server runs as tasks only
 //
 // The lock of a session guards its calls and questions. Locks are taken in the

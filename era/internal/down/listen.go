@@ -25,9 +25,9 @@ const Steady = time.Minute
 // once.
 var AfterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
-// A listen is one subscription. What it is to tell waits here until its own
+// A subscription is one subscriptions/listen. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
-type listen struct {
+type subscription struct {
 	wanted protocol.Interest
 	kept   protocol.Interest // what the session it is in has acknowledged
 	wake   chan struct{}     // holds one token when something waits
@@ -43,7 +43,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		return r.Fail(invalid("params.notifications must be an object that says of which changes to tell, such as " +
 			`{"toolsListChanged":true}`)), nil
 	}
-	l := &listen{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
+	l := &subscription{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
 	if r.from == nil {
 		l.wanted = protocol.Interest{} // nobody would hear it
 	}
@@ -51,7 +51,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
-	if err := v.enlist(ctx, l); err != nil {
+	if err := v.addListen(ctx, l); err != nil {
 		s.pool.Release(e)
 		return s.failed(ctx, r, err)
 	}
@@ -67,7 +67,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		case <-ctx.Done():
 		case <-s.ctx.Done():
 		}
-		v.dismiss(l)
+		v.removeListen(l)
 		s.pool.Release(e)
 		e = nil
 		if time.Since(opened) > Steady {
@@ -80,7 +80,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		opened = time.Now()
 	}
 	if e != nil {
-		e.Item.(*session).dismiss(l)
+		e.Item.(*session).removeListen(l)
 		s.pool.Release(e)
 	}
 	if ctx.Err() != nil {
@@ -94,7 +94,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 }
 
 // acknowledge tells the client what it will hear of.
-func (s *Server) acknowledge(ctx context.Context, r *request, l *listen) {
+func (s *Server) acknowledge(ctx context.Context, r *request, l *subscription) {
 	note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{
 		"notifications": l.kept, "_meta": map[string]any{protocol.MetaSubscriptionID: r.ID()},
 	})
@@ -105,7 +105,7 @@ func (s *Server) acknowledge(ctx context.Context, r *request, l *listen) {
 
 // listenAgain moves a subscription whose session is lost to another. What may have
 // changed meanwhile is told as changed. It returns nil if that failed.
-func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses int) *pool.Entry {
+func (s *Server) listenAgain(ctx context.Context, r *request, l *subscription, losses int) *pool.Entry {
 	select {
 	case <-time.After(AfterLosses.Wait(losses - 1)):
 	case <-ctx.Done():
@@ -118,7 +118,7 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses 
 	if err != nil {
 		return nil
 	}
-	if err := v.enlist(ctx, l); err != nil {
+	if err := v.addListen(ctx, l); err != nil {
 		s.pool.Release(e)
 		return nil
 	}
@@ -131,10 +131,10 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *listen, losses 
 	return e
 }
 
-// enlist makes a subscription hear of the session's changes. Many servers tell of
+// addListen makes a subscription hear of the session's changes. Many servers tell of
 // changes without having declared it, so a list counts if the server has it, and a
 // resource if the server takes the subscription.
-func (v *session) enlist(ctx context.Context, l *listen) error {
+func (v *session) addListen(ctx context.Context, l *subscription) error {
 	v.mu.Lock()
 	if len(v.listens) >= MaxListens {
 		v.mu.Unlock()
@@ -143,15 +143,15 @@ func (v *session) enlist(ctx context.Context, l *listen) error {
 	v.listens[l] = struct{}{} // from here on nothing is missed
 	v.mu.Unlock()
 	l.kept = protocol.Interest{
-		Tools:     l.wanted.Tools && v.hears && v.serves.Tools != nil,
-		Prompts:   l.wanted.Prompts && v.hears && v.serves.Prompts != nil,
-		Resources: l.wanted.Resources && v.hears && v.serves.Resources != nil,
+		Tools:     l.wanted.Tools && v.receivesBackground && v.serves.Tools != nil,
+		Prompts:   l.wanted.Prompts && v.receivesBackground && v.serves.Prompts != nil,
+		Resources: l.wanted.Resources && v.receivesBackground && v.serves.Resources != nil,
 	}
-	if !v.hears || v.serves.Resources == nil || len(l.wanted.URIs) == 0 {
+	if !v.receivesBackground || v.serves.Resources == nil || len(l.wanted.URIs) == 0 {
 		return nil
 	}
-	if err := v.watching.enter(ctx); err != nil {
-		v.strike(l)
+	if err := v.watching.lock(ctx); err != nil {
+		v.unlist(l)
 		return err
 	}
 	var err error
@@ -176,26 +176,26 @@ func (v *session) enlist(ctx context.Context, l *listen) error {
 		v.watched[uri]++
 		l.kept.URIs = append(l.kept.URIs, uri)
 	}
-	v.watching.leave()
+	v.watching.unlock()
 	if err != nil {
-		v.dismiss(l)
+		v.removeListen(l)
 	}
 	return err
 }
 
-// dismiss ends a subscription. The server is told of resources that nobody else
+// removeListen ends a subscription. The server is told of resources that nobody else
 // wants to hear of.
-func (v *session) dismiss(l *listen) {
-	v.strike(l)
+func (v *session) removeListen(l *subscription) {
+	v.unlist(l)
 	if len(l.kept.URIs) == 0 || v.Over() || v.server.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), partTimeout)
 	defer cancel()
-	if v.watching.enter(ctx) != nil {
+	if v.watching.lock(ctx) != nil {
 		return
 	}
-	defer v.watching.leave()
+	defer v.watching.unlock()
 	for _, uri := range l.kept.URIs {
 		if v.watched[uri]--; v.watched[uri] > 0 {
 			continue
@@ -207,7 +207,7 @@ func (v *session) dismiss(l *listen) {
 	}
 }
 
-func (v *session) strike(l *listen) {
+func (v *session) unlist(l *subscription) {
 	v.mu.Lock()
 	delete(v.listens, l)
 	v.mu.Unlock()
@@ -219,7 +219,7 @@ func (v *session) strike(l *listen) {
 // changed tells all subscriptions of a change.
 func (v *session) changed(note *dragoman.Message) {
 	v.mu.Lock()
-	all := make([]*listen, 0, len(v.listens))
+	all := make([]*subscription, 0, len(v.listens))
 	for l := range v.listens {
 		all = append(all, l)
 	}
@@ -230,7 +230,7 @@ func (v *session) changed(note *dragoman.Message) {
 }
 
 // put adds a change.
-func (l *listen) put(note *dragoman.Message) {
+func (l *subscription) put(note *dragoman.Message) {
 	if !l.wanted.Wants(note.Method(), note.URI()) {
 		return
 	}
@@ -242,7 +242,7 @@ func (l *listen) put(note *dragoman.Message) {
 }
 
 // deliver tells the client what waits.
-func (l *listen) deliver(ctx context.Context, r *request, v *session) {
+func (l *subscription) deliver(ctx context.Context, r *request, v *session) {
 	for _, note := range l.queue.Take() {
 		if note = v.route(r.rev).Note(note); note == nil {
 			continue

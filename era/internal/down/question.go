@@ -27,9 +27,9 @@ type question struct {
 	done   chan struct{}          // closed when it is open no more
 
 	// Guarded by session.mu.
-	by      *call       // whose it is, if the conversation says so
-	carrier *call       // nil while there is none
-	expiry  *time.Timer // of a question that nobody carries
+	by      *pendingCall // whose it is, if the conversation says so
+	carrier *pendingCall // nil while there is none
+	expiry  *time.Timer  // of a question that nobody carries
 }
 
 // newQuestion makes a question of what a server asks. The error says why it
@@ -57,8 +57,10 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 	return q, nil
 }
 
-// fits reports whether a client can be asked it.
-func (q *question) fits(can protocol.Abilities) bool { return can.Answers(q.method, q.url, q.tools) }
+// canBeAskedOf reports whether a client can be asked it.
+func (q *question) canBeAskedOf(can protocol.Abilities) bool {
+	return can.Answers(q.method, q.url, q.tools)
+}
 
 // question takes what the server asks and waits for the client's answer. by is the
 // call that it is said to belong to, or nil.
@@ -66,9 +68,9 @@ func (q *question) fits(can protocol.Abilities) bool { return can.Answers(q.meth
 // In the session of our own there is nobody to ask. But some servers ask all sessions,
 // so that may be meant for somebody else: it is left to them, unless a request of ours
 // seems to wait for the answer.
-func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call) (*dragoman.Message, error) {
+func (v *session) question(ctx context.Context, msg *dragoman.Message, by *pendingCall) (*dragoman.Message, error) {
 	if m := msg.Method(); m == protocol.MethodPing || m == protocol.MethodListRoots && v.main || !v.ready.Load() {
-		return unasked(msg), nil
+		return notAsked(msg), nil
 	}
 	q, refusal := newQuestion(v.route(protocol.Latest), msg)
 	if refusal != nil {
@@ -76,22 +78,22 @@ func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call)
 	}
 	v.mu.Lock()
 	switch {
-	case !q.fits(v.kind.can):
+	case !q.canBeAskedOf(v.kind.can):
 		v.mu.Unlock()
 		return q.refusal(), nil
 	case by != nil && (by.done || by.expired), v.main && len(v.calls) > 0:
 		v.mu.Unlock()
-		return unasked(msg), nil
+		return notAsked(msg), nil
 	case len(v.open) >= MaxQuestions:
 		v.mu.Unlock()
 		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
 	}
-	v.keys++
-	q.key, q.by = strconv.Itoa(v.keys), by
+	v.nextKey++
+	q.key, q.by = strconv.Itoa(v.nextKey), by
 	v.open = append(v.open, q)
-	v.assign(q)
+	v.assignQuestion(q)
 	if q.carrier == nil && q.method == protocol.MethodListRoots {
-		v.early = append(v.early, q)
+		v.earlyRoots = append(v.earlyRoots, q)
 	}
 	v.mu.Unlock()
 	select {
@@ -102,16 +104,16 @@ func (v *session) question(ctx context.Context, msg *dragoman.Message, by *call)
 		c := q.carrier
 		v.close(q)
 		if c != nil && c.turn != nil {
-			c.turn.rouse() // it may have nothing left to ask
+			c.turn.signal() // it may have nothing left to ask
 		}
 		v.mu.Unlock()
 		return nil, context.Cause(ctx)
 	}
 }
 
-// lookAgain refuses a question in the session of our own if a request of ours is under
+// reassign refuses a question in the session of our own if a request of ours is under
 // way, or if it has been open for too long.
-func (v *session) lookAgain(q *question) {
+func (v *session) reassign(q *question) {
 	v.mu.Lock()
 	again := v.running.Load() == 0 && time.Since(q.came) < v.server.opts.SuspendTimeout
 	if again && slices.Contains(v.open, q) {
@@ -121,17 +123,17 @@ func (v *session) lookAgain(q *question) {
 	if again {
 		return
 	}
-	v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return unasked(q.msg) })
+	v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return notAsked(q.msg) })
 }
 
-// assign finds the call that carries a question: the one that it belongs to, or else
+// assignQuestion finds the call that carries a question: the one that it belongs to, or else
 // the newest whose client can be asked it, before all one that a request waits for.
 // Without any the question waits for the next call. The caller holds mu.
-func (v *session) assign(q *question) {
+func (v *session) assignQuestion(q *question) {
 	q.carrier = q.by
 	for _, c := range v.calls {
 		switch best := q.carrier; {
-		case q.by != nil || c.expired || !q.fits(c.can):
+		case q.by != nil || c.expired || !q.canBeAskedOf(c.can):
 		case best == nil || c.turn != nil || best.turn == nil:
 			q.carrier = c
 		}
@@ -142,19 +144,19 @@ func (v *session) assign(q *question) {
 	}
 	switch c := q.carrier; {
 	case c == nil && v.main:
-		q.expiry = time.AfterFunc(ownTime, func() { v.lookAgain(q) })
+		q.expiry = time.AfterFunc(ownTime, func() { v.reassign(q) })
 	case c == nil:
 		q.expiry = time.AfterFunc(v.server.opts.SuspendTimeout, func() {
-			v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return q.lapse("it made no call in time") })
+			v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return q.expired("it made no call in time") })
 		})
 	case c.turn != nil:
-		c.turn.rouse()
+		c.turn.signal()
 	}
 }
 
-// carried returns the questions that a call carries, oldest first. The caller holds
+// questionsOf returns the questions that a call carries, oldest first. The caller holds
 // mu.
-func (v *session) carried(c *call) (list []*question) {
+func (v *session) questionsOf(c *pendingCall) (list []*question) {
 	for _, q := range v.open {
 		if q.carrier == c {
 			list = append(list, q)
@@ -172,7 +174,7 @@ func (v *session) close(q *question) bool {
 	}
 	v.open = slices.Delete(v.open, i, i+1)
 	if q.carrier == nil {
-		v.early = without(v.early, q)
+		v.earlyRoots = without(v.earlyRoots, q)
 	}
 	q.carrier = nil
 	if q.expiry != nil {
@@ -202,13 +204,13 @@ func (v *session) settleAll(list []*question, answer func(*question) *dragoman.M
 // drop takes the questions of a call that carries none any more, and gives those to
 // other calls that may be theirs. It returns the rest, which nobody can be asked.
 // given says that the call was given up, and not answered. The caller holds mu.
-func (v *session) drop(c *call, given bool) (rest []*question) {
-	for _, q := range v.carried(c) {
+func (v *session) drop(c *pendingCall, given bool) (rest []*question) {
+	for _, q := range v.questionsOf(c) {
 		if q.by == c || given && len(v.calls) == 0 {
 			rest = append(rest, q)
 			continue
 		}
-		v.assign(q)
+		v.assignQuestion(q)
 	}
 	return rest
 }
@@ -233,9 +235,9 @@ func (q *question) refusal() *dragoman.Message {
 	return q.msg.Fail(failure(protocol.CodeMethodNotFound, nil, "the client of this call does not support %s as it was asked", q.method))
 }
 
-// lapse is the answer to what the client will not be asked any more, because of
+// expired is the answer to what the client will not be asked any more, because of
 // why.
-func (q *question) lapse(why string) *dragoman.Message {
+func (q *question) expired(why string) *dragoman.Message {
 	if q.method == protocol.MethodElicit {
 		return q.elicited("cancel")
 	}
@@ -254,8 +256,8 @@ func (q *question) elicited(action string) *dragoman.Message {
 	return resp
 }
 
-// unasked answers a question for which there is nobody to ask.
-func unasked(q *dragoman.Message) *dragoman.Message {
+// notAsked answers a question for which there is nobody to ask.
+func notAsked(q *dragoman.Message) *dragoman.Message {
 	var result string
 	switch q.Method() {
 	case protocol.MethodPing:

@@ -167,7 +167,7 @@ type Server struct {
 	cancel context.CancelCauseFunc
 	busy   running.Group // our goroutines
 
-	kinds     kinds
+	kinds     clientKinds
 	pool      *pool.Pool
 	suspended suspended
 	seal      sealer
@@ -197,7 +197,7 @@ type request struct {
 	again bool              // it has been sent before, on a conversation that was lost
 	stays bool              // its session stays open
 	rev   protocol.Revision // the client's
-	kind  *kind
+	kind  *clientKind
 	level int             // of log messages that are wanted, or -1
 	info  json.RawMessage // how the client introduces itself, or nil
 }
@@ -305,7 +305,7 @@ func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, e
 	}
 	if !s.opts.PerRequest || r.main {
 		want.Fits = func(about any) int {
-			k, ok := about.(*kind)
+			k, ok := about.(*clientKind)
 			switch {
 			case ok && k.caps == r.kind.caps:
 				return 2
@@ -351,7 +351,7 @@ func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds i
 	method := r.Method()
 	if resp.IsError() && v.rev.HasURLElicitation() && protocol.MayNeedInput(method) {
 		if e := resp.RPCError(); e.Code == protocol.CodeURLElicitation {
-			return s.sendAway(r, v, e, rounds)
+			return s.askForURLs(r, v, e, rounds)
 		}
 	}
 	out, err := v.route(r.rev).Response(method, resp, v.info)
@@ -361,7 +361,7 @@ func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds i
 	if out.IsError() {
 		return out, nil
 	}
-	if why := v.renewed.Load(); why != nil && !v.told.Swap(true) {
+	if why := v.renewed.Load(); why != nil && !v.noticeGiven.Swap(true) {
 		if out, err = out.Edit().SetMeta(protocol.MetaRenewed, quoted(*why)).Message(); err != nil {
 			return nil, err
 		}
@@ -406,20 +406,20 @@ func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, e
 // Ping asks the server whether it is there, in the session of our own. req is a
 // request of ours, which says what that session is opened with.
 func (s *Server) Ping(ctx context.Context, req *dragoman.Message) error {
-	return s.own(ctx, req, true, func(v *session) error {
+	return s.callOwn(ctx, req, true, func(v *session) error {
 		_, err := v.ask(ctx, protocol.MethodPing, nil)
 		return err
 	})
 }
 
-// Greet finds out whether the server takes a handshake. The session of our own that
+// Handshake finds out whether the server takes a handshake. The session of our own that
 // is opened for that stays open for as long as any other.
-func (s *Server) Greet(ctx context.Context, req *dragoman.Message) error {
-	return s.own(ctx, req, false, func(*session) error { return nil })
+func (s *Server) Handshake(ctx context.Context, req *dragoman.Message) error {
+	return s.callOwn(ctx, req, false, func(*session) error { return nil })
 }
 
-// own does something in the session of our own.
-func (s *Server) own(ctx context.Context, req *dragoman.Message, stays bool, do func(*session) error) error {
+// callOwn does something in the session of our own.
+func (s *Server) callOwn(ctx context.Context, req *dragoman.Message, stays bool, do func(*session) error) error {
 	r, refusal := s.read(ctx, req, nil, true)
 	if refusal != nil {
 		return refusal
@@ -468,7 +468,7 @@ func given(req *dragoman.Message, name string) json.RawMessage {
 	return nil
 }
 
-// decodes tells whether the body of a message is what v is for, and reads it.
+// decodes reports whether the body of a message is what v is for, and reads it.
 func decodes(m *dragoman.Message, v any) bool { return m.Decode(v) == nil }
 
 // quoted returns a text as JSON.

@@ -21,38 +21,38 @@ import (
 type session struct {
 	server *Server
 	caller *dragoman.Caller // who had it opened
-	kind   *kind            // of the clients it serves
+	kind   *clientKind      // of the clients it serves
 	main   bool             // it is our own, so there is nobody to ask
 	handle string           // names the session in cursors
 
 	// Set by open, and not changed afterwards.
-	conn         dragoman.Conn
-	correlates   bool // the conversation says which call a question belongs to
-	hears        bool // the conversation delivers what belongs to no call
-	rev          protocol.Revision
-	info         json.RawMessage // serverInfo
-	caps         json.RawMessage
-	instructions json.RawMessage // or nil
-	serves       services
-	ready        atomic.Bool // all that is set
+	conn               dragoman.Conn
+	correlates         bool // the conversation says which call a question belongs to
+	receivesBackground bool // the conversation delivers what belongs to no call
+	rev                protocol.Revision
+	info               json.RawMessage // serverInfo
+	caps               json.RawMessage
+	instructions       json.RawMessage // or nil
+	serves             services
+	ready              atomic.Bool // all that is set
 
-	running   atomic.Int32           // requests under way, but for those of the session itself
-	stateful  atomic.Bool            // a tool may have left something behind
-	renewed   atomic.Pointer[string] // why there is no session before this one any more, if somebody may miss it
-	told      atomic.Bool            // and somebody has been told so
-	level     atomic.Int32           // of logs that the server was told to send; unset is larger than all
-	levelling gate                   // who changes level
-	watching  gate                   // who changes watched
-	tools     taskTools
+	running     atomic.Int32           // requests under way, but for those of the session itself
+	stateful    atomic.Bool            // a tool may have left something behind
+	renewed     atomic.Pointer[string] // why there is no session before this one any more, if somebody may miss it
+	noticeGiven atomic.Bool            // and somebody has been told so
+	level       atomic.Int32           // of logs that the server was told to send; unset is larger than all
+	levelling   ctxLock                // who changes level
+	watching    ctxLock                // who changes watched
+	tools       taskTools
 
-	mu      sync.Mutex
-	calls   []*call     // that the server may ask in, oldest first; guarded by mu
-	open    []*question // that have no answer yet, oldest first; guarded by mu
-	early   []*question // for the roots, that came while there was no call, until the server has had time for the answers; guarded by mu
-	keys    int         // of questions; guarded by mu
-	loggers map[logger]struct{}
-	listens map[*listen]struct{}
-	watched map[string]int // how many subscriptions want a URI; changed by who holds watching
+	mu         sync.Mutex
+	calls      []*pendingCall // that the server may ask in, oldest first; guarded by mu
+	open       []*question    // that have no answer yet, oldest first; guarded by mu
+	earlyRoots []*question    // for the roots, that came while there was no call, until the server has had time for the answers; guarded by mu
+	nextKey    int            // of questions; guarded by mu
+	loggers    map[logger]struct{}
+	listens    map[*subscription]struct{}
+	watched    map[string]int // how many subscriptions want a URI; changed by who holds watching
 }
 
 var _ pool.Item = (*session)(nil)
@@ -66,19 +66,19 @@ type services struct {
 	}
 }
 
-// unset is the level of a session whose server was not told any.
-const unset = 1000
+// noLevel is the level of a session whose server was not told any.
+const noLevel = 1000
 
 // open opens a session for the caller of a request.
 func (s *Server) open(ctx context.Context, r *request) (pool.Item, error) {
 	v := &session{
 		server: s, caller: dragoman.CallerOf(ctx), kind: r.kind, main: r.main, handle: rand.Text(),
-		levelling: newGate(), watching: newGate(), tools: newTaskTools(),
+		levelling: newCtxLock(), watching: newCtxLock(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
-		listens: make(map[*listen]struct{}),
+		listens: make(map[*subscription]struct{}),
 		watched: make(map[string]int),
 	}
-	v.level.Store(unset)
+	v.level.Store(noLevel)
 	if err := v.handshake(ctx, r.info); err != nil {
 		if v.conn != nil {
 			_ = v.conn.Close() // what it ends with is err
@@ -112,10 +112,10 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	if c, ok := dragoman.PeerAs[dragoman.LocalAsker](v.conn); ok {
 		c.AskLocal()
 	}
-	resp, err := v.hello(ctx, protocol.LatestLegacy, info)
+	resp, err := v.sendInitialize(ctx, protocol.LatestLegacy, info)
 	if err == nil && resp.IsError() {
 		if other := named(resp.RPCError()); other != protocol.Unknown {
-			resp, err = v.hello(ctx, other, info)
+			resp, err = v.sendInitialize(ctx, other, info)
 		}
 	}
 	if opts := &v.server.opts; err == nil && !resp.IsError() && opts.Doubtful != nil && opts.Doubtful() {
@@ -133,7 +133,7 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	if err := v.learn(resp); err != nil {
 		return err
 	}
-	v.correlates, v.hears = dragoman.Correlates(v.conn), dragoman.ReceivesBackground(v.conn)
+	v.correlates, v.receivesBackground = dragoman.Correlates(v.conn), dragoman.ReceivesBackground(v.conn)
 	v.ready.Store(true)
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err == nil {
@@ -158,7 +158,7 @@ func (v *session) settle(ctx context.Context) {
 	_, _ = v.ask(ctx, protocol.MethodPing, nil)
 }
 
-func (v *session) hello(ctx context.Context, rev protocol.Revision, info json.RawMessage) (*dragoman.Message, error) {
+func (v *session) sendInitialize(ctx context.Context, rev protocol.Revision, info json.RawMessage) (*dragoman.Message, error) {
 	if info == nil {
 		info, _ = json.Marshal(map[string]string{"name": v.server.opts.Name, "version": v.server.opts.Version}) // strings encode
 	}
@@ -217,30 +217,30 @@ func (v *session) ask(ctx context.Context, method string, params any) (*dragoman
 	if err != nil {
 		return nil, err
 	}
-	return v.conn.Call(ctx, req, aside{v})
+	return v.conn.Call(ctx, req, quietCaller{v})
 }
 
 // pass sends a request to the server. msg is r, or what is to be sent in its
 // place.
 func (v *session) pass(ctx context.Context, r *request, msg *dragoman.Message) (*dragoman.Message, error) {
-	up, err := v.upward(r, msg)
+	up, err := v.toServer(r, msg)
 	if err != nil {
 		return nil, err
 	}
 	if r.from == nil || r.level < 0 && r.Meta(protocol.MetaProgressToken) == nil {
-		return v.run(ctx, up, aside{v}) // nothing can be told on the way
+		return v.run(ctx, up, quietCaller{v}) // nothing can be told on the way
 	}
-	in := &inside{session: v, route: v.route(r.rev), level: r.level, client: listener{from: r.from}}
+	in := &requestCaller{session: v, route: v.route(r.rev), level: r.level, client: callerPeer{from: r.from}}
 	if r.level >= 0 {
-		v.raise(ctx, r.level)
+		v.raiseLogLevel(ctx, r.level)
 		v.join(in)
 		defer v.leave(in)
 	}
 	return v.run(ctx, up, in)
 }
 
-// upward returns a request as the server has it.
-func (v *session) upward(r *request, msg *dragoman.Message) (*dragoman.Message, error) {
+// toServer returns a request as the server has it.
+func (v *session) toServer(r *request, msg *dragoman.Message) (*dragoman.Message, error) {
 	up, err := v.route(r.rev).Request(msg, nil)
 	if err == nil && v.rev.HasCoreTasks() && r.Method() == protocol.MethodCallTool && up.Get("task") != nil {
 		// A modern client has no say in whether its call becomes a task.
@@ -266,13 +266,13 @@ func (v *session) Notify(ctx context.Context, note *dragoman.Message) error {
 		}
 		return nil
 	}
-	v.took(note)
+	v.handled(note)
 	return nil
 }
 
-// took takes a notification that never belongs to a call, and reports whether it
+// handled takes a notification that never belongs to a call, and reports whether it
 // is one.
-func (v *session) took(note *dragoman.Message) bool {
+func (v *session) handled(note *dragoman.Message) bool {
 	switch note.Method() {
 	case protocol.NoteToolsChanged:
 		v.tools.forget()
@@ -290,9 +290,9 @@ func (v *session) took(note *dragoman.Message) bool {
 	return true
 }
 
-// A listener is a client as seen from inside its request. It is told nothing once
+// A callerPeer is a client as seen from inside its request. It is told nothing once
 // the request has its answer.
-type listener struct {
+type callerPeer struct {
 	from dragoman.Peer // may be nil
 
 	mu   sync.Mutex
@@ -300,7 +300,7 @@ type listener struct {
 	busy sync.WaitGroup // who is telling it something; none is added once over is set
 }
 
-func (l *listener) tell(ctx context.Context, note *dragoman.Message) error {
+func (l *callerPeer) notify(ctx context.Context, note *dragoman.Message) error {
 	l.mu.Lock()
 	if l.over || l.from == nil || note == nil {
 		l.mu.Unlock()
@@ -313,53 +313,53 @@ func (l *listener) tell(ctx context.Context, note *dragoman.Message) error {
 }
 
 // end makes sure that it is told nothing more, and waits for what it is being told.
-func (l *listener) end() {
+func (l *callerPeer) end() {
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()
 	l.busy.Wait()
 }
 
-// inside is the caller as a server sees it that is not to ask it anything.
-type inside struct {
+// requestCaller is the caller as a server sees it that is not to ask it anything.
+type requestCaller struct {
 	session *session
 	route   adapt.Route
 	level   int // of log messages that are wanted, or -1
-	client  listener
+	client  callerPeer
 }
 
 // Call takes a question.
-func (in *inside) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (in *requestCaller) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	return in.session.question(ctx, q, nil)
 }
 
 // Notify takes what belongs to the request.
-func (in *inside) Notify(ctx context.Context, note *dragoman.Message) error {
+func (in *requestCaller) Notify(ctx context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteMessage:
 		in.log(ctx, note)
 		return nil
 	case protocol.NoteProgress:
 	default:
-		if in.session.took(note) {
+		if in.session.handled(note) {
 			return nil
 		}
 	}
-	return in.client.tell(ctx, in.route.Note(note))
+	return in.client.notify(ctx, in.route.Note(note))
 }
 
 // log implements logger.
-func (in *inside) log(ctx context.Context, note *dragoman.Message) {
-	if loud(note, in.level) {
-		_ = in.client.tell(ctx, in.route.Note(note)) // who cannot be told still gets the answer
+func (in *requestCaller) log(ctx context.Context, note *dragoman.Message) {
+	if isSevere(note, in.level) {
+		_ = in.client.notify(ctx, in.route.Note(note)) // who cannot be told still gets the answer
 	}
 }
 
-// aside is the caller of a request that wants nothing on the way.
-type aside struct{ *session }
+// quietCaller is the caller of a request that wants nothing on the way.
+type quietCaller struct{ *session }
 
 // Notify takes what belongs to the request, or is said to.
-func (a aside) Notify(ctx context.Context, note *dragoman.Message) error {
+func (a quietCaller) Notify(ctx context.Context, note *dragoman.Message) error {
 	if a.ready.Load() && a.correlates && note.Method() == protocol.NoteMessage {
 		return nil // of this request, which does not want it
 	}
@@ -371,9 +371,9 @@ type logger interface {
 	log(ctx context.Context, note *dragoman.Message)
 }
 
-// loud reports whether a log message is of a level or more severe. Of a level that
+// isSevere reports whether a log message is of a level or more severe. Of a level that
 // does not exist nothing can be said, so it is not.
-func loud(note *dragoman.Message, level int) bool {
+func isSevere(note *dragoman.Message, level int) bool {
 	if level < 0 {
 		return false
 	}
@@ -392,7 +392,7 @@ func (v *session) leave(l logger) {
 	v.mu.Lock()
 	delete(v.loggers, l)
 	v.mu.Unlock()
-	if in, ok := l.(*inside); ok {
+	if in, ok := l.(*requestCaller); ok {
 		in.client.end() // it may be told by who is not inside the request
 	}
 }
@@ -409,16 +409,16 @@ func (v *session) logger() logger {
 	return nil
 }
 
-// raise makes the server send log messages of a level. The level is the whole
+// raiseLogLevel makes the server send log messages of a level. The level is the whole
 // session's, so it is never lowered, and each request takes what it wants.
-func (v *session) raise(ctx context.Context, level int) {
+func (v *session) raiseLogLevel(ctx context.Context, level int) {
 	if level < 0 || v.serves.Logging == nil || int32(level) >= v.level.Load() {
 		return
 	}
-	if v.levelling.enter(ctx) != nil {
+	if v.levelling.lock(ctx) != nil {
 		return // the request is over
 	}
-	defer v.levelling.leave()
+	defer v.levelling.unlock()
 	if int32(level) >= v.level.Load() {
 		return
 	}
@@ -432,13 +432,13 @@ func (v *session) raise(ctx context.Context, level int) {
 	v.level.Store(int32(level)) // one that was refused is not asked for again
 }
 
-// A gate lets one at a time see to something that takes a while.
-type gate chan struct{}
+// A ctxLock lets one at a time see to something that takes a while.
+type ctxLock chan struct{}
 
-func newGate() gate { return make(gate, 1) }
+func newCtxLock() ctxLock { return make(ctxLock, 1) }
 
-// enter fails if ctx ends first.
-func (g gate) enter(ctx context.Context) error {
+// lock fails if ctx ends first.
+func (g ctxLock) lock(ctx context.Context) error {
 	select {
 	case g <- struct{}{}:
 		return nil
@@ -447,4 +447,4 @@ func (g gate) enter(ctx context.Context) error {
 	}
 }
 
-func (g gate) leave() { <-g }
+func (g ctxLock) unlock() { <-g }

@@ -25,20 +25,20 @@ type suspended struct {
 	server *Server
 
 	mu     sync.Mutex
-	calls  map[string]*call     // by id; also those with a turn at the moment
-	count  int                  // those without
-	of     map[string]int       // by caller
-	spent  map[string]time.Time // states to be used once that have been, and when they expire
+	calls  map[string]*pendingCall // by id; also those with a turn at the moment
+	count  int                     // those without
+	of     map[string]int          // by caller
+	spent  map[string]time.Time    // states to be used once that have been, and when they expire
 	closed bool
 }
 
 func (d *suspended) init(s *Server) {
 	d.server = s
-	d.calls, d.of, d.spent = make(map[string]*call), make(map[string]int), make(map[string]time.Time)
+	d.calls, d.of, d.spent = make(map[string]*pendingCall), make(map[string]int), make(map[string]time.Time)
 }
 
 // admit takes a call in, if there is room. Otherwise it says why not.
-func (d *suspended) admit(c *call, owner pool.Key) (why string) {
+func (d *suspended) admit(c *pendingCall, owner pool.Key) (why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch opts := &d.server.opts; {
@@ -55,7 +55,7 @@ func (d *suspended) admit(c *call, owner pool.Key) (why string) {
 	return ""
 }
 
-func (d *suspended) get(id string) *call {
+func (d *suspended) get(id string) *pendingCall {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.calls[id]
@@ -78,8 +78,8 @@ func (d *suspended) remove(id string) {
 	delete(d.calls, id)
 }
 
-// spend uses up a state that counts once. It tells whether it had not been.
-func (d *suspended) spend(id string, expires time.Time) (bool, error) {
+// use uses up a state that counts once. It reports whether it had not been.
+func (d *suspended) use(id string, expires time.Time) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, used := d.spent[id]; used {
@@ -104,7 +104,7 @@ func (d *suspended) spend(id string, expires time.Time) (bool, error) {
 func (d *suspended) close() {
 	d.mu.Lock()
 	d.closed = true
-	calls := make([]*call, 0, len(d.calls))
+	calls := make([]*pendingCall, 0, len(d.calls))
 	for _, c := range d.calls {
 		calls = append(calls, c)
 	}
@@ -115,7 +115,7 @@ func (d *suspended) close() {
 }
 
 // forget makes sure that a call which a turn has the answer of is not found again.
-func (c *call) forget() {
+func (c *pendingCall) forget() {
 	c.session.mu.Lock()
 	id := c.id
 	c.session.mu.Unlock()
@@ -135,19 +135,19 @@ type state struct {
 
 	// Visits are the web sites that the user was sent to, if that is what the
 	// round was about: then no call is suspended, and the retry is sent anew.
-	Visits []visit `json:"v,omitempty"`
+	Visits []urlElicitation `json:"v,omitempty"`
 }
 
 // suspend ends a turn by asking its client. If that cannot be, the questions are
 // answered with an error, the call goes on and the result is nil.
-func (c *call) suspend(t *turn) *dragoman.Message {
+func (c *pendingCall) suspend(t *turn) *dragoman.Message {
 	v, opts := c.session, &c.server.opts
 	sum, err := digest(t.Message)
 	v.mu.Lock()
-	questions := v.carried(c)
+	questions := v.questionsOf(c)
 	if c.done || len(questions) == 0 {
 		v.mu.Unlock()
-		t.rouse()
+		t.signal()
 		return nil
 	}
 	if c.id == "" {
@@ -207,7 +207,7 @@ func (s *Server) ask(r *request, v *session, asked map[string]asking, st state) 
 
 // expire gives up a call whose client did not come back after a round, or after
 // whichever there was if round is 0.
-func (c *call) expire(round int) {
+func (c *pendingCall) expire(round int) {
 	v := c.session
 	v.mu.Lock()
 	if c.turn != nil || c.expired || c.expiry == nil || round != 0 && c.rounds != round {
@@ -216,12 +216,12 @@ func (c *call) expire(round int) {
 	}
 	c.expired = true
 	c.expiry.Stop()
-	v.calls = slices.DeleteFunc(v.calls, func(other *call) bool { return other == c })
+	v.calls = slices.DeleteFunc(v.calls, func(other *pendingCall) bool { return other == c })
 	rest := v.drop(c, true)
 	v.mu.Unlock()
 	c.server.suspended.remove(c.id)
 	c.server.suspended.resumed(c.owner)
-	v.settleAll(rest, func(q *question) *dragoman.Message { return q.lapse("it did not come back in time") })
+	v.settleAll(rest, func(q *question) *dragoman.Message { return q.expired("it did not come back in time") })
 	c.stop(errExpired)
 }
 
@@ -234,7 +234,7 @@ func (s *Server) resume(ctx context.Context, r *request) (*dragoman.Message, err
 		return r.Fail(refusal), nil
 	}
 	if st.Visits != nil {
-		return s.comeBack(ctx, r, st, answers)
+		return s.resumeAfterURLs(ctx, r, st, answers)
 	}
 	c := s.suspended.get(st.ID)
 	if c == nil {
@@ -248,14 +248,14 @@ func (s *Server) resume(ctx context.Context, r *request) (*dragoman.Message, err
 	}
 	s.suspended.resumed(c.owner)
 	if r.level >= 0 {
-		c.session.raise(ctx, r.level)
+		c.session.raiseLogLevel(ctx, r.level)
 	}
 	if kept != nil {
 		c.advance(ctx, kept)
 	}
 	c.session.settleAll(given, func(q *question) *dragoman.Message { return q.answered(answers[q.key]) })
-	t.rouse() // there may be something to look at already
-	return c.attend(ctx, t)
+	t.signal() // there may be something to look at already
+	return c.waitOutcome(ctx, t)
 }
 
 // readState reads requestState and inputResponses of a request. Everything that
@@ -295,7 +295,7 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 // attach makes t the turn of a call that is suspended. It returns the questions that
 // t answers, which other calls of the session may carry by now, and the progress that
 // nobody was told.
-func (c *call) attach(t *turn, st state, answers map[string]json.RawMessage) (given []*question, kept *dragoman.Message, refusal *dragoman.Error) {
+func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessage) (given []*question, kept *dragoman.Message, refusal *dragoman.Error) {
 	v := c.session
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -309,7 +309,7 @@ func (c *call) attach(t *turn, st state, answers map[string]json.RawMessage) (gi
 	}
 	c.expiry.Stop()
 	c.turn, c.can = t, t.kind.can
-	kept, c.kept = c.kept, nil
+	kept, c.latestProgress = c.latestProgress, nil
 	for _, q := range v.open {
 		if _, ok := answers[q.key]; ok {
 			given = append(given, q)

@@ -16,14 +16,14 @@ const taskPoll, minTaskPoll, maxTaskPoll = time.Second, 50 * time.Millisecond, 1
 
 // taskTools are the tools that the server runs as tasks only.
 type taskTools struct {
-	loading gate
+	loading ctxLock
 
 	mu      sync.Mutex
 	names   map[string]bool // nil if not known
 	changes int             // how often the list has changed
 }
 
-func newTaskTools() taskTools { return taskTools{loading: newGate()} }
+func newTaskTools() taskTools { return taskTools{loading: newCtxLock()} }
 
 // forget is called when the list of tools has changed.
 func (t *taskTools) forget() {
@@ -61,15 +61,15 @@ func (v *session) run(ctx context.Context, up *dragoman.Message, from dragoman.P
 	return v.follow(ctx, up, from)
 }
 
-// needsTask tells whether the server runs a tool as a task only.
+// needsTask reports whether the server runs a tool as a task only.
 func (v *session) needsTask(ctx context.Context, tool string) bool {
 	if names, _ := v.tools.get(); names != nil {
 		return names[tool]
 	}
-	if v.tools.loading.enter(ctx) != nil {
+	if v.tools.loading.lock(ctx) != nil {
 		return false
 	}
-	defer v.tools.loading.leave()
+	defer v.tools.loading.unlock()
 	names, changes := v.tools.get()
 	if names != nil {
 		return names[tool]
@@ -80,7 +80,7 @@ func (v *session) needsTask(ctx context.Context, tool string) bool {
 		return false
 	}
 	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
-		return v.conn.Call(ctx, req, aside{v})
+		return v.conn.Call(ctx, req, quietCaller{v})
 	}) {
 		var page struct {
 			Tools []struct {

@@ -189,20 +189,20 @@ func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, joined b
 	if p.closed {
 		return nil, false, nil, protocol.Draining()
 	}
-	if e := p.fitting(key, want); e != nil {
+	if e := p.match(key, want); e != nil {
 		e.users++
 		e.pinned = e.pinned || want.Pinned
 		return e, true, nil, nil
 	}
 	if p.open < p.opts.Max && p.count[key.Caller] < p.opts.PerCaller {
-		return p.begin(ctx, key, want), false, nil, nil
+		return p.openEntry(ctx, key, want), false, nil, nil
 	}
 	of := key.Caller
 	if p.count[of] < p.opts.PerCaller {
 		of = anybody
 	}
-	if old := p.victim(of); old != nil {
-		p.miss(old, "it was closed to make room for another")
+	if old := p.evictable(of); old != nil {
+		p.noteLoss(old, "it was closed to make room for another")
 		p.unlink(old)
 		p.finish(old)
 	}
@@ -212,8 +212,8 @@ func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, joined b
 	return nil, false, p.changed, nil
 }
 
-// fitting returns an open conversation that does. The caller holds mu.
-func (p *Pool) fitting(key Key, want *Want) *Entry {
+// match returns an open conversation that does. The caller holds mu.
+func (p *Pool) match(key Key, want *Want) *Entry {
 	if want.Fits == nil {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (p *Pool) fitting(key Key, want *Want) *Entry {
 	for _, e := range p.entries[key] { // which is replaced, not changed, when one is lost
 		switch {
 		case e.single:
-		case e.over():
+		case e.isOver():
 			p.lost(e)
 		default:
 			if n := want.Fits(e.about); n > fit {
@@ -233,9 +233,9 @@ func (p *Pool) fitting(key Key, want *Want) *Entry {
 	return best
 }
 
-// begin adds a conversation that is opened on a goroutine of its own. The caller
+// openEntry adds a conversation that is opened on a goroutine of its own. The caller
 // holds mu.
-func (p *Pool) begin(ctx context.Context, key Key, want *Want) *Entry {
+func (p *Pool) openEntry(ctx context.Context, key Key, want *Want) *Entry {
 	e := &Entry{
 		key: key, about: want.About, single: want.Fits == nil, pinned: want.Pinned, Renewed: p.missed[key],
 		ready: make(chan struct{}), users: 1, used: time.Now(),
@@ -279,7 +279,7 @@ func (p *Pool) opened(e *Entry, ctx context.Context, open func(context.Context) 
 		}
 	}
 	close(e.ready)
-	p.wake()
+	p.notifyWaiters()
 	p.mu.Unlock()
 	if err == nil && e.err != nil {
 		_ = item.Close() // nobody wants it any more
@@ -310,15 +310,15 @@ func (e *Entry) isReady() bool {
 	}
 }
 
-// over reports whether the conversation has been open and cannot be used any more.
-func (e *Entry) over() bool { return e.isReady() && (e.err != nil || e.Item.Over()) }
+// isOver reports whether the conversation has been open and cannot be used any more.
+func (e *Entry) isOver() bool { return e.isReady() && (e.err != nil || e.Item.Over()) }
 
 // anybody stands for all callers.
 const anybody = "\x00"
 
-// victim returns what is to be closed for another: of a caller's, or of anybody's,
+// evictable returns what is to be closed for another: of a caller's, or of anybody's,
 // what nobody has used for the longest time. The caller holds mu.
-func (p *Pool) victim(caller string) *Entry {
+func (p *Pool) evictable(caller string) *Entry {
 	var oldest *Entry
 	for key, list := range p.entries {
 		if caller != anybody && key.Caller != caller {
@@ -327,7 +327,7 @@ func (p *Pool) victim(caller string) *Entry {
 		for _, e := range list {
 			switch now := time.Now(); {
 			case e.users > 0 || e.pinned || !e.isReady():
-			case e.over():
+			case e.isOver():
 				return e
 			case now.Before(e.until) || now.Sub(e.used) < Grace && e.Item.Stateful():
 			case oldest == nil || e.used.Before(oldest.used):
@@ -338,9 +338,9 @@ func (p *Pool) victim(caller string) *Entry {
 	return oldest
 }
 
-// miss remembers what became of a conversation, if its owner may have left something
+// noteLoss remembers what became of a conversation, if its owner may have left something
 // in it. The caller holds mu.
-func (p *Pool) miss(e *Entry, why string) {
+func (p *Pool) noteLoss(e *Entry, why string) {
 	if e.err != nil || e.Item == nil || e.single || !e.Item.Stateful() {
 		return
 	}
@@ -357,7 +357,7 @@ func (p *Pool) lost(e *Entry) {
 	if e.gone {
 		return
 	}
-	p.miss(e, "it was lost")
+	p.noteLoss(e, "it was lost")
 	p.unlink(e)
 	if e.users == 0 {
 		p.finish(e)
@@ -399,7 +399,7 @@ func (p *Pool) finish(e *Entry) {
 		if p.count[e.key.Caller]--; p.count[e.key.Caller] <= 0 {
 			delete(p.count, e.key.Caller)
 		}
-		p.wake()
+		p.notifyWaiters()
 	}
 	e.ended = true
 	// Ends when the conversation is closed, which is bounded. Who gives one back when
@@ -409,8 +409,8 @@ func (p *Pool) finish(e *Entry) {
 	}
 }
 
-// wake makes those who wait look again. The caller holds mu.
-func (p *Pool) wake() {
+// notifyWaiters makes those who wait look again. The caller holds mu.
+func (p *Pool) notifyWaiters() {
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
@@ -434,16 +434,16 @@ func (p *Pool) Release(e *Entry) {
 		return
 	}
 	e.used = time.Now()
-	if !e.gone && (e.single || e.over()) {
+	if !e.gone && (e.single || e.isOver()) {
 		if !e.single {
-			p.miss(e, "it was lost")
+			p.noteLoss(e, "it was lost")
 		}
 		p.unlink(e)
 	}
 	if e.gone && !e.ended && e.isReady() && e.err == nil { // what is being opened is finished then
 		p.finish(e)
 	}
-	p.wake()
+	p.notifyWaiters()
 }
 
 // idle closes a conversation that nobody has used for too long, or looks again
@@ -457,12 +457,12 @@ func (p *Pool) idle(e *Entry) {
 	}
 	switch {
 	case e.gone || p.closed:
-	case e.pinned && !e.over():
+	case e.pinned && !e.isOver():
 		e.timer.Reset(p.opts.Idle)
-	case e.users > 0 || left > 0 && !e.over():
+	case e.users > 0 || left > 0 && !e.isOver():
 		e.timer.Reset(max(left, time.Millisecond))
 	default:
-		p.miss(e, fmt.Sprintf("nobody used it for %v", p.opts.Idle))
+		p.noteLoss(e, fmt.Sprintf("nobody used it for %v", p.opts.Idle))
 		p.unlink(e)
 		p.finish(e)
 	}
@@ -549,7 +549,7 @@ func (p *Pool) Close() {
 		p.unlink(e)
 		e.ended = true
 	}
-	p.wake()
+	p.notifyWaiters()
 	p.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, e := range all {

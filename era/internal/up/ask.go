@@ -36,7 +36,7 @@ func readQuestions(text json.RawMessage) (map[string]question, error) {
 
 // askAll asks the client all questions at once and returns the answers as a JSON
 // object. When one has no answer, the others are cancelled.
-func (k *call) askAll(ctx context.Context, questions map[string]question) (json.RawMessage, error) {
+func (k *clientCall) askAll(ctx context.Context, questions map[string]question) (json.RawMessage, error) {
 	for _, key := range slices.Sorted(maps.Keys(questions)) {
 		if err := k.may(questions[key]); err != nil {
 			return nil, err // before anybody is bothered
@@ -80,20 +80,20 @@ func (k *call) askAll(ctx context.Context, questions map[string]question) (json.
 	return object(answers), nil
 }
 
-// may tells whether the client can be asked a question. The error says why not.
-func (k *call) may(q question) error {
+// may reports whether the client can be asked a question. The error says why not.
+func (k *clientCall) may(q question) error {
 	switch {
 	case k.from == nil:
-		return &stuck{"the server needs input, and the client left no way to be asked"}
+		return &tooManyRounds{"the server needs input, and the client left no way to be asked"}
 	case q.Method != protocol.MethodListRoots && q.Method != protocol.MethodCreateMessage && q.Method != protocol.MethodElicit:
 		return &malformed{"the server asks " + q.Method + ", which is not a question for clients"}
 	case !k.hello.can.Answers(q.Method, q.byURL(), dragoman.Member(q.Params, "tools") != nil):
-		return &stuck{"the server asks " + q.Method + " in a way that the client has not declared"}
+		return &tooManyRounds{"the server asks " + q.Method + " in a way that the client has not declared"}
 	}
 	return nil
 }
 
-// byURL tells whether a question sends the user to a web site.
+// byURL reports whether a question sends the user to a web site.
 func (q question) byURL() bool { return string(dragoman.Member(q.Params, "mode")) == `"url"` }
 
 // object returns a JSON object of members as they are.
@@ -106,51 +106,51 @@ func object(members map[string]json.RawMessage) json.RawMessage {
 }
 
 // ask asks the client one question and returns its bare answer.
-func (k *call) ask(ctx context.Context, q question) (json.RawMessage, error) {
-	req, err := dragoman.NewRequest(k.session.server.mint(), q.Method, q.Params)
+func (k *clientCall) ask(ctx context.Context, q question) (json.RawMessage, error) {
+	req, err := dragoman.NewRequest(k.session.server.newID(), q.Method, q.Params)
 	if err != nil {
 		return nil, &malformed{"the server's question " + q.Method + " cannot be read: " + err.Error()}
 	}
 	req, no := k.hello.route.Question(req)
 	if no != nil {
-		return nil, &stuck{"the client cannot be asked " + q.Method + ": " + no.Message}
+		return nil, &tooManyRounds{"the client cannot be asked " + q.Method + ": " + no.Message}
 	}
 	resp, err := k.from.Call(ctx, req, nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, &stuck{"the client gave no answer to " + q.Method + ": " + err.Error()}
+		return nil, &tooManyRounds{"the client gave no answer to " + q.Method + ": " + err.Error()}
 	case resp == nil:
-		return nil, &stuck{"the client gave no answer to " + q.Method}
+		return nil, &tooManyRounds{"the client gave no answer to " + q.Method}
 	case resp.IsError() && q.Method == protocol.MethodElicit:
 		return json.RawMessage(`{"action":"cancel"}`), nil
 	case resp.IsError():
 		e := resp.RPCError()
-		return nil, &stuck{fmt.Sprintf("the client refused %s with error %d: %s", q.Method, e.Code, e.Message)}
+		return nil, &tooManyRounds{fmt.Sprintf("the client refused %s with error %d: %s", q.Method, e.Code, e.Message)}
 	}
 	if resp, err = k.hello.route.Answer(q.Method, resp); err == nil && !dragoman.IsObject(resp.Result()) {
 		err = errors.New("it is no object")
 	}
 	if err != nil {
-		return nil, &stuck{"the client's answer to " + q.Method + " cannot be told to the server: " + err.Error()}
+		return nil, &tooManyRounds{"the client's answer to " + q.Method + " cannot be told to the server: " + err.Error()}
 	}
 	if id := req.Get("elicitationId"); id != nil && q.byURL() && string(resp.Get("action")) == `"accept"` {
-		k.agreed(id)
+		k.addURLElicitation(id)
 	}
 	return resp.Result(), nil
 }
 
-// agreed notes that the user is on the way to a web site.
-func (k *call) agreed(visit json.RawMessage) {
+// addURLElicitation notes that the user is on the way to a web site.
+func (k *clientCall) addURLElicitation(visit json.RawMessage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.visits = append(k.visits, visit)
 }
 
-// visited tells the client that the visits to web sites have served their
+// completeURLElicitations tells the client that the visits to web sites have served their
 // purpose, which the server's result shows. An error shows nothing.
-func (k *call) visited(ctx context.Context, resp *dragoman.Message) {
+func (k *clientCall) completeURLElicitations(ctx context.Context, resp *dragoman.Message) {
 	if resp.IsError() {
 		return
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A call is one request of the client while it is carried. It is also the
+// A clientCall is one request of the client while it is carried. It is also the
 // caller as the server sees it.
-type call struct {
+type clientCall struct {
 	session *session
-	hello   *hello
+	hello   *handshake
 	req     *dragoman.Message // of the client
 	up      *dragoman.Message // as the server is asked it
 	from    dragoman.Peer     // may be nil
@@ -34,15 +34,15 @@ type call struct {
 }
 
 // forward passes a request on.
-func (v *session) forward(ctx context.Context, h *hello, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (v *session) forward(ctx context.Context, h *handshake, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if protocol.IsList(req.Method()) {
-		v.hearFirst(ctx)
+		v.openListen(ctx)
 	}
 	up, err := h.route.Request(req, v.envelope(h))
 	if err != nil {
 		return invalid(req, "%s cannot be passed on: %v", req.Method(), err), nil
 	}
-	k := &call{session: v, hello: h, req: req, up: up, from: from}
+	k := &clientCall{session: v, hello: h, req: req, up: up, from: from}
 	resp, err := k.send(ctx, up)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (v *session) forward(ctx context.Context, h *hello, req *dragoman.Message, 
 }
 
 // send asks the server.
-func (k *call) send(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+func (k *clientCall) send(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	var from dragoman.Peer
 	if k.from != nil {
 		from = k
@@ -66,7 +66,7 @@ func (k *call) send(ctx context.Context, req *dragoman.Message) (*dragoman.Messa
 	return resp, err
 }
 
-// isComplete tells whether a resultType says that there is nothing to be done
+// isComplete reports whether a resultType says that there is nothing to be done
 // before the client can have the result. Servers that are not quite modern leave
 // it out.
 func isComplete(resultType json.RawMessage) bool {
@@ -74,7 +74,7 @@ func isComplete(resultType json.RawMessage) bool {
 }
 
 // finish returns the server's last answer as the client is to have it.
-func (k *call) finish(resp *dragoman.Message) (*dragoman.Message, error) {
+func (k *clientCall) finish(resp *dragoman.Message) (*dragoman.Message, error) {
 	if resp.IsError() && resp.RPCError().Code == protocol.CodeUnsupported {
 		k.session.server.forget()
 	}
@@ -83,13 +83,13 @@ func (k *call) finish(resp *dragoman.Message) (*dragoman.Message, error) {
 	}
 	out, err := k.hello.route.Response(k.req.Method(), resp, nil)
 	if err != nil {
-		return k.broken("the server's answer cannot be told to the client: %v", err), nil
+		return k.malformedResult("the server's answer cannot be told to the client: %v", err), nil
 	}
 	return out, nil
 }
 
 // Notify tells the client what belongs to its request.
-func (k *call) Notify(ctx context.Context, note *dragoman.Message) error {
+func (k *clientCall) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteProgress && !k.advances(note) {
 		return nil
 	}
@@ -100,10 +100,10 @@ func (k *call) Notify(ctx context.Context, note *dragoman.Message) error {
 	return k.from.Notify(ctx, out)
 }
 
-// advances tells whether progress is more than was told before. A server that is
+// advances reports whether progress is more than was told before. A server that is
 // asked again begins anew, but to the client it is one request, whose progress
 // only grows.
-func (k *call) advances(note *dragoman.Message) bool {
+func (k *clientCall) advances(note *dragoman.Message) bool {
 	done, err := strconv.ParseFloat(string(note.Get("progress")), 64)
 	if err != nil {
 		return true
@@ -118,11 +118,11 @@ func (k *call) advances(note *dragoman.Message) bool {
 }
 
 // Call refuses a question: modern servers have other ways to ask.
-func (k *call) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (k *clientCall) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	return dragoman.Nobody.Call(ctx, req, from)
 }
 
-// broken is the answer to a request that the server or we cannot handle.
-func (k *call) broken(format string, args ...any) *dragoman.Message {
+// malformedResult is the answer to a request that the server or we cannot handle.
+func (k *clientCall) malformedResult(format string, args ...any) *dragoman.Message {
 	return k.req.Fail(fault(protocol.CodeInternal, "Internal error: "+fmt.Sprintf(format, args...)))
 }

@@ -14,8 +14,8 @@ import (
 // maxFresh bounds how long we believe what a server said about itself.
 const maxFresh = 24 * time.Hour
 
-// facts is what a server says about itself.
-type facts struct {
+// serverFacts is what a server says about itself.
+type serverFacts struct {
 	rev          protocol.Revision // that we speak with it
 	caps         json.RawMessage   // its capabilities, an object
 	lists        protocol.Interest // whose changes it tells of
@@ -34,13 +34,13 @@ func (e *errUnsupported) Error() string {
 
 // A discovery is what the server has said about itself.
 type discovery struct {
-	facts *facts
+	facts *serverFacts
 	until time.Time // when it gets old
 }
 
 // facts returns what the server says about itself. Whoever asks while somebody else
 // is asking waits for the same answer.
-func (s *Server) facts(ctx context.Context) (*facts, error) {
+func (s *Server) facts(ctx context.Context) (*serverFacts, error) {
 	s.known.Forget(func(d discovery) bool { return !time.Now().Before(d.until) })
 	d, err := s.known.Get(ctx, s.busy.Start, func() (discovery, error) {
 		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
@@ -60,7 +60,7 @@ func (s *Server) forget() { s.known.Forget(nil) }
 
 // ask asks the server about itself, in a revision. It also returns for how long
 // the answer holds.
-func (s *Server) ask(ctx context.Context, rev protocol.Revision) (*facts, time.Duration, error) {
+func (s *Server) ask(ctx context.Context, rev protocol.Revision) (*serverFacts, time.Duration, error) {
 	req, err := s.request(protocol.MethodDiscover, nil, protocol.Envelope{Version: rev.String(), Client: s.self})
 	if err != nil {
 		return nil, 0, err
@@ -81,7 +81,7 @@ func (s *Server) ask(ctx context.Context, rev protocol.Revision) (*facts, time.D
 
 // refused looks at an error that the server gave us about itself. If it names a
 // revision that both of us speak, it is asked once more.
-func (s *Server) refused(ctx context.Context, tried protocol.Revision, e *dragoman.Error) (*facts, time.Duration, error) {
+func (s *Server) refused(ctx context.Context, tried protocol.Revision, e *dragoman.Error) (*serverFacts, time.Duration, error) {
 	if e.Code != protocol.CodeUnsupported {
 		// Not wrapped: it is an answer to us, not to the client.
 		return nil, 0, fmt.Errorf("the server refused %s with error %d: %s", protocol.MethodDiscover, e.Code, e.Message)
@@ -98,7 +98,7 @@ func (s *Server) refused(ctx context.Context, tried protocol.Revision, e *dragom
 }
 
 // read reads a result of server/discover.
-func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
+func (s *Server) read(resp *dragoman.Message) (*serverFacts, time.Duration, error) {
 	var result struct {
 		SupportedVersions []string        `json:"supportedVersions"`
 		Capabilities      json.RawMessage `json:"capabilities"`
@@ -108,7 +108,7 @@ func (s *Server) read(resp *dragoman.Message) (*facts, time.Duration, error) {
 	if err := resp.Decode(&result); err != nil {
 		return nil, 0, fmt.Errorf("the server's answer to %s cannot be read: %w", protocol.MethodDiscover, err)
 	}
-	f := &facts{rev: newest(result.SupportedVersions), caps: json.RawMessage("{}"), info: s.self}
+	f := &serverFacts{rev: newest(result.SupportedVersions), caps: json.RawMessage("{}"), info: s.self}
 	if f.rev == protocol.Unknown {
 		return nil, 0, &errUnsupported{result.SupportedVersions}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A hello is what the handshake of a session settled.
-type hello struct {
+// A handshake is what the handshake of a session settled.
+type handshake struct {
 	route adapt.Route
-	facts *facts            // about the server
+	facts *serverFacts      // about the server
 	env   protocol.Envelope // of all requests, until the client sets its log level
 	can   protocol.Abilities
 }
@@ -42,9 +42,9 @@ func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*drago
 		return req.Fail(noHandshake(err, *params.ProtocolVersion)), nil
 	}
 	rev := protocol.Answer(*params.ProtocolVersion, protocol.Revisions())
-	h := newHello(adapt.Route{Client: rev, Server: known.rev}, known, params.Capabilities, params.ClientInfo)
+	h := newHandshake(adapt.Route{Client: rev, Server: known.rev}, known, params.Capabilities, params.ClientInfo)
 	if !v.hello.CompareAndSwap(nil, h) {
-		return again(req), nil
+		return alreadyInitialized(req), nil
 	}
 	return req.Reply(struct {
 		ProtocolVersion string          `json:"protocolVersion"`
@@ -54,12 +54,12 @@ func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*drago
 	}{rev.String(), h.route.ServerCapabilities(known.caps), known.info, known.instructions})
 }
 
-func newHello(route adapt.Route, known *facts, caps, info json.RawMessage) *hello {
+func newHandshake(route adapt.Route, known *serverFacts, caps, info json.RawMessage) *handshake {
 	if caps == nil {
 		caps = json.RawMessage("{}")
 	}
 	caps = route.ClientCapabilities(caps)
-	h := &hello{route: route, facts: known, env: protocol.Envelope{
+	h := &handshake{route: route, facts: known, env: protocol.Envelope{
 		Version:      route.Server.String(),
 		Capabilities: withTasks(caps),
 		// A client that never sets a level still expects to see something.
@@ -99,8 +99,8 @@ func noHandshake(err error, requested string) *dragoman.Error {
 	return e
 }
 
-// again is the answer to a second initialize.
-func again(req *dragoman.Message) *dragoman.Message {
+// alreadyInitialized is the answer to a second initialize.
+func alreadyInitialized(req *dragoman.Message) *dragoman.Message {
 	return req.Fail(fault(protocol.CodeInvalidRequest,
 		"this conversation is initialized already; open another for other parameters"))
 }

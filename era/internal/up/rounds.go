@@ -16,11 +16,11 @@ import (
 // without asking anything.
 var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
-// stuck says why a request cannot come to its end, in words for the client: what
+// tooManyRounds says why a request cannot come to its end, in words for the client: what
 // the server needs cannot be had.
-type stuck struct{ why string }
+type tooManyRounds struct{ why string }
 
-func (e *stuck) Error() string { return e.why }
+func (e *tooManyRounds) Error() string { return e.why }
 
 // malformed says that the server's answer is not one of the protocol's.
 type malformed struct{ what string }
@@ -28,7 +28,7 @@ type malformed struct{ what string }
 func (e *malformed) Error() string { return e.what }
 
 // drive carries a request to its end whose answer was not the last one.
-func (k *call) drive(ctx context.Context, resp *dragoman.Message) (*dragoman.Message, error) {
+func (k *clientCall) drive(ctx context.Context, resp *dragoman.Message) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(k.session.server.ctx, func() { cancel(dragoman.ErrClosed) })()
@@ -37,7 +37,7 @@ func (k *call) drive(ctx context.Context, resp *dragoman.Message) (*dragoman.Mes
 		method, kind := k.req.Method(), resultType(resp)
 		switch {
 		case kind == protocol.ResultComplete:
-			k.visited(ctx, resp)
+			k.completeURLElicitations(ctx, resp)
 			return k.finish(resp)
 		case kind == protocol.ResultInputRequired && protocol.MayNeedInput(method):
 			resp, err = k.round(ctx, resp)
@@ -47,7 +47,7 @@ func (k *call) drive(ctx context.Context, resp *dragoman.Message) (*dragoman.Mes
 			err = &malformed{fmt.Sprintf("the server answered %s with a result of type %q, which it cannot have", method, kind)}
 		}
 		var (
-			end *stuck
+			end *tooManyRounds
 			bad *malformed
 			rpc *dragoman.Error
 		)
@@ -57,7 +57,7 @@ func (k *call) drive(ctx context.Context, resp *dragoman.Message) (*dragoman.Mes
 		case errors.As(err, &end):
 			return k.giveUp(end.why)
 		case errors.As(err, &bad):
-			return k.broken("%v", bad), nil
+			return k.malformedResult("%v", bad), nil
 		case errors.As(err, &rpc):
 			return k.finish(k.req.Fail(rpc))
 		case err != nil:
@@ -81,8 +81,8 @@ func resultType(resp *dragoman.Message) string {
 
 // round asks the client what the server needs to know and sends the request
 // again, with the answers. It returns what the server says to that.
-func (k *call) round(ctx context.Context, resp *dragoman.Message) (*dragoman.Message, error) {
-	if err := k.another(); err != nil {
+func (k *clientCall) round(ctx context.Context, resp *dragoman.Message) (*dragoman.Message, error) {
+	if err := k.nextRound(); err != nil {
 		return nil, err
 	}
 	questions, err := readQuestions(resp.Get("inputRequests"))
@@ -103,14 +103,14 @@ func (k *call) round(ctx context.Context, resp *dragoman.Message) (*dragoman.Mes
 	// A state or answers of the round before are not for this one.
 	next, err := k.up.Edit().Set("inputResponses", answers).Set("requestState", state).Message()
 	if err != nil {
-		return nil, &stuck{"the answers cannot be sent to the server: " + err.Error()}
+		return nil, &tooManyRounds{"the answers cannot be sent to the server: " + err.Error()}
 	}
 	k.repeats()
-	return k.send(ctx, next.WithID(k.session.server.mint()))
+	return k.send(ctx, next.WithID(k.session.server.newID()))
 }
 
-// another counts a round. The error says that there may be no more.
-func (k *call) another() error {
+// nextRound counts a round. The error says that there may be no more.
+func (k *clientCall) nextRound() error {
 	opts := &k.session.server.opts
 	if k.until.IsZero() {
 		k.until = time.Now().Add(opts.RoundsTimeout)
@@ -118,20 +118,20 @@ func (k *call) another() error {
 	k.rounds++
 	switch {
 	case k.rounds > opts.MaxRounds:
-		return &stuck{fmt.Sprintf("the server asks for more after %d rounds of questions", opts.MaxRounds)}
+		return &tooManyRounds{fmt.Sprintf("the server asks for more after %d rounds of questions", opts.MaxRounds)}
 	case !time.Now().Before(k.until):
-		return k.late()
+		return k.timedOut()
 	}
 	return nil
 }
 
-func (k *call) late() error {
-	return &stuck{fmt.Sprintf("the server's questions were not answered within %v", k.session.server.opts.RoundsTimeout)}
+func (k *clientCall) timedOut() error {
+	return &tooManyRounds{fmt.Sprintf("the server's questions were not answered within %v", k.session.server.opts.RoundsTimeout)}
 }
 
 // answers returns the client's answers to the server's questions, by key. If
 // there are no questions, it is nil, a while later.
-func (k *call) answers(ctx context.Context, questions map[string]question) (json.RawMessage, error) {
+func (k *clientCall) answers(ctx context.Context, questions map[string]question) (json.RawMessage, error) {
 	ctx, cancel := context.WithDeadline(ctx, k.until)
 	defer cancel()
 	var answers json.RawMessage
@@ -144,14 +144,14 @@ func (k *call) answers(ctx context.Context, questions map[string]question) (json
 		answers, err = k.askAll(ctx, questions)
 	}
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) && !time.Now().Before(k.until) {
-		return nil, k.late()
+		return nil, k.timedOut()
 	}
 	return answers, err
 }
 
 // repeats notes that the server is asked once more for what the client asked
 // once.
-func (k *call) repeats() {
+func (k *clientCall) repeats() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.repeated = true
@@ -159,9 +159,9 @@ func (k *call) repeats() {
 
 // giveUp is the answer to a request that cannot come to its end. Where there is
 // a model that could make something of the reason, it is a result.
-func (k *call) giveUp(why string) (*dragoman.Message, error) {
+func (k *clientCall) giveUp(why string) (*dragoman.Message, error) {
 	if k.req.Method() != protocol.MethodCallTool {
-		return k.broken("%s", why), nil
+		return k.malformedResult("%s", why), nil
 	}
 	type text struct {
 		Type string `json:"type"`

@@ -56,15 +56,15 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// mint returns an id for a request of our own. It is a string: some servers lose
+// newID returns an id for a request of our own. It is a string: some servers lose
 // track of subscriptions whose id is a number.
-func (s *Server) mint() dragoman.ID {
+func (s *Server) newID() dragoman.ID {
 	return dragoman.StringID("up-" + strconv.FormatInt(s.minted.Add(1), 10))
 }
 
 // request makes a request of our own to the server.
 func (s *Server) request(method string, params any, env protocol.Envelope) (*dragoman.Message, error) {
-	req, err := dragoman.NewRequest(s.mint(), method, params)
+	req, err := dragoman.NewRequest(s.newID(), method, params)
 	if err != nil {
 		return nil, err
 	}
@@ -79,5 +79,5 @@ func fault(code int, message string) *dragoman.Error {
 var (
 	_ dragoman.Acceptor = (*Server)(nil)
 	_ dragoman.Peer     = (*session)(nil)
-	_ dragoman.Peer     = (*call)(nil)
+	_ dragoman.Peer     = (*clientCall)(nil)
 )

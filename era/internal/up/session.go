@@ -17,7 +17,7 @@ type session struct {
 	server *Server
 	client dragoman.Conn
 	ctx    context.Context                   // of what is done for it outside of its requests
-	hello  atomic.Pointer[hello]             // set once, by initialize
+	hello  atomic.Pointer[handshake]         // set once, by initialize
 	env    atomic.Pointer[protocol.Envelope] // set by setLevel; before that it is the hello's
 
 	mu     sync.Mutex
@@ -36,7 +36,7 @@ func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	case method == protocol.MethodInitialize && h == nil:
 		return v.initialize(ctx, req)
 	case method == protocol.MethodInitialize:
-		return again(req), nil
+		return alreadyInitialized(req), nil
 	case h == nil:
 		return req.Fail(fault(protocol.CodeInvalidRequest,
 			method+" before initialize; send initialize first, then notifications/initialized")), nil
@@ -46,7 +46,7 @@ func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	return v.forward(ctx, h, req, from)
 }
 
-// endsHere tells whether requests of a method are not passed on: those whose
+// endsHere reports whether requests of a method are not passed on: those whose
 // state is ours, and those of the modern era, which the client does not know.
 func endsHere(method string) bool {
 	switch method {
@@ -59,7 +59,7 @@ func endsHere(method string) bool {
 }
 
 // own serves what is not passed on.
-func (v *session) own(ctx context.Context, h *hello, req *dragoman.Message) (*dragoman.Message, error) {
+func (v *session) own(ctx context.Context, h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
 	switch method := req.Method(); {
 	case method == protocol.MethodSetLevel && h.facts.logs:
 		return v.setLevel(h, req)
@@ -75,7 +75,7 @@ func (v *session) own(ctx context.Context, h *hello, req *dragoman.Message) (*dr
 }
 
 // setLevel notes from which level on the client wants log messages.
-func (v *session) setLevel(h *hello, req *dragoman.Message) (*dragoman.Message, error) {
+func (v *session) setLevel(h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
 	var level string
 	text := req.Get("level")
 	if text != nil {
@@ -91,7 +91,7 @@ func (v *session) setLevel(h *hello, req *dragoman.Message) (*dragoman.Message, 
 }
 
 // envelope returns what the next request says about the client.
-func (v *session) envelope(h *hello) *protocol.Envelope {
+func (v *session) envelope(h *handshake) *protocol.Envelope {
 	if env := v.env.Load(); env != nil {
 		return env
 	}

@@ -15,7 +15,7 @@ import (
 const firstHold = 500 * time.Millisecond
 
 // listening returns who hears of changes for the session, from now on.
-func (v *session) listening(h *hello) *listening.Keeper {
+func (v *session) listening(h *handshake) *listening.Keeper {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.keeper != nil {
@@ -39,7 +39,7 @@ func (v *session) listening(h *hello) *listening.Keeper {
 }
 
 // listen sends a listen of the session.
-func (v *session) listen(ctx context.Context, h *hello, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+func (v *session) listen(ctx context.Context, h *handshake, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
 	env := *v.envelope(h)
 	env.LogLevel = nil // there are no log messages on a listen
 	req, err := v.server.request(protocol.MethodListen, map[string]any{"notifications": want}, env)
@@ -49,9 +49,9 @@ func (v *session) listen(ctx context.Context, h *hello, want protocol.Interest, 
 	return v.server.link.Call(ctx, req, from)
 }
 
-// hearFirst waits until changes are heard of, if that is on its way: whoever has a
+// openListen waits until changes are heard of, if that is on its way: whoever has a
 // list is told when it changes, from then on.
-func (v *session) hearFirst(ctx context.Context) {
+func (v *session) openListen(ctx context.Context) {
 	v.mu.Lock()
 	k := v.keeper
 	v.mu.Unlock()
@@ -62,7 +62,7 @@ func (v *session) hearFirst(ctx context.Context) {
 
 // subscribe serves resources/subscribe: it is answered when the server has
 // acknowledged it.
-func (v *session) subscribe(ctx context.Context, h *hello, req *dragoman.Message) (*dragoman.Message, error) {
+func (v *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
 	uri := req.URI()
 	if uri == "" {
 		return invalid(req, "params.uri must be a string that is not empty"), nil

@@ -41,7 +41,7 @@ type task struct {
 
 // follow follows a task to its end and returns the answer that the call would
 // have had. When ctx ends before, the task is cancelled.
-func (k *call) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Message, error) {
+func (k *clientCall) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Message, error) {
 	t, err := readTask(resp)
 	if err != nil {
 		return nil, err
@@ -53,19 +53,19 @@ func (k *call) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Me
 			err = backoff.Sleep(ctx, t.wait())
 		}
 		if err == nil {
-			t, err = k.look(ctx, id)
+			t, err = k.pollTask(ctx, id)
 		}
 		if err == nil && t.Status == "input_required" {
-			err = k.feed(ctx, id, t, asked)
+			err = k.sendTaskInput(ctx, id, t, asked)
 		}
 		switch {
 		case ctx.Err() != nil:
-			k.drop(ctx, id)
+			k.abandonTask(ctx, id)
 			return nil, context.Cause(ctx)
 		case err != nil:
-			var end *stuck
+			var end *tooManyRounds
 			if errors.As(err, &end) {
-				k.drop(ctx, id)
+				k.abandonTask(ctx, id)
 			}
 			return nil, err
 		}
@@ -79,14 +79,14 @@ func (k *call) follow(ctx context.Context, resp *dragoman.Message) (*dragoman.Me
 			}
 			return k.req.Fail(t.Error), nil
 		case "cancelled":
-			return nil, &stuck{"the server cancelled the task " + t.Message}
+			return nil, &tooManyRounds{"the server cancelled the task " + t.Message}
 		default:
 			return nil, &malformed{fmt.Sprintf("the server's task has the unknown status %q", t.Status)}
 		}
 	}
 }
 
-func (k *call) completed(t *task) (*dragoman.Message, error) {
+func (k *clientCall) completed(t *task) (*dragoman.Message, error) {
 	if !dragoman.IsObject(t.Result) {
 		return nil, &malformed{"the server's task is completed without a result"}
 	}
@@ -113,8 +113,8 @@ func readTask(resp *dragoman.Message) (*task, error) {
 	return t, nil
 }
 
-// look asks the server how a task stands.
-func (k *call) look(ctx context.Context, id string) (*task, error) {
+// pollTask asks the server how a task stands.
+func (k *clientCall) pollTask(ctx context.Context, id string) (*task, error) {
 	for losses := 1; ; losses++ {
 		resp, err := k.about(ctx, protocol.MethodGetTask, taskParams{ID: id})
 		switch {
@@ -131,8 +131,8 @@ func (k *call) look(ctx context.Context, id string) (*task, error) {
 	}
 }
 
-// feed has the client answer what a task needs to know.
-func (k *call) feed(ctx context.Context, id string, t *task, asked map[string]bool) error {
+// sendTaskInput has the client answer what a task needs to know.
+func (k *clientCall) sendTaskInput(ctx context.Context, id string, t *task, asked map[string]bool) error {
 	questions := make(map[string]question)
 	for key, q := range t.Requests {
 		if !asked[key] {
@@ -146,7 +146,7 @@ func (k *call) feed(ctx context.Context, id string, t *task, asked map[string]bo
 		return &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxQuestions)}
 	}
 	k.until = time.Time{} // between its questions a task may work for days
-	if err := k.another(); err != nil {
+	if err := k.nextRound(); err != nil {
 		return err
 	}
 	answers, err := k.answers(ctx, questions)
@@ -162,8 +162,8 @@ func (k *call) feed(ctx context.Context, id string, t *task, asked map[string]bo
 	return nil
 }
 
-// drop tells the server that a task is not wanted any more. ctx may have ended.
-func (k *call) drop(ctx context.Context, id string) {
+// abandonTask tells the server that a task is not wanted any more. ctx may have ended.
+func (k *clientCall) abandonTask(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	if _, err := k.about(ctx, protocol.MethodCancelTask, taskParams{ID: id}); err != nil {
@@ -178,7 +178,7 @@ type taskParams struct {
 
 // about asks the server something about a task. An error of the server is a
 // *dragoman.Error.
-func (k *call) about(ctx context.Context, method string, params taskParams) (*dragoman.Message, error) {
+func (k *clientCall) about(ctx context.Context, method string, params taskParams) (*dragoman.Message, error) {
 	env := *k.session.envelope(k.hello)
 	env.LogLevel = nil // a task tells nothing on the way
 	req, err := k.session.server.request(method, params, env)
@@ -197,7 +197,7 @@ func (k *call) about(ctx context.Context, method string, params taskParams) (*dr
 	return resp, nil
 }
 
-// isAnswer tells whether an error is the server's own word.
+// isAnswer reports whether an error is the server's own word.
 func isAnswer(err error) bool {
 	var rpc *dragoman.Error
 	var bad *malformed

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// straight is the session of a legacy client that has a session with a legacy
+// legacySession is the session of a legacy client that has a session with a legacy
 // server for itself. Messages pass as they are, if the two agree on a revision;
 // else each side is spoken to in its own.
 //
@@ -31,7 +31,7 @@ import (
 // except that it is told that lists and subscribed resources may have changed.
 //
 // If the server turns out to be modern alone, the session crosses over.
-type straight struct {
+type legacySession struct {
 	server *Server
 	client dragoman.Conn
 	caller *dragoman.Caller
@@ -52,18 +52,18 @@ type straight struct {
 	route    adapt.Route
 }
 
-func newStraight(s *Server, client dragoman.Conn, caller *dragoman.Caller) *straight {
-	v := &straight{
+func newLegacySession(s *Server, client dragoman.Conn, caller *dragoman.Caller) *legacySession {
+	v := &legacySession{
 		server: s, client: client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
 		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}),
 	}
 	// Ends with the client, or with the server.
-	s.busy.Start(v.attend)
+	s.busy.Start(v.supervise)
 	return v
 }
 
 // Call implements dragoman.Peer.
-func (v *straight) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (v *legacySession) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if other := v.other.Load(); other != nil {
 		return (*other).Call(ctx, req, from)
 	}
@@ -84,7 +84,7 @@ func (v *straight) Call(ctx context.Context, req *dragoman.Message, from dragoma
 
 // check finds out whether a modern server that has taken a handshake takes what
 // follows it: some refuse that.
-func (v *straight) check(ctx context.Context) error {
+func (v *legacySession) check(ctx context.Context) error {
 	ping, err := dragoman.NewRequest(v.server.repeatID(), protocol.MethodPing, nil)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (v *straight) check(ctx context.Context) error {
 
 // cross has a client use the crossing whose handshake the server has refused. It
 // returns nil if the server is not modern.
-func (v *straight) cross(ctx context.Context) dragoman.Peer {
+func (v *legacySession) cross(ctx context.Context) dragoman.Peer {
 	other, err := v.crossing.Get(ctx, flight.Here, func() (dragoman.Peer, error) { return v.crossOver(ctx) })
 	if err != nil {
 		return nil
@@ -105,7 +105,7 @@ func (v *straight) cross(ctx context.Context) dragoman.Peer {
 
 // crossOver begins the session anew behind the crossing, and tells that what the
 // server was told.
-func (v *straight) crossOver(ctx context.Context) (dragoman.Peer, error) {
+func (v *legacySession) crossOver(ctx context.Context) (dragoman.Peer, error) {
 	s := v.server
 	if s.Era != nil {
 		return nil, errNotModern
@@ -135,7 +135,7 @@ var errNotModern = errors.New("era: the server is not modern")
 // crossAfter has a session go on by the crossing when the server has come back as a
 // modern one: it has refused the handshake that was repeated to it. It returns nil if
 // that is not so.
-func (v *straight) crossAfter(ctx context.Context, err error) dragoman.Peer {
+func (v *legacySession) crossAfter(ctx context.Context, err error) dragoman.Peer {
 	if _, refused := errors.AsType[*dragoman.Error](err); !refused || !v.memory.IsOpen() {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (v *straight) crossAfter(ctx context.Context, err error) dragoman.Peer {
 
 // pass passes a request on. One whose conversation was lost under way is sent
 // again only if that does no harm.
-func (v *straight) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (v *legacySession) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	for again := false; ; again = true {
 		conn, err := v.get(ctx)
 		if err != nil {
@@ -158,13 +158,13 @@ func (v *straight) pass(ctx context.Context, req *dragoman.Message, from dragoma
 			return unavailable(ctx, req, err)
 		}
 		resp, err := v.ask(ctx, conn, req, from)
-		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || v.over() {
+		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || v.isOver() {
 			return resp, err
 		}
 	}
 }
 
-func (v *straight) over() bool {
+func (v *legacySession) isOver() bool {
 	select {
 	case <-v.client.Done():
 		return true
@@ -176,10 +176,10 @@ func (v *straight) over() bool {
 }
 
 // end ends the session before its client does.
-func (v *straight) end() { v.once.Do(func() { close(v.ended) }) }
+func (v *legacySession) end() { v.once.Do(func() { close(v.ended) }) }
 
 // ask passes a request on and learns from the answer.
-func (v *straight) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (v *legacySession) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodInitialize {
 		return v.initialize(ctx, conn, req)
 	}
@@ -192,7 +192,7 @@ func (v *straight) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Me
 		from = route.Peer(from)
 	}
 	if from != nil && v.server.Changed != nil {
-		from = told{from, v}
+		from = observedClient{from, v}
 	}
 	resp, err := conn.Call(ctx, req, from)
 	if err != nil || resp == nil {
@@ -206,7 +206,7 @@ func (v *straight) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Me
 
 // learn notes what an answer shows, and says in it if the server has lost what
 // earlier calls may have left.
-func (v *straight) learn(req, resp *dragoman.Message) (*dragoman.Message, error) {
+func (v *legacySession) learn(req, resp *dragoman.Message) (*dragoman.Message, error) {
 	if resp.IsError() {
 		return resp, nil
 	}
@@ -226,14 +226,14 @@ func (v *straight) learn(req, resp *dragoman.Message) (*dragoman.Message, error)
 
 // initialize passes the handshake on. The client gets the revision that it asked
 // for if we know that, also from a server that would rather speak another.
-func (v *straight) initialize(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (*dragoman.Message, error) {
+func (v *legacySession) initialize(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (*dragoman.Message, error) {
 	if v.memory.IsOpen() {
 		return req.Fail(&dragoman.Error{
 			Code:    protocol.CodeInvalidRequest,
 			Message: "this conversation is initialized already; open another for other parameters",
 		}), nil
 	}
-	sent, resp, err := shakeHands(ctx, conn, req)
+	sent, resp, err := handshake(ctx, conn, req)
 	if err != nil || resp.IsError() {
 		return resp, err
 	}
@@ -253,9 +253,9 @@ func (v *straight) initialize(ctx context.Context, conn dragoman.Conn, req *drag
 	return e.Message()
 }
 
-// shakeHands sends initialize, a second time if the server names revisions that
+// handshake sends initialize, a second time if the server names revisions that
 // it would take. It returns what was sent last.
-func shakeHands(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (sent, resp *dragoman.Message, err error) {
+func handshake(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (sent, resp *dragoman.Message, err error) {
 	resp, err = conn.Call(ctx, req, nil)
 	if err != nil || !resp.IsError() {
 		return req, resp, err
@@ -307,13 +307,13 @@ func text(value json.RawMessage) (s string) {
 	return s
 }
 
-func (v *straight) revisions() adapt.Route {
+func (v *legacySession) revisions() adapt.Route {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.route
 }
 
-func (v *straight) setRevisions(route adapt.Route) {
+func (v *legacySession) setRevisions(route adapt.Route) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.route = route
@@ -321,7 +321,7 @@ func (v *straight) setRevisions(route adapt.Route) {
 
 // Notify passes a notification on. Without a conversation there is nobody who
 // would miss it.
-func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
+func (v *legacySession) Notify(ctx context.Context, note *dragoman.Message) error {
 	if other := v.other.Load(); other != nil {
 		return (*other).Notify(ctx, note)
 	}
@@ -335,7 +335,7 @@ func (v *straight) Notify(ctx context.Context, note *dragoman.Message) error {
 }
 
 // get returns a conversation with the server that is not over.
-func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
+func (v *legacySession) get(ctx context.Context) (dragoman.Conn, error) {
 	if e, ok := v.conn.Peek(); ok {
 		if !e.Item.Over() {
 			return connOf(e), nil
@@ -351,27 +351,27 @@ func (v *straight) get(ctx context.Context) (dragoman.Conn, error) {
 	return connOf(e), nil
 }
 
-// An own conversation is one in the pool that is a session's alone.
-type own struct{ dragoman.Conn }
+// A sessionConn is a conversation in the pool that is a session's alone.
+type sessionConn struct{ dragoman.Conn }
 
 // Over implements pool.Item.
-func (c own) Over() bool { return c.Err() != nil }
+func (c sessionConn) Over() bool { return c.Err() != nil }
 
 // Stateful implements pool.Item.
-func (c own) Stateful() bool { return false } // its session says what is lost with it
+func (c sessionConn) Stateful() bool { return false } // its session says what is lost with it
 
-func connOf(e *pool.Entry) dragoman.Conn { return e.Item.(own).Conn }
+func connOf(e *pool.Entry) dragoman.Conn { return e.Item.(sessionConn).Conn }
 
 // open opens a conversation and takes up on it where the one before ended.
-func (v *straight) open(ctx context.Context) (*pool.Entry, error) {
+func (v *legacySession) open(ctx context.Context) (*pool.Entry, error) {
 	e, err := v.server.pool.Take(ctx, v.owner, &pool.Want{Open: func(ctx context.Context) (pool.Item, error) {
-		conn, err := v.server.dial(ctx, (*hearer)(v))
-		return own{conn}, err
+		conn, err := v.server.dial(ctx, (*localClient)(v))
+		return sessionConn{conn}, err
 	}})
 	if err != nil {
 		return nil, err
 	}
-	if err := v.replay(ctx, connOf(e)); err != nil || v.over() {
+	if err := v.replay(ctx, connOf(e)); err != nil || v.isOver() {
 		v.server.pool.Release(e)
 		if err == nil {
 			err = dragoman.ErrClosed
@@ -386,10 +386,10 @@ func (v *straight) open(ctx context.Context) (*pool.Entry, error) {
 	return e, nil
 }
 
-// attend closes the conversation with the server when the client has gone. When
+// supervise closes the conversation with the server when the client has gone. When
 // it is lost before, and the client has subscribed to something, it is opened
 // anew, a few times: such a client may wait for news without asking for anything.
-func (v *straight) attend() {
+func (v *legacySession) supervise() {
 	var (
 		lost   <-chan struct{}
 		began  time.Time
@@ -420,7 +420,7 @@ func (v *straight) attend() {
 
 // reopen opens a conversation that the client needs, after so many losses in a
 // row. It returns how many there have been.
-func (v *straight) reopen(losses int) int {
+func (v *legacySession) reopen(losses int) int {
 	for losses < down.MaxLosses && v.memory.Subscribes() {
 		losses++
 		if !v.server.pause(v.client.Done(), losses) {
@@ -435,7 +435,7 @@ func (v *straight) reopen(losses int) int {
 
 // replay tells a new conversation what the server knew, if it knew anything, and
 // the client what it may have missed.
-func (v *straight) replay(ctx context.Context, conn dragoman.Conn) error {
+func (v *legacySession) replay(ctx context.Context, conn dragoman.Conn) error {
 	if !v.memory.IsOpen() {
 		return nil
 	}
@@ -444,16 +444,16 @@ func (v *straight) replay(ctx context.Context, conn dragoman.Conn) error {
 	v.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(v.server.DialTimeout, DefaultDialTimeout), errDial)
 	defer cancel()
-	if err := v.memory.Replay(ctx, conn, v.server.repeatID, v.agree, v.server.log); err != nil {
+	if err := v.memory.Replay(ctx, conn, v.server.repeatID, v.acceptRevision, v.server.log); err != nil {
 		return err
 	}
 	v.remind(ctx)
 	return nil
 }
 
-// agree takes the revision of a server that has come back. It may be another than
+// acceptRevision takes the revision of a server that has come back. It may be another than
 // before: the client keeps its own.
-func (v *straight) agree(answer *dragoman.Message) error {
+func (v *legacySession) acceptRevision(answer *dragoman.Message) error {
 	server, err := revisionOf(answer)
 	if err == nil {
 		v.setRevisions(adapt.Route{Client: v.revisions().Client, Server: server})
@@ -468,7 +468,7 @@ func (s *Server) repeatID() dragoman.ID {
 }
 
 // remind tells the client what may have changed while nobody listened.
-func (v *straight) remind(ctx context.Context) {
+func (v *legacySession) remind(ctx context.Context) {
 	client, missed := v.revisions().Peer(v.client), v.memory.Missed()
 	for note := range missed.Reminders() {
 		if err := client.Notify(ctx, note); err != nil {
@@ -477,34 +477,34 @@ func (v *straight) remind(ctx context.Context) {
 	}
 }
 
-// told is the client inside of a call. What it is told of changed lists is told to
+// observedClient is the client inside of a call. What it is told of changed lists is told to
 // others too.
-type told struct {
+type observedClient struct {
 	dragoman.Peer
-	session *straight
+	session *legacySession
 }
 
 // Unwrap returns the client itself.
-func (t told) Unwrap() dragoman.Peer { return t.Peer }
+func (t observedClient) Unwrap() dragoman.Peer { return t.Peer }
 
-func (t told) Notify(ctx context.Context, note *dragoman.Message) error {
+func (t observedClient) Notify(ctx context.Context, note *dragoman.Message) error {
 	t.session.server.changed(t.session.caller, note)
 	return t.Peer.Notify(ctx, note)
 }
 
-// A hearer is the client as the server sees it outside of any call.
-type hearer straight
+// A localClient is the client as the server sees it outside of any call.
+type localClient legacySession
 
-func (h *hearer) peer() dragoman.Peer {
-	v := (*straight)(h)
+func (h *localClient) peer() dragoman.Peer {
+	v := (*legacySession)(h)
 	return v.revisions().Peer(v.client)
 }
 
-func (h *hearer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (h *localClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	return h.peer().Call(ctx, req, from)
 }
 
-func (h *hearer) Notify(ctx context.Context, note *dragoman.Message) error {
+func (h *localClient) Notify(ctx context.Context, note *dragoman.Message) error {
 	h.server.changed(h.caller, note)
 	return h.peer().Notify(ctx, note)
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A visit is a web site that the user has to go to before a call can be made.
-type visit struct {
+// A urlElicitation is a web site that the user has to go to before a call can be made.
+type urlElicitation struct {
 	Mode    string `json:"mode"`
 	Message string `json:"message"`
 	URL     string `json:"url"`
 }
 
-// sendAway turns the error by which a server wants the user to visit web sites
+// askForURLs turns the error by which a server wants the user to visit web sites
 // first into a round of input. The server has not carried out the call, and when
 // the client comes back it is sent again.
-func (s *Server) sendAway(r *request, v *session, e *dragoman.Error, rounds int) (*dragoman.Message, error) {
+func (s *Server) askForURLs(r *request, v *session, e *dragoman.Error, rounds int) (*dragoman.Message, error) {
 	if !r.kind.can.URL {
 		return r.Fail(failure(protocol.CodeMissingCapability,
 			map[string]any{"requiredCapabilities": json.RawMessage(`{"elicitation":{"url":{}}}`)},
 			"the server needs the user to visit a web site, which this client cannot be asked for: %s", e.Message)), nil
 	}
-	var data struct{ Elicitations []visit }
+	var data struct{ Elicitations []urlElicitation }
 	_ = json.Unmarshal(e.Data, &data) // what cannot be read names none
 	if len(data.Elicitations) == 0 {
 		return r.Fail(failure(protocol.CodeInternal, nil, "the server needs the user to visit a web site but does not say which: %s", e.Message)), nil
@@ -43,11 +43,11 @@ func (s *Server) sendAway(r *request, v *session, e *dragoman.Error, rounds int)
 	for i := range data.Elicitations {
 		data.Elicitations[i].Mode = "url"
 	}
-	return s.askToVisit(r, v, state{Digest: sum, Round: rounds + 1, Visits: data.Elicitations}), nil
+	return s.urlQuestion(r, v, state{Digest: sum, Round: rounds + 1, Visits: data.Elicitations}), nil
 }
 
-// askToVisit asks for the visits of st.
-func (s *Server) askToVisit(r *request, v *session, st state) *dragoman.Message {
+// urlQuestion asks for the visits of st.
+func (s *Server) urlQuestion(r *request, v *session, st state) *dragoman.Message {
 	asked := make(map[string]asking, len(st.Visits))
 	for i, to := range st.Visits {
 		params, _ := json.Marshal(to) // strings encode
@@ -57,9 +57,9 @@ func (s *Server) askToVisit(r *request, v *session, st state) *dragoman.Message 
 	return s.ask(r, v, asked, st)
 }
 
-// comeBack takes a request that comes back from its visits. It is sent again if
+// resumeAfterURLs takes a request that comes back from its visits. It is sent again if
 // the user agreed to all of them.
-func (s *Server) comeBack(ctx context.Context, r *request, st state, answers map[string]json.RawMessage) (*dragoman.Message, error) {
+func (s *Server) resumeAfterURLs(ctx context.Context, r *request, st state, answers map[string]json.RawMessage) (*dragoman.Message, error) {
 	agreed := 0
 	for i, to := range st.Visits {
 		var answer struct{ Action string }
@@ -74,7 +74,7 @@ func (s *Server) comeBack(ctx context.Context, r *request, st state, answers map
 	if agreed < len(st.Visits) && st.Round >= s.opts.MaxRounds {
 		return r.Fail(invalid("params.inputResponses lacks answers, and was asked for %d times", st.Round)), nil
 	}
-	fresh, err := s.suspended.spend(st.ID, time.UnixMilli(st.Expires))
+	fresh, err := s.suspended.use(st.ID, time.UnixMilli(st.Expires))
 	switch {
 	case err != nil:
 		return s.failed(ctx, r, err)
@@ -84,11 +84,11 @@ func (s *Server) comeBack(ctx context.Context, r *request, st state, answers map
 		return s.begin(ctx, r, st.Round)
 	}
 	st.Round++
-	return s.askToVisit(r, &session{}, st), nil
+	return s.urlQuestion(r, &session{}, st), nil
 }
 
 // declined is the answer to a call that the user did not want to go on.
-func declined(r *request, to visit) (*dragoman.Message, error) {
+func declined(r *request, to urlElicitation) (*dragoman.Message, error) {
 	why := fmt.Sprintf("the user did not agree to visit %s, which the server needs: %s", to.URL, to.Message)
 	if r.Method() != protocol.MethodCallTool {
 		return r.Fail(failure(protocol.CodeInternal, nil, "%s", why)), nil
