@@ -64,13 +64,3 @@ func RetryAfter(h http.Header) time.Duration {
 	}
 	return 0
 }
-
-// OutcomeOf returns what became of a request that a server has answered by a
-// status. One that refuses a request, or has no time for it, has not carried it
-// out; of other failures nobody knows.
-func OutcomeOf(status int) string {
-	if status < http.StatusInternalServerError || status == http.StatusServiceUnavailable {
-		return protocol.OutcomeNotSent
-	}
-	return protocol.OutcomeUnknown
-}

@@ -121,7 +121,7 @@ func TestClientFollowsNoRedirectToAnotherOrigin(t *testing.T) {
 	m.Handle("/sse", s.Stream())
 	m.Handle("/messages", s.Messages())
 	at := listen(t, s, m)
-	if _, err := (&Client{URL: at + "/away"}).Dial(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "another origin") {
+	if _, err := (&Client{URL: at + "/away"}).Dial(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it redirects to "+other.url) {
 		t.Errorf("redirected away: %v", err)
 	}
 	if n := other.seen.Load(); n > 0 {
@@ -208,6 +208,21 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 	status <- http.StatusNotFound
 	if _, err := callPing(t.Context(), conn); !errors.Is(err, dragoman.ErrClosed) || !strings.Contains(err.Error(), "session is gone") {
 		t.Errorf("session gone: %v", err)
+	}
+}
+
+// A redirect that turns the POST into a GET would deliver nothing.
+func TestRedirectOfAPostThatBecomesAGetIsNotFollowed(t *testing.T) {
+	peertest.NoLeak(t)
+	s := newScript(t, endpointEvent)
+	s.post = func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(http.StatusFound)
+	}
+	conn := s.dial(t, &Client{})
+	_, err := callPing(t.Context(), conn)
+	if e, ok := errors.AsType[*protocol.StatusError](err); !ok || e.Status != http.StatusFound || errors.Is(err, dragoman.ErrClosed) {
+		t.Errorf("the call: %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -76,13 +75,13 @@ var errNoAnswer = errors.New("sse: no response received for request")
 // answer takes the answer in the body of a response.
 func (l *link) answer(resp *http.Response, m *dragoman.Message) {
 	limit := l.limits.Message()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
-	if err != nil {
-		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, bare(err)))
+	body, err := httpx.ReadAll(resp, limit)
+	if errors.Is(err, dragoman.ErrTooLarge) {
+		l.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", err, limit))
 		return
 	}
-	if len(body) > limit {
-		l.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", dragoman.ErrTooLarge, limit))
+	if err != nil {
+		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
 		return
 	}
 	answer, err := l.limits.Parse(body)
@@ -115,13 +114,4 @@ func (l *link) fail(m *dragoman.Message, err error) {
 		defer p.cancel()
 		l.send(p)
 	}
-}
-
-// bare returns an error of net/http without the URL, which holds the session.
-func bare(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }

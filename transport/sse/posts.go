@@ -315,7 +315,7 @@ func (l *link) send(p *post) {
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		l.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
 	case err != nil:
-		l.fail(p.m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", bare(err))))
+		l.fail(p.m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", err)))
 	default:
 		l.outcome(resp, p.m)
 	}

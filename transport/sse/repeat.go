@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"time"
@@ -29,14 +28,9 @@ func (l *link) post(ctx context.Context, f mux.Frame, answer bool) (*http.Respon
 }
 
 func (l *link) postOnce(ctx context.Context, text []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.endpoint.String(), bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	l.dress(req)
-	req.Header.Set("Content-Type", "application/json")
-	if l.sync {
-		req.Header.Set("Accept", "application/json")
-	}
-	return l.http.Do(req)
+	return l.http.Do(ctx, http.MethodPost, l.endpoint, text, func(h http.Header) {
+		if l.sync {
+			h.Set("Accept", "application/json")
+		}
+	})
 }

@@ -199,7 +199,7 @@ func clientIsOld(status int, resp *dragoman.Message, err error) bool {
 		return false
 	}
 	if err != nil {
-		_, ok := errors.AsType[*HTTPError](err)
+		_, ok := errors.AsType[*protocol.StatusError](err)
 		return ok
 	}
 	return resp.IsError() && !clientIsModernCode(resp.RPCError().Code)

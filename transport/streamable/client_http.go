@@ -159,7 +159,7 @@ func (c *clientConn) tellServer(ctx context.Context, m *dragoman.Message, s *cli
 		_, _ = io.CopyN(io.Discard, x.resp.Body, 1)
 		return nil
 	}
-	refusal := clientRefusal(x.resp)
+	refusal := httpx.ReadStatus(x.resp)
 	if x.resp.StatusCode == http.StatusNotFound && s != nil && s.id != "" {
 		return ErrSessionGone
 	}

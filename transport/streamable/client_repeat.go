@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // What a server takes once however often it comes, answers to its questions and
@@ -50,7 +51,7 @@ func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message, s *cli
 // clientPassing tells whether a message that was not taken may be taken soon, and
 // how long the server asks to wait until then.
 func clientPassing(err error) (time.Duration, bool) {
-	if refusal, ok := errors.AsType[*HTTPError](err); ok {
+	if refusal, ok := errors.AsType[*protocol.StatusError](err); ok {
 		return refusal.RetryAfter, clientPasses(refusal.Status)
 	}
 	return 0, err != nil && !errors.Is(err, ErrSessionGone)

@@ -1,0 +1,226 @@
+package httpx
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+)
+
+// maxRedirects is how many redirects are followed for one request.
+const maxRedirects = 10
+
+// ClientOptions configures a Client.
+type ClientOptions struct {
+	// URL is where the server is. Its scheme is one of Schemes, which are http and https
+	// if there are none.
+	URL     string
+	Schemes []string
+
+	// UnixPath lets the URL be unix://SOCKET or unix://SOCKET:PATH, and is the path if
+	// that names none.
+	UnixPath string
+
+	// HTTP makes the requests. If nil, a client of its own does, with TLS, which keeps
+	// connections alive and uses the environment's proxy. Either way a redirect is
+	// followed only if it stays on its origin and keeps the method, unless HTTP says
+	// otherwise: all others are answers, and no good ones.
+	HTTP *http.Client
+	TLS  *tls.Config
+
+	// Header is sent with every request.
+	Header http.Header
+
+	// Plain asks for answers that are not compressed.
+	Plain bool
+}
+
+// A Client makes requests to one server. Any number of goroutines may use it.
+type Client struct {
+	URL  *url.URL
+	HTTP *http.Client
+
+	header http.Header
+	own    *http.Transport // nil if HTTP was given
+
+	mu   sync.Mutex
+	open int // users of its connections
+}
+
+// NewClient returns a client, for the package that is named in errors. The error does not
+// repeat the URL: it may hold a password.
+func NewClient(pkg string, o *ClientOptions) (*Client, error) {
+	c := &Client{header: make(http.Header, len(o.Header))}
+	for name, values := range o.Header {
+		name = http.CanonicalHeaderKey(name)
+		c.header[name] = append(c.header[name], values...)
+	}
+	socket, err := c.locate(o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pkg, err)
+	}
+	if o.HTTP != nil {
+		given := *o.HTTP
+		c.HTTP = &given
+	} else {
+		c.own = newTransport(o, socket)
+		c.HTTP = &http.Client{Transport: c.own}
+	}
+	if c.HTTP.CheckRedirect == nil {
+		c.HTTP.CheckRedirect = checkRedirect
+	}
+	return c, nil
+}
+
+// locate reads the URL, and returns the path of the socket if it names one.
+func (c *Client) locate(o *ClientOptions) (socket string, err error) {
+	at, schemes := o.URL, o.Schemes
+	if len(schemes) == 0 {
+		schemes = []string{"http", "https"}
+	}
+	if rest, ok := strings.CutPrefix(at, "unix://"); ok && o.UnixPath != "" {
+		path := o.UnixPath
+		socket = rest
+		if i := strings.LastIndex(rest, ":/"); i >= 0 {
+			socket, path = rest[:i], rest[i+1:]
+		}
+		switch {
+		case !strings.HasPrefix(socket, "/"):
+			return "", fmt.Errorf("%q has no absolute path of a socket", at)
+		case o.HTTP != nil:
+			return "", errors.New("a Unix socket needs the client's own HTTP client")
+		}
+		at = "http://localhost" + path
+	}
+	c.URL, err = url.Parse(at)
+	switch {
+	case err != nil:
+		return "", errors.New("the URL cannot be read")
+	case !slices.Contains(schemes, c.URL.Scheme):
+		return "", fmt.Errorf("the URL's scheme is %q; it must be %s", c.URL.Scheme, anyOf(schemes, o.UnixPath != ""))
+	case c.URL.Host == "":
+		return "", errors.New("the URL names no host")
+	}
+	c.URL.Fragment = ""
+	return socket, nil
+}
+
+func anyOf(schemes []string, unix bool) string {
+	if unix {
+		schemes = append(slices.Clone(schemes), "unix")
+	}
+	last := len(schemes) - 1
+	return strings.Join(schemes[:last], ", ") + " or " + schemes[last]
+}
+
+func newTransport(o *ClientOptions, socket string) *http.Transport {
+	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           d.DialContext,
+		TLSClientConfig:       o.TLS.Clone(),
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    o.Plain,
+	}
+	if socket != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", socket)
+		}
+	}
+	return t
+}
+
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if first := via[0]; len(via) >= maxRedirects || req.Method != first.Method || !SameOrigin(req.URL, first.URL) {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// SameOrigin reports whether two URLs are of one server.
+func SameOrigin(a, b *url.URL) bool {
+	x, y := origin{scheme: a.Scheme}, origin{scheme: b.Scheme}
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && x.effectivePort(a.Port()) == y.effectivePort(b.Port())
+}
+
+// Do makes a request to a URL of the server, with the configured headers, and then those
+// that set gives it. If body is not nil, it is JSON. The error does not name the URL.
+func (c *Client) Do(ctx context.Context, method string, at *url.URL, body []byte, set func(http.Header)) (*http.Response, error) {
+	var r io.Reader
+	if body != nil {
+		r = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), r)
+	if err != nil {
+		return nil, WithoutURL(err)
+	}
+	for name, values := range c.header {
+		req.Header[name] = values
+	}
+	if host := c.header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	if id := RequestID(ctx); id != "" {
+		req.Header[HeaderRequestID] = []string{id}
+	}
+	if body != nil {
+		req.Header["Content-Type"] = jsonType
+	}
+	if set != nil {
+		set(req.Header)
+	}
+	resp, err := c.HTTP.Do(req)
+	return resp, WithoutURL(err)
+}
+
+// Acquire says that somebody uses the client's connections, until Release. Those that are
+// idle are closed with the last.
+func (c *Client) Acquire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+}
+
+// Release undoes Acquire.
+func (c *Client) Release() {
+	c.mu.Lock()
+	c.open--
+	last := c.open == 0
+	c.mu.Unlock()
+	if last && c.own != nil {
+		c.own.CloseIdleConnections()
+	}
+}
+
+// WithoutURL returns an error of net/http without the URL, which may hold secrets.
+func WithoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// ReadAll returns the body of an answer, which may have limit bytes.
+func ReadAll(resp *http.Response, limit int) ([]byte, error) {
+	if resp.ContentLength > int64(limit) {
+		return nil, dragoman.ErrTooLarge
+	}
+	return readAll(resp.Body, resp.ContentLength, limit)
+}
