@@ -108,8 +108,7 @@ var architecture = map[string]importRule{
 		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet"),
 		third: []string{"github.com/coder/websocket"},
 	},
-	"examples/...": {ours: archLibrary},
-	"tests/...":    {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
+	"tests/...": {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
 }
 
 // public are the packages that other modules may use. What they export names no type

@@ -2,8 +2,10 @@ package dragoman
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // WithID returns the message with another id, which must not be zero. Nothing
@@ -32,12 +34,36 @@ type Edit struct {
 	body, meta changes
 }
 
-// changes are to be made to one object. They lie in here as long as they are few,
-// so that most edits take no memory but that of the new message.
+// changes are to be made to one object. They lie in here as long as they are few, so
+// that most edits take no memory but that of the new message. A slice of few in here
+// would keep the Edit from the stack.
 type changes struct {
 	few  [4]change
 	n    int      // of few
 	many []change // in place of few, once there are more
+}
+
+func (l *changes) list() []change {
+	if l.many != nil {
+		return l.many
+	}
+	return l.few[:l.n]
+}
+
+// put adds a change, in place of one that there may be of the same member.
+func (l *changes) put(name string, value []byte) {
+	c := change{name: name, value: value}
+	switch old := changeOf(l.list(), name); {
+	case old != nil:
+		old.value = value
+	case l.many != nil:
+		l.many = append(l.many, c)
+	case l.n < len(l.few):
+		l.few[l.n] = c
+		l.n++
+	default:
+		l.many = append(append(make([]change, 0, 2*len(l.few)), l.few[:]...), c)
+	}
 }
 
 // A change sets a member, or drops it if it has no value.
@@ -48,36 +74,8 @@ type change struct {
 	found bool // the member is there; known when the message is made
 }
 
-// sets tells whether the member is not to be dropped.
+// sets reports whether the member is not to be dropped.
 func (c *change) sets() bool { return c.value != nil || c.meta }
-
-// list returns all of them.
-func (l *changes) list() []change {
-	if l.many != nil {
-		return l.many
-	}
-	return l.few[:l.n]
-}
-
-// put adds a change, in place of one that there may be of the same member.
-func (l *changes) put(name string, value []byte) {
-	for i := range l.list() {
-		if c := &l.list()[i]; c.name == name {
-			c.value = value
-			return
-		}
-	}
-	c := change{name: name, value: value}
-	switch {
-	case l.many != nil:
-		l.many = append(l.many, c)
-	case l.n < len(l.few):
-		l.few[l.n] = c
-		l.n++
-	default:
-		l.many = append(append(make([]change, 0, 2*len(l.few)), l.few[:]...), c)
-	}
-}
 
 // Set gives a member of the body a new value, which is JSON text; nil drops it.
 func (e *Edit) Set(name string, value []byte) *Edit {
@@ -183,7 +181,7 @@ func (e *Edit) check() error {
 	return nil
 }
 
-// check tells whether the new value is one of JSON, and no more than that: the
+// check returns an error unless the new value is one of JSON, and no more: the
 // message would take what follows it for members.
 func (c *change) check(depth int) error {
 	if c.value == nil {
@@ -200,4 +198,383 @@ func (c *change) check(depth int) error {
 		return fmt.Errorf("dragoman: new value of %q is not JSON: %s at byte %d", c.name, s.reason, s.at)
 	}
 	return nil
+}
+
+// A patch is a part of a message's text that is replaced by something else. A
+// message has few of them, in order and apart from each other.
+type patch struct {
+	start, end uint32
+	what       content
+	comma      bool   // other members follow the new ones
+	grows      int    // by how much the text gets longer; set when all are known
+	text       []byte // for replaced
+}
+
+// content is what a patch puts in its place.
+type content uint8
+
+const (
+	nothing   content = iota
+	replaced          // text
+	freshID           // the pending id
+	inBody            // members of the body that are set and were not there
+	inMeta            // those of its _meta
+	freshBody         // params, with members
+)
+
+// splice adds the patches that bring changes about in the body or in its _meta.
+// New members come first, so that no place has to be found for them. meta are the
+// members of a _meta that is set.
+func (m *Message) splice(patches []patch, changes, meta []change, where content) []patch {
+	in := m.body
+	if where == inMeta {
+		in = span{m.known[knownMeta].start, m.known[knownMeta].end}
+	}
+	at := in.start
+	drop := make([]member, 0, 8)
+	walk := false
+	for i := range changes {
+		c := &changes[i]
+		k := -1
+		if where == inBody {
+			k = knownMember(c.name)
+		}
+		if k < 0 {
+			walk = true
+		} else if v := m.known[k]; !v.absent() {
+			patches, drop = c.place(patches, drop, v, meta)
+		}
+	}
+	if walk {
+		for name, f := range Fields(m.at(in)) {
+			v := member{at + uint32(f.Key), at + uint32(f.Start), at + uint32(f.End)}
+			for i := range changes {
+				if c := &changes[i]; c.name == name && (where == inMeta || knownMember(name) < 0) {
+					patches, drop = c.place(patches, drop, v, meta)
+				}
+			}
+		}
+	}
+	patches, empty := dropped(patches, m.raw, int(at), drop)
+	for i := range changes {
+		if c := &changes[i]; c.sets() && !c.found {
+			return append(patches, patch{start: at + 1, end: at + 1, what: where, comma: !empty})
+		}
+	}
+	return patches
+}
+
+// place changes the member that lies there. In a result there may be several of
+// a name: the first one is set then, and the others are dropped.
+func (c *change) place(patches []patch, drop []member, v member, meta []change) ([]patch, []member) {
+	if c.found || !c.sets() {
+		drop = append(drop, v)
+	} else if c.meta {
+		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendObject(nil, meta)})
+	} else {
+		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: c.value})
+	}
+	c.found = true
+	return patches, drop
+}
+
+// dropped adds the patches that remove members of the object there, together
+// with the commas that they leave over. It reports whether the object has no
+// members then.
+func dropped(patches []patch, src []byte, at int, members []member) (_ []patch, empty bool) {
+	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
+	sc := scanner{data: src}
+	first := sc.space(at + 1)
+	empty = src[first] == '}'
+	for i := 0; i < len(members); i++ {
+		start, end := int(members[i].key), int(members[i].end)
+		next, more := sc.more(end)
+		// Neighbours that go too are one run.
+		for more && i+1 < len(members) && sc.space(next) == int(members[i+1].key) {
+			i++
+			end = int(members[i].end)
+			next, more = sc.more(end)
+		}
+		switch {
+		case more:
+			end = sc.space(next)
+		case start == first:
+			empty = true
+		default:
+			for src[start] != ',' {
+				start--
+			}
+		}
+		patches = append(patches, patch{start: uint32(start), end: uint32(end)})
+	}
+	return patches, empty
+}
+
+// patched returns the message with the patches that bring changes about. Where
+// nothing can come of the changes that Parse would refuse, or find elsewhere, the
+// places of the new message are those of the old one, moved.
+func (m *Message) patched(patches []patch, body, meta []change) (*Message, error) {
+	slices.SortStableFunc(patches, func(a, b patch) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
+	})
+	size := len(m.raw)
+	for i := range patches {
+		p := &patches[i]
+		p.grows = p.size(m, body, meta) - int(p.end-p.start)
+		size += p.grows
+	}
+	if size > maxMessage {
+		return nil, tooLarge(size, maxMessage)
+	}
+	out := make([]byte, 0, size)
+	if m.pending.IsNull() && !m.failed || !m.movable(body, true) || !m.movable(meta, false) {
+		return Limits{MaxMessage: -1}.Parse(m.write(out, patches, body, meta, nil))
+	}
+	n := *m
+	n.pending = ID{}
+	n.move(patches, body, meta)
+	n.raw = m.write(out, patches, body, meta, &n)
+	if v := n.known[knownMeta]; newMetaNeedsScan(body, meta) {
+		p := parser{scanner: scanner{data: n.raw}}
+		if p.meta(int(v.start)); p.shape != "" {
+			return Limits{MaxMessage: -1}.Parse(n.raw)
+		}
+		n.token = p.m.token
+	}
+	return &n, nil
+}
+
+// movable reports whether changes make a message that Parse takes, and whose
+// places can be told without it. Most do.
+func (m *Message) movable(changes []change, body bool) bool {
+	params := body && m.kind != Response
+	for i := range changes {
+		c := &changes[i]
+		if !c.sets() {
+			continue
+		}
+		if v := c.value; len(v) > 0 && (v[0] <= ' ' || v[len(v)-1] <= ' ') {
+			return false
+		}
+		if !c.found && !isPlain(c.name) {
+			return false
+		}
+		if !params {
+			continue
+		}
+		switch k := knownMember(c.name); {
+		case k == knownName || k == knownURI:
+			if bytes.IndexByte(c.value, '\\') >= 0 {
+				return false
+			}
+		case k < 0:
+			for _, r := range reservedInParams {
+				if looksLike(c.name, r) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// isPlain reports whether a name is the same in JSON, and at a glance.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// newMetaNeedsScan reports whether changes of the body bring a _meta that has to be looked
+// into: its token may lie anywhere, and its names may repeat.
+func newMetaNeedsScan(body, meta []change) bool {
+	c := changeOf(body, "_meta")
+	return c != nil && (c.value != nil || c.meta && changeOf(meta, "progressToken") != nil)
+}
+
+func changeOf(changes []change, name string) *change {
+	for i := range changes {
+		if changes[i].name == name {
+			return &changes[i]
+		}
+	}
+	return nil
+}
+
+// move makes the places in a copy of a message those that they get by the patches,
+// except for what the patches bring.
+func (n *Message) move(patches []patch, body, meta []change) {
+	for i := range body {
+		if c := &body[i]; !c.sets() {
+			if k := knownMember(c.name); k >= 0 {
+				n.known[k] = member{}
+			}
+		}
+	}
+	if changeOf(body, "_meta") != nil {
+		n.token = span{}
+	} else if c := changeOf(meta, "progressToken"); c != nil && !c.sets() {
+		n.token = span{}
+	}
+	// What is put in right behind a place does not make it longer.
+	moved := func(at uint32, end bool) uint32 {
+		by := 0
+		for i := range patches {
+			p := &patches[i]
+			if p.end > at || end && p.start == at {
+				break
+			}
+			by += p.grows
+		}
+		return uint32(int(at) + by)
+	}
+	to := func(at uint32) uint32 { return moved(at, false) }
+	toEnd := func(at uint32) uint32 { return moved(at, true) }
+	for _, v := range [...]*span{&n.id, &n.method, &n.body, &n.token} {
+		if v.end != 0 {
+			*v = span{to(v.start), toEnd(v.end)}
+		}
+	}
+	for i := range n.known {
+		if v := &n.known[i]; !v.absent() {
+			*v = member{to(v.key), to(v.start), toEnd(v.end)}
+		}
+	}
+}
+
+// write appends the message with the patches to out. If n is not nil, the places
+// of what they bring are noted there.
+func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Message) []byte {
+	var unwanted Message
+	if n == nil {
+		n = &unwanted
+	}
+	at := uint32(0)
+	for i := range patches {
+		p := &patches[i]
+		out = append(out, m.raw[at:p.start]...)
+		at = p.end
+		start := uint32(len(out))
+		switch p.what {
+		case replaced:
+			out = append(out, p.text...)
+		case freshID:
+			if m.id.end == 0 {
+				out = append(out, newID...)
+				n.id = span{uint32(len(out)), uint32(len(out) + len(m.pending.text))}
+				out = append(append(out, m.pending.text...), ',')
+			} else {
+				out = append(out, m.pending.text...)
+			}
+		case freshBody:
+			out = append(append(out, newParams...), '{')
+			out = append(appendMembers(out, body, meta, n, inBody), '}')
+			n.body = span{start + uint32(len(newParams)), uint32(len(out))}
+		case inBody:
+			out = appendMembers(out, body, meta, n, inBody)
+		case inMeta:
+			out = appendMembers(out, meta, nil, n, inMeta)
+		}
+		if p.comma {
+			out = append(out, ',')
+		}
+	}
+	return append(out, m.raw[at:]...)
+}
+
+// size returns how many bytes a patch puts in its place.
+func (p *patch) size(m *Message, body, meta []change) int {
+	switch p.what {
+	case replaced:
+		return len(p.text)
+	case freshID:
+		if m.id.end == 0 {
+			return len(newID) + len(m.pending.text) + len(",")
+		}
+		return len(m.pending.text)
+	case freshBody:
+		return len(newParams) + len("{}") + sizeOf(body, meta)
+	case inBody:
+		return p.separated(sizeOf(body, meta))
+	case inMeta:
+		return p.separated(sizeOf(meta, nil))
+	}
+	return 0
+}
+
+func (p *patch) separated(n int) int {
+	if p.comma {
+		n += len(",")
+	}
+	return n
+}
+
+// newParams stands before the params that a message gets which had none.
+const newParams = `,"params":`
+
+// sizeOf returns how long the members are that changes make. Those whose names
+// need escapes may be longer. meta are the members of a _meta that is set.
+func sizeOf(changes, meta []change) int {
+	n := 0
+	for i := range changes {
+		c := &changes[i]
+		if c.found || !c.sets() {
+			continue
+		}
+		if n > 0 {
+			n += len(",")
+		}
+		n += len(`"":`) + len(c.name) + len(c.value)
+		if c.meta {
+			n += len("{}") + sizeOf(meta, nil)
+		}
+	}
+	return n
+}
+
+// appendObject appends the object that changes make.
+func appendObject(dst []byte, changes []change) []byte {
+	dst = append(dst, '{')
+	dst = appendMembers(dst, changes, nil, nil, nothing)
+	return append(dst, '}')
+}
+
+// appendMembers appends the members that changes make, and meta those of a _meta
+// that is set. Where they lie is noted in n if they are members of its body, or of
+// its _meta.
+func appendMembers(dst []byte, changes, meta []change, n *Message, where content) []byte {
+	first := true
+	for i := range changes {
+		c := &changes[i]
+		if c.found || !c.sets() {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		v := member{key: uint32(len(dst))}
+		dst = append(appendQuote(dst, c.name), ':')
+		v.start = uint32(len(dst))
+		if c.meta {
+			dst = appendObject(dst, meta)
+		} else {
+			dst = append(dst, c.value...)
+		}
+		v.end = uint32(len(dst))
+		switch where {
+		case inBody:
+			if k := knownMember(c.name); k >= 0 {
+				n.known[k] = v
+			}
+		case inMeta:
+			if c.name == "progressToken" {
+				n.token = span{v.start, v.end}
+			}
+		}
+	}
+	return dst
 }

@@ -19,12 +19,12 @@ var NullID = ID{"null"}
 func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 
 // StringID returns the id s.
-func StringID(s string) ID { return ID{string(quote(s))} }
+func StringID(s string) ID { return ID{string(Quote(s))} }
 
-// IsZero tells whether there is no id.
+// IsZero reports whether there is no id.
 func (id ID) IsZero() bool { return id.text == "" }
 
-// IsNull tells whether the id is JSON's null.
+// IsNull reports whether the id is JSON's null.
 func (id ID) IsNull() bool { return id.text == "null" }
 
 // String returns the id as JSON text.
@@ -71,7 +71,7 @@ func ParseID(text []byte) (ID, bool) {
 	return ID{string(text)}, true
 }
 
-// checkID tells what is wrong with one valid JSON value as an id, and where.
+// checkID returns what is wrong with one valid JSON value as an id, and where.
 // The reason is "" if nothing is.
 func checkID(text []byte) (at int, reason string) {
 	switch c := text[0]; {

@@ -54,7 +54,7 @@ func (v member) absent() bool { return v.end == 0 }
 
 func (m *Message) at(s span) []byte { return m.raw[s.start:s.end:s.end] }
 
-// Kind tells what the message is.
+// Kind returns what the message is.
 func (m *Message) Kind() Kind { return m.kind }
 
 // ID returns the id, which is zero for notifications. An error response may
@@ -63,7 +63,7 @@ func (m *Message) ID() ID {
 	if !m.pending.IsZero() {
 		return m.pending
 	}
-	return ID{view(m.at(m.id))}
+	return ID{stringView(m.at(m.id))}
 }
 
 // Method returns the method of a request or notification.
@@ -71,7 +71,7 @@ func (m *Message) Method() string {
 	if m.escaped {
 		return unescape(m.at(m.method))
 	}
-	return view(m.at(m.method))
+	return stringView(m.at(m.method))
 }
 
 // Params returns the params of a request or notification, or nil.
@@ -90,7 +90,7 @@ func (m *Message) Result() json.RawMessage {
 	return m.bytesOf(m.body)
 }
 
-// IsError tells whether the message is an error response.
+// IsError reports whether the message is an error response.
 func (m *Message) IsError() bool { return m.failed }
 
 // RPCError returns the error of an error response, or nil. A code that is no
@@ -157,7 +157,7 @@ func (m *Message) Meta(key string) json.RawMessage {
 	return nil
 }
 
-// hasMeta tells whether there is a _meta that is an object.
+// hasMeta reports whether there is a _meta that is an object.
 func (m *Message) hasMeta() bool {
 	meta := m.known[knownMeta]
 	return !meta.absent() && m.raw[meta.start] == '{'

@@ -3,7 +3,39 @@ package dragoman
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
+
+const (
+	// DefaultMaxMessage is the largest message accepted where no other limit
+	// is set, in bytes.
+	DefaultMaxMessage = 16 << 20
+
+	// MaxDepth is how deep arrays and objects may nest in a message. The
+	// envelope is level 1.
+	MaxDepth = 128
+
+	// maxMessage is what spans of 32 bits can address.
+	maxMessage = 1<<31 - 1
+)
+
+// Limits bounds what Parse accepts. The zero value holds the defaults.
+type Limits struct {
+	// MaxMessage is the largest message, in bytes. Zero means
+	// DefaultMaxMessage; negative means 2 GiB, which no message may exceed.
+	MaxMessage int
+}
+
+// Message returns the limit in force for one message, in bytes.
+func (l Limits) Message() int {
+	switch {
+	case l.MaxMessage == 0:
+		return DefaultMaxMessage
+	case l.MaxMessage < 0 || l.MaxMessage > maxMessage:
+		return maxMessage
+	}
+	return l.MaxMessage
+}
 
 // Parse reads one message within the default limits, see [Limits.Parse].
 func Parse(data []byte) (*Message, error) { return Limits{}.parse(new(Message), data) }
@@ -91,7 +123,7 @@ var (
 	reservedInParams   = [...]string{"name", "uri", "arguments", "_meta"}
 )
 
-func (p *parser) misshapen(at int, reason string) {
+func (p *parser) badShape(at int, reason string) {
 	if p.shape == "" {
 		p.shape, p.shapeAt = reason, at
 	}
@@ -163,17 +195,17 @@ func (p *parser) envelope() int {
 		if start < 0 {
 			return -1
 		}
-		name := view(raw)
+		name := stringView(raw)
 		bit := envelopeMember(name)
 		if bit == 0 {
 			name = unescape(raw)
 			bit = envelopeMember(name)
 		}
 		if bit == 0 {
-			p.mistakable(key, name, reservedInEnvelope[:])
+			p.checkLookalike(key, name, reservedInEnvelope[:])
 		}
 		if p.seen&bit != 0 || bit == 0 && !unknown.add(name) {
-			p.misshapen(key, "duplicate member of the envelope")
+			p.badShape(key, "duplicate member of the envelope")
 			p.badID = p.badID || bit == sawID
 		}
 		p.seen |= bit
@@ -193,11 +225,11 @@ func (p *parser) envelope() int {
 	return i
 }
 
-// mistakable checks a name that is not reserved against those that are.
-func (p *parser) mistakable(key int, name string, reserved []string) {
+// checkLookalike checks a name that is not reserved against those that are.
+func (p *parser) checkLookalike(key int, name string, reserved []string) {
 	for _, r := range reserved {
-		if masks(name, r) {
-			p.misshapen(key, `member name can be mistaken for "`+r+`"`)
+		if looksLike(name, r) {
+			p.badShape(key, `member name can be mistaken for "`+r+`"`)
 		}
 	}
 }
@@ -237,7 +269,7 @@ func (p *parser) member(bit uint8, start int) (end int) {
 	case sawVersion:
 		s, ok := text(p.data[start:end])
 		if p.version = ok && s == "2.0"; !p.version {
-			p.misshapen(start, `jsonrpc must be "2.0"`)
+			p.badShape(start, `jsonrpc must be "2.0"`)
 		}
 	case sawID:
 		p.id(at)
@@ -248,7 +280,7 @@ func (p *parser) member(bit uint8, start int) (end int) {
 	case sawError:
 		p.m.body = at
 		if p.data[start] != '{' {
-			p.misshapen(start, "error must be an object")
+			p.badShape(start, "error must be an object")
 		}
 	}
 	return end
@@ -261,19 +293,19 @@ func (p *parser) id(at span) {
 	}
 	if i, reason := checkID(p.data[at.start:at.end]); reason != "" {
 		p.badID = true
-		p.misshapen(int(at.start)+i, reason)
+		p.badShape(int(at.start)+i, reason)
 	}
 }
 
 func (p *parser) method(at span) {
 	v := p.data[at.start:at.end]
 	if len(v) < 3 || v[0] != '"' {
-		p.misshapen(int(at.start), "method must be a string that is not empty")
+		p.badShape(int(at.start), "method must be a string that is not empty")
 		return
 	}
 	if p.m.escaped = bytes.IndexByte(v, '\\') >= 0; p.m.escaped {
 		if i := loneSurrogate(v); i >= 0 {
-			p.misshapen(int(at.start)+i, "method holds half a surrogate pair")
+			p.badShape(int(at.start)+i, "method holds half a surrogate pair")
 		}
 	}
 	p.m.method = span{at.start + 1, at.end - 1}
@@ -287,26 +319,196 @@ func (p *parser) classify() {
 	null := id && p.null(m.id)
 	switch {
 	case !p.version:
-		p.misshapen(0, `jsonrpc must be "2.0"`)
+		p.badShape(0, `jsonrpc must be "2.0"`)
 	case method && p.seen&(sawResult|sawError) != 0:
-		p.misshapen(0, "a message has a method or an answer, not both")
+		p.badShape(0, "a message has a method or an answer, not both")
 	case method && null:
-		p.misshapen(int(m.id.start), "the id of a request must not be null")
+		p.badShape(int(m.id.start), "the id of a request must not be null")
 	case method && id:
 		m.kind = Request
 	case method:
 		m.kind = Notification
 	case p.seen&sawParams != 0:
-		p.misshapen(0, "params without a method")
+		p.badShape(0, "params without a method")
 	case p.seen&sawResult != 0 && p.seen&sawError != 0:
-		p.misshapen(0, "a response has a result or an error, not both")
+		p.badShape(0, "a response has a result or an error, not both")
 	case p.seen&sawResult != 0 && (!id || null):
-		p.misshapen(0, "a result must have the id of its request")
+		p.badShape(0, "a result must have the id of its request")
 	case p.seen&sawResult != 0:
 		m.kind = Response
 	case p.seen&sawError != 0:
 		m.kind, m.failed = Response, true
 	default:
-		p.misshapen(0, "neither a method nor a result nor an error")
+		p.badShape(0, "neither a method nor a result nor an error")
 	}
+}
+
+// known members are those of the body whose place is noted while parsing.
+const (
+	knownName = iota
+	knownURI
+	knownArguments
+	knownMeta
+	knownToken
+	knownRequestID
+	knownResultType
+	knownTTL
+	knownCacheScope
+	knownResponses
+	knownState
+	numKnown
+)
+
+// knownMember returns the index of a member whose place is noted, or -1.
+func knownMember(name string) int {
+	switch name {
+	case "name":
+		return knownName
+	case "uri":
+		return knownURI
+	case "arguments":
+		return knownArguments
+	case "_meta":
+		return knownMeta
+	case "progressToken":
+		return knownToken
+	case "requestId":
+		return knownRequestID
+	case "resultType":
+		return knownResultType
+	case "ttlMs":
+		return knownTTL
+	case "cacheScope":
+		return knownCacheScope
+	case "inputResponses":
+		return knownResponses
+	case "requestState":
+		return knownState
+	}
+	return -1
+}
+
+// body reads params or result at start and notes its known members. What must
+// not stand twice in params may stand twice in a result, where we decide
+// nothing, unless its place is noted.
+func (p *parser) body(start int, params bool) int {
+	if start >= len(p.data) || p.data[start] != '{' {
+		if params {
+			p.badShape(start, "params must be an object")
+		}
+		return p.value(start, 1)
+	}
+	var unknown nameSet
+	i, more := p.open(start)
+	for more {
+		raw, key, at := p.next(i)
+		if at < 0 {
+			return -1
+		}
+		name := stringView(raw)
+		known := knownMember(name)
+		if known < 0 {
+			name = unescape(raw)
+			known = knownMember(name)
+		}
+		var end int
+		if known == knownMeta {
+			end = p.meta(at)
+		} else {
+			end = p.value(at, 2)
+		}
+		if end < 0 {
+			return -1
+		}
+		switch {
+		case known >= 0:
+			if !p.m.known[known].absent() {
+				p.badShape(key, "duplicate member "+name)
+			}
+			p.m.known[known] = member{uint32(key), uint32(at), uint32(end)}
+			if params && (known == knownName || known == knownURI) {
+				p.checkRouting(name, at, end)
+			}
+		case params:
+			p.checkLookalike(key, name, reservedInParams[:])
+			if !unknown.add(name) {
+				p.badShape(key, "duplicate member of params")
+			}
+		}
+		i, more = p.more(end)
+	}
+	return i
+}
+
+// checkRouting checks the value of a member of params that decides where a request
+// goes.
+func (p *parser) checkRouting(name string, start, end int) {
+	if v := p.data[start:end]; v[0] == '"' {
+		if i := loneSurrogate(v); i >= 0 {
+			p.badShape(start+i, name+" holds half a surrogate pair")
+		}
+	}
+}
+
+// meta reads the _meta at start.
+func (p *parser) meta(start int) int {
+	if start >= len(p.data) || p.data[start] != '{' {
+		end := p.value(start, 2)
+		if end >= 0 && p.data[start] != 'n' {
+			p.badShape(start, "_meta must be an object")
+		}
+		return end
+	}
+	var names nameSet
+	i, more := p.open(start)
+	for more {
+		raw, key, at := p.next(i)
+		if at < 0 {
+			return -1
+		}
+		end := p.value(at, 3)
+		if end < 0 {
+			return -1
+		}
+		name := unescape(raw)
+		if !names.add(name) {
+			p.badShape(key, "duplicate member of _meta")
+		}
+		if name == "progressToken" {
+			p.m.token = span{uint32(at), uint32(end)}
+		}
+		i, more = p.more(end)
+	}
+	return i
+}
+
+// A nameSet finds names that come twice. The first few it holds itself, so that
+// it need not allocate; then a map holds all.
+type nameSet struct {
+	n   int
+	few [16]string
+	all map[string]struct{}
+}
+
+// add reports whether name is new.
+func (s *nameSet) add(name string) bool {
+	if s.all != nil {
+		n := len(s.all)
+		s.all[name] = struct{}{}
+		return len(s.all) > n
+	}
+	if slices.Contains(s.few[:s.n], name) {
+		return false
+	}
+	if s.n < len(s.few) {
+		s.few[s.n] = name
+		s.n++
+		return true
+	}
+	s.all = make(map[string]struct{}, 4*len(s.few))
+	for _, old := range s.few {
+		s.all[old] = struct{}{}
+	}
+	s.all[name] = struct{}{}
+	return true
 }

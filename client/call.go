@@ -34,13 +34,13 @@ type Progress struct {
 // callKey is under which a context has its call.
 type callKey struct{}
 
-// A late is a limit of time that has passed. It is a
+// A timeoutError is a limit of time that has passed. It is a
 // [context.DeadlineExceeded].
-type late struct{ after time.Duration }
+type timeoutError struct{ after time.Duration }
 
-func (e *late) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
 
-func (e *late) Is(target error) bool { return target == context.DeadlineExceeded }
+func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // A call is one request of ours under way: the caller as the server sees it, and
 // a clock.
@@ -75,7 +75,7 @@ func (c *Client) newCall(ctx context.Context, limit time.Duration, progress func
 	return ctx, k
 }
 
-func (k *call) expire() { k.cancel(&late{time.Since(k.began).Round(time.Millisecond)}) }
+func (k *call) expire() { k.cancel(&timeoutError{time.Since(k.began).Round(time.Millisecond)}) }
 
 func (k *call) end() {
 	k.mu.Lock()
@@ -87,8 +87,8 @@ func (k *call) end() {
 	k.cancel(nil)
 }
 
-// windLocked starts the clock anew.
-func (k *call) windLocked() {
+// resetTimer starts the clock anew.
+func (k *call) resetTimer() {
 	if k.timer == nil || k.asked > 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (k *call) pause() (resume func()) {
 			if !k.until.IsZero() {
 				k.until = k.until.Add(time.Since(k.paused))
 			}
-			k.windLocked()
+			k.resetTimer()
 		}
 	}
 }
@@ -131,14 +131,14 @@ func (k *call) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer)
 // Notify takes what the server tells about the request.
 func (k *call) Notify(_ context.Context, note *dragoman.Message) error {
 	if note.Method() != protocol.NoteProgress {
-		k.client.tell(note)
+		k.client.notify(note)
 		return nil
 	}
 	k.mu.Lock()
-	k.windLocked()
+	k.resetTimer()
 	k.mu.Unlock()
 	if k.progress == nil {
-		k.client.tell(note)
+		k.client.notify(note)
 		return nil
 	}
 	var p Progress
@@ -167,7 +167,7 @@ func (c *Client) request(method string, params any) (*dragoman.Message, error) {
 	if params == nil {
 		params = struct{}{}
 	}
-	req, err := dragoman.NewRequest(c.mint(), method, params)
+	req, err := dragoman.NewRequest(c.newID(), method, params)
 	if err != nil {
 		return nil, fmt.Errorf("client: the params of %s cannot be encoded: %w", method, err)
 	}
@@ -187,11 +187,11 @@ func (c *Client) do(ctx context.Context, method string, params any, o *CallOptio
 	if err != nil {
 		return nil, err
 	}
-	return c.carry(ctx, req, o)
+	return c.finishCall(ctx, req, o)
 }
 
-// carry sends a request. The response is a result.
-func (c *Client) carry(ctx context.Context, req *dragoman.Message, o *CallOptions) (*dragoman.Message, error) {
+// finishCall sends a request. The response is a result.
+func (c *Client) finishCall(ctx context.Context, req *dragoman.Message, o *CallOptions) (*dragoman.Message, error) {
 	if o == nil {
 		o = new(CallOptions)
 	}
@@ -207,7 +207,7 @@ func (c *Client) carry(ctx context.Context, req *dragoman.Message, o *CallOption
 	return nil, c.fault(ctx, inner, k, req.Method(), resp, err)
 }
 
-// reportsProgress tells whether a request may take long enough for progress.
+// reportsProgress reports whether a request may take long enough for progress.
 func (c *Client) reportsProgress(method string) bool {
 	switch method {
 	case protocol.MethodCallTool, protocol.MethodReadResource, protocol.MethodGetPrompt:

@@ -18,7 +18,7 @@ type Client struct {
 	name   string      // of the server, for errors
 	server *era.Server // of Connect; nil if we were given a peer
 	dialer *dialer     // of server; without one it knows nothing
-	side   side
+	side   protocolSide
 	era    protocol.Era
 	facts  facts
 	lastID atomic.Int64
@@ -29,8 +29,8 @@ type Client struct {
 	failed error // of Close
 }
 
-// A side is how the server is spoken to, which depends on its era.
-type side interface {
+// A protocolSide is how the server is spoken to, which depends on its era.
+type protocolSide interface {
 	// open introduces us and returns what the server says about itself.
 	open(ctx context.Context) (*facts, error)
 
@@ -94,7 +94,7 @@ func (c *Client) Open(ctx context.Context) error {
 
 // open connects and has the server say what it is.
 func (c *Client) open(ctx context.Context, connect func(context.Context) error) error {
-	limit, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout, &late{after: c.opts.ConnectTimeout})
+	limit, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout, &timeoutError{after: c.opts.ConnectTimeout})
 	defer cancel()
 	err := connect(limit)
 	if err == nil {
@@ -156,7 +156,7 @@ func (c *Client) ServerInfo() Info { return c.facts.Info }
 // Capabilities returns what the server can do, as it said so: a JSON object.
 func (c *Client) Capabilities() json.RawMessage { return c.facts.Capabilities }
 
-// Can tells whether the server has a capability, such as "tools" or "logging".
+// Can reports whether the server has a capability, such as "tools" or "logging".
 func (c *Client) Can(capability string) bool {
 	var all map[string]json.RawMessage
 	_ = json.Unmarshal(c.facts.Capabilities, &all) // what cannot be read is not there
@@ -189,8 +189,8 @@ func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 // Err is nil before Done is closed, and [dragoman.ErrClosed] afterwards.
 func (c *Client) Err() error { return context.Cause(c.ctx) }
 
-// mint returns an id for a request.
-func (c *Client) mint() dragoman.ID { return dragoman.IntID(c.lastID.Add(1)) }
+// newID returns an id for a request.
+func (c *Client) newID() dragoman.ID { return dragoman.IntID(c.lastID.Add(1)) }
 
 // answer answers a question of the server.
 func (c *Client) answer(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
@@ -226,8 +226,8 @@ func (c *Client) handle(ctx context.Context, handle Handler, params json.RawMess
 	return json.Marshal(result)
 }
 
-// tell gives a notification to whom it may concern.
-func (c *Client) tell(note *dragoman.Message) {
+// notify gives a notification to whom it may concern.
+func (c *Client) notify(note *dragoman.Message) {
 	if c.opts.OnNotification != nil {
 		c.opts.OnNotification(note)
 	}

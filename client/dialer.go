@@ -27,7 +27,7 @@ type dialer struct {
 func (d *dialer) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	inner, err := d.inner.Dial(ctx, local)
 	if err != nil {
-		d.note(err, nil)
+		d.recordFailure(err, nil)
 		return nil, err
 	}
 	return &conn{inner, d}, nil
@@ -38,13 +38,13 @@ func (d *dialer) probe(probe func(context.Context) (protocol.Era, error)) func(c
 	return func(ctx context.Context) (protocol.Era, error) {
 		found, err := probe(ctx)
 		if err != nil {
-			d.note(err, nil)
+			d.recordFailure(err, nil)
 		}
 		return found, err
 	}
 }
 
-func (d *dialer) note(err error, stderr []byte) {
+func (d *dialer) recordFailure(err error, stderr []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures++
@@ -68,17 +68,17 @@ func (d *dialer) failure(since int) error {
 	return d.last
 }
 
-// said returns what the process that failed last wrote to its standard error.
-func (d *dialer) said() []byte {
+// stderrTail returns what the process that failed last wrote to its standard error.
+func (d *dialer) stderrTail() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stderr
 }
 
-// greeted notes the server's answer to initialize.
-func (d *dialer) greeted(resp *dragoman.Message) {
+// recordInitialize notes the server's answer to initialize.
+func (d *dialer) recordInitialize(resp *dragoman.Message) {
 	if resp.IsError() {
-		d.note(resp.RPCError(), nil)
+		d.recordFailure(resp.RPCError(), nil)
 		return
 	}
 	var hello struct{ ProtocolVersion string }
@@ -88,8 +88,8 @@ func (d *dialer) greeted(resp *dragoman.Message) {
 	d.revision = protocol.ParseRevision(hello.ProtocolVersion)
 }
 
-// spoken returns the revision in which the server answered initialize.
-func (d *dialer) spoken() protocol.Revision {
+// negotiated returns the revision in which the server answered initialize.
+func (d *dialer) negotiated() protocol.Revision {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.revision
@@ -107,9 +107,9 @@ func (c *conn) Unwrap() dragoman.Conn { return c.Conn }
 // endWait is how long a conversation may take to be over after it has said so.
 const endWait = time.Second
 
-// settle waits until a conversation that has failed a call because it is over is
+// waitUntilOver waits until a conversation that has failed a call because it is over is
 // over for everybody. Otherwise the next request might be given to it.
-func (c *conn) settle(ctx context.Context, err error) {
+func (c *conn) waitUntilOver(ctx context.Context, err error) {
 	if !errors.Is(err, dragoman.ErrClosed) {
 		return
 	}
@@ -159,14 +159,14 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		if p, ok := dragoman.PeerAs[interface{ Stderr() []byte }](c.Conn); ok {
 			stderr = p.Stderr()
 		}
-		c.dialer.note(err, stderr)
-		c.settle(ctx, err)
+		c.dialer.recordFailure(err, stderr)
+		c.waitUntilOver(ctx, err)
 	case err == nil && resp != nil:
 		if k != nil {
 			k.answered.Store(true)
 		}
 		if req.Method() == protocol.MethodInitialize {
-			c.dialer.greeted(resp)
+			c.dialer.recordInitialize(resp)
 		}
 	}
 	return resp, err

@@ -38,7 +38,7 @@ func (c *Client) fault(outer, inner context.Context, k *call, method string, res
 		return e
 	}
 	sent := k.reached.Load()
-	if e, ok := errors.AsType[*late](context.Cause(inner)); ok {
+	if e, ok := errors.AsType[*timeoutError](context.Cause(inner)); ok {
 		return c.wrap(Timeout, method, sent, e)
 	}
 	kind, may := kindOf(err)
@@ -48,7 +48,7 @@ func (c *Client) fault(outer, inner context.Context, k *call, method string, res
 // unsent returns the error of a request that era.Server answered itself, because
 // there is no way to the server.
 func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
-	if !protocol.Ours(e) {
+	if !protocol.IsOwn(e) {
 		return e
 	}
 	var err error = e
@@ -83,7 +83,7 @@ func (c *Client) unconnected(ctx context.Context, err error) error {
 	}
 	// What came of it says less than the reason: an exit, or what was not found.
 	rpc, _ := errors.AsType[*dragoman.Error](err)
-	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.Ours(rpc)) {
+	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.IsOwn(rpc)) {
 		err = last
 	}
 	return c.wrap(ConnectionFailed, "", false, err)
@@ -94,7 +94,7 @@ func (c *Client) unconnected(ctx context.Context, err error) error {
 func (c *Client) wrap(kind Kind, method string, sent bool, err error) *Error {
 	e := &Error{Kind: kind, Server: c.name, Method: method, Sent: sent, Err: err}
 	if exit, ok := errors.AsType[*stdio.ExitError](err); ok && kind != Timeout {
-		e.Kind, e.Exit, e.Stderr = ProcessCrashed, exit, lastLines(c.dialer.said())
+		e.Kind, e.Exit, e.Stderr = ProcessCrashed, exit, lastLines(c.dialer.stderrTail())
 	}
 	e.Advice = e.advice()
 	if c.ctx.Err() != nil {

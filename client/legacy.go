@@ -34,8 +34,8 @@ func (l *legacy) open(ctx context.Context) (*facts, error) {
 	if l.conn, err = dragoman.Local(c.server).Dial(ctx, (*local)(c)); err != nil {
 		return nil, err
 	}
-	hello, err := dragoman.NewRequest(c.mint(), protocol.MethodInitialize, map[string]any{
-		"protocolVersion": rev.String(), "capabilities": c.opts.capabilities(), "clientInfo": c.opts.introduction(),
+	hello, err := dragoman.NewRequest(c.newID(), protocol.MethodInitialize, map[string]any{
+		"protocolVersion": rev.String(), "capabilities": c.opts.capabilities(), "clientInfo": c.opts.clientInfo(),
 	})
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (l *legacy) open(ctx context.Context) (*facts, error) {
 	if err := answered(l.conn.Call(ctx, hello, nil))(f); err != nil {
 		return nil, err
 	}
-	f.Revision = c.dialer.spoken()
+	f.Revision = c.dialer.negotiated()
 	if c.opts.Revision != protocol.Unknown && f.Revision != rev {
 		return nil, fmt.Errorf("asked for revision %s, the server speaks %s", rev, f.Revision)
 	}
@@ -108,6 +108,6 @@ func (p *local) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer
 
 // Notify implements dragoman.Peer.
 func (p *local) Notify(_ context.Context, note *dragoman.Message) error {
-	(*Client)(p).tell(note)
+	(*Client)(p).notify(note)
 	return nil
 }

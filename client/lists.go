@@ -44,7 +44,7 @@ func (c *Client) Pages(ctx context.Context, method string) iter.Seq2[*dragoman.M
 			return
 		}
 		for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
-			return c.carry(ctx, req.WithID(c.mint()), nil)
+			return c.finishCall(ctx, req.WithID(c.newID()), nil)
 		}) {
 			if errors.Is(err, protocol.ErrEndless) {
 				err = c.unreadable(method, err)

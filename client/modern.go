@@ -39,12 +39,12 @@ type modern struct {
 func newModern(c *Client, door dragoman.Peer) *modern {
 	m := &modern{client: c, door: door}
 	// Ends with the Client, whose Close waits for it.
-	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Tell: c.tell, Busy: &m.busy, Logger: c.opts.Logger})
+	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Tell: c.notify, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision
 	if rev == protocol.Unknown {
 		rev = protocol.Latest
 	}
-	m.envelope = protocol.Envelope{Version: rev.String(), Capabilities: c.opts.capabilities(), Client: c.opts.introduction()}
+	m.envelope = protocol.Envelope{Version: rev.String(), Capabilities: c.opts.capabilities(), Client: c.opts.clientInfo()}
 	return m
 }
 
@@ -82,7 +82,7 @@ func (m *modern) open(ctx context.Context) (*facts, error) {
 
 // discover asks the server what it is.
 func (m *modern) discover(ctx context.Context) (*dragoman.Message, error) {
-	req, err := dragoman.NewRequest(m.client.mint(), protocol.MethodDiscover, struct{}{})
+	req, err := dragoman.NewRequest(m.client.newID(), protocol.MethodDiscover, struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*drag
 		if req, err = req.Edit().Set("inputResponses", answers).Set("requestState", state).Message(); err != nil {
 			return nil, err
 		}
-		req = req.WithID(m.client.mint())
+		req = req.WithID(m.client.newID())
 	}
 	return nil, fmt.Errorf("the server asks for more after %d rounds of questions", MaxRounds)
 }
@@ -214,7 +214,7 @@ func (m *modern) unsubscribe(_ context.Context, uri string) error {
 // listen sends a listen.
 func (m *modern) listen(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
 	c := m.client
-	req, err := dragoman.NewRequest(c.mint(), protocol.MethodListen, map[string]any{"notifications": want})
+	req, err := dragoman.NewRequest(c.newID(), protocol.MethodListen, map[string]any{"notifications": want})
 	if err != nil {
 		return nil, err
 	}

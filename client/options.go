@@ -99,8 +99,8 @@ func orDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// introduction is how we introduce ourselves.
-func (o *Options) introduction() json.RawMessage {
+// clientInfo is how we introduce ourselves.
+func (o *Options) clientInfo() json.RawMessage {
 	text, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // strings can always be encoded
 	return text
 }

@@ -470,7 +470,7 @@ func (s *Server) repeatID() dragoman.ID {
 // remind tells the client what may have changed while nobody listened.
 func (v *legacySession) remind(ctx context.Context) {
 	client, missed := v.revisions().Peer(v.client), v.memory.Missed()
-	for note := range missed.Reminders() {
+	for note := range missed.ChangeNotes() {
 		if err := client.Notify(ctx, note); err != nil {
 			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}

@@ -318,7 +318,7 @@ func (h *subscriber) Notify(ctx context.Context, note *dragoman.Message) error {
 	h.kept = h.kept.And(&ack)
 	kept := h.kept
 	h.mu.Unlock()
-	for note := range kept.Reminders() {
+	for note := range kept.ChangeNotes() {
 		own, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(h.id.String())).Message()
 		if err == nil {
 			err = h.Peer.Notify(ctx, own)

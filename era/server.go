@@ -218,7 +218,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e := resp.RPCError(); e != nil && protocol.Ours(e) {
+	if e := resp.RPCError(); e != nil && protocol.IsOwn(e) {
 		return e
 	}
 	if now, err := readDiscover(resp); s.Era == nil && (err != nil || now != era) {

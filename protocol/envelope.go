@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -42,7 +41,7 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 		return e, errors.New("params._meta lacks " + MetaClientCapabilities + "; it must be an object, {} if you have none")
 	case e.Capabilities[0] != '{':
 		return e, errors.New("params._meta." + MetaClientCapabilities + " must be an object, {} if you have none")
-	case e.Client != nil && !Introduces(e.Client):
+	case e.Client != nil && !IsImplementation(e.Client):
 		return e, errors.New("params._meta." + MetaClientInfo + " must be an object with a name and a version, both strings, or be left out")
 	case e.LogLevel != nil && e.LogLevel[0] != '"':
 		return e, errors.New("params._meta." + MetaLogLevel + " must be a string")
@@ -89,9 +88,9 @@ func CheckEnvelope(req *dragoman.Message) *dragoman.Error {
 	return refusal
 }
 
-// Introduces reports whether JSON text is an object with name and version, as everybody
+// IsImplementation reports whether JSON text is an object with name and version, as everybody
 // has to introduce themselves.
-func Introduces(info json.RawMessage) bool {
+func IsImplementation(info json.RawMessage) bool {
 	var name, version bool
 	for key, value := range dragoman.Members(info) {
 		switch key {
@@ -138,7 +137,7 @@ func (e Envelope) Put(req *dragoman.Message) (*dragoman.Message, error) {
 		caps = json.RawMessage("{}")
 	}
 	return req.Edit().
-		SetMeta(MetaProtocolVersion, []byte(strconv.Quote(e.Version))).
+		SetMeta(MetaProtocolVersion, dragoman.Quote(e.Version)).
 		SetMeta(MetaClientCapabilities, caps).
 		SetMeta(MetaClientInfo, e.Client).
 		SetMeta(MetaLogLevel, e.LogLevel).

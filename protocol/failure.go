@@ -50,30 +50,30 @@ func Failure(req *dragoman.Message, err error) *dragoman.Message {
 	case errors.As(err, &status) && !errors.Is(err, dragoman.ErrClosed):
 		return req.Fail(status.failure(err.Error()))
 	case errors.Is(err, dragoman.ErrOverloaded):
-		return req.Fail(own(CodeOverloaded, err.Error(), OutcomeNotSent))
+		return req.Fail(newOwnError(CodeOverloaded, err.Error(), OutcomeNotSent))
 	case errors.Is(err, dragoman.ErrTooLarge):
-		return req.Fail(own(CodeTooLarge, err.Error(), OutcomeUnknown))
+		return req.Fail(newOwnError(CodeTooLarge, err.Error(), OutcomeUnknown))
 	case errors.Is(err, dragoman.ErrClosed) && !NotSent(err):
-		return req.Fail(own(CodeLost, err.Error(), OutcomeUnknown))
+		return req.Fail(newOwnError(CodeLost, err.Error(), OutcomeUnknown))
 	case errors.Is(err, dragoman.ErrCancelled), errors.Is(err, context.Canceled):
-		return req.Fail(own(CodeInternal, "the request was cancelled on the way", OutcomeCancelled))
+		return req.Fail(newOwnError(CodeInternal, "the request was cancelled on the way", OutcomeCancelled))
 	case errors.Is(err, context.DeadlineExceeded):
-		return req.Fail(own(CodeTimeout, "no answer in time", OutcomeUnknown))
+		return req.Fail(newOwnError(CodeTimeout, "no answer in time", OutcomeUnknown))
 	}
 	if fault, ok := errors.AsType[Fault](err); ok {
 		code := CodeLost
 		if fault.Outcome() == OutcomeNotSent {
 			code = CodeUnavailable
 		}
-		return req.Fail(own(code, err.Error(), fault.Outcome()))
+		return req.Fail(newOwnError(code, err.Error(), fault.Outcome()))
 	}
 	return req.Fail(&dragoman.Error{Code: CodeInternal, Message: "Internal error: " + err.Error()})
 }
 
-// Conclude returns the answer to a request that a peer has been asked: what its
+// ResponseOf returns the answer to a request that a peer has been asked: what its
 // Call returned, in the terms of JSON-RPC. It is nil if the other side has
 // cancelled the request, which ctx says, and then wants none.
-func Conclude(ctx context.Context, req, resp *dragoman.Message, err error) *dragoman.Message {
+func ResponseOf(ctx context.Context, req, resp *dragoman.Message, err error) *dragoman.Message {
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), dragoman.ErrCancelled):
 		return nil
@@ -93,19 +93,19 @@ func IDInUse(req *dragoman.Message) *dragoman.Error {
 	}
 }
 
-// Broken is the error for a request on which the peer that serves it panicked.
-func Broken() *dragoman.Error {
-	return &dragoman.Error{Code: CodeInternal, Message: "Internal error: whoever serves this request failed on it"}
+// Panicked is the error for a request on which the peer that serves it panicked.
+func Panicked() *dragoman.Error {
+	return &dragoman.Error{Code: CodeInternal, Message: "Internal error: the server failed on this request"}
 }
 
 // Overloaded is the error for what a limit keeps from being sent.
 func Overloaded(message string) *dragoman.Error {
-	return own(CodeOverloaded, message, OutcomeNotSent)
+	return newOwnError(CodeOverloaded, message, OutcomeNotSent)
 }
 
 // Draining is the error for what comes while we are stopping.
 func Draining() *dragoman.Error {
-	return own(CodeDraining, "the server is stopping; try again later", OutcomeNotSent)
+	return newOwnError(CodeDraining, "the server is stopping; try again later", OutcomeNotSent)
 }
 
 // Unavailable is the error for a request that could not be sent because the
@@ -115,15 +115,15 @@ func Unavailable(reason error) *dragoman.Error {
 	if errors.As(reason, &rpc) {
 		return rpc
 	}
-	return own(CodeUnavailable, "the server is not available: "+reason.Error(), OutcomeNotSent)
+	return newOwnError(CodeUnavailable, "the server is not available: "+reason.Error(), OutcomeNotSent)
 }
 
-// Ours tells whether an error was made on the way, by us or by another gateway,
+// IsOwn reports whether an error was made on the way, by us or by another gateway,
 // and not by the server.
-func Ours(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeTooLarge }
+func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeTooLarge }
 
-// own makes an error of ours, which says so.
-func own(code int, message, outcome string) *dragoman.Error {
+// newOwnError makes an error of ours, which says so.
+func newOwnError(code int, message, outcome string) *dragoman.Error {
 	data, _ := json.Marshal(struct {
 		Source  string `json:"source"`
 		Outcome string `json:"outcome"`

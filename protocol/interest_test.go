@@ -36,12 +36,12 @@ func TestInterestWantsWhatItNames(t *testing.T) {
 	}
 }
 
-func TestRemindersAreOfWhatBothNameAndTheServerPromises(t *testing.T) {
+func TestChangeNotesAreOfWhatBothNameAndTheServerPromises(t *testing.T) {
 	promised := protocol.ListsOf(json.RawMessage(`{"tools":{"listChanged":true},"prompts":{},"resources":{"listChanged":true,"subscribe":true}}`))
 	promised.URIs = []string{"a:1", "a:2"}
 	both := promised.And(&protocol.Interest{Tools: true, Prompts: true, URIs: []string{"a:2", "a:3"}})
 	var got []string
-	for note := range both.Reminders() {
+	for note := range both.ChangeNotes() {
 		got = append(got, note.Method()+" "+note.URI())
 		if !both.Wants(note.Method(), note.URI()) {
 			t.Errorf("%s is not wanted", note.Method())

@@ -122,10 +122,10 @@ func EraOf(name string) Era {
 	return Legacy
 }
 
-// Answer returns the revision to answer to an initialize that asks for name:
+// NegotiateLegacy returns the revision to answer to an initialize that asks for name:
 // that one if it is served, else the newest of them. Only legacy revisions
 // have an initialize; it is Unknown if none is served.
-func Answer(name string, served []Revision) Revision {
+func NegotiateLegacy(name string, served []Revision) Revision {
 	best := Unknown
 	for _, r := range served {
 		if r.Era() != Legacy {
@@ -145,95 +145,95 @@ func (r Revision) String() string { return table[r].name }
 // Era returns the revision's era. Unknown is legacy.
 func (r Revision) Era() Era { return table[r].era }
 
-// Since tells whether the revision is other or newer.
+// Since reports whether the revision is other or newer.
 func (r Revision) Since(other Revision) bool { return r >= other }
 
-// HasSessions tells whether a conversation begins with initialize.
+// HasSessions reports whether a conversation begins with initialize.
 func (r Revision) HasSessions() bool { return table[r].era == Legacy }
 
-// HasPing tells whether either side may ask whether the other is there.
+// HasPing reports whether either side may ask whether the other is there.
 func (r Revision) HasPing() bool { return table[r].era == Legacy }
 
-// HasBatch tells whether a frame may hold an array of messages.
+// HasBatch reports whether a frame may hold an array of messages.
 func (r Revision) HasBatch() bool { return table[r].batch }
 
-// HasStreamableHTTP tells whether the revision's HTTP transport is Streamable
+// HasStreamableHTTP reports whether the revision's HTTP transport is Streamable
 // HTTP rather than HTTP+SSE.
 func (r Revision) HasStreamableHTTP() bool { return table[r].streamableHTTP }
 
-// NeedsVersionHeader tells whether HTTP requests after the handshake must
+// NeedsVersionHeader reports whether HTTP requests after the handshake must
 // carry MCP-Protocol-Version.
 func (r Revision) NeedsVersionHeader() bool { return table[r].versionHeader }
 
-// MirrorsHeaders tells whether HTTP requests carry Mcp-Method, Mcp-Name and
+// MirrorsHeaders reports whether HTTP requests carry Mcp-Method, Mcp-Name and
 // Mcp-Param-*.
 func (r Revision) MirrorsHeaders() bool { return table[r].mirrorHeaders }
 
-// ResumesStreams tells whether event streams have ids and Last-Event-ID.
+// ResumesStreams reports whether event streams have ids and Last-Event-ID.
 func (r Revision) ResumesStreams() bool { return table[r].resumes }
 
-// PrimesStreams tells whether an event stream may begin with an empty event
+// PrimesStreams reports whether an event stream may begin with an empty event
 // and carry retry.
 func (r Revision) PrimesStreams() bool { return table[r].primes }
 
-// DisconnectCancels tells whether a dropped HTTP request is a cancelled one.
+// DisconnectCancels reports whether a dropped HTTP request is a cancelled one.
 func (r Revision) DisconnectCancels() bool { return table[r].disconnectCancel }
 
-// ServerMayAsk tells whether a server sends requests to its client.
+// ServerMayAsk reports whether a server sends requests to its client.
 func (r Revision) ServerMayAsk() bool { return table[r].era == Legacy }
 
-// HasInputRounds tells whether a server asks by an input_required result.
+// HasInputRounds reports whether a server asks by an input_required result.
 func (r Revision) HasInputRounds() bool { return table[r].era == Modern }
 
-// HasListen tells whether changes are subscribed to by subscriptions/listen.
+// HasListen reports whether changes are subscribed to by subscriptions/listen.
 func (r Revision) HasListen() bool { return table[r].era == Modern }
 
-// HasElicitation tells whether a server may ask the user.
+// HasElicitation reports whether a server may ask the user.
 func (r Revision) HasElicitation() bool { return table[r].elicits }
 
-// HasURLElicitation tells whether it may send the user to a URL.
+// HasURLElicitation reports whether it may send the user to a URL.
 func (r Revision) HasURLElicitation() bool { return table[r].elicitsURL }
 
-// HasAudio tells whether content may be audio.
+// HasAudio reports whether content may be audio.
 func (r Revision) HasAudio() bool { return table[r].audio }
 
-// HasResourceLinks tells whether content may be a link to a resource.
+// HasResourceLinks reports whether content may be a link to a resource.
 func (r Revision) HasResourceLinks() bool { return table[r].resourceLinks }
 
-// HasStructuredContent tells whether tools have structured output.
+// HasStructuredContent reports whether tools have structured output.
 func (r Revision) HasStructuredContent() bool { return table[r].structured }
 
-// HasAnyStructuredContent tells whether it may be other than an object.
+// HasAnyStructuredContent reports whether it may be other than an object.
 func (r Revision) HasAnyStructuredContent() bool { return table[r].structuredAny }
 
-// HasProgressMessage tells whether progress may carry a text.
+// HasProgressMessage reports whether progress may carry a text.
 func (r Revision) HasProgressMessage() bool { return table[r].progressMessage }
 
-// HasToolAnnotations tells whether a tool may carry hints about what it does.
+// HasToolAnnotations reports whether a tool may carry hints about what it does.
 func (r Revision) HasToolAnnotations() bool { return table[r].toolAnnotations }
 
-// HasCompletions tells whether a server announces that it completes arguments.
+// HasCompletions reports whether a server announces that it completes arguments.
 func (r Revision) HasCompletions() bool { return table[r].completions }
 
-// HasTitles tells whether tools, prompts, resources and implementations may
+// HasTitles reports whether tools, prompts, resources and implementations may
 // have a title.
 func (r Revision) HasTitles() bool { return table[r].titles }
 
-// HasIcons tells whether they may have icons, and implementations a
+// HasIcons reports whether they may have icons, and implementations a
 // description and a web site.
 func (r Revision) HasIcons() bool { return table[r].icons }
 
-// HasRichForms tells whether forms of an elicitation may have defaults of any
+// HasRichForms reports whether forms of an elicitation may have defaults of any
 // type, choices with titles by oneOf and anyOf, and several choices at once.
 func (r Revision) HasRichForms() bool { return table[r].richForms }
 
-// HasCoreTasks tells whether tasks are part of the core protocol.
+// HasCoreTasks reports whether tasks are part of the core protocol.
 func (r Revision) HasCoreTasks() bool { return table[r].coreTasks }
 
-// TagsResults tells whether every result carries resultType.
+// TagsResults reports whether every result carries resultType.
 func (r Revision) TagsResults() bool { return table[r].era == Modern }
 
-// ForbidsOrigin tells whether the revision names 403 for a bad Origin.
+// ForbidsOrigin reports whether the revision names 403 for a bad Origin.
 func (r Revision) ForbidsOrigin() bool { return table[r].originForbidden }
 
 // CodeNoResource returns the code for a resource that does not exist.

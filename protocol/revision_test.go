@@ -145,7 +145,7 @@ func TestE03_InitializeIsAnsweredWithARevisionThatIsServed(t *testing.T) {
 		{"2025-11-25", nil, protocol.Unknown},
 	}
 	for _, c := range cases {
-		if got := protocol.Answer(c.asked, c.served); got != c.want {
+		if got := protocol.NegotiateLegacy(c.asked, c.served); got != c.want {
 			t.Errorf("asked for %q with %v served: %v, want %v", c.asked, c.served, got, c.want)
 		}
 	}

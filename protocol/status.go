@@ -97,7 +97,7 @@ func (e *StatusError) failure(message string) *dragoman.Error {
 	case e.Outcome() == OutcomeNotSent:
 		code = CodeUnavailable
 	}
-	failure := own(code, message, e.Outcome())
+	failure := newOwnError(code, message, e.Outcome())
 	failure.Data, _ = json.Marshal(struct { // strings and numbers always encode
 		Source  string `json:"source"`
 		Outcome string `json:"outcome"`

@@ -18,53 +18,53 @@ type CheckError struct {
 // Error implements error.
 func (e *CheckError) Error() string { return "protocol: " + e.Path + " " + e.Reason }
 
-func wrong(path, reason string, args ...any) error {
+func checkError(path, reason string, args ...any) error {
 	return &CheckError{Path: path, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// CheckToolRequest tells whether m is a tool request: a JSON-RPC 2.0 request
+// CheckToolRequest reports whether m is a tool request: a JSON-RPC 2.0 request
 // with the method tools/call that names a tool and has arguments only as an
 // object.
 func CheckToolRequest(m *dragoman.Message) error {
 	if m.Kind() != dragoman.Request {
-		return wrong("message", "is a %s, not a request", m.Kind())
+		return checkError("message", "is a %s, not a request", m.Kind())
 	}
 	if m.Method() != MethodCallTool {
-		return wrong("method", "is %q, not %q", m.Method(), MethodCallTool)
+		return checkError("method", "is %q, not %q", m.Method(), MethodCallTool)
 	}
 	if m.Params() == nil {
-		return wrong("params", "is missing; it must be an object with the tool's name")
+		return checkError("params", "is missing; it must be an object with the tool's name")
 	}
 	switch name := m.Get("name"); {
 	case name == nil:
-		return wrong("params.name", "is missing; it must name the tool")
+		return checkError("params.name", "is missing; it must name the tool")
 	case name[0] != '"':
-		return wrong("params.name", "is %s, not a string", typeOf(name))
+		return checkError("params.name", "is %s, not a string", typeOf(name))
 	case m.Name() == "":
-		return wrong("params.name", "is empty; it must name the tool")
+		return checkError("params.name", "is empty; it must name the tool")
 	}
 	// Go programs write an empty map as null, so that counts as absent.
 	if args := m.Get("arguments"); args != nil && args[0] != '{' && args[0] != 'n' {
-		return wrong("params.arguments", "is %s, not an object", typeOf(args))
+		return checkError("params.arguments", "is %s, not an object", typeOf(args))
 	}
 	return nil
 }
 
-// CheckToolResponse tells whether m is a tool response: a result with a
+// CheckToolResponse reports whether m is a tool response: a result with a
 // content array that is not empty, whose items are objects with a type, and
 // whose other known members have the right types.
 func CheckToolResponse(m *dragoman.Message) error {
 	if m.Kind() != dragoman.Response || m.IsError() {
-		return wrong("message", "is not a response with a result")
+		return checkError("message", "is not a response with a result")
 	}
 	if result := m.Result(); result[0] != '{' {
-		return wrong("result", "is %s, not an object", typeOf(result))
+		return checkError("result", "is %s, not an object", typeOf(result))
 	}
 	if err := checkContent(m.Get("content")); err != nil {
 		return err
 	}
 	if v := m.Get("isError"); v != nil && v[0] != 't' && v[0] != 'f' {
-		return wrong("result.isError", "is %s, not a boolean", typeOf(v))
+		return checkError("result.isError", "is %s, not a boolean", typeOf(v))
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func ToolResponse(m *dragoman.Message) (*dragoman.Message, error) {
 	return filled, CheckToolResponse(filled)
 }
 
-// EmptyContent tells whether content is absent, null or an array without items.
+// EmptyContent reports whether content is absent, null or an array without items.
 func EmptyContent(content json.RawMessage) bool {
 	return len(content) == 0 || content[0] == 'n' ||
 		content[0] == '[' && bytes.TrimLeft(content[1:], " \t\r\n")[0] == ']'
@@ -96,23 +96,23 @@ func EmptyContent(content json.RawMessage) bool {
 func checkContent(content json.RawMessage) error {
 	const path = "result.content"
 	if content == nil {
-		return wrong(path, "is missing; it must be an array that is not empty")
+		return checkError(path, "is missing; it must be an array that is not empty")
 	}
 	if content[0] != '[' {
-		return wrong(path, "is %s, not an array", typeOf(content))
+		return checkError(path, "is %s, not an array", typeOf(content))
 	}
 	i := 0
 	for _, item := range dragoman.Items(content) {
 		if item[0] != '{' {
-			return wrong(fmt.Sprintf("%s[%d]", path, i), "is %s, not an object", typeOf(item))
+			return checkError(fmt.Sprintf("%s[%d]", path, i), "is %s, not an object", typeOf(item))
 		}
 		if member, reason := checkBlock(item); reason != "" {
-			return wrong(fmt.Sprintf("%s[%d].%s", path, i, member), "%s", reason)
+			return checkError(fmt.Sprintf("%s[%d].%s", path, i, member), "%s", reason)
 		}
 		i++
 	}
 	if i == 0 {
-		return wrong(path, "is empty; a tool response has at least one item")
+		return checkError(path, "is empty; a tool response has at least one item")
 	}
 	return nil
 }
@@ -151,36 +151,36 @@ func checkBlock(block json.RawMessage) (member, reason string) {
 	return "", ""
 }
 
-// CheckToolError tells whether m is a tool error: an error response with an
+// CheckToolError reports whether m is a tool error: an error response with an
 // integer code and a message that a person can read.
 func CheckToolError(m *dragoman.Message) error {
 	if !m.IsError() {
-		return wrong("message", "is not an error response")
+		return checkError("message", "is not an error response")
 	}
 	var raw struct {
 		Error map[string]json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(m.Bytes(), &raw); err != nil {
-		return wrong("error", "cannot be read: %v", err)
+		return checkError("error", "cannot be read: %v", err)
 	}
 	switch code := raw.Error["code"]; {
 	case code == nil:
-		return wrong("error.code", "is missing")
+		return checkError("error.code", "is missing")
 	case typeOf(code) != "a number":
-		return wrong("error.code", "is %s, not an integer", typeOf(code))
+		return checkError("error.code", "is %s, not an integer", typeOf(code))
 	case bytes.ContainsAny(code, ".eE"):
-		return wrong("error.code", "is %s, not an integer", code)
+		return checkError("error.code", "is %s, not an integer", code)
 	}
 	message := raw.Error["message"]
 	if message == nil {
-		return wrong("error.message", "is missing; it must say what went wrong")
+		return checkError("error.message", "is missing; it must say what went wrong")
 	}
 	var text string
 	if message[0] != '"' || json.Unmarshal(message, &text) != nil {
-		return wrong("error.message", "is %s, not a string", typeOf(message))
+		return checkError("error.message", "is %s, not a string", typeOf(message))
 	}
 	if strings.TrimSpace(text) == "" {
-		return wrong("error.message", "is empty; it must say what went wrong")
+		return checkError("error.message", "is empty; it must say what went wrong")
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func TestConnectAnswersWithTheReasonIfTheServerIsNotThere(t *testing.T) {
 		if got := p.say(hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "refused") && !strings.Contains(got, "not found") {
 			t.Errorf("%q: initialize is answered %s", target, got)
 		}
-		if said := p.await("it is away"); !strings.Contains(said, "refused") && !strings.Contains(said, "not found") {
+		if said := p.await("server is down"); !strings.Contains(said, "refused") && !strings.Contains(said, "not found") {
 			t.Errorf("%q: it does not say why: %s", target, said)
 		} else if strings.Contains(said, "hush") {
 			t.Errorf("it repeats what may be a secret: %s", said)

@@ -68,26 +68,26 @@ func runConnect(c *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.sole(stdio.Auto.String(), v)
+	o, err := s.singleServer(stdio.Auto.String(), v)
 	if err != nil {
 		return err
 	}
-	return bring(c.Context(), o, &stdio.Options{Framing: framing, MaxMessage: s.maxMessage, Logger: v.log}, v)
+	return pipe(c.Context(), o, &stdio.Options{Framing: framing, MaxMessage: s.maxMessage, Logger: v.log}, v)
 }
 
-// bring serves a server on standard input and output, until that ends. The server is
+// pipe serves a server on standard input and output, until that ends. The server is
 // started when the host speaks, which says how to speak to it.
-func bring(ctx context.Context, o *sole, opts *stdio.Options, v *voice) error {
+func pipe(ctx context.Context, o *singleServer, opts *stdio.Options, v *console) error {
 	g, err := o.open("", v)
 	if err != nil {
 		return err
 	}
-	waiting := time.AfterFunc(patience, func() {
+	waiting := time.AfterFunc(startNotice, func() {
 		if s := g.Upstreams()[0].Status(); s.Conversations > 0 && s.State == manager.Idle {
-			v.say("starting %s …", o.Name)
+			v.printf("starting %s …", o.Name)
 		}
 	})
 	defer waiting.Stop()
-	f := &ingress{acceptor: g.Served().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: lastWords}
+	f := &ingress{acceptor: g.Served().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: finalWriteTime}
 	return f.serve(ctx, v)
 }

@@ -56,7 +56,7 @@ func chooseRevisions(era, all string, names []string) ([]protocol.Revision, erro
 	return list, nil
 }
 
-// speaksEra tells whether a revision of an era is among those.
+// speaksEra reports whether a revision of an era is among those.
 func speaksEra(list []protocol.Revision, era protocol.Era) bool {
 	return slices.ContainsFunc(list, func(r protocol.Revision) bool { return r.Era() == era })
 }

@@ -19,8 +19,8 @@ import (
 
 // An ingress is where clients come in: sockets, and standard input and output.
 type ingress struct {
-	entrances []*entrance
-	handler   func(*entrance) http.Handler // who answers over HTTP there
+	listeners []*listener
+	handler   func(*listener) http.Handler // who answers over HTTP there
 	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
 	options   *stdio.Options               // of those
 
@@ -42,13 +42,13 @@ const (
 	// told otherwise.
 	defaultDrain = 10 * time.Second
 
-	// lastWords is how long the answers of requests that were cut may take to
+	// finalWriteTime is how long the answers of requests that were cut may take to
 	// reach their clients.
-	lastWords = time.Second
+	finalWriteTime = time.Second
 )
 
-// exposed tells whether other machines can come in.
-func (f *ingress) exposed() bool { return slices.ContainsFunc(f.entrances, (*entrance).exposed) }
+// exposed reports whether other machines can come in.
+func (f *ingress) exposed() bool { return slices.ContainsFunc(f.listeners, (*listener).exposed) }
 
 const (
 	// headerTimeout is how long a client may take over the headers of a
@@ -75,9 +75,9 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// serve lets clients in until ctx ends. It owns the entrances.
-func (f *ingress) serve(ctx context.Context, v *voice) error {
-	defer closeEntrances(f.entrances)
+// serve lets clients in until ctx ends. It owns the listeners.
+func (f *ingress) serve(ctx context.Context, v *console) error {
+	defer closeListeners(f.listeners)
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -87,7 +87,7 @@ func (f *ingress) serve(ctx context.Context, v *voice) error {
 		running sync.WaitGroup
 		webs    []*http.Server
 	)
-	for _, e := range f.entrances {
+	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
 			web := newHTTPServer(f.handler(e), v.log)
@@ -124,7 +124,7 @@ func (f *ingress) serve(ctx context.Context, v *voice) error {
 
 // stop lets what is under way end, for a while, and ends the rest. Who asks for it
 // once more does not want to wait.
-func (f *ingress) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *voice) {
+func (f *ingress) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *console) {
 	ctx = context.WithoutCancel(ctx)
 	limit, cancel := context.WithTimeout(ctx, f.drain)
 	defer cancel()
@@ -133,7 +133,7 @@ func (f *ingress) stop(ctx context.Context, webs []*http.Server, lines *stdio.Se
 	if err := f.shutdown(limit, lines.Shutdown); err != nil {
 		v.log.Warn("requests under way were cut", "error", err)
 	}
-	last, cancel := context.WithTimeout(ctx, lastWords)
+	last, cancel := context.WithTimeout(ctx, finalWriteTime)
 	defer cancel()
 	for _, web := range webs {
 		if web.Shutdown(last) != nil {

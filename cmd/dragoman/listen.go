@@ -14,18 +14,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// An entrance is a socket that we listen on.
-type entrance struct {
+// An listener is a socket that we listen on.
+type listener struct {
 	net.Listener
 	http bool
 	unix string // the path of a Unix socket
 }
 
-// openEntrances listens on all addresses, or on none.
-func openEntrances(ctx context.Context, addresses []string) (list []*entrance, err error) {
+// openListeners listens on all addresses, or on none.
+func openListeners(ctx context.Context, addresses []string) (list []*listener, err error) {
 	defer func() {
 		if err != nil {
-			closeEntrances(list)
+			closeListeners(list)
 		}
 	}()
 	for _, address := range addresses {
@@ -38,15 +38,15 @@ func openEntrances(ctx context.Context, addresses []string) (list []*entrance, e
 	return list, nil
 }
 
-func closeEntrances(list []*entrance) {
+func closeListeners(list []*listener) {
 	for _, e := range list {
 		_ = e.Close() // or closed by who served it
 	}
 }
 
 // openEntrance listens on HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH.
-func openEntrance(ctx context.Context, address string) (*entrance, error) {
-	e := &entrance{}
+func openEntrance(ctx context.Context, address string) (*listener, error) {
+	e := &listener{}
 	network, where := "tcp", address
 	switch scheme, rest, _ := strings.Cut(address, ":"); {
 	case scheme == "unix", scheme == "http+unix":
@@ -91,7 +91,7 @@ const (
 )
 
 // Accept implements net.Listener.
-func (e *entrance) Accept() (net.Conn, error) {
+func (e *listener) Accept() (net.Conn, error) {
 	c, err := e.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok {
 		// What cannot be set is as the system has it.
@@ -104,14 +104,14 @@ func (e *entrance) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// exposed tells whether other machines can reach an entrance.
-func (e *entrance) exposed() bool {
+// exposed reports whether other machines can reach a listener.
+func (e *listener) exposed() bool {
 	at, ok := e.Addr().(*net.TCPAddr)
 	return ok && !at.IP.IsLoopback()
 }
 
-// authority is where this machine reaches an entrance on TCP.
-func (e *entrance) authority() string {
+// authority is where this machine reaches a listener on TCP.
+func (e *listener) authority() string {
 	at, ok := e.Addr().(*net.TCPAddr)
 	if !ok || !at.IP.IsUnspecified() {
 		return e.Addr().String()

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 )
 
-// atEntrance runs a test with a connection to an HTTP server behind an entrance, in a
+// atEntrance runs a test with a connection to an HTTP server behind a listener, in a
 // bubble.
 func atEntrance(t *testing.T, test func(t *testing.T, c net.Conn)) {
 	t.Helper()
@@ -22,7 +22,7 @@ func atEntrance(t *testing.T, test func(t *testing.T, c net.Conn)) {
 		done := make(chan struct{})
 		go func() { // ends with Close
 			defer close(done)
-			_ = web.Serve(&entrance{Listener: l, http: true})
+			_ = web.Serve(&listener{Listener: l, http: true})
 		}()
 		c, err := l.DialContext(t.Context(), "tcp", "")
 		if err != nil {

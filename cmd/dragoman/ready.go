@@ -10,17 +10,17 @@ import (
 
 // announce says where the server is, and what to write into the configuration of
 // a client.
-func announce(s *settings, name string, what *gateway.Served, entrances []*entrance, v *voice) {
+func announce(s *settings, name string, what *gateway.Served, listeners []*listener, v *console) {
 	var places []string
-	for _, e := range entrances {
+	for _, e := range listeners {
 		places = append(places, e.places(s.publicURL, what)...)
 	}
-	v.say("ready: %s", strings.Join(append(places, "standard input and output"), ", "))
-	v.say("for the configuration of a client: %s", snippet(s.publicURL, name, entrances))
+	v.printf("ready: %s", strings.Join(append(places, "standard input and output"), ", "))
+	v.printf("for the configuration of a client: %s", snippet(s.publicURL, name, listeners))
 }
 
-// places returns what is at an entrance.
-func (e *entrance) places(public string, what *gateway.Served) []string {
+// places returns what is at a listener.
+func (e *listener) places(public string, what *gateway.Served) []string {
 	base := e.base(public)
 	switch {
 	case !e.http:
@@ -39,8 +39,8 @@ func (e *entrance) places(public string, what *gateway.Served) []string {
 	return list
 }
 
-// base is what the URLs of an entrance for HTTP begin with.
-func (e *entrance) base(public string) string {
+// base is what the URLs of an HTTP listener begin with.
+func (e *listener) base(public string) string {
 	switch {
 	case e.unix != "":
 		return "unix://" + e.unix
@@ -50,8 +50,8 @@ func (e *entrance) base(public string) string {
 	return "http://" + e.authority()
 }
 
-// address is what dragoman connect takes to reach an entrance for lines.
-func (e *entrance) address() string {
+// address is what dragoman connect takes to reach a listener for lines.
+func (e *listener) address() string {
 	if e.unix != "" {
 		return "unix:" + e.unix
 	}
@@ -60,7 +60,7 @@ func (e *entrance) address() string {
 
 // snippet returns how a client is told about the server: by a URL if it has one,
 // else by a command that goes there.
-func snippet(public, name string, entrances []*entrance) string {
+func snippet(public, name string, listeners []*listener) string {
 	type server struct {
 		Type    string   `json:"type,omitempty"`
 		URL     string   `json:"url,omitempty"`
@@ -68,13 +68,13 @@ func snippet(public, name string, entrances []*entrance) string {
 		Args    []string `json:"args,omitempty"`
 	}
 	var one server
-	for _, e := range entrances {
+	for _, e := range listeners {
 		if e.http && e.unix == "" {
 			one = server{Type: "http", URL: e.base(public) + gateway.MCPPath}
 			break
 		}
 		if one.Command == "" {
-			one = server{Command: ourselves(), Args: []string{"connect", e.address()}}
+			one = server{Command: executable(), Args: []string{"connect", e.address()}}
 			if e.http {
 				one.Args[1] = e.base("") + ":" + gateway.MCPPath
 			}
@@ -84,8 +84,8 @@ func snippet(public, name string, entrances []*entrance) string {
 	return string(text)
 }
 
-// ourselves is how others start this program.
-func ourselves() string {
+// executable is how others start this program.
+func executable() string {
 	if path, err := os.Executable(); err == nil {
 		return path
 	}

@@ -61,7 +61,7 @@ The flags of supergateway and mcp-proxy are understood too.`,
 	return c
 }
 
-// helpWanted tells whether --help stands behind the URL, where cobra does not
+// helpWanted reports whether --help stands behind the URL, where cobra does not
 // look.
 func helpWanted(c *cobra.Command) bool {
 	help, err := c.Flags().GetBool("help")
@@ -74,19 +74,19 @@ func run(c *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.sole(s.framing, v)
+	o, err := s.singleServer(s.framing, v)
 	if err != nil {
 		return err
 	}
 	defer o.close()
 	if s.output == "stdio" {
-		return bring(c.Context(), o, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
+		return pipe(c.Context(), o, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
 	}
 	return s.serve(c.Context(), o, v)
 }
 
 // begin settles how much is said and checks what was asked for.
-func (s *settings) begin(c *cobra.Command) (*voice, error) {
+func (s *settings) begin(c *cobra.Command) (*console, error) {
 	s.settleAliases(c.Flags())
 	level, err := s.level(c.Flags().Changed("debug"), os.Getenv(debugVariable))
 	if err != nil {
@@ -95,27 +95,27 @@ func (s *settings) begin(c *cobra.Command) (*voice, error) {
 	if err := s.check(c); err != nil {
 		return nil, err
 	}
-	v := newVoice(level)
+	v := newConsole(level)
 	for _, n := range s.notes {
-		v.say("note: %s", n)
+		v.printf("note: %s", n)
 	}
 	return v, nil
 }
 
 // serve lets clients to a server through all its doors, until ctx ends.
-func (s *settings) serve(ctx context.Context, o *sole, v *voice) error {
-	entrances, err := openEntrances(ctx, s.addresses())
+func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error {
+	listeners, err := openListeners(ctx, s.addresses())
 	if err != nil {
 		return err
 	}
-	f := &ingress{entrances: entrances, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
+	f := &ingress{listeners: listeners, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
 	g, err := s.gateway(f, o, v)
 	if err != nil {
-		closeEntrances(entrances)
+		closeListeners(listeners)
 		return err
 	}
 	if err := o.start(ctx, g, v); err != nil {
-		closeEntrances(entrances)
+		closeListeners(listeners)
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		_ = g.Shutdown(gone) // nothing is under way that could be cut
@@ -125,14 +125,14 @@ func (s *settings) serve(ctx context.Context, o *sole, v *voice) error {
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
 	if f.exposed() {
-		v.say("warning: everybody who can reach this machine can use the server: there is no authentication")
+		v.printf("warning: everybody who can reach this machine can use the server: there is no authentication")
 	}
-	announce(s, o.Name, g.Served(), entrances, v)
+	announce(s, o.Name, g.Served(), listeners, v)
 	return f.serve(ctx, v)
 }
 
 // gateway makes the gateway of a server, with what an ingress needs of it.
-func (s *settings) gateway(f *ingress, o *sole, v *voice) (*gateway.Gateway, error) {
+func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Gateway, error) {
 	var hosts []string
 	if f.exposed() {
 		hosts = ownNames()
@@ -150,7 +150,7 @@ func (s *settings) gateway(f *ingress, o *sole, v *voice) (*gateway.Gateway, err
 		return nil, err
 	}
 	handler := &paths{g.Handler(hosts, origins), also}
-	f.handler = func(*entrance) http.Handler { return handler }
+	f.handler = func(*listener) http.Handler { return handler }
 	f.acceptor, f.shutdown = g.Served().Acceptor, g.Shutdown
 	return g, nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serving is what the command line of serve says.
-type serving struct {
+// serveOptions is what the command line of serve says.
+type serveOptions struct {
 	files   []string
 	listen  []string
 	stdio   bool
@@ -33,7 +33,7 @@ type serving struct {
 }
 
 func serveCommand() *cobra.Command {
-	s := &serving{}
+	s := &serveOptions{}
 	c := &cobra.Command{
 		Use:   "serve [flags] [FILE...]",
 		Short: "Serve all servers of a configuration, each by itself and all as one",
@@ -76,43 +76,43 @@ the requests under way, which may take as long as --drain says; a second signal 
 }
 
 // run serves until the context ends.
-func (s *serving) run(c *cobra.Command) (err error) {
+func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if s.files, err = foundFiles(s.files); err != nil {
 		return err
 	}
 	keepPrivate()
 	load := func() (*config.File, *config.Report) { return config.Load(nil, s.files...) }
 	file, report := load()
-	v, loudness, err := s.voice(c, file)
+	v, level, err := s.console(c, file)
 	if err != nil {
 		return err
 	}
-	if err := s.judge(file, report, v); err != nil {
+	if err := s.report(file, report, v); err != nil {
 		return err
 	}
-	entrances, listens, err := s.open(c.Context(), file)
+	listeners, listens, err := s.openListeners(c.Context(), file)
 	if err != nil {
 		return err
 	}
 	control, err := openControl(c.Context(), s.socket, s.files)
 	if err != nil {
-		closeEntrances(entrances)
+		closeListeners(listeners)
 		return err
 	}
 	defer control.close()
 	g, err := gateway.New(&gateway.Options{
-		Name: "dragoman", Version: versionText(), Load: s.again(load, file),
-		Applied: func(file *config.File) { _ = loudness.apply(file) }, // the file was checked
+		Name: "dragoman", Version: versionText(), Load: s.reload(load, file),
+		Applied: func(file *config.File) { _ = level.apply(file) }, // the file was checked
 		State:   s.state, Cache: cacheDirectory(), Logger: v.log,
 	}, file)
 	if err != nil {
-		closeEntrances(entrances)
+		closeListeners(listeners)
 		return err
 	}
 	control.serve(g, v)
 	f := &ingress{
-		entrances: entrances,
-		handler:   func(e *entrance) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
+		listeners: listeners,
+		handler:   func(e *listener) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
 		acceptor:  g.Served().Acceptor,
 		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
 		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
@@ -120,17 +120,17 @@ func (s *serving) run(c *cobra.Command) (err error) {
 		drain:     s.drain,
 	}
 	if f.exposed() {
-		v.say("warning: everybody who can reach this machine can use the servers: there is no authentication")
+		v.printf("warning: everybody who can reach this machine can use the servers: there is no authentication")
 	}
 	s.announce(f, g.Served(), file, v)
-	stop := s.attend(c.Context(), g)
+	stop := s.watchReload(c.Context(), g)
 	defer stop()
 	return f.serve(c.Context(), v)
 }
 
-// again returns what reads the configuration again. What the command line says in
+// reload returns what reads the configuration again. What the command line says in
 // place of the file is as it was in the first one, whatever the file says by now.
-func (s *serving) again(load func() (*config.File, *config.Report), first *config.File) func() (*config.File, *config.Report) {
+func (s *serveOptions) reload(load func() (*config.File, *config.Report), first *config.File) func() (*config.File, *config.Report) {
 	return func() (*config.File, *config.Report) {
 		file, report := load()
 		if len(s.listen) > 0 || s.stdio {
@@ -163,16 +163,16 @@ func foundFiles(files []string) ([]string, error) {
 	return found, nil
 }
 
-// voice returns how we speak: as the flags, the environment or the file say.
-func (s *serving) voice(c *cobra.Command, file *config.File) (*voice, *loudness, error) {
-	level := &loudness{env: os.Getenv(debugVariable)}
+// console returns how we speak: as the flags, the environment or the file say.
+func (s *serveOptions) console(c *cobra.Command, file *config.File) (*console, *logLevel, error) {
+	level := &logLevel{env: os.Getenv(debugVariable)}
 	if c.Flags().Changed("debug") {
 		level.flag = &s.debug
 	}
 	if err := level.apply(file); err != nil {
 		return nil, nil, err
 	}
-	v := newVoice("info")
+	v := newConsole("info")
 	opts := &slog.HandlerOptions{Level: level}
 	if file.Log.Format == "json" {
 		v.log = slog.New(slog.NewJSONHandler(os.Stderr, opts))
@@ -182,16 +182,16 @@ func (s *serving) voice(c *cobra.Command, file *config.File) (*voice, *loudness,
 	return v, level, nil
 }
 
-// A loudness is how much is logged: what the file says, which may change, unless
+// A logLevel is how much is logged: what the file says, which may change, unless
 // the flag or the environment says it.
-type loudness struct {
+type logLevel struct {
 	slog.LevelVar
 	flag *bool
 	env  string
 }
 
 // apply takes over what a configuration says.
-func (l *loudness) apply(file *config.File) error {
+func (l *logLevel) apply(file *config.File) error {
 	level := slog.LevelInfo
 	if file.Log.Level != "" {
 		if err := level.UnmarshalText([]byte(file.Log.Level)); err != nil {
@@ -212,17 +212,17 @@ func (l *loudness) apply(file *config.File) error {
 	return nil
 }
 
-// judge tells what is wrong with the configuration. A server that cannot be
+// report tells what is wrong with the configuration. A server that cannot be
 // understood is left out; whatever else is wrong is the end.
-func (s *serving) judge(file *config.File, report *config.Report, v *voice) error {
+func (s *serveOptions) report(file *config.File, report *config.Report, v *console) error {
 	if text := report.Error(); text != "" {
-		v.say("%s", text)
+		v.printf("%s", text)
 	}
 	if report.Refused() != nil {
 		return fmt.Errorf("%s in %s", plural(len(report.Errors), "error"), strings.Join(s.files, ", "))
 	}
 	if len(file.Broken) > 0 {
-		v.say("left out because of errors: %s", strings.Join(file.Broken, ", "))
+		v.printf("left out because of errors: %s", strings.Join(file.Broken, ", "))
 	}
 	if len(file.Servers) == 0 {
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
@@ -240,19 +240,19 @@ func (s *serving) judge(file *config.File, report *config.Report, v *voice) erro
 
 func isStdio(l config.Listen) bool { return l.Address == "stdio" }
 
-// listening is what is accepted at an entrance.
-type listening config.Listen
+// listenRules is what is accepted at a listener.
+type listenRules config.Listen
 
 // hosts returns the names by which clients may call us there.
-func (l listening) hosts(e *entrance) []string {
+func (l listenRules) hosts(e *listener) []string {
 	if e.exposed() {
 		return append(slices.Clone(l.Hosts), ownNames()...)
 	}
 	return l.Hosts
 }
 
-// open opens the entrances: those of the command line, or else those of the file.
-func (s *serving) open(ctx context.Context, file *config.File) ([]*entrance, map[*entrance]listening, error) {
+// openListeners opens the listeners: those of the command line, or else those of the file.
+func (s *serveOptions) openListeners(ctx context.Context, file *config.File) ([]*listener, map[*listener]listenRules, error) {
 	wanted := file.Listen
 	switch {
 	case len(s.listen) > 0:
@@ -270,42 +270,42 @@ func (s *serving) open(ctx context.Context, file *config.File) ([]*entrance, map
 	for i, l := range wanted {
 		addresses[i] = l.Address
 	}
-	entrances, err := openEntrances(ctx, addresses)
+	listeners, err := openListeners(ctx, addresses)
 	if err != nil {
 		return nil, nil, err
 	}
-	listens := make(map[*entrance]listening, len(entrances))
-	for i, e := range entrances {
-		listens[e] = listening(wanted[i])
+	listens := make(map[*listener]listenRules, len(listeners))
+	for i, e := range listeners {
+		listens[e] = listenRules(wanted[i])
 	}
-	return entrances, listens, nil
+	return listeners, listens, nil
 }
 
 // announce says where everything is.
-func (s *serving) announce(f *ingress, all *gateway.Served, file *config.File, v *voice) {
-	v.say("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
+func (s *serveOptions) announce(f *ingress, all *gateway.Served, file *config.File, v *console) {
+	v.printf("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
 	var places []string
-	for _, e := range f.entrances {
+	for _, e := range f.listeners {
 		places = append(places, e.places("", all)...)
 	}
 	if f.stdio {
 		places = append(places, "standard input and output")
 	}
-	v.say("ready: %s", strings.Join(places, ", "))
-	for _, e := range f.entrances {
+	v.printf("ready: %s", strings.Join(places, ", "))
+	for _, e := range f.listeners {
 		if e.http {
-			v.say("each by itself: %s; how they are: %s", e.base("")+"/servers/NAME/mcp", e.base("")+gateway.StatusPath)
+			v.printf("each by itself: %s; how they are: %s", e.base("")+"/servers/NAME/mcp", e.base("")+gateway.StatusPath)
 			break
 		}
 	}
-	if len(f.entrances) > 0 {
-		v.say("for the configuration of a client: %s", snippet("", "dragoman", f.entrances))
+	if len(f.listeners) > 0 {
+		v.printf("for the configuration of a client: %s", snippet("", "dragoman", f.listeners))
 	}
 }
 
-// attend reads the configuration again when that is asked for, until the context
+// watchReload reads the configuration again when that is asked for, until the context
 // ends or stop is called.
-func (s *serving) attend(ctx context.Context, g *gateway.Gateway) (stop func()) {
+func (s *serveOptions) watchReload(ctx context.Context, g *gateway.Gateway) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	asked := make(chan os.Signal, 1)

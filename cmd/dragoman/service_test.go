@@ -34,9 +34,9 @@ type hearing struct {
 	done chan struct{}
 }
 
-func hear(part string) (*hearing, *voice) {
+func hear(part string) (*hearing, *console) {
 	h := &hearing{part: part, done: make(chan struct{})}
-	return h, &voice{out: h, log: slog.New(slog.DiscardHandler)}
+	return h, &console{out: h, log: slog.New(slog.DiscardHandler)}
 }
 
 func (h *hearing) Write(line []byte) (int, error) {
@@ -76,7 +76,7 @@ func TestRunLeavesNothingBehindInItsProcess(t *testing.T) {
 	running.Go(func() { _ = upstream.Serve(l) }) // until Close
 	h, v := hear("configuration of a client")
 	s := &settings{url: "unix:" + l.Addr().String(), era: "auto", listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")}}
-	o, err := s.sole("auto", v)
+	o, err := s.singleServer("auto", v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestAddressesAreListenedOn(t *testing.T) {
 		{busy.Addr().String(), "", false, "address already in use; choose another address with --listen"},
 		{"unix:" + filepath.Join(dir, "no", "such", "folder"), "", false, "cannot listen on"},
 	} {
-		list, err := openEntrances(t.Context(), []string{"127.0.0.1:0", test.address})
+		list, err := openListeners(t.Context(), []string{"127.0.0.1:0", test.address})
 		if test.fail != "" {
 			if err == nil || !strings.Contains(err.Error(), test.fail) {
 				t.Errorf("%s: %v, want %q", test.address, err, test.fail)
@@ -143,7 +143,7 @@ func TestAddressesAreListenedOn(t *testing.T) {
 				t.Errorf("%s: %v %v, want it for the owner alone", test.address, info, err)
 			}
 		}
-		closeEntrances(list)
+		closeListeners(list)
 	}
 }
 
@@ -191,8 +191,8 @@ func status(t *testing.T, url, host, origin string) int {
 func testDoors(t *testing.T, s *settings) (string, error) {
 	t.Helper()
 	s.era = "auto"
-	v := newVoice("none")
-	o, err := s.sole("auto", v)
+	v := newConsole("none")
+	o, err := s.singleServer("auto", v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,11 +236,11 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 			t.Errorf("Host %s, Origin %s: %d, want %d", test.host, test.origin, got, test.want)
 		}
 	}
-	l, err := openEntrances(t.Context(), []string{"127.0.0.1:0"})
+	l, err := openListeners(t.Context(), []string{"127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeEntrances(l)
+	defer closeListeners(l)
 	if got := strings.Join(l[0].places(s.publicURL, &gateway.Served{}), " "); !strings.Contains(got, "https://mcp.example.com/tools/mcp ") || !strings.Contains(got, "wss://mcp.example.com/tools/ws ") {
 		t.Errorf("the places are %s", got)
 	}

@@ -45,7 +45,7 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 		{settings{command: []string{"x"}, env: []string{"=secret"}}, "-e 1 has no name"},
 		{settings{command: []string{"x"}, env: []string{"NOT_SET_HERE"}}, "-e NOT_SET_HERE: it is not set here"},
 	} {
-		got, err := test.settings.sole("auto", newVoice("none"))
+		got, err := test.settings.singleServer("auto", newConsole("none"))
 		text := fmt.Sprint(err)
 		if err == nil {
 			text = fmt.Sprintf("%T", got.Dialer)
@@ -72,11 +72,11 @@ func TestHeadersReachTheServer(t *testing.T) {
 			if scheme == "http" {
 				s.order = order
 			}
-			o, err := s.sole("auto", newVoice("none"))
+			o, err := s.singleServer("auto", newConsole("none"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := o.open("", newVoice("none"))
+			g, err := o.open("", newConsole("none"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,15 +105,15 @@ func TestPlainConnectionsToOtherMachinesAreWarnedOf(t *testing.T) {
 		"https://mcp.example.com/mcp": false, "http://127.0.0.1:1/mcp": false, "http://[::1]/mcp": false, "http://localhost/mcp": false,
 	} {
 		var said bytes.Buffer
-		v := &voice{out: &said, log: slog.New(slog.DiscardHandler)}
-		if _, err := (&settings{url: url}).sole("auto", v); err != nil {
+		v := &console{out: &said, log: slog.New(slog.DiscardHandler)}
+		if _, err := (&settings{url: url}).singleServer("auto", v); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(said.String(), "not encrypted"); got != want {
 			t.Errorf("%s: %q", url, said.String())
 		}
 		said.Reset()
-		if _, err := (&settings{url: url, allowHTTP: true}).sole("auto", v); err != nil || said.Len() > 0 {
+		if _, err := (&settings{url: url, allowHTTP: true}).singleServer("auto", v); err != nil || said.Len() > 0 {
 			t.Errorf("%s, allowed: %q, %v", url, said.String(), err)
 		}
 	}
@@ -150,9 +150,9 @@ func TestRevisionsAreChosenByEraAndByName(t *testing.T) {
 
 func TestLinesOfServersAreRepeatedWithoutSecretsAndTricks(t *testing.T) {
 	var said bytes.Buffer
-	v := &voice{out: &said}
+	v := &console{out: &said}
 	for _, line := range []string{"up", "\x1b[31mred\x1b[0m\ttab\x07", "\x1b]0;title\x07x\x1b", "Authorization: Bearer abcdefgh12345", "a\xffb"} {
-		v.repeat("weather", line)
+		v.printStderr("weather", line)
 	}
 	const want = "[weather] up\n[weather] red\ttab\n[weather] x\n[weather] Authorization: Bearer [redacted]\n[weather] ab\n"
 	if got := said.String(); got != want {

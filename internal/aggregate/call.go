@@ -90,7 +90,7 @@ func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (
 	}
 	silent := v.missing(may, k)
 	if len(silent) == 1 {
-		if t, ok := g.guess(silent[0], name); ok {
+		if t, ok := g.guessOwner(silent[0], name); ok {
 			return t, nil
 		}
 	}
@@ -113,7 +113,7 @@ func away(noun, name string, silent []*member) *dragoman.Error {
 // unknown is the error for a name that means nothing.
 func unknown(k kind, name string, x *index) *dragoman.Error {
 	hint := ""
-	if near := nearest(name, x); len(near) > 0 {
+	if near := suggest(name, x); len(near) > 0 {
 		hint = "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	const longest = 200
@@ -130,9 +130,9 @@ const (
 	maxCompared = 2000
 )
 
-// nearest returns a few names that may have been meant: those that are the name with
+// suggest returns a few names that may have been meant: those that are the name with
 // a prefix, then those that differ by little.
-func nearest(name string, x *index) []string {
+func suggest(name string, x *index) []string {
 	if name == "" || len(name) > MaxName+maxDistance {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (a *Aggregate) completer(ctx context.Context, r *request, uri string) (*mem
 	if t, ok := v.indexed(templates).byName[uri]; ok {
 		return t.member, nil
 	}
-	may, sure, err := a.holders(ctx, v, r, uri)
+	may, sure, err := a.candidates(ctx, v, r, uri)
 	if err != nil {
 		return nil, err
 	}

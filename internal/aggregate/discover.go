@@ -43,7 +43,7 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 	var (
 		all     capabilities
 		missing []string
-		texts   = []string{cut(a.opts.Instructions, MaxAllInstructions)}
+		texts   = []string{truncate(a.opts.Instructions, MaxAllInstructions)}
 		s       = &snapshot{ttl: -1, public: true}
 	)
 	for i, m := range members {
@@ -71,11 +71,11 @@ func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message
 	if s.ttl < 0 || missing != nil {
 		s.ttl, s.public = 0, false
 	}
-	return r.Reply(a.introduction(s, &all, cut(strings.TrimPrefix(strings.Join(texts, "\n\n"), "\n\n"), MaxAllInstructions), missing))
+	return r.Reply(a.discoverResult(s, &all, truncate(strings.TrimPrefix(strings.Join(texts, "\n\n"), "\n\n"), MaxAllInstructions), missing))
 }
 
-// introduction makes the result of server/discover.
-func (a *Aggregate) introduction(s *snapshot, all *capabilities, instructions string, missing []string) []byte {
+// discoverResult makes the result of server/discover.
+func (a *Aggregate) discoverResult(s *snapshot, all *capabilities, instructions string, missing []string) []byte {
 	scope := "private"
 	if s.public {
 		scope = "public"
@@ -102,12 +102,12 @@ func (m *member) discover(ctx context.Context, req *dragoman.Message) (*facts, e
 	f := &facts{capabilities: resp.Get("capabilities"), memberList: memberList{ttl: -1, public: true}}
 	f.readHints(resp)
 	text, _ := dragoman.Text(resp.Get("instructions"))
-	f.instructions = cut(text, MaxInstructions)
+	f.instructions = truncate(text, MaxInstructions)
 	return f, nil
 }
 
-// cut returns a text that is no longer than that, in bytes.
-func cut(text string, longest int) string {
+// truncate returns a text that is no longer than that, in bytes.
+func truncate(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}

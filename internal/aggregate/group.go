@@ -142,7 +142,7 @@ func (a *Aggregate) Set(members []Member) {
 	}
 	for _, l := range a.listeners() {
 		l.recheck()
-		l.remind(protocol.Interest{Tools: true, Prompts: true, Resources: true})
+		l.sendReminders(protocol.Interest{Tools: true, Prompts: true, Resources: true})
 	}
 }
 

@@ -26,10 +26,10 @@ const (
 // A listener is one subscription. What it is to tell waits here until its own
 // request tells it, since a client may be told nothing after that has returned.
 type listener struct {
-	aggregate *Aggregate
-	request   *request
-	kept      protocol.Interest // what is honoured
-	wake      chan struct{}     // holds a token when there is something to do
+	aggregate    *Aggregate
+	request      *request
+	acknowledged protocol.Interest // what is honoured
+	wake         chan struct{}     // holds a token when there is something to do
 
 	// Of the goroutine that serves it.
 	group   *group      // that the members are of
@@ -53,7 +53,7 @@ func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, 
 	r = &request{Message: r.Message, from: r.from} // members come and go meanwhile
 	l := &listener{aggregate: a, request: r, wake: make(chan struct{}, 1)}
 	if r.from != nil {
-		l.kept = *params.Notifications
+		l.acknowledged = *params.Notifications
 	}
 	if !a.addListener(l) { // from here on nothing is missed
 		return r.Fail(protocol.Overloaded("too many subscriptions are open; end one before you open another")), nil
@@ -91,7 +91,7 @@ func (a *Aggregate) removeListener(l *listener) {
 
 // acknowledge tells the client what it will hear of.
 func (l *listener) acknowledge(ctx context.Context) {
-	if note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{"notifications": l.kept}); err == nil {
+	if note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{"notifications": l.acknowledged}); err == nil {
 		l.tell(ctx, note)
 	}
 }
@@ -108,11 +108,11 @@ func (l *listener) tell(ctx context.Context, note *dragoman.Message) {
 func (l *listener) wants(method string) bool {
 	switch method {
 	case protocol.NoteToolsChanged:
-		return l.kept.Tools
+		return l.acknowledged.Tools
 	case protocol.NotePromptsChanged:
-		return l.kept.Prompts
+		return l.acknowledged.Prompts
 	case protocol.NoteResourcesChanged:
-		return l.kept.Resources
+		return l.acknowledged.Resources
 	}
 	return true // a member was asked for it
 }
@@ -129,9 +129,9 @@ func listChanged(method string) *dragoman.Message {
 	return note
 }
 
-// remind adds changes that may have been.
-func (l *listener) remind(what protocol.Interest) {
-	for note := range what.Reminders() {
+// sendReminders adds changes that may have been.
+func (l *listener) sendReminders(what protocol.Interest) {
+	for note := range what.ChangeNotes() {
 		l.put(note)
 	}
 }
@@ -180,12 +180,12 @@ const maxHolders = 4
 // row. The first is no reason to wait.
 var watchAnew = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
-// begin watches what the client wants, and leaves out of kept what nobody tells of.
+// begin watches what the client wants, and leaves out of acknowledged what nobody tells of.
 func (l *listener) begin(ctx context.Context) {
-	uris, tasks := bound(l.kept.URIs), bound(l.kept.Tasks)
+	uris, tasks := bound(l.acknowledged.URIs), bound(l.acknowledged.Tasks)
 	l.watchAll(ctx, uris, tasks)
-	l.kept.URIs = slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })
-	l.kept.Tasks = slices.DeleteFunc(tasks, func(id string) bool { return !l.covers(tasksOf, id) })
+	l.acknowledged.URIs = slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })
+	l.acknowledged.Tasks = slices.DeleteFunc(tasks, func(id string) bool { return !l.covers(tasksOf, id) })
 }
 
 // watchAll watches resources and tasks on the members that have them.
@@ -193,13 +193,13 @@ func (l *listener) watchAll(ctx context.Context, uris, tasks []string) {
 	l.group = l.aggregate.group.Load()
 	r := &request{Message: l.request.Message, group: l.group}
 	v := r.group.view(callerOf(ctx))
-	holders := make(map[string][]*member, len(uris))
+	candidates := make(map[string][]*member, len(uris))
 	for _, uri := range uris {
-		may, _, err := l.aggregate.holders(ctx, v, r, uri)
+		may, _, err := l.aggregate.candidates(ctx, v, r, uri)
 		if err != nil {
 			return // ctx has ended, or we have
 		}
-		holders[uri] = may
+		candidates[uri] = may
 	}
 	for try := 0; try < maxHolders && len(uris)+len(tasks) > 0; try++ {
 		share := make(map[*member]*protocol.Interest)
@@ -210,7 +210,7 @@ func (l *listener) watchAll(ctx context.Context, uris, tasks []string) {
 			return share[m]
 		}
 		for _, uri := range uris {
-			if may := holders[uri]; try < len(may) {
+			if may := candidates[uri]; try < len(may) {
 				f := part(may[try])
 				f.URIs = append(f.URIs, uri)
 			}
@@ -241,7 +241,7 @@ func (l *listener) run(ctx context.Context) error {
 	defer l.retry.Stop()
 	look := time.NewTicker(tryAgain)
 	defer look.Stop()
-	for !l.kept.Empty() {
+	for !l.acknowledged.Empty() {
 		if l.deliver(ctx) {
 			l.dropEnded()
 		}
@@ -250,7 +250,7 @@ func (l *listener) run(ctx context.Context) error {
 		case <-l.retry.C:
 			l.watchAgain(ctx)
 		case <-look.C:
-			l.askAgain(ctx)
+			l.retryMembers(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.aggregate.ctx.Done():
@@ -261,10 +261,10 @@ func (l *listener) run(ctx context.Context) error {
 	return nil
 }
 
-// askAgain asks members that have not said what they offer to this caller. Those that
+// retryMembers asks members that have not said what they offer to this caller. Those that
 // do now are announced: a server that callers pass something on to has nobody else who
 // would notice that it has come up.
-func (l *listener) askAgain(ctx context.Context) {
+func (l *listener) retryMembers(ctx context.Context) {
 	r := &request{Message: l.request.Message, group: l.aggregate.group.Load()}
 	v := r.group.view(callerOf(ctx))
 	for k := range numKinds {
@@ -310,14 +310,14 @@ func (l *listener) dropEnded() {
 	}
 }
 
-// uncovered returns what is honoured but not watched at present.
-func (l *listener) uncovered() (uris, tasks []string) {
-	for _, uri := range l.kept.URIs {
+// unwatched returns what is honoured but not watched at present.
+func (l *listener) unwatched() (uris, tasks []string) {
+	for _, uri := range l.acknowledged.URIs {
 		if !l.covers(urisOf, uri) {
 			uris = append(uris, uri)
 		}
 	}
-	for _, id := range l.kept.Tasks {
+	for _, id := range l.acknowledged.Tasks {
 		if !l.covers(tasksOf, id) {
 			tasks = append(tasks, id)
 		}
@@ -328,13 +328,13 @@ func (l *listener) uncovered() (uris, tasks []string) {
 // watchAgain watches anew what is not watched. What may have changed meanwhile is
 // told as changed.
 func (l *listener) watchAgain(ctx context.Context) {
-	uris, tasks := l.uncovered()
+	uris, tasks := l.unwatched()
 	if len(uris)+len(tasks) == 0 {
 		return
 	}
 	l.watchAll(ctx, uris, tasks)
-	l.remind(protocol.Interest{URIs: slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })})
-	if uris, tasks = l.uncovered(); len(uris)+len(tasks) > 0 {
+	l.sendReminders(protocol.Interest{URIs: slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })})
+	if uris, tasks = l.unwatched(); len(uris)+len(tasks) > 0 {
 		l.fails++
 		l.retry.Reset(watchAnew.Wait(l.fails - 1))
 	}

@@ -102,7 +102,7 @@ func (a *Aggregate) offer(s *snapshot, x *index, m *member, names []string, l *m
 		name, element := names[i], l.elements[i]
 		if t, ok := x.byName[name]; t != (target{m, own}) {
 			if ok { // else a member before this one may have it
-				a.leftOut(x, s.kind, m, own)
+				a.logLeftOut(x, s.kind, m, own)
 			}
 			continue
 		}
@@ -113,9 +113,9 @@ func (a *Aggregate) offer(s *snapshot, x *index, m *member, names []string, l *m
 	}
 }
 
-// leftOut logs, once, that something is not offered because another member has it
+// logLeftOut logs, once, that something is not offered because another member has it
 // too.
-func (a *Aggregate) leftOut(x *index, k kind, m *member, own string) {
+func (a *Aggregate) logLeftOut(x *index, k kind, m *member, own string) {
 	if _, ok := x.logged.LoadOrStore(target{m, own}, true); !ok {
 		a.log.Warn("two servers have the same; that of the first is offered", lists[k].noun, own, "left out", m.Name())
 	}

@@ -90,9 +90,9 @@ func (g *group) mayHave(m *member, name string) bool {
 	return end > 0 && name[end-1] == '_' && strings.Trim(name[end:], digits) == "" && strings.HasPrefix(name, m.start[:min(len(m.start), headLen)])
 }
 
-// guess returns what a member has to have of a name that it owns, if it has
+// guessOwner returns what a member has to have of a name that it owns, if it has
 // anything: the member itself will know.
-func (g *group) guess(m *member, name string) (target, bool) {
+func (g *group) guessOwner(m *member, name string) (target, bool) {
 	if g.plain || m.start == "" || g.owner(name) != m {
 		return target{}, false
 	}

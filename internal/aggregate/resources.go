@@ -20,7 +20,7 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 		return r.Fail(invalid("params.uri must be a string that is not empty; resources/list names those there are")), nil
 	}
 	v := r.group.view(callerOf(ctx))
-	may, sure, err := a.holders(ctx, v, r, uri)
+	may, sure, err := a.candidates(ctx, v, r, uri)
 	if err != nil {
 		return refused(r, err)
 	}
@@ -93,11 +93,11 @@ func refuses(r *request, resp *dragoman.Message) bool {
 	return false
 }
 
-// holders returns the members that may have a resource, the likeliest first: the
+// candidates returns the members that may have a resource, the likeliest first: the
 // one that lists it, the one that had it before, those with a template for it, and
 // those that have resources of its scheme, since a tool may name a resource that is
 // in no list. sure says that the first one is the one.
-func (a *Aggregate) holders(ctx context.Context, v *view, r *request, uri string) (may []*member, sure bool, err error) {
+func (a *Aggregate) candidates(ctx context.Context, v *view, r *request, uri string) (may []*member, sure bool, err error) {
 	if t, ok := v.indexed(resources).byName[uri]; ok {
 		return []*member{t.member}, true, nil
 	}

@@ -39,14 +39,14 @@ type offer struct {
 type view struct {
 	group *group
 
-	mu      sync.Mutex
-	slots   [numKinds][]slot   // by member; guarded by mu
-	index   [numKinds]*index   // nil if it has to be made; guarded by mu
-	learned map[string]*member // who had a resource; guarded by mu
+	mu          sync.Mutex
+	callerSlots [numKinds][]callerSlot // by member; guarded by mu
+	index       [numKinds]*index       // nil if it has to be made; guarded by mu
+	learned     map[string]*member     // who had a resource; guarded by mu
 }
 
-// A slot is what is known of what one member offers of a kind.
-type slot struct {
+// A callerSlot is what is known of what one member offers of a kind.
+type callerSlot struct {
 	offer  *offer        // the last known; nil if none is
 	failed bool          // the member has not answered when it was last asked
 	at     time.Time     // when it was last asked
@@ -77,8 +77,8 @@ func (g *group) view(caller string) *view {
 			}
 		}
 		v = &view{group: g, learned: make(map[string]*member)}
-		for k := range v.slots {
-			v.slots[k] = make([]slot, len(g.members))
+		for k := range v.callerSlots {
+			v.callerSlots[k] = make([]callerSlot, len(g.members))
 		}
 		g.views[caller] = v
 	}
@@ -111,7 +111,7 @@ func (g *group) offer(k kind, m *member, keys []string) *offer {
 func (v *view) record(k kind, m *member, keys []string, change uint64) *offer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := &v.slots[k][m.at]
+	s := &v.callerSlots[k][m.at]
 	s.failed, s.at, s.change = false, time.Now(), change
 	if s.offer == nil || !slices.Equal(s.offer.keys, keys) {
 		s.offer, v.index[k] = v.group.offer(k, m, keys), nil
@@ -124,7 +124,7 @@ func (v *view) record(k kind, m *member, keys []string, change uint64) *offer {
 func (v *view) recordFailure(k kind, m *member, asked time.Time, change uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if s := &v.slots[k][m.at]; s.at.Before(asked) {
+	if s := &v.callerSlots[k][m.at]; s.at.Before(asked) {
 		s.failed, s.at, s.change = true, time.Now(), change
 	}
 }
@@ -134,9 +134,9 @@ func (v *view) indexed(k kind) *index {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.index[k] == nil {
-		offers := make([]*offer, len(v.slots[k]))
+		offers := make([]*offer, len(v.callerSlots[k]))
 		for i := range offers {
-			offers[i] = v.slots[k][i].offer
+			offers[i] = v.callerSlots[k][i].offer
 		}
 		v.index[k] = v.group.indexOf(k, offers)
 	}
@@ -148,7 +148,7 @@ func (v *view) indexed(k kind) *index {
 func (v *view) expired(k kind, m *member) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := &v.slots[k][m.at]
+	s := &v.callerSlots[k][m.at]
 	limit := lookAgain
 	if s.failed {
 		limit = tryAgain
@@ -162,7 +162,7 @@ func (v *view) current(k kind) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, m := range v.group.members {
-		if s := &v.slots[k][i]; s.at.IsZero() || s.change != m.changes[k].Load() {
+		if s := &v.callerSlots[k][i]; s.at.IsZero() || s.change != m.changes[k].Load() {
 			return false
 		}
 	}
@@ -175,18 +175,18 @@ func (v *view) missing(members []*member, kinds ...kind) (silent []*member) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, m := range members {
-		if slices.ContainsFunc(kinds, func(k kind) bool { return v.slots[k][m.at].failed }) {
+		if slices.ContainsFunc(kinds, func(k kind) bool { return v.callerSlots[k][m.at].failed }) {
 			silent = append(silent, m)
 		}
 	}
 	return silent
 }
 
-// turn returns the token of who asks a member.
-func (v *view) turn(k kind, m *member) chan struct{} {
+// lock returns the token of who asks a member.
+func (v *view) lock(k kind, m *member) chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := &v.slots[k][m.at]
+	s := &v.callerSlots[k][m.at]
 	if s.asking == nil {
 		s.asking = make(chan struct{}, 1)
 	}
@@ -278,10 +278,10 @@ func (a *Aggregate) refresh(ctx context.Context, v *view, r *request, members []
 
 // ask asks a member what it offers, unless somebody else has just done so.
 func (a *Aggregate) ask(ctx context.Context, v *view, k kind, m *member, req *dragoman.Message) error {
-	turn := v.turn(k, m)
+	lock := v.lock(k, m)
 	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

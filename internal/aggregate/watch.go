@@ -20,7 +20,7 @@ type watch struct {
 	acked    chan protocol.Interest // gets what the member acknowledged, once
 	done     chan struct{}          // closed when the member tells no more
 
-	kept protocol.Interest // what the member has acknowledged, in our terms; of the listener's goroutine
+	acknowledged protocol.Interest // what the member has acknowledged, in our terms; of the listener's goroutine
 }
 
 // watch begins to watch resources and tasks, by our ids, of a member.
@@ -103,9 +103,9 @@ func (w *watch) over() bool {
 
 // accept takes in what the member has acknowledged.
 func (w *watch) accept(ack protocol.Interest) {
-	w.kept.URIs = ack.URIs
+	w.acknowledged.URIs = ack.URIs
 	for _, id := range ack.Tasks {
-		w.kept.Tasks = append(w.kept.Tasks, w.member.Name()+taskMark+id)
+		w.acknowledged.Tasks = append(w.acknowledged.Tasks, w.member.Name()+taskMark+id)
 	}
 }
 
@@ -128,7 +128,7 @@ func (l *listener) await(ctx context.Context, watches []*watch) {
 		case <-l.aggregate.ctx.Done():
 			return
 		}
-		if w.kept.Empty() {
+		if w.acknowledged.Empty() {
 			w.cancel()
 			continue
 		}
@@ -147,7 +147,7 @@ func (w *watch) acceptNow() {
 
 // covers reports whether a resource or a task is watched.
 func (l *listener) covers(of func(*protocol.Interest) []string, name string) bool {
-	return slices.ContainsFunc(l.watches, func(w *watch) bool { return slices.Contains(of(&w.kept), name) })
+	return slices.ContainsFunc(l.watches, func(w *watch) bool { return slices.Contains(of(&w.acknowledged), name) })
 }
 
 func urisOf(f *protocol.Interest) []string  { return f.URIs }

@@ -86,7 +86,7 @@ func initialize(_ context.Context, c *call) (any, error) {
 	if params.ProtocolVersion == nil {
 		return nil, invalid("params.protocolVersion is missing; name the newest revision that you speak")
 	}
-	rev := protocol.Answer(*params.ProtocolVersion, c.server.opts.Revisions)
+	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, c.server.opts.Revisions)
 	if !c.session.hello.CompareAndSwap(nil, &hello{rev, params.Capabilities}) {
 		return nil, failure(protocol.CodeInvalidRequest, nil,
 			"this conversation is initialized already; open another for other parameters")

@@ -119,7 +119,7 @@ func (p recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	case resp != nil && resp.IsError():
 		e := resp.RPCError()
 		outcome = e.Message
-		if protocol.Ours(e) {
+		if protocol.IsOwn(e) {
 			level = slog.LevelWarn
 		}
 	}

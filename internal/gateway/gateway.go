@@ -55,7 +55,7 @@ type Options struct {
 	Cache string
 
 	// Alone says that the configuration is one server, to which the root leads. It is
-	// not attended, see [manager.Options].
+	// not supervised, see [manager.Options].
 	Alone bool
 
 	// Root, if not nil, is what the root leads to in place of all servers as one.
@@ -112,7 +112,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	}
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
-		Unattended: opts.Alone, Stderr: opts.Stderr, Logger: g.log,
+		Unsupervised: opts.Alone, Stderr: opts.Stderr, Logger: g.log,
 	})
 	switch {
 	case opts.Root != nil:

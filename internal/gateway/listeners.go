@@ -80,7 +80,7 @@ func (l *listener) tell(changed *protocol.Interest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wanted := l.wants.And(changed)
-	for note := range wanted.Reminders() {
+	for note := range wanted.ChangeNotes() {
 		if !l.id.IsZero() {
 			note, _ = note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(l.id.String())).Message() // an id is JSON
 		}

@@ -25,10 +25,13 @@ func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
 // allowOrigin is CORS for an origin that has been checked. Without one there is nothing
 // to say: what is not asked for by a page costs no header.
 func allowOrigin(w http.ResponseWriter, r *http.Request) bool {
+	h := w.Header()
 	if len(r.Header["Origin"]) == 0 {
+		if r.Method == http.MethodGet {
+			h.Add("Vary", "Origin") // a cache may keep the answer, which a page could not read
+		}
 		return false
 	}
-	h := w.Header()
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Expose-Headers", corsResponseHeaders)

@@ -325,5 +325,5 @@ func (x *Exchange) recover() {
 	if x.answered.Load() {
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
-	x.refuse(&Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: protocol.Broken().Message})
+	x.refuse(&Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: protocol.Panicked().Message})
 }

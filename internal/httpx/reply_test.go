@@ -111,6 +111,22 @@ func TestC14_LongAnswersAreCompressedForThoseWhoAcceptIt(t *testing.T) {
 	}
 }
 
+func TestPagesAreToldNotToGuessTheType(t *testing.T) {
+	for origin, want := range map[string]string{"": "", "http://localhost:3000": "nosniff", "null": "nosniff"} {
+		r := request("POST", "localhost")
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		w := httptest.NewRecorder()
+		if err := httpx.WriteJSON(w, r, http.StatusOK, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Header().Get("X-Content-Type-Options"); got != want || w.Header().Get("Content-Type") != plainJSON {
+			t.Errorf("origin %q gets %q, header %v", origin, got, w.Header())
+		}
+	}
+}
+
 func gunzip(t *testing.T, b []byte) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(b))

@@ -250,7 +250,7 @@ func (k *Keeper) renew() {
 	}
 	if k.gap {
 		k.gap = false
-		k.deliver(slices.Collect(next.ack.Reminders()))
+		k.deliver(slices.Collect(next.ack.ChangeNotes()))
 	}
 }
 

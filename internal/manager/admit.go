@@ -14,7 +14,7 @@ import (
 type admission struct {
 	up         *Upstream
 	max, queue int
-	signal     signal // fired when a request ends and none is under way
+	signal     broadcast // fired when a request ends and none is under way
 
 	mu      sync.Mutex
 	running int
@@ -22,8 +22,8 @@ type admission struct {
 	line    []chan struct{} // those who wait to be under way, in their order
 }
 
-// sit takes a place among those who wait, which stand gives back.
-func (a *admission) sit() (stand func(), err error) {
+// enqueue takes a place among those who wait, which leave gives back.
+func (a *admission) enqueue() (leave func(), err error) {
 	a.mu.Lock()
 	full := a.waiting >= a.queue
 	if !full {
@@ -101,7 +101,7 @@ func (a *admission) counts() (running, waiting int) {
 	return a.running, a.waiting
 }
 
-// empty waits until no request is under way. It tells whether that was so before
+// empty waits until no request is under way. It reports whether that was so before
 // ctx ended.
 func (a *admission) empty(ctx context.Context) bool {
 	for {

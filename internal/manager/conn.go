@@ -19,15 +19,15 @@ import (
 type conn struct {
 	dragoman.Conn
 	supervisor *supervisor
-	born       time.Time
+	opened     time.Time
 	main       bool    // it is our own
 	passed     *passed // with what of its caller; may be nil
 
-	ours   atomic.Bool           // we have closed it
-	reason atomic.Pointer[error] // why we gave it up, if that is a failure
-	proven atomic.Bool           // the server has answered on it
-	faulty atomic.Bool           // a request has not reached the server
-	probed atomic.Bool           // it was asked what some servers cannot bear
+	ours        atomic.Bool           // we have closed it
+	reason      atomic.Pointer[error] // why we gave it up, if that is a failure
+	hasAnswered atomic.Bool           // the server has answered on it
+	faulty      atomic.Bool           // a request has not reached the server
+	probed      atomic.Bool           // it was asked what some servers cannot bear
 }
 
 // Unwrap returns the conversation itself.
@@ -49,7 +49,7 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 		if err := s.turn(ctx, limit); err != nil {
 			return nil, err
 		}
-		c := &conn{supervisor: s, born: time.Now(), main: caller == attendant, passed: p}
+		c := &conn{supervisor: s, opened: time.Now(), main: caller == ownCaller, passed: p}
 		inner, err := t.Dialer.Dial(ctx, local)
 		if err == nil {
 			return s.opened(c, inner)
@@ -60,9 +60,9 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 		if ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed) || isCallers(err) {
 			return nil, err // whoever dialled has gone, or is not wanted
 		}
-		s.fail(c.born, err)
+		s.fail(c.opened, err)
 		if attempt >= s.set.attempts || ctx.Err() != nil || isMissing(err) {
-			return nil, s.turnedAway()
+			return nil, s.unavailable()
 		}
 	}
 }
@@ -74,9 +74,9 @@ func isMissing(err error) bool {
 	return start && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission))
 }
 
-// errAsleep keeps subscriptions that outlive their conversation from starting a
+// errStoppedIdle keeps subscriptions that outlive their conversation from starting a
 // server that nobody asks anything.
-var errAsleep = errors.New("it is stopped, because nobody uses it")
+var errStoppedIdle = errors.New("the server is stopped because it was idle")
 
 // turn waits until something may be tried. It fails if that is later than limit, or
 // for who comes while nobody is made to wait.
@@ -90,9 +90,9 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
 		case s.state == Stopped:
 			s.mu.Unlock()
 			return dragoman.ErrClosed
-		case s.asleep:
+		case s.stoppedIdle:
 			s.mu.Unlock()
-			return errAsleep
+			return errStoppedIdle
 		}
 		wait := s.due(now)
 		if s.stopping {
@@ -106,10 +106,10 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
 			s.mu.Unlock()
 			return nil
 		}
-		refused := s.breaker.open() || s.hopeless(now) || now.Add(wait).After(limit)
+		refused := s.breaker.open() || s.failsFast(now) || now.Add(wait).After(limit)
 		s.mu.Unlock()
 		if refused {
-			return s.turnedAway()
+			return s.unavailable()
 		}
 		if err := sleep(ctx, wait, changed); err != nil {
 			return err
@@ -117,9 +117,9 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time) error {
 	}
 }
 
-// grant lets the next attempt begin at once: the last one came to an end that was
+// release lets the next attempt begin at once: the last one came to an end that was
 // no failure, but no success either. The caller holds mu.
-func (s *supervisor) grant() {
+func (s *supervisor) release() {
 	if now := time.Now(); s.failures > 0 {
 		s.next = now
 		if s.breaker.open() {
@@ -168,24 +168,24 @@ func (s *supervisor) ended(c *conn) {
 	lost := c.reason.Load()
 	switch reason := c.Err(); {
 	case c.ours.Load() && lost == nil:
-		if !c.proven.Load() {
-			s.grant()
+		if !c.hasAnswered.Load() {
+			s.release()
 		}
-	case lost == nil && c.proven.Load() && !c.main && s.healthy():
-		text = "a session has ended: " + s.up.clean(reason)
+	case lost == nil && c.hasAnswered.Load() && !c.main && s.healthy():
+		text = "session ended: " + s.up.redactError(reason)
 		s.restarts++
 	default:
 		if lost != nil {
 			reason = *lost
 		}
-		if s.blame(c.born, reason) {
-			text = s.outlook()
+		if s.recordFailure(c.opened, reason) {
+			text = s.retryHint()
 		}
-		if c.probed.Load() && !c.proven.Load() && lost == nil && !s.set.process {
-			s.grant() // it may be a legacy server that ends for that; to dial costs little
+		if c.probed.Load() && !c.hasAnswered.Load() && lost == nil && !s.set.process {
+			s.release() // it may be a legacy server that ends for that; to dial costs little
 		}
 	}
-	if !s.attended && len(s.conns) == 0 && s.failures == 0 {
+	if !s.supervised && len(s.conns) == 0 && s.failures == 0 {
 		s.on(unused)
 	}
 	s.mu.Unlock()
@@ -211,9 +211,9 @@ func (s *supervisor) sweep() {
 	}
 }
 
-// hangUp closes the conversations that which says, or all if it is nil. If reason is
+// closeConns closes the conversations that which says, or all if it is nil. If reason is
 // not nil, that is a failure of the server's. It waits until they are closed.
-func (s *supervisor) hangUp(reason error, which func(*conn) bool) {
+func (s *supervisor) closeConns(reason error, which func(*conn) bool) {
 	var closing sync.WaitGroup
 	s.mu.Lock()
 	for c := range s.conns {
@@ -241,10 +241,10 @@ func (c *conn) Close() error {
 // Call passes a request on, and learns from what becomes of it.
 func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if method := req.Method(); method == protocol.MethodInitialize || method == protocol.MethodDiscover {
-		return c.greet(ctx, req, from, time.Now())
+		return c.firstCall(ctx, req, from, time.Now())
 	}
 	var began time.Time // before any failure, if there is none now
-	if !c.supervisor.calm.Load() {
+	if !c.supervisor.stable.Load() {
 		began = time.Now()
 	}
 	resp, err := c.Conn.Call(ctx, req, from)
@@ -256,9 +256,9 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	return resp, err
 }
 
-// greet passes a request on with which a conversation may begin. It must be answered
+// firstCall passes a request on with which a conversation may begin. It must be answered
 // within the time that a server has to start.
-func (c *conn) greet(ctx context.Context, req *dragoman.Message, from dragoman.Peer, began time.Time) (*dragoman.Message, error) {
+func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragoman.Peer, began time.Time) (*dragoman.Message, error) {
 	s := c.supervisor
 	limit, cancel := context.WithTimeoutCause(ctx, s.set.connect, errHang)
 	defer cancel()
@@ -272,15 +272,15 @@ func (c *conn) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 			s.up.revision.Store(new(string(resp.Get("protocolVersion"))))
 		}
 		c.answered(began)
-	case err == nil, ctx.Err() != nil && !c.proven.Load():
+	case err == nil, ctx.Err() != nil && !c.hasAnswered.Load():
 		// It lives, or somebody has lost patience: that proves nothing.
 		s.mu.Lock()
 		if err == nil || s.failedAt.Before(began) {
-			s.grant()
+			s.release()
 		}
 		s.mu.Unlock()
 		s.changed.fire()
-	case limit.Err() != nil && ctx.Err() == nil && !c.proven.Load():
+	case limit.Err() != nil && ctx.Err() == nil && !c.hasAnswered.Load():
 		c.reason.Store(&errHang)
 		_ = c.Close() // calls on it fail with that
 	default:
@@ -292,19 +292,19 @@ func (c *conn) greet(ctx context.Context, req *dragoman.Message, from dragoman.P
 // answered notes that the server has answered a request that was sent then.
 func (c *conn) answered(began time.Time) {
 	s := c.supervisor
-	if beat := s.beat.Load(); s.heard.Load() != beat {
-		s.heard.Store(beat)
+	if tick := s.tick.Load(); s.lastAnswer.Load() != tick {
+		s.lastAnswer.Store(tick)
 	}
-	if c.proven.Load() && s.calm.Load() {
+	if c.hasAnswered.Load() && s.stable.Load() {
 		return
 	}
 	s.mu.Lock()
-	c.proven.Store(true)
-	s.sick = 0
+	c.hasAnswered.Store(true)
+	s.failedChecks = 0
 	back := s.recover(began)
 	s.mu.Unlock()
 	if back {
-		s.up.event(EventReady, nil, "it is back")
+		s.up.event(EventReady, nil, "server is back")
 	}
 	s.changed.fire()
 }

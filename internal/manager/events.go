@@ -88,7 +88,7 @@ func (e *events) emit(make func() Event) {
 
 // event notes something that has happened to the upstream.
 func (u *Upstream) event(kind EventKind, p *passed, text string) {
-	text = u.scrub(p, text)
+	text = u.redact(p, text)
 	u.logs.add(FromUs, text)
 	u.log.Info(text)
 	u.manager.events.emit(func() Event { return Event{Server: u.name, Kind: kind, Text: text} })
@@ -96,7 +96,7 @@ func (u *Upstream) event(kind EventKind, p *passed, text string) {
 
 // stderr takes a line that a process has written.
 func (u *Upstream) stderr(p *passed, line string) {
-	line = u.scrub(p, line)
+	line = u.redact(p, line)
 	u.logs.add(FromStderr, line)
 	if f := u.manager.opts.Stderr; f != nil {
 		f(u.name, line)
@@ -121,7 +121,7 @@ const (
 
 // logs is the last lines of an upstream.
 type logs struct {
-	signal signal
+	signal broadcast
 
 	mu     sync.Mutex
 	lines  []LogLine // a ring once it is full: the oldest is at count % LogLines

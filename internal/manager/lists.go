@@ -63,7 +63,7 @@ type offer struct {
 // changed is given its own.
 type lists struct {
 	dirty   chan struct{} // holds one token when wanted is not empty
-	changed signal        // fired when a list was fetched, or could not be
+	changed broadcast     // fired when a list was fetched, or could not be
 
 	process bool // the server is one, of which callers have their own
 
@@ -222,7 +222,7 @@ func (l *lists) read(caller, method string) reading {
 // is to be asked.
 func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	method := req.Method()
-	if !isKept(method) || !u.supervisor.attended || !protocol.IsModern(req) || !plain(req) {
+	if !isKept(method) || !u.supervisor.supervised || !protocol.IsModern(req) || !plain(req) {
 		return nil, nil
 	}
 	if _, err := protocol.ReadEnvelope(req); err != nil {
@@ -249,8 +249,8 @@ func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.M
 			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "method not found: " + method + "; the server has no such list"}), nil
 		case r.err != nil && !away:
 			return req.Fail(protocol.Unavailable(r.err)), nil
-		case state == BackingOff && u.supervisor.turnsAway():
-			return req.Fail(u.supervisor.turnedAway()), nil
+		case state == BackingOff && u.supervisor.refusesLists():
+			return req.Fail(u.supervisor.unavailable()), nil
 		}
 		if late == nil {
 			wait := MaxListWait
@@ -264,7 +264,7 @@ func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.M
 		case <-fetched:
 		case <-changed:
 		case <-late:
-			return req.Fail(u.supervisor.turnedAway()), nil
+			return req.Fail(u.supervisor.unavailable()), nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -320,7 +320,7 @@ func (u *Upstream) refresh(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			u.log.Warn("a list cannot be had", "method", k.method, "error", u.clean(err))
+			u.log.Warn("a list cannot be had", "method", k.method, "error", u.redactError(err))
 			u.lists.mu.Lock()
 			u.lists.failed[k.method] = err
 			u.lists.mu.Unlock()
@@ -394,10 +394,10 @@ func reasonOf(err error) error {
 // changed takes what a conversation of somebody's tells of changed lists.
 func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 	switch {
-	case !u.supervisor.attended:
+	case !u.supervisor.supervised:
 		u.announce(note) // each caller has lists of its own
 		return
-	case whose != nil && whose != attendant && !u.set.sessionsShare:
+	case whose != nil && whose != ownCaller && !u.set.sessionsShare:
 		u.lists.differs(callerOf(whose), note)
 	}
 	u.lists.want(note, true)

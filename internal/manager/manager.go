@@ -33,9 +33,9 @@ type Options struct {
 	// dragoman.DefaultMaxMessage.
 	MaxMessage int
 
-	// Unattended servers have no conversation of ours beside those of their clients:
+	// Unsupervised servers have no conversation of ours beside those of their clients:
 	// they are started for those, and what these come to is all that is known of them.
-	Unattended bool
+	Unsupervised bool
 
 	// Stderr is given the lines that servers write to their standard error, without
 	// what may be a secret. If nil, they are logged, at debug level.
@@ -81,12 +81,12 @@ func New(opts *Options) *Manager {
 	if m.opts.Logger == nil {
 		m.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	m.salt = m.savour()
+	m.salt = m.loadSalt()
 	return m
 }
 
-// savour returns the salt of digests: that of an earlier process, if there was one.
-func (m *Manager) savour() []byte {
+// loadSalt returns the salt of digests: that of an earlier process, if there was one.
+func (m *Manager) loadSalt() []byte {
 	const kind, key = "manager", "salt"
 	salt, ok, err := m.opts.Store.Get(kind, key)
 	if ok && err == nil && len(salt) >= sha256.Size {

@@ -12,8 +12,8 @@ import (
 func (s *supervisor) fail(began time.Time, err error) {
 	s.mu.Lock()
 	text := ""
-	if s.blame(began, err) {
-		text = s.outlook()
+	if s.recordFailure(began, err) {
+		text = s.retryHint()
 	}
 	s.mu.Unlock()
 	if text != "" {
@@ -22,9 +22,9 @@ func (s *supervisor) fail(began time.Time, err error) {
 	s.changed.fire()
 }
 
-// blame is fail without telling. It reports whether this was not known. The caller
+// recordFailure is fail without telling. It reports whether this was not known. The caller
 // holds mu.
-func (s *supervisor) blame(began time.Time, err error) bool {
+func (s *supervisor) recordFailure(began time.Time, err error) bool {
 	if s.state == Stopped || s.failures > 0 && began.Before(s.failedAt) {
 		return false // part of the failure that is known
 	}
@@ -34,7 +34,7 @@ func (s *supervisor) blame(began time.Time, err error) bool {
 	}
 	s.last, s.failedAt = err, now
 	s.failures++
-	s.ever++
+	s.totalFailures++
 	_, asked, _ := statusOf(err)
 	s.pause = max(s.set.backoff(s.failures), min(asked, MaxRetryAfter))
 	s.next = now.Add(s.pause)
@@ -47,20 +47,20 @@ func (s *supervisor) blame(began time.Time, err error) bool {
 	return true
 }
 
-// outlook says what happened last, and what comes next. The caller holds mu.
-func (s *supervisor) outlook() string {
+// retryHint says what happened last, and what comes next. The caller holds mu.
+func (s *supervisor) retryHint() string {
 	wait := s.due(time.Now()).Round(time.Millisecond).String()
 	if s.breaker.open() {
-		return "it keeps failing and is left alone for " + wait + ": " + s.up.clean(s.last)
+		return "server keeps failing, no attempts for " + wait + ": " + s.up.redactError(s.last)
 	}
-	return "it is away, and tried again in " + wait + ": " + s.up.clean(s.last)
+	return "server is down, next attempt in " + wait + ": " + s.up.redactError(s.last)
 }
 
 // recover notes that the server has answered what began then. What began before the
 // last failure does not show that it is over. It reports whether the server was away.
 // The caller holds mu.
 func (s *supervisor) recover(began time.Time) (back bool) {
-	s.met = true
+	s.hasAnswered = true
 	if s.failures > 0 && began.Before(s.failedAt) {
 		return false
 	}
@@ -70,7 +70,7 @@ func (s *supervisor) recover(began time.Time) (back bool) {
 	for c := range s.conns {
 		c.faulty.Store(false)
 	}
-	if s.sick == 0 {
+	if s.failedChecks == 0 {
 		s.on(answered)
 	}
 	return back
@@ -80,7 +80,7 @@ func (s *supervisor) recover(began time.Time) (back bool) {
 // caller holds mu.
 func (s *supervisor) healthy() bool {
 	for c := range s.conns {
-		if c.proven.Load() && !c.faulty.Load() && c.Err() == nil {
+		if c.hasAnswered.Load() && !c.faulty.Load() && c.Err() == nil {
 			return true
 		}
 	}
@@ -99,9 +99,9 @@ func (s *supervisor) due(now time.Time) time.Duration {
 	return wait
 }
 
-// pace waits until something may be tried, however long that is. It reports whether we
+// waitForAttempt waits until something may be tried, however long that is. It reports whether we
 // have not been closed.
-func (s *supervisor) pace() bool {
+func (s *supervisor) waitForAttempt() bool {
 	for {
 		changed := s.changed.wait()
 		s.mu.Lock()
@@ -116,21 +116,21 @@ func (s *supervisor) pace() bool {
 	}
 }
 
-// reach waits until the server can be used. The error is a *dragoman.Error, or ctx
-// ended. patience is how long to wait at most; zero means as long as is right.
-func (s *supervisor) reach(ctx context.Context, patience time.Duration) error {
-	if !s.attended || s.usable() {
+// waitUsable waits until the server can be used. The error is a *dragoman.Error, or ctx
+// ended. maxWait is how long to wait at most; zero means as long as is right.
+func (s *supervisor) waitUsable(ctx context.Context, maxWait time.Duration) error {
+	if !s.supervised || s.usable() {
 		return nil // without anybody who starts it, its users find out
 	}
-	stand, err := s.up.admission.sit()
+	leave, err := s.up.admission.enqueue()
 	if err != nil {
 		return err
 	}
-	defer stand()
+	defer leave()
 	began := time.Now()
 	s.mu.Lock()
-	before := s.ever
-	if patience > 0 && s.state == Starting {
+	before := s.totalFailures
+	if maxWait > 0 && s.state == Starting {
 		began = s.starting // those who are in a hurry wait once, and not each of them anew
 	}
 	s.mu.Unlock()
@@ -142,9 +142,9 @@ func (s *supervisor) reach(ctx context.Context, patience time.Duration) error {
 		if s.usable() {
 			return nil
 		}
-		left := s.prospect(began, before, patience)
+		left := s.waitBudget(began, before, maxWait)
 		if left <= 0 {
-			return s.turnedAway()
+			return s.unavailable()
 		}
 		s.want()
 		if err := sleep(ctx, left, changed); err != nil {
@@ -155,7 +155,7 @@ func (s *supervisor) reach(ctx context.Context, patience time.Duration) error {
 
 // usable reports whether requests can be given to the server.
 func (s *supervisor) usable() bool {
-	if s.calm.Load() {
+	if s.stable.Load() {
 		return true
 	}
 	s.mu.Lock()
@@ -163,9 +163,9 @@ func (s *supervisor) usable() bool {
 	return s.state == Ready || s.state == Degraded
 }
 
-// prospect returns how much longer it makes sense to wait for the server, for who came
+// waitBudget returns how much longer it makes sense to wait for the server, for who came
 // then, after so many failures.
-func (s *supervisor) prospect(began time.Time, before int, patience time.Duration) time.Duration {
+func (s *supervisor) waitBudget(began time.Time, before int, maxWait time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -173,45 +173,45 @@ func (s *supervisor) prospect(began time.Time, before int, patience time.Duratio
 	if s.failures == 0 {
 		limit = s.set.connect
 	}
-	if patience > 0 {
-		limit = min(limit, patience)
+	if maxWait > 0 {
+		limit = min(limit, maxWait)
 	}
 	left, due := began.Add(limit).Sub(now), s.due(now)
 	switch {
-	case s.state == Stopped, s.state != Starting && s.hopeless(now),
-		s.ever-before >= s.set.attempts, due > 0 && s.breaker.open(), due > left:
+	case s.state == Stopped, s.state != Starting && s.failsFast(now),
+		s.totalFailures-before >= s.set.attempts, due > 0 && s.breaker.open(), due > left:
 		return 0
 	}
 	return left
 }
 
-// hopeless reports whether who comes now is turned away, and not made to wait: the
+// failsFast reports whether who comes now is turned away, and not made to wait: the
 // server has not been there yet, and is not tried again soon. The caller holds mu.
-func (s *supervisor) hopeless(now time.Time) bool {
+func (s *supervisor) failsFast(now time.Time) bool {
 	for c := range s.conns {
 		if c.Err() == nil {
 			return false
 		}
 	}
-	return !s.met && s.pause > MaxPause && s.due(now) > 0
+	return !s.hasAnswered && s.pause > MaxPause && s.due(now) > 0
 }
 
-// turnsAway reports whether a list that is not known is not waited for.
-func (s *supervisor) turnsAway() bool {
+// refusesLists reports whether a list that is not known is not waited for.
+func (s *supervisor) refusesLists() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	due := s.due(now)
-	return due > 0 && (s.breaker.open() || s.hopeless(now) || due > MaxListWait)
+	return due > 0 && (s.breaker.open() || s.failsFast(now) || due > MaxListWait)
 }
 
-// turnedAway is the error of who comes while the server is away.
-func (s *supervisor) turnedAway() *dragoman.Error {
+// unavailable is the error of who comes while the server is away.
+func (s *supervisor) unavailable() *dragoman.Error {
 	r := refusal{Server: s.up.name, State: BackingOff, Stderr: s.up.logs.lastStderr()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last != nil {
-		r.Reason = s.up.clean(s.last)
+		r.Reason = s.up.redactError(s.last)
 	}
 	return r.unavailable(s.due(time.Now()))
 }
@@ -219,8 +219,8 @@ func (s *supervisor) turnedAway() *dragoman.Error {
 // A breaker opens when too many starts within a window have ended badly. Then
 // there is one trial each time that it has cooled down.
 type breaker struct {
-	max          int
-	window, cool time.Duration
+	max              int
+	window, cooldown time.Duration
 
 	bad   []time.Time // when those began that ended badly, within the window
 	until time.Time   // closed to all but a trial until then; zero means that it is not open
@@ -240,7 +240,7 @@ func (b *breaker) count(began, now time.Time) {
 		b.bad = append(b.bad, began)
 	}
 	if b.open() || len(b.bad) >= b.max {
-		b.until = now.Add(b.cool)
+		b.until = now.Add(b.cooldown)
 	}
 }
 
@@ -250,7 +250,7 @@ func (b *breaker) open() bool { return !b.until.IsZero() }
 // try begins a trial.
 func (b *breaker) try(now time.Time) {
 	if b.open() {
-		b.until = now.Add(b.cool)
+		b.until = now.Add(b.cooldown)
 	}
 }
 

@@ -41,11 +41,11 @@ func (r refusal) unavailable(wait time.Duration) *dragoman.Error {
 		text += ": " + r.Reason
 	}
 	if r.Stderr != "" {
-		text += "; it last said: " + r.Stderr
+		text += "; last line of its stderr: " + r.Stderr
 	}
 	if wait > 0 {
 		r.RetryMS = wait.Milliseconds()
-		text += fmt.Sprintf("; it is tried again in %v", wait.Round(time.Millisecond))
+		text += fmt.Sprintf("; next attempt in %v", wait.Round(time.Millisecond))
 	}
 	return r.error(protocol.CodeUnavailable, text)
 }

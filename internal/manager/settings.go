@@ -114,7 +114,7 @@ func newSettings(c *config.Server) settings {
 
 // sessionIdle is how long era keeps a session that nobody uses: as its key says, or
 // else as long as the server itself. Zero means the default; that the server as such
-// is kept running is the attendant's doing.
+// is kept running is the supervisor's doing.
 func (s *settings) sessionIdle(c *config.Server) time.Duration {
 	switch {
 	case c.IdleSession < 0 || c.IdleSession == 0 && s.never:

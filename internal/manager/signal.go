@@ -19,15 +19,15 @@ func sleep(ctx context.Context, d time.Duration, changed <-chan struct{}) error 
 	return nil
 }
 
-// A signal wakes all who wait for a change. Who wants to miss none calls wait
+// A broadcast wakes all who wait for a change. Who wants to miss none calls wait
 // before it looks.
-type signal struct {
+type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
 // wait returns a channel that the next fire closes.
-func (s *signal) wait() <-chan struct{} {
+func (s *broadcast) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ch == nil {
@@ -36,7 +36,7 @@ func (s *signal) wait() <-chan struct{} {
 	return s.ch
 }
 
-func (s *signal) fire() {
+func (s *broadcast) fire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ch != nil {

@@ -121,20 +121,20 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 	return t, err
 }
 
-// clean says what an error says, without what may be a secret.
-func (u *Upstream) clean(err error) string {
+// redactError says what an error says, without what may be a secret.
+func (u *Upstream) redactError(err error) string {
 	if err == nil {
 		return ""
 	}
 	if errors.Is(err, context.Canceled) {
 		return "it was given up"
 	}
-	return u.scrub(nil, err.Error())
+	return u.redact(nil, err.Error())
 }
 
-// scrub takes secrets out of a text: what looks like one, what the configuration
+// redact takes secrets out of a text: what looks like one, what the configuration
 // gives to the server, and what a caller passes on.
-func (u *Upstream) scrub(p *passed, text string) string {
+func (u *Upstream) redact(p *passed, text string) string {
 	c := u.conf.Load()
 	if c.URL != "" {
 		text = strings.ReplaceAll(text, c.URL, c.Where())

@@ -19,20 +19,20 @@ const (
 )
 
 // What may happen to a server.
-type happening uint8
+type trigger uint8
 
 const (
-	wanted   happening = iota // it is to be started, or started again
-	answered                  // it has answered
-	troubled                  // something has failed, and it can still be used
-	failed                    // it cannot be used
-	unused                    // nobody has used it for long enough to stop it
-	closed                    // it is stopped for good
+	wanted   trigger = iota // it is to be started, or started again
+	answered                // it has answered
+	troubled                // something has failed, and it can still be used
+	failed                  // it cannot be used
+	unused                  // nobody has used it for long enough to stop it
+	closed                  // it is stopped for good
 )
 
 // transitions are all changes of state that there are. What is not here changes
 // nothing.
-var transitions = map[State]map[happening]State{
+var transitions = map[State]map[trigger]State{
 	Idle:       {wanted: Starting, answered: Ready, failed: BackingOff, closed: Stopped},
 	Starting:   {answered: Ready, failed: BackingOff, unused: Idle, closed: Stopped},
 	Ready:      {wanted: Starting, troubled: Degraded, failed: BackingOff, unused: Idle, closed: Stopped},
@@ -41,12 +41,12 @@ var transitions = map[State]map[happening]State{
 }
 
 // on changes the state, if something that has happened does. The caller holds mu.
-func (s *supervisor) on(h happening) {
+func (s *supervisor) on(h trigger) {
 	next, ok := transitions[s.state][h]
 	if ok && next != s.state {
 		s.state, s.since = next, time.Now()
 	}
-	s.calm.Store(s.state == Ready && s.failures == 0)
+	s.stable.Store(s.state == Ready && s.failures == 0)
 }
 
 // current returns the state, and since when it is so.

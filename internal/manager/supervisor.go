@@ -21,63 +21,63 @@ import (
 //
 // Where callers pass values on to the server there is nothing to look after on
 // nobody's behalf, and a server that stands alone is its clients' only: such a server
-// is unattended, and what its clients' conversations come to is all that is known.
+// is unsupervised, and what its clients' conversations come to is all that is known.
 type supervisor struct {
-	up       *Upstream
-	set      *settings
-	server   *era.Server
-	requests dragoman.Peer  // the server's door for requests of the modern era
-	client   *client.Client // ours, in the conversation of our own if it is attended
-	attended bool
-	changed  signal          // fired when anything here changes
-	ctx      context.Context // ends with close
-	cancel   context.CancelFunc
-	done     chan struct{} // closed when run has ended
-	wake     chan struct{} // holds one token when somebody wants the server
-	busy     sync.WaitGroup
-	beat     atomic.Int64 // counts half intervals of the looks at its health
-	heard    atomic.Int64 // in which of them the server last answered
-	calm     atomic.Bool  // it is ready and nothing fails, so that an answer changes nothing
+	up         *Upstream
+	set        *settings
+	server     *era.Server
+	requests   dragoman.Peer  // the server's door for requests of the modern era
+	client     *client.Client // ours, in the conversation of our own if it is supervised
+	supervised bool
+	changed    broadcast       // fired when anything here changes
+	ctx        context.Context // ends with close
+	cancel     context.CancelFunc
+	done       chan struct{} // closed when run has ended
+	wake       chan struct{} // holds one token when somebody wants the server
+	busy       sync.WaitGroup
+	tick       atomic.Int64 // counts half intervals of the looks at its health
+	lastAnswer atomic.Int64 // in which of them the server last answered
+	stable     atomic.Bool  // it is ready and nothing fails, so that an answer changes nothing
 
-	mu       sync.Mutex
-	state    State
-	since    time.Time // when the state began
-	conns    map[*conn]struct{}
-	main     *conn // the last that was opened for ourselves
-	era      protocol.Era
-	met      bool // the server has answered since it was last stopped for want of use
-	asleep   bool // it was stopped because nobody used it, and nothing is dialled until somebody does
-	stopping bool // its conversations are being closed for a restart
-	round    int  // restarts that were asked for
-	begun    int  // those of them before the last start
-	starts   int  // that succeeded
-	attempts int  // that did not
-	starting time.Time
-	sick     int // failed looks at its health, in a row
-	users    int // requests under way
-	used     time.Time
+	mu           sync.Mutex
+	state        State
+	since        time.Time // when the state began
+	conns        map[*conn]struct{}
+	main         *conn // the last that was opened for ourselves
+	era          protocol.Era
+	hasAnswered  bool // the server has answered since it was last stopped for want of use
+	stoppedIdle  bool // it was stopped because nobody used it, and nothing is dialled until somebody does
+	stopping     bool // its conversations are being closed for a restart
+	round        int  // restarts that were asked for
+	begun        int  // those of them before the last start
+	starts       int  // that succeeded
+	attempts     int  // that did not
+	starting     time.Time
+	failedChecks int // failed looks at its health, in a row
+	users        int // requests under way
+	used         time.Time
 
-	failures int           // in a row, until the server answers again
-	ever     int           // failures there have been
-	failedAt time.Time     // the last of them; what began before has part in it
-	next     time.Time     // nothing is tried before, if there are failures
-	pause    time.Duration // how long that was after the last failure
-	breaker  breaker
-	last     error // why, of the last failure
-	restarts int   // conversations that were opened after failures
+	failures      int           // in a row, until the server answers again
+	totalFailures int           // failures there have been
+	failedAt      time.Time     // the last of them; what began before has part in it
+	next          time.Time     // nothing is tried before, if there are failures
+	pause         time.Duration // how long that was after the last failure
+	breaker       breaker
+	last          error // why, of the last failure
+	restarts      int   // conversations that were opened after failures
 }
 
-func newSupervisor(u *Upstream, attended bool) *supervisor {
+func newSupervisor(u *Upstream, supervised bool) *supervisor {
 	s := &supervisor{
-		up: u, set: &u.set, attended: attended, done: make(chan struct{}), wake: make(chan struct{}, 1),
+		up: u, set: &u.set, supervised: supervised, done: make(chan struct{}), wake: make(chan struct{}, 1),
 		state: Idle, since: time.Now(), used: time.Now(), conns: make(map[*conn]struct{}),
-		breaker: breaker{max: u.set.starts, window: u.set.window, cool: u.set.max},
+		breaker: breaker{max: u.set.starts, window: u.set.window, cooldown: u.set.max},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.server = u.newServer(s)
 	s.requests = s.server.Requests()
 	peer := s.server.Main()
-	if !attended {
+	if !supervised {
 		peer = s.requests
 	}
 	s.client = client.New(peer, &client.Options{Name: u.manager.opts.Name, Version: u.manager.opts.Version, Timeout: -1})
@@ -86,7 +86,7 @@ func newSupervisor(u *Upstream, attended bool) *supervisor {
 
 // begin begins to look after the server.
 func (s *supervisor) begin() {
-	if !s.attended {
+	if !s.supervised {
 		close(s.done)
 		return
 	}
@@ -103,7 +103,7 @@ func (s *supervisor) begin() {
 func (s *supervisor) run() {
 	defer close(s.done)
 	for again := !s.set.lazy; s.ctx.Err() == nil; {
-		if !again && !s.awaitUse() || !s.pace() {
+		if !again && !s.awaitUse() || !s.waitForAttempt() {
 			return
 		}
 		again = !s.set.lazy
@@ -131,36 +131,36 @@ func (s *supervisor) want() {
 	}
 }
 
-// attendant is who we are as a client.
-var attendant = &dragoman.Caller{Principal: "dragoman"}
+// ownCaller is who we are as a client.
+var ownCaller = &dragoman.Caller{Principal: "dragoman"}
 
 // errHang ends what does not answer when it starts.
 var errHang = errors.New("it does not answer in time after its start")
 
 // start makes one attempt to start the server, and to have it say who it is.
 func (s *supervisor) start() error {
-	ctx, cancel := context.WithTimeoutCause(dragoman.WithCaller(s.ctx, attendant), s.set.connect, errHang)
+	ctx, cancel := context.WithTimeoutCause(dragoman.WithCaller(s.ctx, ownCaller), s.set.connect, errHang)
 	defer cancel()
 	began := time.Now()
 	s.mu.Lock()
 	s.on(wanted)
-	s.begun, s.asleep, s.starting = s.round, false, began
-	before := s.ever
+	s.begun, s.stoppedIdle, s.starting = s.round, false, began
+	before := s.totalFailures
 	s.mu.Unlock()
 	s.changed.fire()
 	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventStarting} })
 	found, err := s.server.Start(ctx)
 	if err == nil {
-		err = s.greet(ctx, found)
+		err = s.firstRequest(ctx, found)
 	}
 	if err != nil && s.ctx.Err() == nil {
 		if ctx.Err() != nil {
 			err = errHang
-			s.hangUp(errHang, func(c *conn) bool { return !c.proven.Load() })
+			s.closeConns(errHang, func(c *conn) bool { return !c.hasAnswered.Load() })
 		}
 		s.sweep() // what has ended says why
 		s.mu.Lock()
-		known := s.ever > before || isRefusal(err) || s.begun != s.round // then a restart has ended it
+		known := s.totalFailures > before || isRefusal(err) || s.begun != s.round // then a restart has ended it
 		s.mu.Unlock()
 		if !known {
 			s.fail(began, err)
@@ -169,7 +169,7 @@ func (s *supervisor) start() error {
 	s.mu.Lock()
 	switch {
 	case err == nil:
-		s.era, s.sick, s.used = found, 0, time.Now()
+		s.era, s.failedChecks, s.used = found, 0, time.Now()
 		s.starts++
 		s.recover(began)
 	case s.begun == s.round: // else it failed because of a restart
@@ -182,39 +182,39 @@ func (s *supervisor) start() error {
 	}
 	s.changed.fire()
 	if err == nil {
-		s.up.event(EventReady, nil, "it is ready, and speaks the "+found.String()+" era")
+		s.up.event(EventReady, nil, "server is ready, "+found.String()+" era")
 	}
 	return err
 }
 
-// await waits until the server has come up. One that is not attended is started; if
+// await waits until the server has come up. One that is not supervised is started; if
 // that fails, the error is the reason.
 func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) {
-	if s.attended {
-		err = s.reach(ctx, 0)
+	if s.supervised {
+		err = s.waitUsable(ctx, 0)
 		found, _ = s.server.Found()
 		return found, err
 	}
 	s.mu.Lock()
-	before := s.ever
+	before := s.totalFailures
 	s.mu.Unlock()
 	if found, err = s.server.Start(ctx); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
-		visit := dragoman.WithCaller(ctx, &dragoman.Caller{Principal: attendant.Principal, Session: "visit"})
-		err = s.greet(visit, found)
-		s.server.End(visit)
+		probeCtx := dragoman.WithCaller(ctx, &dragoman.Caller{Principal: ownCaller.Principal, Session: "visit"})
+		err = s.firstRequest(probeCtx, found)
+		s.server.End(probeCtx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && s.ever > before {
+	if err != nil && s.totalFailures > before {
 		err = s.last
 	}
 	return found, err
 }
 
-// greet has the server say who it is and what it can do.
-func (s *supervisor) greet(ctx context.Context, found protocol.Era) error {
+// firstRequest has the server say who it is and what it can do.
+func (s *supervisor) firstRequest(ctx context.Context, found protocol.Era) error {
 	result, err := s.client.Request(ctx, protocol.MethodDiscover, nil)
-	if e := refusalOf(err); e != nil && !protocol.Ours(e) {
+	if e := refusalOf(err); e != nil && !protocol.IsOwn(e) {
 		return nil // it refuses, but it is there
 	}
 	if err != nil {
@@ -227,13 +227,13 @@ func (s *supervisor) greet(ctx context.Context, found protocol.Era) error {
 // attend looks after a server that has been started, until it is lost or stopped. It
 // reports whether it is to be started again without being asked for.
 func (s *supervisor) attend() (again bool) {
-	ctx := dragoman.WithCaller(s.ctx, attendant)
+	ctx := dragoman.WithCaller(s.ctx, ownCaller)
 	s.up.lists.begin()
-	var beat <-chan time.Time
+	var ticks <-chan time.Time
 	if s.set.interval > 0 {
-		pulse := time.NewTicker(max(s.set.interval/2, 1))
-		defer pulse.Stop()
-		beat = pulse.C
+		ticker := time.NewTicker(max(s.set.interval/2, 1))
+		defer ticker.Stop()
+		ticks = ticker.C
 	}
 	for {
 		changed := s.changed.wait()
@@ -255,8 +255,8 @@ func (s *supervisor) attend() (again bool) {
 		case <-changed:
 		case <-s.up.lists.dirty:
 			s.up.refresh(ctx)
-		case <-beat:
-			if s.beat.Add(1)%2 == 0 {
+		case <-ticks:
+			if s.tick.Add(1)%2 == 0 {
 				s.look(ctx)
 			}
 		case <-idle:
@@ -289,10 +289,10 @@ func (s *supervisor) enter() {
 	}
 	s.mu.Lock()
 	s.users++
-	asleep := s.asleep
-	s.asleep = false
+	stopped := s.stoppedIdle
+	s.stoppedIdle = false
 	s.mu.Unlock()
-	if asleep {
+	if stopped {
 		s.want()
 	}
 }
@@ -322,21 +322,21 @@ func (s *supervisor) sleep() bool {
 	s.mu.Lock()
 	ok := s.users == 0 && time.Since(s.used) >= s.set.idle
 	if ok {
-		s.asleep, s.met, s.main = true, false, nil
+		s.stoppedIdle, s.hasAnswered, s.main = true, false, nil
 		s.on(unused)
 	}
 	s.mu.Unlock()
 	if !ok {
 		return false
 	}
-	s.up.event(EventIdle, nil, "nobody uses it, so it is stopped")
-	s.hangUp(nil, nil)
+	s.up.event(EventIdle, nil, "server was idle and is stopped")
+	s.closeConns(nil, nil)
 	s.changed.fire()
 	return true
 }
 
-// errSick is why a server is given up that does not answer.
-var errSick = errors.New("it does not answer when it is asked whether it is there")
+// errUnhealthy is why a server is given up that does not answer.
+var errUnhealthy = errors.New("the server does not answer health checks")
 
 // busyPatience is how many times as many looks at the health may fail while calls are
 // under way on the conversation that is looked at: many servers do one thing at a time.
@@ -346,7 +346,7 @@ const busyPatience = 10
 // server that does not answer is degraded, and given up after too many failures: its
 // conversations are closed, so that others are opened.
 func (s *supervisor) look(ctx context.Context) {
-	if s.heard.Load() >= s.beat.Load()-1 {
+	if s.lastAnswer.Load() >= s.tick.Load()-1 {
 		return
 	}
 	limit, cancel := context.WithTimeout(ctx, min(pingTimeout, s.set.interval))
@@ -361,32 +361,32 @@ func (s *supervisor) look(ctx context.Context) {
 		threshold *= busyPatience
 	}
 	s.mu.Lock()
-	s.sick++
+	s.failedChecks++
 	if err == nil {
-		s.sick = 0
+		s.failedChecks = 0
 	} else {
 		s.on(troubled)
 	}
-	sick := s.sick
+	failed := s.failedChecks
 	s.mu.Unlock()
 	if err == nil {
 		return
 	}
-	s.up.event(EventDegraded, nil, fmt.Sprintf("it does not answer (%d of %d)", sick, threshold))
+	s.up.event(EventDegraded, nil, fmt.Sprintf("server fails health checks (%d of %d)", failed, threshold))
 	s.changed.fire()
-	if sick < threshold {
+	if failed < threshold {
 		return
 	}
-	s.hangUp(errSick, nil)
-	s.fail(began, errSick)
+	s.closeConns(errUnhealthy, nil)
+	s.fail(began, errUnhealthy)
 	s.mu.Lock()
-	s.sick = 0
+	s.failedChecks = 0
 	s.mu.Unlock()
 }
 
 // restart stops the server and starts it again, at once, whatever its state. It
 // returns when the server can be used, or with the reason why it cannot. A server that
-// is not attended is started by its next user, and so is a lazy one that is not
+// is not supervised is started by its next user, and so is a lazy one that is not
 // running.
 func (s *supervisor) restart(ctx context.Context) error {
 	s.mu.Lock()
@@ -394,16 +394,16 @@ func (s *supervisor) restart(ctx context.Context) error {
 	s.round++
 	s.failures, s.main, s.stopping = 0, nil, true
 	s.breaker.close()
-	if running && s.attended {
+	if running && s.supervised {
 		s.on(wanted)
 	}
 	s.mu.Unlock()
-	s.hangUp(nil, nil)
+	s.closeConns(nil, nil)
 	s.mu.Lock()
 	s.stopping = false
 	s.mu.Unlock()
 	s.changed.fire()
-	if !s.attended || s.set.lazy && !running {
+	if !s.supervised || s.set.lazy && !running {
 		return nil
 	}
 	s.want()
@@ -416,7 +416,7 @@ func (s *supervisor) restart(ctx context.Context) error {
 		case ready:
 			return nil
 		case refused:
-			return s.turnedAway()
+			return s.unavailable()
 		case s.ctx.Err() != nil:
 			return s.up.drained()
 		}
@@ -438,6 +438,6 @@ func (s *supervisor) close() {
 	s.on(closed)
 	s.mu.Unlock()
 	s.changed.fire()
-	s.hangUp(nil, nil) // nothing is left, unless era has forgotten it
+	s.closeConns(nil, nil) // nothing is left, unless era has forgotten it
 	s.busy.Wait()
 }

@@ -54,14 +54,14 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		return u
 	}
 	if _, u.broken = u.newTarget(nil); u.broken != nil {
-		u.event(EventStopped, nil, "its configuration cannot be used: "+u.clean(u.broken))
+		u.event(EventStopped, nil, "server configuration cannot be used: "+u.redactError(u.broken))
 		return u
 	}
-	attended := !u.set.passes && !m.opts.Unattended
-	if attended {
+	supervised := !u.set.passes && !m.opts.Unsupervised
+	if supervised {
 		u.load()
 	}
-	u.supervisor = newSupervisor(u, attended)
+	u.supervisor = newSupervisor(u, supervised)
 	u.supervisor.begin()
 	return u
 }
@@ -176,13 +176,13 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 		return req.Fail(e), nil
 	}
 	if !c.known.Swap(true) {
-		c.up.host(c)
+		c.up.addClient(c)
 	}
 	return c.up.pass(ctx, req, from, c.Peer)
 }
 
-// host remembers a client, and forgets those that have gone.
-func (u *Upstream) host(c *conversation) {
+// addClient remembers a client, and forgets those that have gone.
+func (u *Upstream) addClient(c *conversation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.clients) >= u.sweepAt {
@@ -204,11 +204,11 @@ func (u *Upstream) shut() *dragoman.Error {
 		return u.drained()
 	case u.broken != nil:
 		r := u.refusal()
-		r.Reason = u.clean(u.broken)
+		r.Reason = u.redactError(u.broken)
 		return r.unavailable(0)
 	case u.supervisor == nil:
 		r := u.refusal()
-		r.Reason = "it is disabled in the configuration"
+		r.Reason = "the configuration disables it"
 		return r.unavailable(0)
 	}
 	return nil
@@ -218,11 +218,11 @@ func (u *Upstream) shut() *dragoman.Error {
 func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (resp *dragoman.Message, err error) {
 	u.supervisor.enter()
 	defer u.supervisor.leave()
-	var patience time.Duration
+	var maxWait time.Duration
 	if isKept(req.Method()) && protocol.IsModern(req) {
-		patience = MaxListWait
+		maxWait = MaxListWait
 	}
-	if err := u.supervisor.reach(ctx, patience); err != nil {
+	if err := u.supervisor.waitUsable(ctx, maxWait); err != nil {
 		return answer(ctx, req, err)
 	}
 	if req.Method() != protocol.MethodListen {
@@ -277,7 +277,7 @@ func limited(ctx context.Context, peer dragoman.Peer, req *dragoman.Message, fro
 }
 
 // Start has the server come up, and returns its era. Who does not call it leaves that
-// to the manager, or to the first client of a server that is not attended.
+// to the manager, or to the first client of a server that is not supervised.
 func (u *Upstream) Start(ctx context.Context) (protocol.Era, error) {
 	if e := u.shut(); e != nil {
 		return 0, e
@@ -292,7 +292,7 @@ func (u *Upstream) Restart(ctx context.Context) error {
 	if e := u.shut(); e != nil {
 		return e
 	}
-	u.event(EventRestarted, nil, "it is restarted, because that was asked for")
+	u.event(EventRestarted, nil, "server is restarted on request")
 	return u.supervisor.restart(ctx)
 }
 
@@ -312,7 +312,7 @@ func (u *Upstream) close() {
 	if u.supervisor != nil {
 		u.supervisor.close()
 	}
-	u.event(EventStopped, nil, "it is stopped")
+	u.event(EventStopped, nil, "server is stopped")
 }
 
 // State returns the upstream's state.
@@ -378,7 +378,7 @@ func (u *Upstream) Status() Status {
 	c := u.conf.Load()
 	s := Status{
 		Name: u.name, Transport: string(c.How()), Where: c.Where(),
-		LastError: u.clean(u.broken), LastStderr: u.logs.lastStderr(),
+		LastError: u.redactError(u.broken), LastStderr: u.logs.lastStderr(),
 	}
 	s.State, s.Since = u.stateSince()
 	s.InFlight, s.Waiting = u.admission.counts()
@@ -413,7 +413,7 @@ func (s *supervisor) report(to *Status) {
 		}
 	}
 	to.Conversations, to.Restarts, to.Instances = len(s.conns), s.restarts, len(sets)
-	if s.met {
+	if s.hasAnswered {
 		if found, ok := s.server.Found(); ok {
 			to.Era = found.String()
 		}
@@ -425,7 +425,7 @@ func (s *supervisor) report(to *Status) {
 		_ = json.Unmarshal([]byte(*rev), &to.Revision) // what is no text is no revision
 	}
 	if s.last != nil {
-		to.LastError = s.up.clean(s.last)
+		to.LastError = s.up.redactError(s.last)
 	}
 	if wait := s.due(time.Now()); wait > 0 {
 		to.NextAttempt = new(time.Now().Add(wait))

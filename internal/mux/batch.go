@@ -21,7 +21,7 @@ func (c *Conn) batch(data []byte) {
 		c.bad(data, &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Reason: "an empty batch"})
 		return
 	}
-	b := &answers{conn: c, waiting: 1}
+	b := &batchReply{conn: c, waiting: 1}
 	for _, part := range parts {
 		m, err := c.opts.Limits.Parse(part)
 		switch {
@@ -39,9 +39,9 @@ func (c *Conn) batch(data []byte) {
 	}
 }
 
-// wrapped takes the messages that a notification with the method "batch"
+// unwrapBatch takes the messages that a notification with the method "batch"
 // carries. Each is answered by itself.
-func (c *Conn) wrapped(note *dragoman.Message) {
+func (c *Conn) unwrapBatch(note *dragoman.Message) {
 	list := note.Get("messages")
 	if list == nil {
 		c.bad(note.Bytes(), &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Reason: "a batch without params.messages"})
@@ -66,8 +66,8 @@ func (c *Conn) wrapped(note *dragoman.Message) {
 	}
 }
 
-// answers gathers the answers to a batch.
-type answers struct {
+// A batchReply gathers the answers to a batch.
+type batchReply struct {
 	conn *Conn
 
 	mu      sync.Mutex
@@ -75,19 +75,19 @@ type answers struct {
 	waiting int // requests without an answer, and one for the batch itself
 }
 
-func (b *answers) expect() {
+func (b *batchReply) expect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting++
 }
 
-func (b *answers) add(m *dragoman.Message) {
+func (b *batchReply) add(m *dragoman.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.parts = append(b.parts, m)
 }
 
-func (b *answers) refuse(part []byte, err error) {
+func (b *batchReply) refuse(part []byte, err error) {
 	b.conn.counters.junk.Add(1)
 	var p *dragoman.ParseError
 	if errors.As(err, &p) && b.conn.opts.Server {
@@ -95,8 +95,8 @@ func (b *answers) refuse(part []byte, err error) {
 	}
 }
 
-// last takes one answer, which may be nil, and tells whether all are there.
-func (b *answers) last(m *dragoman.Message) bool {
+// last takes one answer, which may be nil, and reports whether all are there.
+func (b *batchReply) last(m *dragoman.Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if m != nil {
@@ -107,13 +107,13 @@ func (b *answers) last(m *dragoman.Message) bool {
 }
 
 // done takes one answer, which may be nil, and writes all when it was the last.
-func (b *answers) done(m *dragoman.Message) {
+func (b *batchReply) done(m *dragoman.Message) {
 	if b.last(m) {
 		b.write()
 	}
 }
 
-func (b *answers) write() { _, _ = b.conn.out.put(context.Background(), nil, array(b.parts), true) }
+func (b *batchReply) write() { _, _ = b.conn.out.put(context.Background(), nil, array(b.parts), true) }
 
 // An array is messages as one frame.
 type array []*dragoman.Message

@@ -21,7 +21,7 @@ type Conn struct {
 	started atomic.Bool
 	out     *queue
 	stall   *time.Timer // owned by whoever writes
-	in      *rpc.Inbox
+	in      *rpc.Inbox[struct{}]
 
 	ctx     context.Context // of the requests that are served; ends with the conversation
 	cancel  context.CancelCauseFunc
@@ -38,7 +38,7 @@ type Conn struct {
 	requests *rpc.Requests
 	barrier  handshakeBarrier
 	workers  workers
-	quick    quick
+	inline   inlineServing
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
 	counters counters
@@ -63,7 +63,7 @@ func New(stream Stream, opts *Options) *Conn {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
 	c.out.queued = c.opts.Queued
-	c.in = rpc.NewInbox(func(note *dragoman.Message, _ *rpc.Call) {
+	c.in = rpc.NewInbox(func(note *dragoman.Message, _ struct{}) {
 		rpc.Notify(c.ctx, c.local, note, c.opts.Logger)
 		c.releaseHeld(note)
 	})
@@ -142,12 +142,12 @@ func (c *Conn) end(reason error) {
 	c.in.Close()
 	c.workers.close()
 	// Ends when the stream is closed, which it does.
-	go c.shut()
+	go c.closeStream()
 }
 
-// shut closes the stream once what is queued has been written, or that takes
+// closeStream closes the stream once what is queued has been written, or that takes
 // too long.
-func (c *Conn) shut() {
+func (c *Conn) closeStream() {
 	defer close(c.closed)
 	t := time.NewTimer(closeWait)
 	defer t.Stop()

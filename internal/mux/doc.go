@@ -1,9 +1,8 @@
-// Package mux makes a [dragoman.Conn] of a stream of messages: it keeps the
-// table of calls under way, in both directions.
+// Package mux makes a [dragoman.Conn] of a stream of messages. The tables of what is
+// under way are those of package rpc.
 //
-// Upwards it mints ids and progress tokens of its own, which no other conversation
-// uses, and puts the caller's back, byte for byte, on what returns. Downwards it serves each request on a
-// goroutine of its own. What arrives is told apart by method first, then by id:
+// Each request of the other side is served on a goroutine of its own. What arrives is
+// routed by method first, then by id:
 //
 //   - an answer ends the call that its id belongs to; late, double and unknown
 //     ones are counted and dropped;
@@ -16,9 +15,9 @@
 //     asked, and so it is for all that a client asks;
 //   - all other notifications go to the local peer, in order.
 //
-// Three goroutines belong to a Conn: one reads, one writes and one tells the
-// local peer; a peer that is slow to take notifications holds up neither
-// reading nor calls. All end with the Conn.
+// Two goroutines belong to a Conn, one reads and one writes, and a third while
+// there are notifications for the local peer: one that is slow to take them holds up
+// neither reading nor calls. All end with the Conn.
 //
 // Limits: calls and requests under way by number, bytes waiting to be written,
 // notifications waiting to be taken. A call over the limit fails with

@@ -24,7 +24,7 @@ type handshakeBarrier struct {
 
 type heldMessage struct {
 	m  *dragoman.Message
-	in *answers
+	in *batchReply
 }
 
 // isHandshake reports whether what comes behind m has to wait for it.
@@ -34,7 +34,7 @@ func isHandshake(m *dragoman.Message) bool {
 
 // hold keeps m if the barrier is up, and reports so; full if there is no room for
 // it. Otherwise m may go on, and puts the barrier up if others have to wait for it.
-func (b *handshakeBarrier) hold(m *dragoman.Message, in *answers) (held, full bool) {
+func (b *handshakeBarrier) hold(m *dragoman.Message, in *batchReply) (held, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.active {

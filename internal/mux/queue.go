@@ -30,7 +30,7 @@ type queue struct {
 	room    chan struct{} // closed when there is room again; nil while nobody waits
 	empty   chan struct{} // closed when all is written; nil while nobody waits
 	err     error         // why nothing more is taken
-	dropcnt uint64
+	drops   uint64
 }
 
 func newQueue(limit int, to func([]Frame) error) *queue {
@@ -39,18 +39,18 @@ func newQueue(limit int, to func([]Frame) error) *queue {
 	return q
 }
 
-// directly is how many bytes the other side may not have read yet for a caller
-// who is not patient to write itself. It is less than any pipe or socket holds,
-// so such a write does not block.
-const directly = 8 << 10
+// directWriteLimit is how many bytes the other side may not have read yet for a
+// caller who may not block to write itself. It is less than any pipe or socket
+// holds, so such a write does not block.
+const directWriteLimit = 8 << 10
 
 // put queues a frame, and waits for room if there is none. If nobody else
 // writes, it writes the frame itself; that may take as long as the other side
-// takes to read, whatever becomes of ctx, so who is not patient does so only if
+// takes to read, whatever becomes of ctx, so who may not block does so only if
 // the other side is known to have read what came before. The mark says what has
 // been sent up to and with this frame. It gives up when ctx ends, or with
 // errInterrupted when stop holds something.
-func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, patient bool) (mark uint64, err error) {
+func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, mayBlock bool) (mark uint64, err error) {
 	n := f.Len()
 	for {
 		q.mu.Lock()
@@ -58,7 +58,7 @@ func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, patient 
 			q.mu.Unlock()
 			return 0, q.err
 		}
-		if !q.queued && !q.writing && len(q.frames) == 0 && (patient || q.sent-q.read+uint64(n) <= directly) {
+		if !q.queued && !q.writing && len(q.frames) == 0 && (mayBlock || q.sent-q.read+uint64(n) <= directWriteLimit) {
 			return q.writeNow(f, n)
 		}
 		if q.bytes == 0 || q.bytes+n <= q.limit {
@@ -118,10 +118,10 @@ func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 	case m.Kind() != dragoman.Notification:
 		full = q.bytes+n > 2*q.limit
 	case m.Method() == protocol.NoteMessage:
-		q.dropcnt++
+		q.drops++
 		return false, nil
 	case m.Method() == protocol.NoteProgress:
-		q.newest(m)
+		q.replaceProgress(m)
 		return false, nil
 	default:
 		full = q.bytes+n > 2*q.limit
@@ -132,9 +132,9 @@ func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 	return full, nil
 }
 
-// newest keeps the newest progress of a token.
-func (q *queue) newest(m *dragoman.Message) {
-	q.dropcnt++
+// replaceProgress keeps the newest progress of a token.
+func (q *queue) replaceProgress(m *dragoman.Message) {
+	q.drops++
 	token := m.Get("progressToken")
 	for i := len(q.frames) - 1; i >= 0; i-- {
 		old, ok := q.frames[i].(*dragoman.Message)
@@ -243,7 +243,7 @@ func (q *queue) drain(limit time.Duration) {
 func (q *queue) dropped() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.dropcnt
+	return q.drops
 }
 
 // write writes what is queued until the queue is closed. Frames that have

@@ -38,7 +38,7 @@ func isArray(data []byte) bool {
 
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id. If it was a request, dispatch returns what serves it.
-func (c *Conn) dispatch(m *dragoman.Message, in *answers) func() {
+func (c *Conn) dispatch(m *dragoman.Message, in *batchReply) func() {
 	if c.opts.Logger.Enabled(c.ctx, slog.LevelDebug) { // it may change at any time
 		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
@@ -56,7 +56,7 @@ func (c *Conn) dispatch(m *dragoman.Message, in *answers) func() {
 }
 
 // process takes a request or notification whose turn it is.
-func (c *Conn) process(m *dragoman.Message, in *answers) func() {
+func (c *Conn) process(m *dragoman.Message, in *batchReply) func() {
 	if m.Kind() == dragoman.Request {
 		return c.handle(m, in)
 	}
@@ -99,7 +99,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		c.stop(m)
 		return
 	case protocol.MethodBatch:
-		c.wrapped(m)
+		c.unwrapBatch(m)
 		return
 	case protocol.NoteMessage:
 		if k := c.owner(); k != nil && k.From() != nil {
@@ -111,7 +111,7 @@ func (c *Conn) notification(m *dragoman.Message) {
 		for _, k := range list {
 			c.tell(k, k.Incoming(m))
 		}
-	} else if c.in.Put(m, nil) {
+	} else if c.in.Put(m, struct{}{}) {
 		return
 	}
 	c.releaseHeld(m)

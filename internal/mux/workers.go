@@ -2,6 +2,7 @@ package mux
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,15 +45,15 @@ func (w *workers) work(f func()) {
 	c := make(chan func(), 1)
 	for f != nil {
 		f()
-		if !w.rest(c) {
+		if !w.park(c) {
 			return
 		}
 		f = <-c // nil when it is closed
 	}
 }
 
-// rest adds a goroutine to the idle ones.
-func (w *workers) rest(c chan func()) bool {
+// park adds a goroutine to the idle ones.
+func (w *workers) park(c chan func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -94,5 +95,105 @@ func (w *workers) close() {
 	w.low = 0
 	if w.timer != nil {
 		w.timer.Stop()
+	}
+}
+
+const (
+	// inlineLimit is how long serving a request may take to count as quick.
+	inlineLimit = 50 * time.Microsecond
+
+	// inlineAfter is how many requests in a row must have been quick before the
+	// goroutine that reads serves the next itself and reads on afterwards.
+	inlineAfter = 16
+
+	// watchInterval is how often somebody looks whether that goroutine is stuck.
+	watchInterval = time.Millisecond
+)
+
+// inlineServing lets the goroutine that reads serve requests as long as they take next
+// to no time. To hand the reading over for each costs more than such a request
+// does: another thread has to be woken. If one takes longer after all, the
+// reading is taken over from that goroutine, within two looks, and the row
+// begins anew.
+type inlineServing struct {
+	row     atomic.Int32  // quick requests in a row
+	epoch   atomic.Uint64 // odd while the goroutine that reads serves a request
+	watched atomic.Bool   // somebody looks at epoch
+}
+
+// more reports whether the next message is waiting already. Then others should
+// serve it meanwhile, and the answers go out together.
+func (c *Conn) more() bool {
+	b, ok := c.stream.(interface{ Buffered() int })
+	return ok && b.Buffered() > 0
+}
+
+// serveNow serves a request on the goroutine that has read it, and reports
+// whether that goroutine reads on.
+func (c *Conn) serveNow(serve func()) bool {
+	q := &c.inline
+	here := q.row.Load() >= inlineAfter && !c.more()
+	var epoch uint64
+	if here {
+		epoch = q.epoch.Add(1)
+		c.startWatch()
+	} else {
+		c.workers.do(c.reading)
+	}
+	begin := time.Now()
+	serve()
+	if time.Since(begin) <= inlineLimit {
+		q.row.Add(1)
+	} else {
+		q.row.Store(0)
+	}
+	return here && q.epoch.CompareAndSwap(epoch, epoch+1)
+}
+
+// startWatch makes sure that somebody looks at epoch.
+func (c *Conn) startWatch() {
+	if c.inline.watched.Load() || !c.inline.watched.CompareAndSwap(false, true) {
+		return
+	}
+	// Ends when nothing has been served for a while, or with the conversation.
+	go c.watchReader()
+}
+
+// watchReader takes the reading over from a goroutine that is still at the same
+// request when it looks again.
+func (c *Conn) watchReader() {
+	q := &c.inline
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	last, still := uint64(0), 0
+	for {
+		over := false
+		select {
+		case <-tick.C:
+		case <-c.done:
+			over = true
+		}
+		epoch := q.epoch.Load()
+		if epoch%2 == 1 && (epoch == last || over) && q.epoch.CompareAndSwap(epoch, epoch+1) {
+			q.row.Store(0)
+			c.workers.do(c.reading)
+		}
+		if over {
+			return
+		}
+		if epoch != last {
+			last, still = epoch, 0
+			continue
+		}
+		if still++; still < 100 {
+			continue
+		}
+		// Whoever began to serve before this has changed epoch already; whoever
+		// begins after it starts another look.
+		q.watched.Store(false)
+		if q.epoch.Load() == epoch || !q.watched.CompareAndSwap(false, true) {
+			return
+		}
+		still = 0
 	}
 }

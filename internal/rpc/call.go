@@ -21,32 +21,34 @@ type Call struct {
 	req    *dragoman.Message // the caller's
 	out    *dragoman.Message // with our token
 	from   dragoman.Peer
-	listen bool
-	ended  func(error)   // may be nil
-	ready  chan struct{} // holds one token when there is something to take; nil if ended is not
+	owner  Owner         // may be nil
+	ready  chan struct{} // holds one token when there is something to take; nil if there is an owner
 	sent   atomic.Bool
+	listen bool
 
-	// Guarded by Calls.mu.
-	began  time.Time // zero if it may take for ever
-	due    time.Time // when it has taken too long
-	paused int       // questions of the other side that have no answer
+	over     bool // guarded by mu: resp or err is set, or the caller has left; nothing more is taken
+	finished bool // guarded by telling
 
-	mu     sync.Mutex
+	// Guarded by Calls.mu; see clock.
+	began  time.Duration // zero if it may take for ever
+	due    time.Duration // when it has taken too long
+	paused int           // questions of the other side that have no answer
+
+	mu     sync.Mutex // guards the fields up to the blank line
 	notes  Queue[struct{}]
 	resp   *dragoman.Message
 	err    error
-	over   bool // resp or err is set, or the caller has left; nothing more is taken
-	cancel []context.CancelFunc
-	asks   sync.WaitGroup // questions that from is answering
+	cancel []context.CancelFunc // of the questions
 
-	telling  sync.Mutex // held while from is told something by Notify
-	finished bool       // guarded by telling
+	asks    sync.WaitGroup // questions that from is answering
+	telling sync.Mutex     // held while from is told something by Notify
 }
 
 // A TimeoutError says that a call took too long. It is a
 // [context.DeadlineExceeded].
 type TimeoutError struct {
 	After time.Duration // without progress or question
+	Took  time.Duration // since it began
 }
 
 // Error implements error.
@@ -65,6 +67,9 @@ func (c *Call) Request() *dragoman.Message { return c.req }
 
 // From returns the caller, who may be nil. See Ask and Notify.
 func (c *Call) From() dragoman.Peer { return c.from }
+
+// Owner returns what Begin was given.
+func (c *Call) Owner() Owner { return c.owner }
 
 // IsListen reports whether the request is one that lasts.
 func (c *Call) IsListen() bool { return c.listen }
@@ -111,8 +116,8 @@ func (c *Call) end(resp *dragoman.Message, err error) {
 	c.resp, c.err, c.over = resp, err, true
 	c.Wake()
 	c.mu.Unlock()
-	if c.ended != nil {
-		c.ended(err)
+	if c.owner != nil {
+		c.owner.Ended(err)
 	}
 }
 
@@ -214,10 +219,16 @@ func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok
 }
 
 // Remove takes the call out of the table, and reports whether it was there. What
-// comes for it afterwards is late.
-func (c *Call) Remove() bool {
-	open, _ := c.table.take(c.key)
-	return open != nil
+// comes for it afterwards is late. The error says why no more calls may begin, if
+// that is so.
+func (c *Call) Remove() (open bool, ended error) {
+	t := c.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if open = t.open[c.key] == c; open {
+		t.remove(c)
+	}
+	return open, t.ended
 }
 
 // Finish returns when the caller is not used any more. Questions that it is answering

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,35 +29,39 @@ type Calls struct {
 }
 
 // NewCalls returns a table for so many calls at a time.
-func NewCalls(limit int) *Calls { return &Calls{limit: limit, open: make(map[int64]*Call)} }
+func NewCalls(limit int) *Calls {
+	return &Calls{limit: limit, open: make(map[int64]*Call), clock: clock{zero: time.Now()}}
+}
 
-// Begin enters a call, or returns why it cannot be made; nothing has been sent then.
-// Whoever begins a call removes it, unless it was answered, and finishes it.
-//
-// If ended is nil, the caller waits by Wait. Otherwise it does something else, and
-// ended is called, at most once, when the table has an answer or an error for the
-// call: it should make the caller return. The error is nil if there is an answer.
-func (t *Calls) Begin(req *dragoman.Message, from dragoman.Peer, ended func(error)) (*Call, error) {
-	c := &Call{
-		table: t, req: req, out: req, from: from,
-		listen: req.Method() == protocol.MethodListen,
-		ended:  ended,
-	}
-	if ended == nil {
+// An Owner is who does something else than Wait while its call is under way.
+type Owner interface {
+	// Ended is called, at most once, when the table has an answer or an error for
+	// the call. It should make the owner finish the call. The error is nil if there
+	// is an answer.
+	Ended(err error)
+}
+
+// Begin enters a new call, or returns why it cannot be made; nothing has been sent
+// then. Whoever begins a call removes it, unless it was answered, and finishes it.
+// The owner is nil if the caller waits by Wait.
+func (t *Calls) Begin(c *Call, req *dragoman.Message, from dragoman.Peer, owner Owner) error {
+	c.table, c.req, c.out, c.from, c.owner = t, req, req, from, owner
+	c.listen = req.Method() == protocol.MethodListen
+	if owner == nil {
 		c.ready = make(chan struct{}, 1)
 	}
 	if err := t.add(c); err != nil {
-		return nil, err
+		return err
 	}
 	c.id = dragoman.IntID(c.key)
 	if req.Meta(protocol.MetaProgressToken) != nil {
 		var err error
 		if c.out, err = req.Edit().SetMeta(protocol.MetaProgressToken, []byte(c.id.String())).Message(); err != nil {
 			c.Remove()
-			return nil, err
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 func (t *Calls) add(c *Call) error {
@@ -72,7 +77,7 @@ func (t *Calls) add(c *Call) error {
 	t.open[c.key] = c
 	if !c.listen {
 		t.asking++
-		t.begin(c)
+		t.start(c)
 	}
 	return nil
 }
@@ -85,17 +90,22 @@ func (t *Calls) take(key int64) (c *Call, late bool) {
 	if c = t.open[key]; c == nil {
 		return nil, slices.Contains(t.recent, key)
 	}
-	delete(t.open, key)
+	t.remove(c)
+	return c, false
+}
+
+// remove takes a call out of the table. mu is held.
+func (t *Calls) remove(c *Call) {
+	delete(t.open, c.key)
 	if !c.listen {
 		t.asking--
 	}
 	if len(t.recent) < maxRecent {
-		t.recent = append(t.recent, key)
+		t.recent = append(t.recent, c.key)
 	} else {
-		t.recent[t.oldest] = key
+		t.recent[t.oldest] = c.key
 		t.oldest = (t.oldest + 1) % maxRecent
 	}
-	return c, false
 }
 
 // A Match is what became of an answer.
@@ -114,12 +124,13 @@ const (
 // was that.
 func (t *Calls) Answer(resp *dragoman.Message) Match {
 	if resp.IsError() && (resp.ID().IsZero() || resp.ID().IsNull()) {
-		c := t.Only()
-		if c == nil || !c.Remove() {
-			return NoID
+		if c := t.Only(); c != nil {
+			if open, _ := c.Remove(); open {
+				c.end(resp, nil)
+				return Matched
+			}
 		}
-		c.end(resp, nil)
-		return Matched
+		return NoID
 	}
 	key, _ := resp.ID().Int() // what is no number is no id of ours
 	c, late := t.take(key)
@@ -148,7 +159,8 @@ func (t *Calls) Fail(id dragoman.ID, err error) bool {
 // by cancelling it.
 func (t *Calls) CancelListen(id dragoman.ID) {
 	key, _ := id.Int()
-	if c := t.get(key); c != nil && c.listen && c.Remove() {
+	if c := t.get(key); c != nil && c.listen {
+		c.Remove()
 		c.end(nil, dragoman.ErrCancelled)
 	}
 }
@@ -184,18 +196,6 @@ func (t *Calls) Asking() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asking > 0
-}
-
-// All returns the calls under way, in the order in which they began.
-func (t *Calls) All() []*Call {
-	t.mu.Lock()
-	list := make([]*Call, 0, len(t.open))
-	for _, c := range t.open {
-		list = append(list, c)
-	}
-	t.mu.Unlock()
-	slices.SortFunc(list, func(a, b *Call) int { return int(a.key - b.key) })
-	return list
 }
 
 // Progress returns the call that progress belongs to, and the notification with the
@@ -251,28 +251,22 @@ func (c *Call) wants(note *dragoman.Message) bool {
 	return json.Unmarshal(c.req.Get("notifications"), &wanted) == nil && wanted.Wants(note.Method(), note.URI())
 }
 
-// Refuse lets no more calls begin, for the reason that it is given.
-func (t *Calls) Refuse(err error) {
+// Refuse lets no more calls begin, because of err, and returns those under way, in
+// the order in which they began.
+func (t *Calls) Refuse(err error) []*Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
 		t.ended = err
 	}
-}
-
-// Err returns why no more calls may begin, or nil.
-func (t *Calls) Err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended
+	return slices.SortedFunc(maps.Values(t.open), func(a, b *Call) int { return int(a.key - b.key) })
 }
 
 // End ends every call with err, and lets no more begin.
 func (t *Calls) End(err error) {
-	t.Refuse(err)
+	open := t.Refuse(err)
 	t.mu.Lock()
-	open := t.open
-	t.open = make(map[int64]*Call)
+	clear(t.open)
 	t.asking = 0
 	t.clock.stop()
 	t.mu.Unlock()
@@ -283,14 +277,18 @@ func (t *Calls) End(err error) {
 
 // A clock is how long calls may take. One timer serves them all: it is set for the
 // call that is due first, and calls that end before leave it alone, since to set it
-// for each costs more than all else that is done for a call.
+// for each costs more than all else that is done for a call. Times are counted from
+// when the table was made, and are not zero.
 type clock struct {
+	zero   time.Time
 	after  time.Duration // zero means for ever
 	most   time.Duration // whatever progress and questions there are; zero means for ever
 	timer  *time.Timer
-	at     time.Time // when the timer fires; zero if it does not run
-	paused int       // questions that may be of any call and have no answer
+	at     time.Duration // when the timer fires; zero if it does not run
+	paused int           // questions that may be of any call and have no answer
 }
+
+func (l *clock) now() time.Duration { return time.Since(l.zero) + 1 }
 
 func (l *clock) stop() {
 	if l.timer != nil {
@@ -308,31 +306,31 @@ func (t *Calls) SetTimeout(after, most time.Duration) {
 	t.clock.after, t.clock.most = after, most
 }
 
-// begin sets how long a call may take. mu is held.
-func (t *Calls) begin(c *Call) {
-	if l := &t.clock; l.after > 0 {
-		c.began = time.Now()
+// start sets how long a new call may take. mu is held.
+func (t *Calls) start(c *Call) {
+	if t.clock.after > 0 {
+		c.began = t.clock.now()
 		t.arm(c, c.began)
 	}
 }
 
-// arm makes a call due anew. mu is held.
-func (t *Calls) arm(c *Call, now time.Time) {
+// arm makes a call that has a limit due anew. mu is held.
+func (t *Calls) arm(c *Call, now time.Duration) {
 	l := &t.clock
-	if t.ended != nil || c.began.IsZero() {
+	if t.ended != nil || c.began == 0 {
 		return
 	}
-	c.due = now.Add(l.after)
-	if l.most > 0 && c.began.Add(l.most).Before(c.due) {
-		c.due = c.began.Add(l.most)
+	c.due = now + l.after
+	if l.most > 0 {
+		c.due = min(c.due, c.began+l.most)
 	}
 	switch {
-	case !l.at.IsZero() && !c.due.Before(l.at):
+	case l.at != 0 && l.at <= c.due:
 		return
 	case l.timer == nil:
-		l.timer = time.AfterFunc(c.due.Sub(now), t.expire)
+		l.timer = time.AfterFunc(c.due-now, t.expire)
 	default:
-		l.timer.Reset(c.due.Sub(now))
+		l.timer.Reset(c.due - now)
 	}
 	l.at = c.due
 }
@@ -341,8 +339,8 @@ func (t *Calls) arm(c *Call, now time.Time) {
 func (t *Calls) renew(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !c.began.IsZero() && c.paused == 0 {
-		t.arm(c, time.Now())
+	if c.began != 0 && c.paused == 0 {
+		t.arm(c, t.clock.now())
 	}
 }
 
@@ -357,8 +355,8 @@ func (t *Calls) pause(c *Call) {
 func (t *Calls) resume(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.paused--; c.paused == 0 && !c.began.IsZero() {
-		t.arm(c, time.Now())
+	if c.paused--; c.paused == 0 {
+		t.arm(c, t.clock.now())
 	}
 }
 
@@ -377,42 +375,41 @@ func (t *Calls) ResumeAll() {
 	if t.clock.paused--; t.clock.paused > 0 {
 		return
 	}
-	now := time.Now()
+	now := t.clock.now()
 	for _, c := range t.open {
 		t.arm(c, now)
 	}
 }
 
 // expire ends the calls that are due, and comes again for the next. Whoever made one
-// tells the other side. Those that wait for an answer of ours set the timer when they
-// have it.
+// tells the other side. Those that wait for an answer of ours are due at their
+// maximum, and set the timer when they have it.
 func (t *Calls) expire() {
-	var late []*Call
-	var next time.Time
 	t.mu.Lock()
-	now, l := time.Now(), &t.clock
+	l := &t.clock
+	now, late := l.now(), make(map[*Call]error)
+	l.at = 0
 	for _, c := range t.open {
 		due := c.due
 		if c.paused > 0 || l.paused > 0 {
-			if due = (time.Time{}); l.most > 0 && !c.began.IsZero() {
-				due = c.began.Add(l.most)
+			if due = 0; l.most > 0 && c.began != 0 {
+				due = c.began + l.most
 			}
 		}
 		switch {
-		case due.IsZero():
-		case !due.After(now):
-			late = append(late, c)
-			c.began, c.due = time.Time{}, time.Time{}
-		case next.IsZero() || due.Before(next):
-			next = due
+		case due == 0:
+		case due <= now:
+			late[c] = &TimeoutError{After: l.after, Took: now - c.began}
+			c.began, c.due = 0, 0
+		case l.at == 0 || due < l.at:
+			l.at = due
 		}
 	}
-	if l.at = next; !next.IsZero() {
-		l.timer.Reset(next.Sub(now))
+	if l.at != 0 {
+		l.timer.Reset(l.at - now)
 	}
-	after := l.after
 	t.mu.Unlock()
-	for _, c := range late {
-		c.end(nil, &TimeoutError{After: after})
+	for c, err := range late {
+		c.end(nil, err)
 	}
 }

@@ -84,33 +84,31 @@ func Notify(ctx context.Context, peer dragoman.Peer, note *dragoman.Message, log
 	}
 }
 
-// An Inbox delivers notifications in order, on a goroutine that ends when there are
-// none: a peer that is slow to take them holds up nobody else.
-type Inbox struct {
-	deliver func(note *dragoman.Message, to *Call)
+// An Inbox delivers notifications in order, each with a tag, on a goroutine that ends
+// when there are none: a peer that is slow to take them holds up nobody else.
+type Inbox[T comparable] struct {
+	deliver func(note *dragoman.Message, tag T)
 
 	mu      sync.Mutex
-	notes   Queue[*Call]
+	notes   Queue[T]
 	closed  bool
 	running chan struct{} // closed when the goroutine has ended; nil if there is none
 	dropped uint64
 }
 
 // NewInbox returns an Inbox whose notifications are given to deliver, one at a time.
-// The call is the one that Put was given.
-func NewInbox(deliver func(note *dragoman.Message, to *Call)) *Inbox {
-	return &Inbox{deliver: deliver}
+func NewInbox[T comparable](deliver func(note *dragoman.Message, tag T)) *Inbox[T] {
+	return &Inbox[T]{deliver: deliver}
 }
 
-// Put queues a notification for a call, or for the local peer if to is nil. It
-// reports whether there was room.
-func (b *Inbox) Put(note *dragoman.Message, to *Call) bool {
+// Put queues a notification. It reports whether there was room.
+func (b *Inbox[T]) Put(note *dragoman.Message, tag T) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return false
 	}
-	if !b.notes.Put(note, to) {
+	if !b.notes.Put(note, tag) {
 		b.dropped++
 		return false
 	}
@@ -123,10 +121,10 @@ func (b *Inbox) Put(note *dragoman.Message, to *Call) bool {
 	return true
 }
 
-func (b *Inbox) run(ended chan struct{}) {
+func (b *Inbox[T]) run(ended chan struct{}) {
 	for {
 		b.mu.Lock()
-		note, to, ok := b.notes.Next()
+		note, tag, ok := b.notes.Next()
 		if !ok {
 			b.running = nil
 			close(ended)
@@ -134,19 +132,19 @@ func (b *Inbox) run(ended chan struct{}) {
 			return
 		}
 		b.mu.Unlock()
-		b.deliver(note, to)
+		b.deliver(note, tag)
 	}
 }
 
 // Close takes no more. What waits is still delivered.
-func (b *Inbox) Close() {
+func (b *Inbox[T]) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 }
 
 // Wait returns when everything has been delivered, or after limit.
-func (b *Inbox) Wait(limit time.Duration) {
+func (b *Inbox[T]) Wait(limit time.Duration) {
 	b.mu.Lock()
 	ended := b.running
 	b.mu.Unlock()
@@ -156,7 +154,7 @@ func (b *Inbox) Wait(limit time.Duration) {
 }
 
 // Dropped returns how many notifications found no room.
-func (b *Inbox) Dropped() uint64 {
+func (b *Inbox[T]) Dropped() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dropped

@@ -178,12 +178,12 @@ func Serve(ctx context.Context, peer dragoman.Peer, req *dragoman.Message, from 
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("panic while serving a request", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = req.Fail(protocol.Broken())
+			resp = req.Fail(protocol.Panicked())
 		}
 	}()
 	resp, err := peer.Call(ctx, req, from)
 	if err != nil && req.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
 		return protocol.EndOfListen(req)
 	}
-	return protocol.Conclude(ctx, req, resp, err)
+	return protocol.ResponseOf(ctx, req, resp, err)
 }

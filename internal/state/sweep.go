@@ -77,7 +77,7 @@ func (d *Dir) sweepKind(folder string) {
 	}
 }
 
-// ours tells whether a file may be one of ours, by its name: somebody may have
+// ours reports whether a file may be one of ours, by its name: somebody may have
 // named a directory that holds other things.
 func ours(name string) bool {
 	if plain, ok := strings.CutSuffix(name, unfinished); ok {

@@ -15,6 +15,9 @@
 //
 // The connection does not read on behind such a line. If it belongs to a head, net/http
 // answers with status 400 and closes; if to a body, reading the body fails.
+//
+// Because every deadline of the server passes here, those that nobody waits for are left
+// out.
 package strict
 
 import (
@@ -49,8 +52,11 @@ const (
 type conn struct {
 	net.Conn
 	options  Options
+	opened   time.Time
 	protocol atomic.Int32
 	begun    atomic.Bool // a byte has come
+
+	reads, writes deadline
 
 	// Owned by who reads: net/http has one at a time.
 	scanner scanner
@@ -64,7 +70,7 @@ func Conn(c net.Conn, o *Options) net.Conn {
 	if o == nil {
 		o = &Options{}
 	}
-	return &conn{Conn: c, options: *o, filler: 4}
+	return &conn{Conn: c, options: *o, opened: time.Now(), filler: 4}
 }
 
 // Read implements net.Conn.
@@ -72,12 +78,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.refused {
 		return c.fill(p)
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.read(p)
 	if n <= 0 {
 		return n, err
 	}
 	if c.options.Idle > 0 && !c.begun.Load() && !c.begun.Swap(true) {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(c.options.Header)) // who is gone is noticed by the next Read
+		_ = c.set(&c.reads, c.since(time.Now().Add(c.options.Header))) // who is gone is noticed by the next Read
 	}
 	if c.protocol.Load() == upgraded {
 		return n, err
@@ -125,7 +131,12 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.protocol.Load() == mayUpgrade && bytes.HasPrefix(p, []byte("HTTP/1.1 101 ")) {
 		c.protocol.Store(upgraded)
 	}
-	return c.Conn.Write(p)
+	return c.write(p)
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements net.Conn.
@@ -135,8 +146,11 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 			t = now.Add(c.options.Idle)
 		}
 	}
-	return c.Conn.SetReadDeadline(t)
+	return c.set(&c.reads, c.since(t))
 }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.set(&c.writes, c.since(t)) }
 
 // CloseWrite ends our side of the connection, if it has sides.
 func (c *conn) CloseWrite() error {

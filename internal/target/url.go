@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
-// IsURL tells whether an argument is a URL and not the name of a program.
+// IsURL reports whether an argument is a URL and not the name of a program.
 func IsURL(arg string) bool {
 	scheme, _, ok := strings.Cut(arg, "://")
 	if ok && scheme != "" && !strings.ContainsAny(scheme, `/\ `) {
@@ -29,7 +29,7 @@ func Scheme(at string) string {
 	return strings.ToLower(scheme)
 }
 
-// IsLines tells whether a URL means a socket that carries messages alone.
+// IsLines reports whether a URL means a socket that carries messages alone.
 func IsLines(at string) bool {
 	switch Scheme(at) {
 	case "tcp":
@@ -40,7 +40,7 @@ func IsLines(at string) bool {
 	return false
 }
 
-// IsHTTP tells whether a URL is an http or https one.
+// IsHTTP reports whether a URL is an http or https one.
 func IsHTTP(at string) bool { return slices.Contains([]string{"http", "https"}, Scheme(at)) }
 
 func newURL(s *Spec) (*Target, error) {

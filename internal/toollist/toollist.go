@@ -244,7 +244,7 @@ func (c *Cache) keep(caller string, list *List, err error) *entry {
 
 // failedFor returns how long a failure counts.
 func (c *Cache) failedFor(err error) time.Duration {
-	if e, ok := errors.AsType[*dragoman.Error](err); ok && !protocol.Ours(e) {
+	if e, ok := errors.AsType[*dragoman.Error](err); ok && !protocol.IsOwn(e) {
 		return c.FailedFor
 	}
 	return c.LostFor

@@ -56,7 +56,7 @@ func (l *link) outcome(resp *http.Response, m *dragoman.Message) {
 // says more than the status.
 func hasOwnError(e *protocol.StatusError) bool {
 	answer := e.Response(dragoman.Limits{})
-	return answer != nil && protocol.Ours(answer.RPCError())
+	return answer != nil && protocol.IsOwn(answer.RPCError())
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.

@@ -247,11 +247,11 @@ func (d *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) (resp *dragoman
 		d.mu.Unlock()
 		if p := recover(); p != nil {
 			d.server.door.Log.Error("panic while serving a request", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = req.Fail(protocol.Broken())
+			resp = req.Fail(protocol.Panicked())
 		}
 	}()
 	resp, err := d.peer.Call(ctx, req, d)
-	return protocol.Conclude(ctx, req, resp, err)
+	return protocol.ResponseOf(ctx, req, resp, err)
 }
 
 // enqueue passes on a notification, if there is room. That a request is cancelled

@@ -1,14 +1,17 @@
 package stdio
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,12 +29,12 @@ const (
 // A child is a running server and whatever it has started.
 //
 // Two goroutines belong to it beside those of its stderr: run starts the process
-// and reaps it, keep ends everything when it is to end. Both are gone when done
+// and reaps it, supervise ends everything when it is to end. Both are gone when done
 // is closed, unless the kernel cannot end the process.
 type child struct {
 	command string
 	cmd     *exec.Cmd
-	family  *family
+	group   *processGroup
 	grace   time.Duration
 	log     *slog.Logger
 
@@ -51,8 +54,8 @@ type child struct {
 // start starts the server. Whoever calls it reads out and calls stop; nothing is
 // left to close after that.
 func (c *Command) start() (*child, error) {
-	mark := newMark()
-	cmd, err := c.prepare(mark)
+	tag := newTag()
+	cmd, err := c.prepare(tag)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,7 @@ func (c *Command) start() (*child, error) {
 	p := &child{
 		command:  c.Path,
 		cmd:      cmd,
-		family:   newFamily(mark, c.logger()),
+		group:    newProcessGroup(tag, c.logger()),
 		grace:    c.grace(),
 		log:      c.logger().With("command", c.Path),
 		stdin:    pipes.stdin.write,
@@ -82,7 +85,7 @@ func (c *Command) start() (*child, error) {
 	pipes.closeTheirs()
 	if err != nil {
 		pipes.closeOurs()
-		p.family.release()
+		p.group.release()
 		return nil, c.fail(err, adviceForStart(err))
 	}
 	p.log.Info("server started", "file", cmd.Path, "pid", cmd.Process.Pid)
@@ -91,7 +94,7 @@ func (c *Command) start() (*child, error) {
 		onLine = func(line string) { p.log.Debug("server wrote to stderr", "line", line) }
 	}
 	p.stderr = newStderrSink(p.errEnd, onLine)
-	go p.keep() // until stop or the end of the process, and then a bounded time
+	go p.supervise() // until stop or the end of the process, and then a bounded time
 	return p, nil
 }
 
@@ -104,15 +107,15 @@ func (p *child) run(limits ResourceLimits, started chan<- error) {
 		started <- err
 		return
 	}
-	err := p.family.adopt(p.cmd.Process)
+	err := p.group.setProcess(p.cmd.Process)
 	if err == nil {
 		err = limits.apply(p.cmd.Process.Pid)
 	}
 	if err != nil {
-		p.family.kill()
+		p.group.kill()
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
-		p.family.sweep(killTime)
+		p.group.sweep(killTime)
 		started <- err
 		return
 	}
@@ -125,26 +128,26 @@ func (p *child) run(limits ResourceLimits, started chan<- error) {
 	close(p.reaped)
 }
 
-// keep waits until the child is to end or has ended, and then sees to it that
+// supervise waits until the child is to end or has ended, and then sees to it that
 // nothing is left.
-func (p *child) keep() {
+func (p *child) supervise() {
 	select {
 	case <-p.exited:
 	case <-p.reaped:
 	case <-p.stopping:
-		p.persuade()
+		p.terminateGracefully()
 	}
-	p.family.kill()
-	if !p.ended(killTime) {
+	p.group.kill()
+	if !p.waitExit(killTime) {
 		p.log.Error("server does not end although it was killed", "pid", p.cmd.Process.Pid)
 	}
 	// As long as it has not been reaped, no other group can have its number.
-	if !p.family.sweep(killTime) {
+	if !p.group.sweep(killTime) {
 		p.log.Error("processes of the server are left although they were killed", "pid", p.cmd.Process.Pid)
 	}
 	close(p.mayReap)
 	wait(p.reaped, killTime)
-	p.family.release()
+	p.group.release()
 
 	p.stdin.Close()
 	// Everybody who could hold the other ends is dead, so the pipes are at
@@ -155,24 +158,24 @@ func (p *child) keep() {
 	close(p.over)
 }
 
-// persuade asks the child to end, first by closing its stdin.
-func (p *child) persuade() {
+// terminateGracefully asks the child to end, first by closing its stdin.
+func (p *child) terminateGracefully() {
 	p.stdin.Close()
-	if p.left(p.grace) {
+	if p.waitGroup(p.grace) {
 		return
 	}
-	p.family.ask()
-	p.left(p.grace)
+	p.group.terminate()
+	p.waitGroup(p.grace)
 }
 
-// left waits until the process and its group have ended, for at most d, and
+// waitGroup waits until the process and its group have ended, for at most d, and
 // reports whether they have.
-func (p *child) left(d time.Duration) bool {
+func (p *child) waitGroup(d time.Duration) bool {
 	end := time.Now().Add(d)
-	if !p.ended(d) {
+	if !p.waitExit(d) {
 		return false
 	}
-	for pause := time.Millisecond; p.family.alive(); pause = min(2*pause, 50*time.Millisecond) {
+	for pause := time.Millisecond; p.group.alive(); pause = min(2*pause, 50*time.Millisecond) {
 		if time.Until(end) < pause {
 			return false
 		}
@@ -181,8 +184,8 @@ func (p *child) left(d time.Duration) bool {
 	return true
 }
 
-// ended waits until the process has ended, for at most d.
-func (p *child) ended(d time.Duration) bool {
+// waitExit waits until the process has ended, for at most d.
+func (p *child) waitExit(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -286,7 +289,7 @@ func adviceForStart(err error) string {
 	return ""
 }
 
-func newMark() string {
+func newTag() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
@@ -300,4 +303,61 @@ func wait(c <-chan struct{}, d time.Duration) {
 	case <-c:
 	case <-timer.C:
 	}
+}
+
+// maxExitLine is how much of a server's last line an ExitError repeats.
+const maxExitLine = 1024
+
+// An ExitError says how a server's process ended.
+type ExitError struct {
+	Command string // as it was given in Command.Path
+	Status  int    // -1 if a signal ended it, or if it would not end
+	Signal  string // the signal in words, "killed", if one ended it
+	Stderr  string // its last line on stderr that was not empty, printable
+}
+
+// Error implements error.
+func (e *ExitError) Error() string {
+	var text string
+	switch {
+	case e.Signal != "":
+		text = fmt.Sprintf("server %q was ended by a signal (%s)", e.Command, e.Signal)
+	case e.Status < 0:
+		text = fmt.Sprintf("server %q does not end although it was killed", e.Command)
+	default:
+		text = fmt.Sprintf("server %q exited with status %d", e.Command, e.Status)
+	}
+	if e.Stderr != "" {
+		text += ": last stderr line: " + e.Stderr
+	}
+	return text
+}
+
+// newExitError describes state, which is nil for a process that is still there.
+func newExitError(command string, state *os.ProcessState, tail []byte) *ExitError {
+	e := &ExitError{Command: command, Status: -1, Stderr: lastLine(tail)}
+	if state != nil {
+		e.Status = state.ExitCode()
+		e.Signal = signalOf(state)
+	}
+	return e
+}
+
+// lastLine returns the last line of text that is not blank, without what could
+// play tricks on a terminal or in a log.
+func lastLine(text []byte) string {
+	text = bytes.TrimSpace(text)
+	if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
+		text = text[i+1:]
+	}
+	text = bytes.TrimSpace(text)
+	if len(text) > maxExitLine {
+		text = text[:maxExitLine]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(text), ""))
 }

@@ -1,12 +1,17 @@
 package stdio
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // newProcAttr returns how a server is started: in a group of its own, and with
@@ -32,71 +37,71 @@ func awaitExit(pid int) bool {
 	}
 }
 
-// A family is a server's process, its group, and everyone else who carries its
-// mark in the environment, which is inherited. Out of reach are only those who
-// left the group and dropped the mark, and those we may not signal.
-type family struct {
-	mark string
+// A processGroup is a server's process, its group, and everyone else who carries its
+// tag in the environment, which is inherited. Out of reach are only those who
+// left the group and dropped the tag, and those we may not signal.
+type processGroup struct {
+	tag  string
 	pgid int // 0 before the process has started
 	log  *slog.Logger
 }
 
-func newFamily(mark string, log *slog.Logger) *family {
-	f := &family{mark: mark, log: log}
-	f.announce()
-	return f
+func newProcessGroup(tag string, log *slog.Logger) *processGroup {
+	g := &processGroup{tag: tag, log: log}
+	g.register()
+	return g
 }
 
-// adopt is told the process once it has started.
-func (f *family) adopt(p *os.Process) error {
-	f.pgid = p.Pid
-	f.announce()
+// setProcess is told the process once it has started.
+func (g *processGroup) setProcess(p *os.Process) error {
+	g.pgid = p.Pid
+	g.register()
 	return nil
 }
 
-// announce tells the guard about f. A server without a guard is better than
+// register tells the guard about g. A server without a guard is better than
 // none, so a failure is only logged.
-func (f *family) announce() {
-	if err := guard.watch(f.mark, f.pgid); err != nil {
-		f.log.Warn("no guard will end the server should this process be killed", "err", err)
+func (g *processGroup) register() {
+	if err := guard.watch(g.tag, g.pgid); err != nil {
+		g.log.Warn("no guard will end the server should this process be killed", "err", err)
 	}
 }
 
 // release is told that nothing is left.
-func (f *family) release() { guard.forget(f.mark) }
+func (g *processGroup) release() { guard.forget(g.tag) }
 
-// ask asks the group to end.
-func (f *family) ask() { f.signal(syscall.SIGTERM) }
+// terminate asks the group to end.
+func (g *processGroup) terminate() { g.signal(syscall.SIGTERM) }
 
 // kill ends the group.
-func (f *family) kill() { f.signal(syscall.SIGKILL) }
+func (g *processGroup) kill() { g.signal(syscall.SIGKILL) }
 
-func (f *family) signal(sig syscall.Signal) {
-	if f.pgid > 0 {
-		_ = syscall.Kill(-f.pgid, sig) // nobody is left to take it
+func (g *processGroup) signal(sig syscall.Signal) {
+	if g.pgid > 0 {
+		_ = syscall.Kill(-g.pgid, sig) // nobody is left to take it
 	}
 }
 
 // alive reports whether anybody in the group lives. Asking the kernel with an
 // empty signal would count those who have ended but were not reaped.
-func (f *family) alive() bool {
-	return len(look([]*family{f}, false).found) > 0
+func (g *processGroup) alive() bool {
+	return len(scanProcesses([]*processGroup{g}, false).found) > 0
 }
 
-// sweep kills everybody in the family until nobody is left, for at most d, and
+// sweep kills everybody in the group until nobody is left, for at most d, and
 // reports whether nobody is.
-func (f *family) sweep(d time.Duration) bool { return sweep([]*family{f}, d) }
+func (g *processGroup) sweep(d time.Duration) bool { return sweep([]*processGroup{g}, d) }
 
-// sweep kills all members of the families.
-func sweep(families []*family, d time.Duration) bool {
-	const enough = 3 // doubtful looks in a row, on a busy system
+// sweep kills all members of the groups.
+func sweep(groups []*processGroup, d time.Duration) bool {
+	const enough = 3 // incomplete scans in a row, on a busy system
 	end := time.Now().Add(d)
 	var killed []int
 	pause := time.Millisecond
 	for doubts := 0; ; {
-		seen := look(families, true)
+		seen := scanProcesses(groups, true)
 		if len(seen.found) == 0 {
-			if doubts++; !seen.doubtful || doubts == enough {
+			if doubts++; !seen.incomplete || doubts == enough {
 				reapOrphans(killed, end)
 				return true
 			}
@@ -138,4 +143,181 @@ func reapOrphans(pids []int, end time.Time) {
 		}
 		time.Sleep(pause)
 	}
+}
+
+// maxEnviron is how much of a process's environment is searched for a tag.
+const maxEnviron = 4 << 20
+
+// A processScan is what one look at the process table has shown.
+type processScan struct {
+	found []int // members that live
+
+	// incomplete says that somebody may have been missed: a process was between
+	// two programs, when its environment cannot be read, or ended while we
+	// looked and may have left a child.
+	incomplete bool
+}
+
+// scanProcesses finds the living members of groups: those in their groups and, if
+// tagged is set, those who carry their tags.
+func scanProcesses(groups []*processGroup, tagged bool) processScan {
+	var s processScan
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return s
+	}
+	names, err := dir.Readdirnames(-1)
+	dir.Close()
+	if err != nil {
+		return s
+	}
+	self := os.Getpid()
+	buf := make([]byte, 8<<10)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self {
+			continue
+		}
+		var stat processStat
+		if buf, err = readFile("/proc/"+name+"/stat", buf); err != nil || !stat.parse(buf) {
+			s.incomplete = true
+			continue
+		}
+		switch f := inGroup(groups, stat.pgrp); {
+		case stat.dead && f != nil && stat.parent == self && pid != f.pgid:
+			reap(pid)
+		case stat.dead || stat.kernel:
+		case f != nil:
+			s.found = append(s.found, pid)
+		case tagged:
+			buf, err = readFile("/proc/"+name+"/environ", buf)
+			if hasTag(groups, buf) {
+				s.found = append(s.found, pid)
+			}
+			if len(buf) == 0 && !errors.Is(err, os.ErrPermission) {
+				s.incomplete = true
+			}
+		}
+	}
+	return s
+}
+
+func inGroup(groups []*processGroup, pgrp int) *processGroup {
+	for _, f := range groups {
+		if f.pgid == pgrp && pgrp > 0 {
+			return f
+		}
+	}
+	return nil
+}
+
+func hasTag(groups []*processGroup, environ []byte) bool {
+	if !bytes.Contains(environ, []byte(tagVar+"=")) {
+		return false
+	}
+	for _, f := range groups {
+		if bytes.Contains(environ, []byte(f.tag)) {
+			return true
+		}
+	}
+	return false
+}
+
+// A processStat is what we need of /proc/PID/stat, see proc_pid_stat(5).
+type processStat struct {
+	parent, pgrp int
+	dead         bool // it waits to be reaped
+	kernel       bool // it is no program
+}
+
+func (st *processStat) parse(text []byte) bool {
+	const kernelThread = 0x00200000 // PF_KTHREAD
+	// The name, in parentheses, may itself have spaces and parentheses.
+	i := bytes.LastIndexByte(text, ')')
+	if i < 0 {
+		return false
+	}
+	fields := strings.Fields(string(text[i+1:])) // state ppid pgrp session tty tpgid flags …
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	if err != nil {
+		return false
+	}
+	if st.parent, err = strconv.Atoi(fields[1]); err != nil {
+		return false
+	}
+	if st.pgrp, err = strconv.Atoi(fields[2]); err != nil {
+		return false
+	}
+	st.dead = fields[0] == "Z" || fields[0] == "X"
+	st.kernel = flags&kernelThread != 0
+	return true
+}
+
+// readFile reads a file of /proc into buf, which it may replace by a larger one.
+// It is os.ReadFile without what that costs for a thousand small files.
+func readFile(name string, buf []byte) ([]byte, error) {
+	fd, err := retry(func() (int, error) { return syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
+	if err != nil {
+		return buf[:0], err
+	}
+	defer syscall.Close(fd)
+	buf = buf[:0]
+	for len(buf) < maxEnviron {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := retry(func() (int, error) { return syscall.Read(fd, buf[len(buf):cap(buf)]) })
+		if err != nil {
+			return buf, err
+		}
+		if n == 0 {
+			break
+		}
+		buf = buf[:len(buf)+n]
+	}
+	return buf, nil
+}
+
+func retry(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); err != syscall.EINTR { //nolint:errorlint // a system call returns it bare
+			return n, err
+		}
+	}
+}
+
+const haveLimits = true
+
+// apply puts the limits on a process that has just been started.
+func (l ResourceLimits) apply(pid int) error {
+	if l.Memory > 0 {
+		if err := setLimit(pid, syscall.RLIMIT_AS, uint64(l.Memory), uint64(l.Memory)); err != nil {
+			return fmt.Errorf("limit memory to %d bytes: %w", l.Memory, err)
+		}
+	}
+	if l.OpenFiles > 0 {
+		if err := setLimit(pid, syscall.RLIMIT_NOFILE, uint64(l.OpenFiles), uint64(l.OpenFiles)); err != nil {
+			return fmt.Errorf("limit open files to %d: %w", l.OpenFiles, err)
+		}
+	}
+	if l.CPUTime > 0 {
+		// SIGXCPU comes at the first number and may be ignored, SIGKILL at the second.
+		seconds := uint64((l.CPUTime + time.Second - 1) / time.Second)
+		if err := setLimit(pid, syscall.RLIMIT_CPU, seconds, seconds+1); err != nil {
+			return fmt.Errorf("limit processor time to %d s: %w", seconds, err)
+		}
+	}
+	return nil
+}
+
+func setLimit(pid, resource int, soft, hard uint64) error {
+	limit := struct{ soft, hard uint64 }{soft, hard}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	if errno == 0 || errors.Is(errno, syscall.ESRCH) { // it has ended already
+		return nil
+	}
+	return errno
 }

@@ -228,7 +228,7 @@ func TestC12_UserAndGroup(t *testing.T) {
 			t.Errorf("as nobody the server is %s, want %s", got, want)
 		}
 		p.stop()
-		if left := look([]*family{p.family}, true).found; len(left) > 0 {
+		if left := scanProcesses([]*processGroup{p.group}, true).found; len(left) > 0 {
 			t.Errorf("left are %v", left)
 		}
 	}
@@ -271,7 +271,7 @@ func TestThousandServersLeaveNothing(t *testing.T) {
 
 	var next atomic.Int64
 	var mu sync.Mutex
-	var families []*family
+	var groups []*processGroup
 	var all sync.WaitGroup
 	start := time.Now()
 	for range workers {
@@ -285,7 +285,7 @@ func TestThousandServersLeaveNothing(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				families = append(families, p.family)
+				groups = append(groups, p.group)
 				mu.Unlock()
 				if rand.IntN(4) > 0 { // the others are stopped while they start
 					_, _ = p.out().Read(make([]byte, 1))
@@ -297,7 +297,7 @@ func TestThousandServersLeaveNothing(t *testing.T) {
 	all.Wait()
 	t.Logf("%d servers in %v", count, time.Since(start).Round(time.Millisecond))
 
-	for _, pid := range look(families, true).found {
+	for _, pid := range scanProcesses(groups, true).found {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("process %d is left: %q", pid, name)
 	}

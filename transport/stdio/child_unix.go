@@ -37,8 +37,8 @@ func executable(file string, _ []string) (string, error) {
 	return file, nil
 }
 
-// exposed reports whether everyone may change file or put another in its place.
-func exposed(file string) bool {
+// worldWritable reports whether everyone may change file or put another in its place.
+func worldWritable(file string) bool {
 	for _, name := range []string{file, filepath.Dir(file)} {
 		if info, err := os.Stat(name); err == nil && info.Mode()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
 			return true

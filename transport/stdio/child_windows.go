@@ -61,8 +61,8 @@ func checkFile(file string) error {
 	return nil
 }
 
-// exposed is not known here: it is a matter of access control lists.
-func exposed(string) bool { return false }
+// worldWritable is not known here: it is a matter of access control lists.
+func worldWritable(string) bool { return false }
 
 // checkArgs refuses what the command processor would interpret, because Windows
 // runs batch files by handing it their command line.
@@ -96,21 +96,21 @@ func signalOf(*os.ProcessState) string { return "" }
 // its members without their numbers.
 func awaitExit(int) bool { return false }
 
-// A family is a job object: a server's process and all that it starts. The
+// A processGroup is a job object: a server's process and all that it starts. The
 // system ends them when the last handle of the job closes, so also when we are
 // killed. What the process starts before it is put into the job escapes.
-type family struct{ job syscall.Handle }
+type processGroup struct{ job syscall.Handle }
 
-func newFamily(string, *slog.Logger) *family { return &family{} }
+func newProcessGroup(string, *slog.Logger) *processGroup { return &processGroup{} }
 
-// adopt is told the process once it has started.
-func (f *family) adopt(p *os.Process) error {
+// setProcess is told the process once it has started.
+func (g *processGroup) setProcess(p *os.Process) error {
 	var err error
-	if f.job, err = newJob(); err != nil {
+	if g.job, err = newJob(); err != nil {
 		return err
 	}
 	handleErr := p.WithHandle(func(process uintptr) {
-		if ok, _, callErr := kernel("AssignProcessToJobObject").Call(uintptr(f.job), process); ok == 0 {
+		if ok, _, callErr := kernel("AssignProcessToJobObject").Call(uintptr(g.job), process); ok == 0 {
 			err = fmt.Errorf("put the process into its job: %w", callErr)
 		}
 	})
@@ -118,26 +118,26 @@ func (f *family) adopt(p *os.Process) error {
 }
 
 // release is told that nothing is left.
-func (f *family) release() {
-	if f.job != 0 {
-		_ = syscall.CloseHandle(f.job)
-		f.job = 0
+func (g *processGroup) release() {
+	if g.job != 0 {
+		_ = syscall.CloseHandle(g.job)
+		g.job = 0
 	}
 }
 
-// ask does nothing: a process without a console cannot be asked, other than by
+// terminate does nothing: a process without a console cannot be asked, other than by
 // closing its stdin.
-func (f *family) ask() {}
+func (g *processGroup) terminate() {}
 
 // kill ends all processes of the job.
-func (f *family) kill() {
-	if f.job != 0 {
-		_, _, _ = kernel("TerminateJobObject").Call(uintptr(f.job), 1)
+func (g *processGroup) kill() {
+	if g.job != 0 {
+		_, _, _ = kernel("TerminateJobObject").Call(uintptr(g.job), 1)
 	}
 }
 
 // alive reports whether anybody in the job lives.
-func (f *family) alive() bool {
+func (g *processGroup) alive() bool {
 	// JOBOBJECT_BASIC_ACCOUNTING_INFORMATION
 	var info struct {
 		userTime, kernelTime, periodUserTime, periodKernelTime int64
@@ -145,19 +145,19 @@ func (f *family) alive() bool {
 		pageFaults, processes, active, terminated uint32
 	}
 	const accounting = 1 // JobObjectBasicAccountingInformation
-	if f.job == 0 {
+	if g.job == 0 {
 		return false
 	}
-	ok, _, _ := kernel("QueryInformationJobObject").Call(uintptr(f.job), accounting, uintptr(unsafe.Pointer(&info)), unsafe.Sizeof(info), 0)
+	ok, _, _ := kernel("QueryInformationJobObject").Call(uintptr(g.job), accounting, uintptr(unsafe.Pointer(&info)), unsafe.Sizeof(info), 0)
 	return ok != 0 && info.active > 0
 }
 
 // sweep kills the job until nobody is left, for at most d, and reports whether
 // nobody is.
-func (f *family) sweep(d time.Duration) bool {
+func (g *processGroup) sweep(d time.Duration) bool {
 	end := time.Now().Add(d)
-	for pause := time.Millisecond; f.alive(); pause = min(2*pause, 20*time.Millisecond) {
-		f.kill()
+	for pause := time.Millisecond; g.alive(); pause = min(2*pause, 20*time.Millisecond) {
+		g.kill()
 		if time.Now().After(end) {
 			return false
 		}

@@ -66,7 +66,7 @@ func (p childOut) Read(b []byte) (int, error) {
 	if n > 0 || err == nil {
 		return n, nil
 	}
-	return 0, p.because(err)
+	return 0, p.exitReason(err)
 }
 
 type childIn struct{ *child }
@@ -74,13 +74,13 @@ type childIn struct{ *child }
 func (p childIn) Write(b []byte) (int, error) {
 	n, err := p.in().Write(b)
 	if err != nil {
-		err = p.because(err)
+		err = p.exitReason(err)
 	}
 	return n, err
 }
 
-// because returns the exit of the child as the reason of err, if it comes soon.
-func (p *child) because(err error) error {
+// exitReason returns the exit of the child as the reason of err, if it comes soon.
+func (p *child) exitReason(err error) error {
 	t := time.NewTimer(exitWait)
 	defer t.Stop()
 	select {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -114,9 +115,9 @@ func (c *Command) grace() time.Duration {
 	return c.Grace
 }
 
-// prepare checks c and returns it as the standard library wants it. mark tells
+// prepare checks c and returns it as the standard library wants it. tag tells
 // the server's processes from all others.
-func (c *Command) prepare(mark string) (*exec.Cmd, error) {
+func (c *Command) prepare(tag string) (*exec.Cmd, error) {
 	for _, arg := range c.Args {
 		if strings.ContainsRune(arg, 0) {
 			return nil, c.fail(fmt.Errorf("argument %q has a zero byte", arg), "no system can pass it on; remove it")
@@ -133,7 +134,7 @@ func (c *Command) prepare(mark string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, c.fail(err, "correct the user, or leave it out to run the server as the one who started it")
 	}
-	env, err := c.environment(os.Environ(), account, mark)
+	env, err := c.environment(os.Environ(), account, tag)
 	if err != nil {
 		return nil, c.fail(err, "write each variable as KEY=VALUE")
 	}
@@ -197,7 +198,7 @@ func (c *Command) locate(dir string, env []string) (string, error) {
 	if file, err = executable(file, env); err != nil {
 		return "", c.fail(err, adviceFor(err))
 	}
-	if exposed(file) {
+	if worldWritable(file) {
 		c.logger().Warn("anyone on this machine may replace the server's executable", "command", c.Path, "file", file)
 	}
 	return file, nil
@@ -212,7 +213,7 @@ func (c *Command) lookup(env []string) (string, error) {
 			continue // it would mean wherever we happen to be
 		}
 		file, err := executable(filepath.Join(dir, c.Path), env)
-		if err == nil && exposed(file) {
+		if err == nil && worldWritable(file) {
 			err = fmt.Errorf("%s: %w", file, errExposed)
 			c.logger().Warn("passed over an executable that anyone may replace", "command", c.Path, "file", file)
 		}
@@ -250,4 +251,123 @@ func adviceFor(err error) string {
 		return "take write permission from others, or give its absolute path to use it all the same"
 	}
 	return "check who may enter its directory"
+}
+
+// tagVar holds, in the environment of every process that a server starts, the
+// tag by which those are found again that left the server's process group. A
+// server that is started by another one carries both tags.
+const tagVar = "DRAGOMAN_CHILD"
+
+// environment returns what the server sees of ours, less what looks like a
+// shell function, plus account, c.Env and the tag.
+func (c *Command) environment(ours, account []string, tag string) ([]string, error) {
+	all := slices.Contains(c.InheritEnv, "*")
+	var env []string
+	for _, entry := range ours {
+		name, value, ok := cutVariable(entry)
+		if !ok || strings.HasPrefix(value, "()") {
+			continue
+		}
+		if all || hasName(usualVars, name) || hasName(c.InheritEnv, name) {
+			env = setVariable(env, name, value)
+		}
+	}
+	for _, entry := range account {
+		name, value, _ := cutVariable(entry)
+		env = setVariable(env, name, value)
+	}
+	for i, entry := range c.Env {
+		name, value, ok := cutVariable(entry)
+		if !ok || strings.ContainsRune(entry, 0) {
+			// It is not shown: it may be a secret without its name.
+			return nil, fmt.Errorf("entry %d of its environment is malformed", i+1)
+		}
+		env = setVariable(env, name, value)
+	}
+	if outer := valueOf(ours, tagVar); isTag(outer) {
+		tag = outer + "," + tag
+	}
+	return setVariable(env, tagVar, tag), nil
+}
+
+// cutVariable splits KEY=VALUE. On Windows there are variables such as "=C:",
+// whose names begin with the sign.
+func cutVariable(entry string) (name, value string, ok bool) {
+	if entry == "" {
+		return "", "", false
+	}
+	i := strings.IndexByte(entry[1:], '=') + 1
+	if i == 0 {
+		return "", "", false
+	}
+	if entry[0] == '=' && !foldNames {
+		return "", "", false
+	}
+	return entry[:i], entry[i+1:], true
+}
+
+func setVariable(env []string, name, value string) []string {
+	entry := name + "=" + value
+	for i := range env {
+		if n, _, _ := cutVariable(env[i]); sameName(n, name) {
+			env[i] = entry
+			return env
+		}
+	}
+	return append(env, entry)
+}
+
+func valueOf(env []string, name string) string {
+	for _, entry := range env {
+		if n, value, ok := cutVariable(entry); ok && sameName(n, name) {
+			return value
+		}
+	}
+	return ""
+}
+
+func hasName(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return sameName(n, name) })
+}
+
+func sameName(a, b string) bool {
+	return a == b || foldNames && strings.EqualFold(a, b)
+}
+
+// isTag reports whether s is one of our tags or several, so that no text of
+// unknown origin is passed on.
+func isTag(s string) bool {
+	return s != "" && len(s) <= 1024 && strings.Trim(s, "0123456789abcdef,") == ""
+}
+
+// ResourceLimits bounds what one process of a server may use. The zero value
+// is no limit. They exist on Linux only; elsewhere a Command that has any does
+// not start.
+//
+// Each process that the server starts has the same limits for itself: the
+// memory of a whole process tree is a matter for the container or the service
+// manager. The limits take effect right after the server has started, so what
+// it does in its first moments may escape them; a server that is to be limited
+// against its will belongs in a container.
+type ResourceLimits struct {
+	// Memory is the size of the address space in bytes. Runtimes that reserve
+	// much more than they use, such as Node.js, need a generous one.
+	Memory int64
+
+	// OpenFiles is the number of open files.
+	OpenFiles int64
+
+	// CPUTime is the processor time, rounded up to seconds. A process that has
+	// used it up is killed.
+	CPUTime time.Duration
+}
+
+func (l ResourceLimits) check() error {
+	switch {
+	case l.Memory < 0 || l.OpenFiles < 0 || l.CPUTime < 0:
+		return errors.New("a resource limit is negative")
+	case l != ResourceLimits{} && !haveLimits:
+		return errors.New("resource limits are available on Linux only")
+	}
+	return nil
 }

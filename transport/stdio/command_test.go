@@ -205,7 +205,7 @@ func TestC12_SensitiveVariablesAreFiltered(t *testing.T) {
 		t.Errorf("the server lacks what it needs:\n%s", got)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(got), "\n") {
-		if name, _, _ := strings.Cut(line, "="); !slices.Contains(usualVars, name) && name != markVar {
+		if name, _, _ := strings.Cut(line, "="); !slices.Contains(usualVars, name) && name != tagVar {
 			t.Errorf("%s reached the server", name)
 		}
 	}
@@ -226,8 +226,8 @@ func TestEnvironment(t *testing.T) {
 		{"a function on purpose", Command{Env: []string{"F=() {}"}}, nil, "F=() {} DRAGOMAN_CHILD=77"},
 		{"started by a server", Command{}, []string{"DRAGOMAN_CHILD=12ab"}, "DRAGOMAN_CHILD=12ab,77"},
 		{"and passing on all", Command{InheritEnv: []string{"*"}}, []string{"DRAGOMAN_CHILD=12ab"}, "DRAGOMAN_CHILD=12ab,77"},
-		{"a mark that is none", Command{}, []string{"DRAGOMAN_CHILD=secret"}, "DRAGOMAN_CHILD=77"},
-		{"the mark is not for setting", Command{Env: []string{"DRAGOMAN_CHILD=1"}}, nil, "DRAGOMAN_CHILD=77"},
+		{"a tag that is none", Command{}, []string{"DRAGOMAN_CHILD=secret"}, "DRAGOMAN_CHILD=77"},
+		{"the tag is not for setting", Command{Env: []string{"DRAGOMAN_CHILD=1"}}, nil, "DRAGOMAN_CHILD=77"},
 	} {
 		env, err := test.command.environment(test.ours, nil, "77")
 		if got := strings.Join(env, " "); err != nil || got != test.want {

@@ -19,33 +19,33 @@ import (
 )
 
 const (
-	guardName = "dragoman-guard"     // its argv[0]
-	guardMark = "DRAGOMAN_GUARD=yes" // its environment
-	guardTime = 5 * time.Second      // how long it looks for what is left
-	tellTime  = time.Second          // how long it may take to read
+	guardName         = "dragoman-guard"     // its argv[0]
+	guardVar          = "DRAGOMAN_GUARD=yes" // its environment
+	guardTime         = 5 * time.Second      // how long it looks for what is left
+	guardWriteTimeout = time.Second          // how long it may take to read
 )
 
 // guard is the one variable of this package that outlives a call: there is one
 // guard for a process, as there is one pipe that closes when a process is killed.
-var guard guardian
+var guard guardClient
 
-// A guardian tells the guard process what to end should we not be able to. It
-// writes one line for each family that comes or goes:
+// A guardClient tells the guard process what to end should we not be able to. It
+// writes one line for each group that comes or goes:
 //
-//   - MARK PGID   watch this family; PGID is 0 before it is known
-//   - MARK        it is gone
-type guardian struct {
+//   - TAG PGID   watch this group; PGID is 0 before it is known
+//   - TAG        it is gone
+type guardClient struct {
 	wanted atomic.Bool // Guard was called
 
-	// mu also orders what is written, which takes no longer than tellTime.
+	// mu also orders what is written, which takes no longer than guardWriteTimeout.
 	mu      sync.Mutex
-	watched map[string]int // guarded by mu; groups by mark
+	watched map[string]int // guarded by mu; groups by tag
 	process *exec.Cmd      // guarded by mu; nil if there is none
 	pipe    *os.File       // guarded by mu
 }
 
-// watch has the family killed if this process ends before forget.
-func (g *guardian) watch(mark string, pgid int) error {
+// watch has the group killed if this process ends before forget.
+func (g *guardClient) watch(tag string, pgid int) error {
 	if !g.wanted.Load() {
 		return nil
 	}
@@ -54,40 +54,40 @@ func (g *guardian) watch(mark string, pgid int) error {
 	if g.watched == nil {
 		g.watched = make(map[string]int)
 	}
-	g.watched[mark] = pgid
-	if g.process != nil && g.tell(watchLine(mark, pgid)) == nil {
+	g.watched[tag] = pgid
+	if g.process != nil && g.tell(watchLine(tag, pgid)) == nil {
 		return nil
 	}
 	// There is none yet, or somebody has killed it.
-	g.dismiss()
-	return g.hire()
+	g.stopGuard()
+	return g.startGuard()
 }
 
-// forget says that nothing is left of the family.
-func (g *guardian) forget(mark string) {
+// forget says that nothing is left of the group.
+func (g *guardClient) forget(tag string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.watched[mark]; !ok {
+	if _, ok := g.watched[tag]; !ok {
 		return
 	}
-	delete(g.watched, mark)
-	if g.process != nil && g.tell("- "+mark+"\n") != nil {
-		g.dismiss() // the next watch starts another
+	delete(g.watched, tag)
+	if g.process != nil && g.tell("- "+tag+"\n") != nil {
+		g.stopGuard() // the next watch starts another
 	}
 }
 
-func watchLine(mark string, pgid int) string { return "+ " + mark + " " + strconv.Itoa(pgid) + "\n" }
+func watchLine(tag string, pgid int) string { return "+ " + tag + " " + strconv.Itoa(pgid) + "\n" }
 
 // tell writes one line, whole or not at all: it is short enough for a pipe. The
 // caller holds mu.
-func (g *guardian) tell(line string) error {
-	_ = g.pipe.SetWriteDeadline(time.Now().Add(tellTime)) // a pipe of ours has deadlines
+func (g *guardClient) tell(line string) error {
+	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWriteTimeout)) // a pipe of ours has deadlines
 	_, err := io.WriteString(g.pipe, line)
 	return err
 }
 
-// hire starts the guard and tells it all that it must know. The caller holds mu.
-func (g *guardian) hire() error {
+// startGuard starts the guard and tells it all that it must know. The caller holds mu.
+func (g *guardClient) startGuard() error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (g *guardian) hire() error {
 	g.process = &exec.Cmd{
 		Path:        "/proc/self/exe", // also when the file has been replaced since
 		Args:        []string{guardName},
-		Env:         []string{guardMark, "GOMAXPROCS=1", "GOTRACEBACK=none"},
+		Env:         []string{guardVar, "GOMAXPROCS=1", "GOTRACEBACK=none"},
 		Dir:         "/",
 		Stdin:       read,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
@@ -107,18 +107,18 @@ func (g *guardian) hire() error {
 		write.Close()
 		return fmt.Errorf("start the guard: %w", err)
 	}
-	for mark, pgid := range g.watched {
-		if err := g.tell(watchLine(mark, pgid)); err != nil {
-			g.dismiss()
+	for tag, pgid := range g.watched {
+		if err := g.tell(watchLine(tag, pgid)); err != nil {
+			g.stopGuard()
 			return fmt.Errorf("tell the guard: %w", err)
 		}
 	}
 	return nil
 }
 
-// dismiss ends a guard that does not listen. It is killed before its pipe is
+// stopGuard ends a guard that does not listen. It is killed before its pipe is
 // closed, so that it cannot take that for our end. The caller holds mu.
-func (g *guardian) dismiss() {
+func (g *guardClient) stopGuard() {
 	if g.process == nil {
 		return
 	}
@@ -131,11 +131,11 @@ func (g *guardian) dismiss() {
 // becomeGuard does the guard's work if this process was started for it, and
 // otherwise notes that there is to be one.
 func becomeGuard() {
-	if os.Args[0] == guardName && slices.Contains(os.Environ(), guardMark) {
+	if os.Args[0] == guardName && slices.Contains(os.Environ(), guardVar) {
 		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
-		families := readOrders(os.Stdin)
-		if len(families) > 0 {
-			sweep(families, guardTime)
+		groups := readGroups(os.Stdin)
+		if len(groups) > 0 {
+			sweep(groups, guardTime)
 		}
 		syscall.Exit(0) // there is nothing to tidy up first
 	}
@@ -144,16 +144,16 @@ func becomeGuard() {
 	}
 }
 
-// readOrders reads what the guardian writes until it ends, and returns the
-// families that are left then.
-func readOrders(r io.Reader) []*family {
-	left := make(map[string]*family)
+// readGroups reads what the guardClient writes until it ends, and returns the
+// groups that are left then.
+func readGroups(r io.Reader) []*processGroup {
+	left := make(map[string]*processGroup)
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		switch words := strings.Fields(lines.Text()); {
 		case len(words) == 3 && words[0] == "+":
 			pgid, _ := strconv.Atoi(words[2]) // 0 is nobody's
-			left[words[1]] = &family{mark: words[1], pgid: pgid}
+			left[words[1]] = &processGroup{tag: words[1], pgid: pgid}
 		case len(words) == 2 && words[0] == "-":
 			delete(left, words[1])
 		}

@@ -235,13 +235,13 @@ func TestOneGuardForAll(t *testing.T) {
 		p := launch(t, script(`read x`))
 		guard.mu.Lock()
 		pids = append(pids, guard.process.Process.Pid)
-		if pgid := guard.watched[p.family.mark]; pgid != p.cmd.Process.Pid {
+		if pgid := guard.watched[p.group.tag]; pgid != p.cmd.Process.Pid {
 			t.Errorf("the guard watches group %d, want %d", pgid, p.cmd.Process.Pid)
 		}
 		guard.mu.Unlock()
 		p.stop()
 		guard.mu.Lock()
-		if _, ok := guard.watched[p.family.mark]; ok {
+		if _, ok := guard.watched[p.group.tag]; ok {
 			t.Error("the guard still watches a server that was stopped")
 		}
 		guard.mu.Unlock()
@@ -252,7 +252,7 @@ func TestOneGuardForAll(t *testing.T) {
 }
 
 func TestGuardIsNotStartedUnasked(t *testing.T) {
-	var g guardian
+	var g guardClient
 	if err := g.watch("77", 1); err != nil || g.process != nil {
 		t.Errorf("there is a guard although nobody called Guard: %v", err)
 	}
@@ -260,11 +260,11 @@ func TestGuardIsNotStartedUnasked(t *testing.T) {
 }
 
 func TestGuardOrders(t *testing.T) {
-	left := readOrders(strings.NewReader("+ aa 0\n+ bb 0\n+ bb 12\n+ cc 0\n+ cc 13\n- cc\n- dd\nnonsense\n+ ee"))
-	slices.SortFunc(left, func(a, b *family) int { return strings.Compare(a.mark, b.mark) })
+	left := readGroups(strings.NewReader("+ aa 0\n+ bb 0\n+ bb 12\n+ cc 0\n+ cc 13\n- cc\n- dd\nnonsense\n+ ee"))
+	slices.SortFunc(left, func(a, b *processGroup) int { return strings.Compare(a.tag, b.tag) })
 	var got []string
 	for _, f := range left {
-		got = append(got, fmt.Sprint(f.mark, " ", f.pgid))
+		got = append(got, fmt.Sprint(f.tag, " ", f.pgid))
 	}
 	if strings.Join(got, ", ") != "aa 0, bb 12" {
 		t.Errorf("left are %v", got)

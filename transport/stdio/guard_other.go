@@ -3,3 +3,7 @@
 package stdio
 
 func becomeGuard() {}
+
+const haveLimits = false
+
+func (ResourceLimits) apply(int) error { return nil }

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
-// socketStall is how long the other side of a socket may take to read.
-const socketStall = 30 * time.Second
+// writeTimeout is how long the other side of a socket may take to read.
+const writeTimeout = 30 * time.Second
 
 // An Address is a server that listens on a socket. It is a Dialer.
 type Address struct {
@@ -38,7 +38,7 @@ func (a *Address) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		framing = Lines
 	}
 	s := newStream(nc, nc, framing, o.limits(), o.Logger, nc.Close)
-	conn := mux.New(s, &mux.Options{Limits: o.limits(), Stall: socketStall, Logger: o.Logger})
+	conn := mux.New(s, &mux.Options{Limits: o.limits(), Stall: writeTimeout, Logger: o.Logger})
 	conn.Start(local)
 	return conn, nil
 }
@@ -77,4 +77,34 @@ func removeStale(ctx context.Context, path string) error {
 		return fmt.Errorf("stdio: somebody listens on %s already", path)
 	}
 	return os.Remove(path)
+}
+
+// errHTTP ends the conversation with a client that speaks HTTP.
+var errHTTP = errors.New("stdio: the client speaks HTTP; this socket takes lines of JSON")
+
+// A noHTTP is a client's end of a socket that hangs up on HTTP. A web page can
+// post lines of JSON to a port of this machine, and a server that skips lines it
+// cannot read would come to them. No message begins like a request line.
+type noHTTP struct {
+	net.Conn
+	settled bool // it is no HTTP
+	letters bool // so far there are capital letters alone
+}
+
+// Read implements io.Reader. What it returns before it is settled is less than a
+// line, so nobody takes that for a message.
+func (c *noHTTP) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	for i := 0; i < n && !c.settled; i++ {
+		switch b := p[i]; {
+		case b >= 'A' && b <= 'Z':
+			c.letters = true
+		case b == ' ' && c.letters:
+			_ = c.Conn.Close() // before anything is answered
+			return 0, errHTTP
+		default:
+			c.settled = true
+		}
+	}
+	return n, err
 }

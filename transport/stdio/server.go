@@ -1,16 +1,65 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
+
+// DefaultLinger is how long requests may still be served after the client has
+// closed our standard input.
+const DefaultLinger = 30 * time.Second
+
+// Options configures the server side and the sockets. The zero value is ready
+// to use.
+type Options struct {
+	// Framing is how messages are written. Auto answers in kind.
+	Framing Framing
+
+	// MaxMessage is the largest message accepted, in bytes. Zero means
+	// dragoman.DefaultMaxMessage; negative means no limit.
+	MaxMessage int
+
+	// Linger is how long requests under way may still be served after the
+	// client has closed its end of the stream. Zero means DefaultLinger for
+	// Serve and ServeIO, and not at all for sockets, where a client that closes
+	// its end is gone. Negative means not at all, nor after the end of the context
+	// of Serve and ServeIO.
+	Linger time.Duration
+
+	// Logger receives what is skipped, and at debug level every step. If nil,
+	// nothing is logged.
+	Logger *slog.Logger
+}
+
+func (o *Options) orDefault() Options {
+	var full Options
+	if o != nil {
+		full = *o
+	}
+	if full.Logger == nil {
+		full.Logger = slog.New(slog.DiscardHandler)
+	}
+	return full
+}
+
+func (o *Options) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: o.MaxMessage} }
+
+// server returns how the server side of a conversation is to behave.
+func (o *Options) server() *mux.Options {
+	return &mux.Options{Limits: o.limits(), Server: true, Linger: o.Linger, Logger: o.Logger}
+}
 
 // DefaultMaxConns is how many clients a Server serves at once.
 const DefaultMaxConns = 1024
@@ -28,13 +77,13 @@ type Server struct {
 	Options *Options
 
 	// MaxConns is how many clients are served at once; more are hung up on.
-	// Zero means DefaultMaxConns.
+	// Zero means DefaultMaxConns; negative means no limit.
 	MaxConns int
 
 	mu        sync.Mutex // guards what follows
 	closed    bool
 	listeners map[net.Listener]context.CancelFunc
-	talks     map[*talk]struct{}
+	conns     map[*serverConn]struct{}
 	serving   sync.WaitGroup // conversations
 }
 
@@ -65,8 +114,8 @@ func (s *Server) Serve(l net.Listener) error {
 		case !isTemporary(err):
 			return err
 		default:
-			if failures++; failures == 1 && s.Options != nil && s.Options.Logger != nil {
-				s.Options.Logger.Warn("cannot accept clients; trying again", "error", err)
+			if failures++; failures == 1 {
+				s.Options.orDefault().Logger.Warn("cannot accept clients; trying again", "error", err)
 			}
 			_ = backoff.Sleep(ctx, acceptBackoff.Wait(failures)) // Accept fails at once then
 		}
@@ -88,29 +137,24 @@ func isTemporary(err error) bool {
 func (s *Server) open(nc net.Conn) {
 	o := s.Options.orDefault()
 	opts := o.server()
-	opts.Stall = socketStall
-	t := newTalk(calledBy(nc.RemoteAddr()), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
-	limit := s.MaxConns
-	if limit == 0 {
-		limit = DefaultMaxConns
-	}
-	if err := s.admit(t, limit); err != nil {
+	opts.Stall = writeTimeout
+	c := newServerConn(callerContext(nc.RemoteAddr()), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
+	limit := cmp.Or(s.MaxConns, DefaultMaxConns)
+	if err := s.admit(c, limit); err != nil {
 		_ = nc.Close()
-		t.close()
-		if o.Logger != nil {
-			o.Logger.Warn("client refused", "reason", err, "limit", limit)
-		}
+		c.close()
+		o.Logger.Warn("client refused", "reason", err, "limit", limit)
 		return
 	}
 	go func() {
-		if err := s.serve(t); err != nil && o.Logger != nil {
+		if err := s.serve(c); err != nil {
 			o.Logger.Debug("conversation ended", "error", err)
 		}
 	}()
 }
 
-// calledBy returns the context of a client at an address.
-func calledBy(a net.Addr) context.Context {
+// callerContext returns the context of a client at an address.
+func callerContext(a net.Addr) context.Context {
 	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {
 		host = a.Network() // a Unix socket
@@ -118,32 +162,32 @@ func calledBy(a net.Addr) context.Context {
 	return dragoman.WithCaller(context.Background(), &dragoman.Caller{Address: host})
 }
 
-// admit takes a client in, unless there are limit already, if that is not zero.
+// admit takes a client in, unless there are limit already, if that is positive.
 // serve must follow.
-func (s *Server) admit(t *talk, limit int) error {
+func (s *Server) admit(c *serverConn, limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return ErrServerClosed
-	case limit > 0 && len(s.talks) >= limit:
+	case limit > 0 && len(s.conns) >= limit:
 		return errTooMany
 	}
-	if s.talks == nil {
-		s.talks = make(map[*talk]struct{})
+	if s.conns == nil {
+		s.conns = make(map[*serverConn]struct{})
 	}
-	s.talks[t] = struct{}{}
+	s.conns[c] = struct{}{}
 	s.serving.Add(1)
 	return nil
 }
 
 // serve answers a client that has been admitted, until the conversation is over.
-func (s *Server) serve(t *talk) error {
+func (s *Server) serve(c *serverConn) error {
 	defer s.serving.Done()
-	err := t.serve(s.Acceptor)
+	err := c.serve(s.Acceptor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.talks, t)
+	delete(s.conns, c)
 	return err
 }
 
@@ -171,4 +215,212 @@ func (s *Server) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
+}
+
+// abortWait is how long requests that were told to stop are waited for, so that
+// their clients hear that they were lost.
+const abortWait = 500 * time.Millisecond
+
+// A serverConn is the conversation with one client of a Server.
+type serverConn struct {
+	conn   *mux.Conn
+	ctx    context.Context // of Accept; ends with the conversation
+	cancel context.CancelCauseFunc
+}
+
+func newServerConn(ctx context.Context, conn *mux.Conn) *serverConn {
+	c := &serverConn{conn: conn}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	return c
+}
+
+// serve answers the client until the conversation is over. An end in good order is
+// no error.
+func (c *serverConn) serve(a dragoman.Acceptor) error {
+	defer c.close()
+	peer, err := c.accept(a)
+	if err != nil {
+		return err
+	}
+	c.conn.Start(peer)
+	<-c.conn.Done()
+	if err := c.conn.Err(); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// accept calls Accept. When the conversation ends first, an Acceptor that does not
+// return soon is left behind.
+func (c *serverConn) accept(a dragoman.Acceptor) (dragoman.Peer, error) {
+	type outcome struct {
+		peer dragoman.Peer
+		err  error
+	}
+	accepted := make(chan outcome, 1)
+	go func() { // ends with Accept, whose context ends with the conversation
+		peer, err := a.Accept(c.ctx, c.conn)
+		accepted <- outcome{peer, err}
+	}()
+	over := c.conn.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case o := <-accepted:
+			return o.peer, o.err
+		case <-over:
+			over, late = nil, time.After(abortWait)
+		case <-late:
+			return nil, c.conn.Err()
+		}
+	}
+}
+
+// shutdown takes no new requests, lets those under way end until ctx does, tells the
+// rest that they are lost, and closes. It returns the error of ctx if there was a
+// rest.
+func (c *serverConn) shutdown(ctx context.Context) error {
+	defer c.close()
+	err := c.conn.Drain(ctx)
+	if err == nil {
+		return nil
+	}
+	c.conn.Abort()
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWait)
+	defer cancel()
+	_ = c.conn.Drain(wait) // whoever is left does not stop when told to, or read when written to
+	return err
+}
+
+// close ends the conversation, and waits for its goroutines.
+func (c *serverConn) close() {
+	c.cancel(ErrServerClosed)
+	_ = c.conn.Close() // it never fails
+}
+
+// Shutdown stops listening, refuses new requests of the clients that are there, and
+// ends each conversation when what was under way on it is answered. When ctx ends,
+// it cancels the rest, which is answered as lost, and returns the context's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	var cut atomic.Bool
+	s.end(func(c *serverConn) {
+		if c.shutdown(ctx) != nil {
+			cut.Store(true)
+		}
+	})
+	if cut.Load() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Close stops listening, ends all conversations and waits for them.
+func (s *Server) Close() error {
+	s.end((*serverConn).close)
+	return nil
+}
+
+// end takes no more clients, ends the conversation with each of those that are there
+// by how, all at once, and waits for them.
+func (s *Server) end(how func(*serverConn)) {
+	var ending sync.WaitGroup
+	s.mu.Lock()
+	s.closed = true
+	for l, cancel := range s.listeners {
+		cancel()
+		_ = l.Close()
+	}
+	for c := range s.conns {
+		// Ends with the conversation.
+		ending.Go(func() { how(c) })
+	}
+	s.mu.Unlock()
+	ending.Wait()
+	s.serving.Wait()
+}
+
+// signalGrace is how long requests under way may still be served after the context
+// of Serve has ended. Hosts that end us by a signal give us two seconds.
+const signalGrace = time.Second
+
+// Serve serves one client on our own standard input and output, until the
+// client closes its end or ctx ends. Requests under way are answered first: for
+// as long as the options say, or a second if ctx ends. Nothing else may write to
+// standard output meanwhile.
+func Serve(ctx context.Context, a dragoman.Acceptor, opts *Options) error {
+	return ServeIO(ctx, a, os.Stdin, os.Stdout, opts)
+}
+
+// ServeIO is Serve on other streams. It closes w if that can be closed, except
+// our own standard streams, and makes reads from r return.
+func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer, opts *Options) error {
+	s := &Server{Acceptor: a, Options: opts}
+	wait := signalGrace
+	if opts != nil && opts.Linger < 0 {
+		wait = 0
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+		defer cancel()
+		_ = s.Shutdown(limit) // who was cut has been told
+	})
+	err := s.serveIO(context.WithoutCancel(ctx), r, w)
+	if !stop() {
+		<-stopped
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// ServeIO serves one client on streams that are no socket, such as our own standard
+// input and output, until it closes its end. After Shutdown or Close it returns
+// ErrServerClosed. It closes w if that can be closed, except our own standard
+// streams, and makes reads from r return.
+func (s *Server) ServeIO(r io.Reader, w io.Writer) error {
+	return s.serveIO(context.Background(), r, w)
+}
+
+func (s *Server) serveIO(ctx context.Context, r io.Reader, w io.Writer) error {
+	o := s.Options.orDefault()
+	if o.Linger == 0 {
+		o.Linger = DefaultLinger
+	}
+	stop := interrupt(r)
+	line := newStream(r, w, o.Framing, o.limits(), o.Logger, func() error {
+		if stop != nil {
+			stop()
+		}
+		if c, ok := w.(io.Closer); ok && w != os.Stdout && w != os.Stderr {
+			return c.Close()
+		}
+		return nil
+	})
+	m := o.server()
+	m.Abandon = stop == nil
+	c := newServerConn(ctx, mux.New(line, m))
+	if err := s.admit(c, 0); err != nil {
+		c.close()
+		return err
+	}
+	err := s.serve(c)
+	if err != nil && s.isClosed() {
+		return ErrServerClosed
+	}
+	return err
+}
+
+// interrupt returns what makes a read from r return, or nil if nothing does: a
+// read from standard input blocks until something comes.
+func interrupt(r io.Reader) func() {
+	if d, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Time{}) == nil {
+		return func() { _ = d.SetReadDeadline(time.Unix(1, 0)) }
+	}
+	if c, ok := r.(io.Closer); ok {
+		if _, file := r.(*os.File); !file {
+			return func() { _ = c.Close() }
+		}
+	}
+	return nil
 }

@@ -366,8 +366,8 @@ func TestEndOfTheContextOfServeIOLeavesTimeToAnswer(t *testing.T) {
 		let    bool // the call ends within the time
 		within time.Duration
 	}{
-		{"a call that ends", 0, true, leaveWait / 2},
-		{"a call that does not", 0, false, leaveWait},
+		{"a call that ends", 0, true, signalGrace / 2},
+		{"a call that does not", 0, false, signalGrace},
 		{"a call that does not, without a moment to linger", -1, false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestEndOfTheContextOfServeIOLeavesTimeToAnswer(t *testing.T) {
 				<-h.began
 				cancel()
 				if test.let {
-					time.AfterFunc(leaveWait/2, func() { close(h.let) })
+					time.AfterFunc(signalGrace/2, func() { close(h.let) })
 				}
 				start := time.Now()
 				e := <-call

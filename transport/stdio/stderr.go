@@ -25,7 +25,7 @@ type stderrSink struct {
 	skip bool   // the rest of this line was cut
 
 	mu      sync.Mutex
-	news    *sync.Cond // there are lines, or there will be none
+	ready   *sync.Cond // there are lines, or there will be none
 	tail    []byte     // guarded by mu; the last stderrKept bytes are of interest
 	lines   []string   // guarded by mu; not yet with the callback
 	waiting int        // guarded by mu; the bytes in lines
@@ -36,7 +36,7 @@ type stderrSink struct {
 // newStderrSink starts to drain r, and closes it at its end.
 func newStderrSink(r io.ReadCloser, onLine func(string)) *stderrSink {
 	s := &stderrSink{onLine: onLine, ended: make(chan struct{})}
-	s.news = sync.NewCond(&s.mu)
+	s.ready = sync.NewCond(&s.mu)
 	go s.drain(r)  // until the end of r
 	go s.deliver() // until drain has ended
 	return s
@@ -47,7 +47,7 @@ func (s *stderrSink) drain(r io.ReadCloser) {
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := r.Read(buf)
-		s.keep(buf[:n])
+		s.appendTail(buf[:n])
 		s.split(buf[:n])
 		if err != nil {
 			break
@@ -59,11 +59,11 @@ func (s *stderrSink) drain(r io.ReadCloser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
-	s.news.Signal()
+	s.ready.Signal()
 }
 
-// keep appends text to the tail.
-func (s *stderrSink) keep(text []byte) {
+// appendTail appends text to the tail.
+func (s *stderrSink) appendTail(text []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.tail)+len(text) > 2*stderrKept {
@@ -103,7 +103,7 @@ func (s *stderrSink) put(line []byte) {
 	}
 	s.lines = append(s.lines, string(line))
 	s.waiting += len(line) + 1 // so that empty lines are not free
-	s.news.Signal()
+	s.ready.Signal()
 }
 
 // deliver calls the callback, without holding up drain.
@@ -112,7 +112,7 @@ func (s *stderrSink) deliver() {
 	for {
 		s.mu.Lock()
 		for len(s.lines) == 0 && !s.over {
-			s.news.Wait()
+			s.ready.Wait()
 		}
 		lines, dropped, over := s.lines, s.dropped, s.over
 		s.lines, s.waiting, s.dropped = nil, 0, 0

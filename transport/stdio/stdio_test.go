@@ -143,7 +143,7 @@ func TestAnswerThatAChildWritesLastCountsWithoutItsNewline(t *testing.T) {
 		"a frame": `printf 'Content-Length: %d\r\n\r\n%s' $((${#answer} + 1)) "$answer"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := script(prepare+write).Dial(t.Context(), nil)
+			conn, err := (&Command{Path: "/bin/sh", Args: []string{"-c", prepare + write}}).Dial(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

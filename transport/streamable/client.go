@@ -114,9 +114,9 @@ var _ dragoman.Dialer = (*Client)(nil)
 type clientOptions struct {
 	url          string
 	http         *http.Client
-	own          bool // http is ours
-	timeout      time.Duration
-	maxTimeout   time.Duration
+	own          bool          // http is ours
+	timeout      time.Duration // zero: none
+	maxTimeout   time.Duration // zero: none
 	limits       dragoman.Limits
 	retry        Retry
 	log          *slog.Logger
@@ -130,6 +130,11 @@ func (c *Client) prepare() error {
 		o.timeout = clientDuration(c.Timeout, DefaultCallTimeout)
 		o.maxTimeout = max(clientDuration(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
 		o.bounded = min(o.timeout, DefaultCallTimeout)
+		for _, d := range []*time.Duration{&o.timeout, &o.maxTimeout} {
+			if *d == clientForever {
+				*d = 0
+			}
+		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
 		o.log = c.Logger
 		if o.log == nil {

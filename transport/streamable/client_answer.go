@@ -51,7 +51,7 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 		refusal.RPC = resp.RPCError()
 		return nil, refusal
 	}
-	ours := resp != nil && resp.ID() == dragoman.IntID(k.id)
+	ours := resp != nil && resp.ID() == k.ID()
 	if refusal.Status == http.StatusNotFound && k.session != nil && k.session.id != "" &&
 		(!ours || resp.RPCError().Code == clientCodeNoSession) {
 		return nil, ErrSessionGone
@@ -59,10 +59,10 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
 		return resp, nil
 	}
-	if isUnknownMethod(refusal, k.req.Method()) {
-		return k.req.Fail(&dragoman.Error{
+	if isUnknownMethod(refusal, k.Request().Method()) {
+		return k.Request().Fail(&dragoman.Error{
 			Code:    protocol.CodeMethodNotFound,
-			Message: "method not found: " + k.req.Method() + "; the server does not know it",
+			Message: "method not found: " + k.Request().Method() + "; the server does not know it",
 		}), nil
 	}
 	return nil, refusal
@@ -72,7 +72,7 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 const clientCodeNoSession = -32001
 
 func (k *clientCall) noResponse(reason error) error {
-	return httpx.LostOnTheWay(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.req.Method(), reason))
+	return httpx.LostOnTheWay(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
 }
 
 var errClientEmpty = errors.New("the server's answer is empty")
@@ -185,7 +185,7 @@ func (k *clientCall) events(r *sse.Reader, u *clientCursor) (*dragoman.Message, 
 // losesBy tells whether a message that is too large was the answer, or may have
 // been.
 func (k *clientCall) losesBy(kind dragoman.Kind, id dragoman.ID) bool {
-	return kind == dragoman.Invalid || kind == dragoman.Response && id == dragoman.IntID(k.id)
+	return kind == dragoman.Invalid || kind == dragoman.Response && id == k.ID()
 }
 
 // events reads events with room for the fields around the largest message.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -40,19 +41,18 @@ type clientConn struct {
 	silence context.CancelFunc
 	closed  chan struct{} // closed when its goroutines have ended
 
-	mu      sync.Mutex // guards the fields up to the blank line
-	closing bool       // Close has been called
-	ended   error      // why the conversation is over
-	calls   map[int64]*clientCall
+	mu      sync.Mutex    // guards the fields up to the blank line
+	ended   error         // why the conversation is over
 	instead dragoman.Conn // takes all messages, if the server speaks HTTP+SSE
 	state   clientState
 
-	busy   sync.WaitGroup // our goroutines; none is added after the end
-	out    clientQueue
-	in     clientInbox
-	served clientServed
-	drains atomic.Int32
-	lost   atomic.Uint64 // messages that could not be read or belonged to nobody
+	busy     sync.WaitGroup // our goroutines; none is added after the end
+	calls    *rpc.Calls     // their owners are *clientCall
+	requests *rpc.Requests  // of the server
+	in       *rpc.Inbox[*clientCall]
+	out      clientQueue
+	drains   atomic.Int32
+	lost     atomic.Uint64 // messages that could not be read or belonged to nobody
 }
 
 var (
@@ -66,17 +66,19 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 		local = dragoman.Nobody
 	}
 	c := &clientConn{
-		client: client,
-		opts:   &client.opts,
-		log:    client.opts.log,
-		local:  local,
-		done:   make(chan struct{}),
-		closed: make(chan struct{}),
-		calls:  make(map[int64]*clientCall),
+		client:   client,
+		opts:     &client.opts,
+		log:      client.opts.log,
+		local:    local,
+		done:     make(chan struct{}),
+		closed:   make(chan struct{}),
+		calls:    rpc.NewCalls(clientMaxCalls),
+		requests: rpc.NewRequests(clientMaxServed),
 	}
+	c.in = rpc.NewInbox(c.deliver)
+	c.calls.SetTimeout(client.opts.timeout, client.opts.maxTimeout)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.sending, c.silence = context.WithCancel(context.Background())
-	c.served.open = make(map[dragoman.ID]*clientAsked)
 	return c
 }
 
@@ -131,17 +133,15 @@ func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from drago
 	}
 	k.renewing = renewing
 	resp, err := k.run()
-	if err != nil && errors.Is(context.Cause(k.ctx), errClientAnswered) {
-		k.mu.Lock()
-		resp, err = k.resp, nil
-		k.mu.Unlock()
-	}
-	err = k.finish(err)
 	if err != nil {
+		if other, _, _ := k.Outcome(); other != nil { // it came on another stream
+			resp, err = other, nil
+		}
+	}
+	if err = k.finish(err); err != nil {
 		return k, nil, err
 	}
-	resp = k.downstream(resp)
-	return k, resp, nil
+	return k, k.Incoming(resp), nil
 }
 
 // Notify implements dragoman.Peer. It does not wait for the server, except for
@@ -232,8 +232,9 @@ func (c *clientConn) end(reason error) {
 	ended, s := c.ended, c.state.session
 	c.mu.Unlock()
 	c.out.close(ended)
-	c.in.close()
+	c.in.Close()
 	close(c.done)
+	c.calls.End(ended)
 	c.cancel(ended)
 	// Ends when everything has been said, or that takes too long.
 	go c.shut(s, reason)
@@ -258,11 +259,11 @@ func (c *clientConn) shut(s *clientSession, reason error) {
 
 // Close implements dragoman.Conn.
 func (c *clientConn) Close() error {
-	c.callOff()
+	c.cancelAll()
 	c.end(nil)
 	<-c.closed
-	c.in.wait(clientPeerWait)
-	c.served.wait(clientPeerWait)
+	c.in.Wait(clientPeerWait)
+	c.requests.Wait(clientPeerWait, nil)
 	return nil
 }
 

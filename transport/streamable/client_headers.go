@@ -37,17 +37,17 @@ func clientHeaders(m *dragoman.Message) http.Header {
 
 // runModern makes a call of the modern era.
 func (k *clientCall) runModern() (*dragoman.Message, error) {
-	switch k.req.Method() {
+	switch k.Request().Method() {
 	case protocol.MethodCallTool:
 		return k.runTool()
 	case protocol.MethodListTools:
-		resp, err := k.once(clientHeaders(k.req))
+		resp, err := k.once(clientHeaders(k.Request()))
 		if err != nil {
 			return nil, err
 		}
-		return k.conn.client.tools.learn(k.req, resp, k.conn), nil
+		return k.conn.client.tools.learn(k.Request(), resp, k.conn), nil
 	}
-	return k.once(clientHeaders(k.req))
+	return k.once(clientHeaders(k.Request()))
 }
 
 // runTool calls a tool. If the server misses headers, it has not run the tool:
@@ -55,23 +55,22 @@ func (k *clientCall) runModern() (*dragoman.Message, error) {
 func (k *clientCall) runTool() (*dragoman.Message, error) {
 	c := k.conn
 	tools := &c.client.tools
-	params, known := tools.of(k.req.Name())
+	params, known := tools.of(k.Request().Name())
 	if !known && !c.client.NoToolList {
 		if err := tools.fetch(k, false); err != nil {
 			c.log.Debug("list of tools not to be had", "error", err)
 		}
 		if k.ctx.Err() != nil {
-			k.sent = false
 			return nil, context.Cause(k.ctx)
 		}
-		params, _ = tools.of(k.req.Name())
+		params, _ = tools.of(k.Request().Name())
 	}
 	resp, err := k.once(k.withParams(params))
 	if err != nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeHeaderMismatch {
 		return resp, err
 	}
 	if tools.fetch(k, true) == nil {
-		params, _ = tools.of(k.req.Name())
+		params, _ = tools.of(k.Request().Name())
 		return k.once(k.withParams(params))
 	}
 	return resp, err // the server's own words say more than why that failed
@@ -80,9 +79,9 @@ func (k *clientCall) runTool() (*dragoman.Message, error) {
 // withParams returns the headers of a tool call, those for its arguments
 // included.
 func (k *clientCall) withParams(params []toollist.ParamHeader) http.Header {
-	h := clientHeaders(k.req)
+	h := clientHeaders(k.Request())
 	for _, p := range params {
-		value, present, err := p.Value(k.req.Get("arguments"))
+		value, present, err := p.Value(k.Request().Get("arguments"))
 		switch {
 		case err != nil:
 			k.conn.log.Debug("argument cannot be a header", "header", p.Header(), "error", err)
@@ -200,7 +199,7 @@ func (t *clientTools) fetch(k *clientCall, again bool) error {
 func (k *clientCall) listTools() error {
 	meta := make(map[string]json.RawMessage)
 	for _, key := range []string{protocol.MetaProtocolVersion, protocol.MetaClientCapabilities, protocol.MetaClientInfo} {
-		if v := k.req.Meta(key); v != nil {
+		if v := k.Request().Meta(key); v != nil {
 			meta[key] = v
 		}
 	}

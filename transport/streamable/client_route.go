@@ -2,12 +2,11 @@ package streamable
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"strconv"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -45,7 +44,7 @@ func (c *clientConn) take(data []byte, from clientSource) (*dragoman.Message, er
 	c.lost.Add(1)
 	c.log.Warn("not a message", "error", err, "text", redact.JSON(data[:min(len(data), 256)]))
 	p, ok := errors.AsType[*dragoman.ParseError](err)
-	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == dragoman.IntID(from.call.id) {
+	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == from.call.ID() {
 		return nil, err
 	}
 	return nil, nil
@@ -100,23 +99,14 @@ func (c *clientConn) dispatch(m *dragoman.Message, from clientSource) (*dragoman
 
 // response returns the answer to k, and gives answers to others to them.
 func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Message {
-	id, ok := clientNumber([]byte(m.ID().String()))
-	if k != nil && (ok && id == k.id || m.IsError() && (m.ID().IsNull() || m.ID().IsZero())) {
+	unnamed := m.ID().IsNull() || m.ID().IsZero()
+	if k != nil && (m.ID() == k.ID() || unnamed && m.IsError()) {
 		return m
 	}
-	if other := c.callOf(id); ok && other != nil {
-		other.elsewhere(m)
-		return nil
+	if unnamed || c.calls.Answer(m) != rpc.Matched {
+		c.lost.Add(1) // late, or nobody's
 	}
-	c.lost.Add(1) // late, or nobody's
 	return nil
-}
-
-// callOf returns the call with that id, or nil.
-func (c *clientConn) callOf(id int64) *clientCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.calls[id]
 }
 
 // notification gives a notification to whom it belongs. The error ends the call
@@ -129,7 +119,7 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 		return nil
 	case protocol.NoteCancelled:
 		id, ok := dragoman.ParseID(m.Get("requestId"))
-		if ok && !c.served.stop(id) && k != nil && k.listen && id == dragoman.IntID(k.id) {
+		if ok && !c.requests.Cancel(id) && k != nil && k.IsListen() && id == k.ID() {
 			return dragoman.ErrCancelled
 		}
 		return nil
@@ -142,14 +132,10 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 		}
 	}
 	switch {
-	case k == nil:
-		c.inform(nil, m)
-	case k.listen:
-		k.tell(k.subscription(m))
-	case k.from == nil && !k.modern:
+	case k == nil || k.From() == nil && !k.modern && !k.IsListen():
 		c.inform(nil, m)
 	default:
-		k.tell(m)
+		k.tell(k.Incoming(m))
 	}
 	return nil
 }
@@ -157,34 +143,31 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 // progress gives a call its progress, with the caller's token: at once if it
 // came on the call's own stream.
 func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
-	id, ok := clientNumber(m.Get("progressToken"))
-	k := on
-	if on == nil || on.id != id {
-		k = c.callOf(id)
-	}
-	if !ok || k == nil {
-		c.lost.Add(1)
-		return
-	}
-	token := k.req.Meta(protocol.MetaProgressToken)
-	if token == nil {
-		c.lost.Add(1)
-		return
-	}
-	k.extend()
-	own, err := m.Edit().Set("progressToken", token).Message()
+	of, own := c.calls.Progress(m)
 	switch {
-	case err != nil:
+	case of == nil:
 		c.lost.Add(1)
-	case k == on:
-		k.tell(own)
+	case of.Owner() == rpc.Owner(on):
+		on.tell(own)
 	default:
-		c.inform(k, own)
+		c.inform(of.Owner().(*clientCall), own)
 	}
 }
 
-// clientNumber reads an id or token that we minted.
-func clientNumber(text json.RawMessage) (int64, bool) {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	return n, err == nil
+// inform tells the local peer, or a call, in the background. When there is no room,
+// the notification is dropped.
+func (c *clientConn) inform(k *clientCall, note *dragoman.Message) {
+	if !c.in.Put(note, k) {
+		c.lost.Add(1)
+		c.log.Debug("notification dropped: the local peer is slow to take them", "method", note.Method())
+	}
+}
+
+// deliver delivers what inform was given.
+func (c *clientConn) deliver(note *dragoman.Message, k *clientCall) {
+	if k != nil {
+		k.tell(note)
+		return
+	}
+	rpc.Notify(c.ctx, c.local, note, c.log)
 }

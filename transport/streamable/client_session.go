@@ -261,7 +261,7 @@ func (c *clientConn) again(was clientState) (*clientSession, json.RawMessage, er
 func (c *clientConn) remind(caps json.RawMessage, watched map[string]*dragoman.Message) {
 	lost := protocol.ListsOf(caps)
 	lost.URIs = slices.Collect(maps.Keys(watched))
-	for note := range lost.Reminders() {
+	for note := range lost.ChangeNotes() {
 		c.inform(nil, note)
 	}
 }

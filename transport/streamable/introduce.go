@@ -88,7 +88,7 @@ func (v *session) again(ctx context.Context, req *dragoman.Message) (*dragoman.M
 func (v *session) announce(hello *dragoman.Message, m *memo) {
 	lost := protocol.ListsOf(hello.Get("capabilities"))
 	lost.URIs = m.Subscribed
-	for note := range lost.Reminders() {
+	for note := range lost.ChangeNotes() {
 		if err := v.push.tell(note); err != nil {
 			v.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}

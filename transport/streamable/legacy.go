@@ -194,7 +194,7 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (res
 		}
 	}()
 	resp, err := v.peer.Call(ctx, m, &a.client)
-	resp = protocol.Conclude(ctx, m, resp, err)
+	resp = protocol.ResponseOf(ctx, m, resp, err)
 	if v.recorder.Load() != nil {
 		v.learn(m, resp)
 	}
@@ -204,7 +204,7 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (res
 // panicked reports a peer that panicked, and answers in its place.
 func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
 	s.opts.logger.Error("panic while serving a request", "method", m.Method(), "panic", p, "stack", string(debug.Stack()))
-	return m.Fail(protocol.Broken())
+	return m.Fail(protocol.Panicked())
 }
 
 // inside is the client as seen from inside one of its requests.

@@ -161,7 +161,7 @@ func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Pe
 	if err != nil && m.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
 		return protocol.EndOfListen(m)
 	}
-	if resp = protocol.Conclude(ctx, m, resp, err); resp == nil {
+	if resp = protocol.ResponseOf(ctx, m, resp, err); resp == nil {
 		resp = protocol.Failure(m, dragoman.ErrCancelled)
 	}
 	return resp

@@ -82,11 +82,11 @@ func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.P
 	defer func() {
 		if p := recover(); p != nil {
 			s.door.Log.Error("a call panicked", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = req.Fail(protocol.Broken())
+			resp = req.Fail(protocol.Panicked())
 		}
 	}()
 	resp, err := s.Requests.Call(ctx, req, from)
-	if resp = protocol.Conclude(ctx, req, resp, err); resp == nil {
+	if resp = protocol.ResponseOf(ctx, req, resp, err); resp == nil {
 		return protocol.Failure(req, dragoman.ErrCancelled) // nobody reads it
 	}
 	if resp.ID() != req.ID() {

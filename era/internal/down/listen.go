@@ -125,7 +125,7 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *subscription, l
 	subscribed := l.kept.URIs // dismiss ends all of these
 	l.kept = l.kept.And(&before)
 	l.kept.URIs = subscribed
-	for note := range l.kept.Reminders() {
+	for note := range l.kept.ChangeNotes() {
 		l.put(note)
 	}
 	return e

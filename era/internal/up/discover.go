@@ -117,7 +117,7 @@ func (s *Server) read(resp *dragoman.Message) (*serverFacts, time.Duration, erro
 		f.lists, f.logs = protocol.ListsOf(f.caps), dragoman.Member(f.caps, "logging") != nil
 		f.subscribes = string(dragoman.Member(dragoman.Member(f.caps, "resources"), "subscribe")) == "true"
 	}
-	if info := resp.Meta(protocol.MetaServerInfo); protocol.Introduces(info) {
+	if info := resp.Meta(protocol.MetaServerInfo); protocol.IsImplementation(info) {
 		f.info = info
 	}
 	if len(result.Instructions) > 0 && result.Instructions[0] == '"' {

@@ -41,7 +41,7 @@ func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*drago
 		v.server.opts.Logger.Warn("no handshake", "error", err)
 		return req.Fail(noHandshake(err, *params.ProtocolVersion)), nil
 	}
-	rev := protocol.Answer(*params.ProtocolVersion, protocol.Revisions())
+	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, protocol.Revisions())
 	h := newHandshake(adapt.Route{Client: rev, Server: known.rev}, known, params.Capabilities, params.ClientInfo)
 	if !v.hello.CompareAndSwap(nil, h) {
 		return alreadyInitialized(req), nil
@@ -66,7 +66,7 @@ func newHandshake(route adapt.Route, known *serverFacts, caps, info json.RawMess
 		LogLevel: json.RawMessage(`"info"`),
 	}}
 	h.can, _ = protocol.AbilitiesOf(caps) // what cannot be read is not there
-	if protocol.Introduces(info) {
+	if protocol.IsImplementation(info) {
 		h.env.Client = info // else a server might refuse every request
 	}
 	return h

@@ -9,6 +9,53 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 )
 
+// Abilities are what a client can be asked.
+type Abilities struct {
+	Form, URL               bool // elicitation
+	Sampling, SamplingTools bool
+	Roots                   bool
+}
+
+// AbilitiesOf reads the capabilities of a client, as far as they can be read; the error
+// says what cannot.
+func AbilitiesOf(capabilities json.RawMessage) (a Abilities, err error) {
+	var c struct {
+		Roots    json.RawMessage `json:"roots"`
+		Sampling *struct {
+			Tools json.RawMessage `json:"tools"`
+		} `json:"sampling"`
+		Elicitation *struct {
+			Form json.RawMessage `json:"form"`
+			URL  json.RawMessage `json:"url"`
+		} `json:"elicitation"`
+	}
+	err = json.Unmarshal(capabilities, &c)
+	a.Roots, a.Sampling = dragoman.IsObject(c.Roots), c.Sampling != nil
+	a.SamplingTools = a.Sampling && dragoman.IsObject(c.Sampling.Tools)
+	if e := c.Elicitation; e != nil {
+		a.URL = dragoman.IsObject(e.URL)
+		a.Form = dragoman.IsObject(e.Form) || !a.URL // {} stands for forms
+	}
+	return a, err
+}
+
+// Any reports whether there is something to be asked.
+func (a Abilities) Any() bool { return a.Form || a.URL || a.Sampling || a.Roots }
+
+// Answers reports whether a question can be asked. url says of an elicitation that it
+// sends the user to a web site, tools of sampling that it has tools.
+func (a Abilities) Answers(method string, url, tools bool) bool {
+	switch method {
+	case MethodListRoots:
+		return a.Roots
+	case MethodCreateMessage:
+		return a.Sampling && (a.SamplingTools || !tools)
+	case MethodElicit:
+		return url && a.URL || !url && a.Form
+	}
+	return false
+}
+
 // An Interest says of which changes somebody is told or wants to be told, as a
 // listen and its acknowledgement spell it.
 type Interest struct {
@@ -27,12 +74,12 @@ func ListsOf(capabilities json.RawMessage) Interest {
 	return Interest{Tools: can.Tools.ListChanged, Prompts: can.Prompts.ListChanged, Resources: can.Resources.ListChanged}
 }
 
-// Empty tells whether it is an interest in nothing.
+// Empty reports whether it is an interest in nothing.
 func (i *Interest) Empty() bool {
 	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0 && len(i.Tasks) == 0
 }
 
-// Wants tells whether the notification of a change is wanted. about is the URI of a
+// Wants reports whether the notification of a change is wanted. about is the URI of a
 // resource, which may be a part of one that was named, or the id of a task.
 func (i *Interest) Wants(method, about string) bool {
 	switch method {
@@ -64,28 +111,28 @@ func (i *Interest) And(other *Interest) Interest {
 	}
 }
 
-// Reminders returns a notification for each list and resource of it: what to tell
+// ChangeNotes returns a notification for each list and resource of it: what to tell
 // somebody who may have missed changes.
-func (i *Interest) Reminders() iter.Seq[*dragoman.Message] {
+func (i *Interest) ChangeNotes() iter.Seq[*dragoman.Message] {
 	return func(yield func(*dragoman.Message) bool) {
 		for _, list := range [...]struct {
 			of   bool
 			note string
 		}{{i.Tools, NoteToolsChanged}, {i.Prompts, NotePromptsChanged}, {i.Resources, NoteResourcesChanged}} {
-			if list.of && !yield(reminder(list.note, nil)) {
+			if list.of && !yield(changeNote(list.note, nil)) {
 				return
 			}
 		}
 		for _, uri := range i.URIs {
-			if !yield(reminder(NoteResourceUpdated, map[string]string{"uri": uri})) {
+			if !yield(changeNote(NoteResourceUpdated, map[string]string{"uri": uri})) {
 				return
 			}
 		}
 	}
 }
 
-// reminder cannot fail: strings can always be written as JSON.
-func reminder(method string, params any) *dragoman.Message {
+// changeNote cannot fail: strings can always be written as JSON.
+func changeNote(method string, params any) *dragoman.Message {
 	note, err := dragoman.NewNotification(method, params)
 	if err != nil {
 		panic(err)

@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// patience is how long a server may take to come up before we say that we
+	// startNotice is how long a server may take to come up before we say that we
 	// wait for it.
-	patience = 2 * time.Second
+	startNotice = 2 * time.Second
 
 	// urlStart is how long we wait for a server at a URL before we serve it all
 	// the same.
 	urlStart = 10 * time.Second
 )
 
-// A sole is the one server that a command line names: a configuration of that alone,
+// A singleServer is the one server that a command line names: a configuration of that alone,
 // or the built-in server.
-type sole struct {
+type singleServer struct {
 	*target.Target
 	file    config.File
 	builtIn *everything.Server // nil if the server is named
 	root    *gateway.Served    // what clients of the built-in server see; else nil
 }
 
-// sole returns the server that the settings name. framing is how it is spoken to on a
+// singleServer returns the server that the settings name. framing is how it is spoken to on a
 // stream. Nothing is started or dialled.
-func (s *settings) sole(framing string, v *voice) (*sole, error) {
-	o := &sole{file: config.File{Limits: config.Limits{Message: config.Size(s.maxMessage), IdleSession: s.idle}}}
+func (s *settings) singleServer(framing string, v *console) (*singleServer, error) {
+	o := &singleServer{file: config.File{Limits: config.Limits{Message: config.Size(s.maxMessage), IdleSession: s.idle}}}
 	if s.url == "" && s.command == nil {
-		err := o.buildIn(s)
+		err := o.useBuiltIn(s)
 		return o, err
 	}
 	frames, err := framingChoice(framing)
@@ -89,8 +89,8 @@ func (s *settings) sole(framing string, v *voice) (*sole, error) {
 	return o, nil
 }
 
-// buildIn makes the built-in server the one.
-func (o *sole) buildIn(s *settings) error {
+// useBuiltIn makes the built-in server the one.
+func (o *singleServer) useBuiltIn(s *settings) error {
 	revisions, err := chooseRevisions(s.era, "auto", s.revisions)
 	if err != nil {
 		return err
@@ -108,15 +108,15 @@ func (o *sole) buildIn(s *settings) error {
 }
 
 // open makes the gateway of the server. messages is what clients of HTTP+SSE are told.
-func (o *sole) open(messages string, v *voice) (*gateway.Gateway, error) {
+func (o *singleServer) open(messages string, v *console) (*gateway.Gateway, error) {
 	return gateway.New(&gateway.Options{
 		Name: "dragoman", Version: versionText(), Alone: o.root == nil, Root: o.root, MessagesPath: messages,
-		Stderr: v.repeat, Logger: v.log,
+		Stderr: v.printStderr, Logger: v.log,
 	}, &o.file)
 }
 
 // close ends the built-in server, if that is the one.
-func (o *sole) close() {
+func (o *singleServer) close() {
 	if o.builtIn != nil {
 		o.builtIn.Close()
 	}
@@ -124,11 +124,11 @@ func (o *sole) close() {
 
 // start has the server come up, and says so. It returns an error if it is not there
 // and nothing can be served.
-func (o *sole) start(ctx context.Context, g *gateway.Gateway, v *voice) error {
+func (o *singleServer) start(ctx context.Context, g *gateway.Gateway, v *console) error {
 	if o.builtIn != nil {
 		return nil
 	}
-	waiting := time.AfterFunc(patience, func() { v.say("starting %s …", o.Name) })
+	waiting := time.AfterFunc(startNotice, func() { v.printf("starting %s …", o.Name) })
 	defer waiting.Stop()
 	limit := ctx
 	if !o.Process {
@@ -139,19 +139,19 @@ func (o *sole) start(ctx context.Context, g *gateway.Gateway, v *voice) error {
 	era, err := g.Upstreams()[0].Start(limit)
 	switch {
 	case err == nil:
-		v.say("serving %s (%s, %s era)", o.Name, o.How, era)
+		v.printf("serving %s (%s, %s era)", o.Name, o.How, era)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case o.Process:
 		return fmt.Errorf("%w\nrun with --debug to see every step", o.explain(err))
 	default:
-		v.say("warning: %v; it is served all the same, and each request tries again", o.explain(err))
+		v.printf("warning: %v; it is served all the same, and each request tries again", o.explain(err))
 	}
 	return nil
 }
 
 // explain says in a line why the server cannot be reached, and what to do.
-func (o *sole) explain(err error) error {
+func (o *singleServer) explain(err error) error {
 	if e, ok := errors.AsType[*stdio.StartError](err); ok {
 		advice := e.Advice
 		if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
@@ -175,13 +175,13 @@ func (o *sole) explain(err error) error {
 }
 
 // warnPlain says so if others on the way can read and change what is sent.
-func warnPlain(s *settings, v *voice) {
+func warnPlain(s *settings, v *console) {
 	u, err := url.Parse(s.url)
 	if err != nil || s.allowHTTP || u.Scheme != "http" && u.Scheme != "ws" && u.Scheme != "tcp" || u.Hostname() == "localhost" {
 		return
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "" && (ip == nil || !ip.IsLoopback()) {
-		v.say("warning: the connection to %s is not encrypted: others on the way can read and change what is sent", u.Hostname())
+		v.printf("warning: the connection to %s is not encrypted: others on the way can read and change what is sent", u.Hostname())
 	}
 }
 

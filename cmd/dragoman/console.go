@@ -6,36 +6,37 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 )
 
-// A voice is what we tell the user on standard error, which carries no messages.
-type voice struct {
+// A console is what we tell the user on standard error, which carries no messages.
+type console struct {
 	out io.Writer // gets whole lines
 	log *slog.Logger
 }
 
-// newVoice returns the voice of that level: debug, info or none.
-func newVoice(level string) *voice {
+// newConsole returns the console of that level: debug, info or none.
+func newConsole(level string) *console {
 	if level == "none" {
-		return &voice{out: io.Discard, log: slog.New(slog.DiscardHandler)}
+		return &console{out: io.Discard, log: slog.New(slog.DiscardHandler)}
 	}
-	return &voice{out: os.Stderr, log: logger(level == "debug")}
+	return &console{out: os.Stderr, log: logger(level == "debug")}
 }
 
-// say writes a line.
-func (v *voice) say(format string, args ...any) {
+// printf writes a line.
+func (v *console) printf(format string, args ...any) {
 	_, _ = io.WriteString(v.out, "dragoman: "+fmt.Sprintf(format, args...)+"\n") // there is nowhere else to say it
 }
 
 // sequence finds what moves the cursor or changes colours on a terminal.
 var sequence = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?`)
 
-// repeat writes a line of a server's standard error to ours, without secrets and
+// printStderr writes a line of a server's standard error to ours, without secrets and
 // without what could play tricks on a terminal.
-func (v *voice) repeat(server, line string) {
+func (v *console) printStderr(server, line string) {
 	line = redact.Text(sequence.ReplaceAllString(strings.ToValidUTF8(line, ""), ""))
 	line = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
@@ -62,4 +63,25 @@ func (s *settings) level(debugGiven bool, env string) (string, error) {
 		return "debug", nil
 	}
 	return "info", nil
+}
+
+// debugVariable turns on debug output where no flag says otherwise.
+const debugVariable = "DRAGOMAN_DEBUG"
+
+// decideDebug decides once, at the start, whether to log every step: by the
+// flag if it is given, else by the environment, else by the configuration.
+func decideDebug(flag *bool, env string, config *bool) (bool, error) {
+	switch {
+	case flag != nil:
+		return *flag, nil
+	case env != "":
+		on, err := strconv.ParseBool(env)
+		if err != nil {
+			return false, fmt.Errorf("%s is %q: use 1 or 0", debugVariable, env)
+		}
+		return on, nil
+	case config != nil:
+		return *config, nil
+	}
+	return false, nil
 }

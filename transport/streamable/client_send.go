@@ -1,76 +1,21 @@
 package streamable
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
-
-// Notifications that wait, in either direction, are at most so many and have so
-// many bytes. A single one may be larger.
-const (
-	clientMaxNotes     = 1024
-	clientMaxNoteBytes = 4 << 20
-)
-
-// A clientNote is a notification that waits, for the server or for a peer here.
-type clientNote struct {
-	m       *dragoman.Message
-	seq     uint64         // its number among those for the server
-	session *clientSession // in which it must be sent; nil: whatever is current
-	call    *clientCall    // to whom it belongs; nil: the local peer
-}
-
-// clientNotes is a list of notifications with a limit. Its owner locks.
-type clientNotes struct {
-	list  []clientNote
-	bytes int
-}
-
-// put adds a notification. When there is no room, progress replaces the last one
-// if that is progress of the same call; otherwise put returns false.
-func (q *clientNotes) put(n clientNote) bool {
-	size := n.m.Len()
-	if len(q.list) == 0 || len(q.list) < clientMaxNotes && q.bytes+size <= clientMaxNoteBytes {
-		q.list = append(q.list, n)
-		q.bytes += size
-		return true
-	}
-	last := &q.list[len(q.list)-1]
-	if n.m.Method() == protocol.NoteProgress && last.m.Method() == protocol.NoteProgress &&
-		bytes.Equal(n.m.Get("progressToken"), last.m.Get("progressToken")) {
-		q.bytes += size - last.m.Len()
-		n.seq = last.seq
-		*last = n
-		return true
-	}
-	return false
-}
-
-// next takes the first notification.
-func (q *clientNotes) next() (clientNote, bool) {
-	if len(q.list) == 0 {
-		return clientNote{}, false
-	}
-	n := q.list[0]
-	q.list[0] = clientNote{}
-	if q.list = q.list[1:]; len(q.list) == 0 {
-		q.list = nil
-	}
-	q.bytes -= n.m.Len()
-	return n, true
-}
 
 // A clientQueue holds notifications for the server. One goroutine sends them, in
 // order, while there are any.
 type clientQueue struct {
 	mu      sync.Mutex
-	notes   clientNotes
+	notes   rpc.Queue[*clientSession] // in which each must be sent; nil: whatever is current
 	sending bool
 	last    uint64 // the number of the last that was put
 	done    uint64 // the number of the last that was sent
@@ -98,16 +43,19 @@ func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, err
 	if q.ended != nil {
 		return 0, q.ended
 	}
-	if !q.notes.put(clientNote{m: note, seq: q.last + 1, session: s}) {
+	waiting := q.notes.Len()
+	if !q.notes.Put(note, s) {
 		c.lost.Add(1)
 		if m := note.Method(); m == protocol.NoteProgress || m == protocol.NoteMessage {
 			return q.last, nil
 		}
 		return 0, dragoman.ErrOverloaded
 	}
-	q.last = q.notes.list[len(q.notes.list)-1].seq
+	if q.notes.Len() > waiting {
+		q.last++
+	}
 	if !q.sending && !c.start(c.sendAll) {
-		q.notes, q.last = clientNotes{}, q.done
+		q.notes, q.last = rpc.Queue[*clientSession]{}, q.done
 		return 0, c.why()
 	}
 	q.sending = true
@@ -119,42 +67,42 @@ func (c *clientConn) sendAll() {
 	q := &c.out
 	for {
 		q.mu.Lock()
-		n, ok := q.notes.next()
+		note, s, ok := q.notes.Next()
 		if !ok {
 			q.sending = false
 			q.mu.Unlock()
 			return
 		}
+		mark := q.done + 1
 		q.mu.Unlock()
-		err := c.sendOne(n)
+		err := c.sendOne(note, s)
 		if err != nil {
-			c.log.Debug("notification not taken by the server", "method", n.m.Method(), "error", err)
+			c.log.Debug("notification not taken by the server", "method", note.Method(), "error", err)
 		}
 		q.mu.Lock()
-		q.done = n.seq
+		q.done = max(q.done, mark) // drain may have given up
 		q.wake(err)
 		q.mu.Unlock()
 	}
 }
 
 // sendOne sends a notification, in a new session if the old one is gone.
-func (c *clientConn) sendOne(n clientNote) error {
+func (c *clientConn) sendOne(note *dragoman.Message, s *clientSession) error {
 	ctx := c.sending // what was queued before the end is still sent, for a while
-	s := n.session
 	if s == nil {
 		s = c.session()
 	}
-	if n.m.Method() == protocol.NoteCancelled {
-		return c.sendCancel(ctx, n.m, s)
+	if note.Method() == protocol.NoteCancelled {
+		return c.sendCancel(ctx, note, s)
 	}
-	err := c.tellServer(ctx, n.m, s)
+	err := c.tellServer(ctx, note, s)
 	if !errors.Is(err, ErrSessionGone) {
 		return err
 	}
 	if s, err = c.renew(ctx, s); err != nil {
 		return err
 	}
-	return c.tellServer(ctx, n.m, s)
+	return c.tellServer(ctx, note, s)
 }
 
 // sendCancel sends a cancel, again if the link breaks: who is cancelled would work
@@ -220,7 +168,55 @@ func (q *clientQueue) drain(limit time.Duration) {
 	_ = q.sent(ctx, mark) // it was logged
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.notes = clientNotes{}
+	q.notes = rpc.Queue[*clientSession]{}
 	q.done = q.last
 	q.wake(q.ended)
+}
+
+// What a server takes once however often it comes, answers to its questions and
+// cancels, is posted again when the link breaks before the server has said that
+// it has it: as often and after such waits as a Retry says. One attempt may take
+// so long, and all of them together.
+const (
+	clientRepeatOne = 10 * time.Second
+	clientRepeatAll = time.Minute
+)
+
+// repeat posts such a message until the server has taken or refused it. It is
+// posted again only as long as while goes on.
+func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message, s *clientSession) error {
+	ctx, cancel := context.WithTimeout(ctx, clientRepeatAll)
+	defer cancel()
+	err := c.repeatOnce(ctx, m, s)
+	if err == nil {
+		return nil
+	}
+	defer context.AfterFunc(while, cancel)()
+	for failures := range c.opts.retry.Attempts {
+		wait, passes := clientPassing(err)
+		if !passes || ctx.Err() != nil {
+			break
+		}
+		u := clientCursor{retry: wait, known: wait > 0}
+		if !u.wait(ctx, &c.opts.retry, failures) {
+			break
+		}
+		err = c.repeatOnce(ctx, m, s)
+	}
+	return err
+}
+
+func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message, s *clientSession) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, clientRepeatOne, &TimeoutError{After: clientRepeatOne})
+	defer cancel()
+	return c.tellServer(ctx, m, s)
+}
+
+// clientPassing tells whether a message that was not taken may be taken soon, and
+// how long the server asks to wait until then.
+func clientPassing(err error) (time.Duration, bool) {
+	if refusal, ok := errors.AsType[*protocol.StatusError](err); ok {
+		return refusal.RetryAfter, clientPasses(refusal.Status)
+	}
+	return 0, err != nil && !errors.Is(err, ErrSessionGone)
 }

@@ -38,7 +38,7 @@ func TestConclude(t *testing.T) {
 		{"a limit", t.Context(), nil, dragoman.ErrOverloaded, protocol.CodeOverloaded, false},
 		{"neither", t.Context(), nil, nil, protocol.CodeInternal, false},
 	} {
-		got := protocol.Conclude(test.ctx, req, test.resp, test.err)
+		got := protocol.ResponseOf(test.ctx, req, test.resp, test.err)
 		switch {
 		case test.none:
 			if got != nil {
