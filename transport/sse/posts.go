@@ -41,6 +41,10 @@ const (
 const maxPosts = 16
 
 const (
+	// maxNotes and maxNoteBytes are how much of each kind may wait.
+	maxNotes     = 1024
+	maxNoteBytes = 4 << 20
+
 	// headStart is the time that a message which is written has before another that
 	// follows it: the two go over different connections.
 	headStart = 100 * time.Millisecond

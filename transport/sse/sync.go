@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -38,19 +37,11 @@ type syncConn struct {
 	retired bool
 	idle    *time.Timer
 
-	notes chan *dragoman.Message // that wait for the peer
-	bytes atomic.Int64           // of notes
+	inbox *rpc.Inbox[struct{}] // notifications for the peer
 
 	mu    sync.Mutex
 	calls map[*httpx.Exchange]syncCall // requests under way; guarded by mu
 }
-
-// What may wait for a peer that is slow to take notifications, by number and by
-// bytes. More are refused.
-const (
-	maxNotes     = 1024
-	maxNoteBytes = 4 << 20
-)
 
 // A syncCall is a request under way. Two programs of one caller may use the
 // same id.
@@ -114,8 +105,9 @@ func (s *Server) enter(caller string, m *dragoman.Message) (*syncConn, error) {
 		}
 		d = &syncConn{
 			server: s, caller: caller, needsHandshake: !initialize,
-			notes: make(chan *dragoman.Message, maxNotes), calls: make(map[*httpx.Exchange]syncCall),
+			calls: make(map[*httpx.Exchange]syncCall),
 		}
+		d.inbox = rpc.NewInbox(func(note *dragoman.Message, _ struct{}) { rpc.Notify(d.ctx, d.peer, note, s.door.Log) })
 		d.ctx, d.cancel = context.WithCancelCause(context.Background())
 		d.idle = time.AfterFunc(s.idleTimeout(), func() { s.expire(d) })
 		s.syncConns[d] = struct{}{}
@@ -198,9 +190,7 @@ func (d *syncConn) open(r *http.Request) {
 	}
 	if d.err != nil {
 		d.end(dragoman.Closed(d.err))
-		return
 	}
-	go d.deliver() // ends with the conversation
 }
 
 // errUnaccepted is why nobody answers where that went wrong.
@@ -234,7 +224,7 @@ func (d *syncConn) handshake(ctx context.Context) error {
 
 // ask returns the answer to a request, or nil if it was cancelled. It is cancelled when
 // the caller leaves.
-func (d *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) (resp *dragoman.Message) {
+func (d *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) *dragoman.Message {
 	ctx, cancel := x.CallContext()
 	defer cancel(nil)
 	defer context.AfterFunc(d.ctx, func() { cancel(d.Err()) })()
@@ -243,15 +233,10 @@ func (d *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) (resp *dragoman
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
+		defer d.mu.Unlock()
 		delete(d.calls, x)
-		d.mu.Unlock()
-		if p := recover(); p != nil {
-			d.server.door.Log.Error("panic while serving a request", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = req.Fail(protocol.Panicked())
-		}
 	}()
-	resp, err := d.peer.Call(ctx, req, d)
-	return protocol.ResponseOf(ctx, req, resp, err)
+	return rpc.Serve(ctx, d.peer, req, d, d.server.door.Log)
 }
 
 // enqueue passes on a notification, if there is room. That a request is cancelled
@@ -264,46 +249,10 @@ func (d *syncConn) enqueue(note *dragoman.Message) bool {
 		}
 		return true
 	case protocol.NoteInitialized:
-		d.notify(note)
+		rpc.Notify(d.ctx, d.peer, note, d.server.door.Log)
 		return true
 	}
-	n := int64(note.Len())
-	if sum := d.bytes.Add(n); sum > maxNoteBytes && sum > n {
-		d.bytes.Add(-n)
-		return false
-	}
-	select {
-	case d.notes <- note:
-		return true
-	default:
-		d.bytes.Add(-n)
-		return false
-	}
-}
-
-// deliver tells the peer what waits, until the conversation is over.
-func (d *syncConn) deliver() {
-	for {
-		select {
-		case note := <-d.notes:
-			d.notify(note)
-			d.bytes.Add(-int64(note.Len()))
-		case <-d.ctx.Done():
-			return
-		}
-	}
-}
-
-// notify tells the peer. One that panics has at least been told.
-func (d *syncConn) notify(note *dragoman.Message) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.server.door.Log.Error("panic while taking a notification", "method", note.Method(), "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	if err := d.peer.Notify(d.ctx, note); err != nil {
-		d.server.door.Log.Debug("notification not taken", "method", note.Method(), "error", err)
-	}
+	return d.inbox.Put(note, struct{}{})
 }
 
 func (d *syncConn) stop(id dragoman.ID) {
@@ -351,7 +300,10 @@ func (d *syncConn) Notify(ctx context.Context, note *dragoman.Message) error {
 }
 
 // end makes the conversation over, for the first reason given.
-func (d *syncConn) end(reason error) { d.cancel(reason) }
+func (d *syncConn) end(reason error) {
+	d.inbox.Close()
+	d.cancel(reason)
+}
 
 // Close implements dragoman.Conn.
 func (d *syncConn) Close() error {
