@@ -254,7 +254,7 @@ func (c *clientConn) shut(s *clientSession, reason error) {
 		_ = other.Close()
 	}
 	c.busy.Wait()
-	c.client.release()
+	c.opts.http.Release()
 }
 
 // Close implements dragoman.Conn.
