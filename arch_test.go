@@ -50,7 +50,8 @@ var architecture = map[string]importRule{
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
 
-	"internal/legacy": {ours: archNouns},
+	"internal/legacy":   {ours: archNouns},
+	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
 
 	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
@@ -71,7 +72,7 @@ var architecture = map[string]importRule{
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},
 
 	"transport/stdio":      {ours: forTransports},
-	"transport/streamable": {ours: joinPackages(forTransports, "eventlog")},
+	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
 	"transport/sse":        {ours: forTransports},
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},

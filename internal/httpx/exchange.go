@@ -54,6 +54,13 @@ func (x *Exchange) Accepted() {
 	}
 }
 
+// NoContent answers a request that was all there is to say.
+func (x *Exchange) NoContent() {
+	if x.begin() {
+		x.W.WriteHeader(http.StatusNoContent)
+	}
+}
+
 // Events answers with an event stream. The error means that the client is gone.
 func (x *Exchange) Events() (*sse.Writer, error) {
 	x.answered.Store(true)

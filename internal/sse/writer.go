@@ -52,26 +52,21 @@ func Start(w http.ResponseWriter, timeout time.Duration) (*Writer, error) {
 // Event writes one event, in one write, and flushes it.
 func (s *Writer) Event(e *Event) error {
 	s.out = Append(s.out[:0], e)
-	return s.flush()
-}
-
-// Raw writes events that Append has made.
-func (s *Writer) Raw(events []byte) error {
-	s.out = append(s.out[:0], events...)
-	return s.flush()
+	return s.Raw(s.out)
 }
 
 // Comment writes a comment.
 func (s *Writer) Comment(text string) error {
 	s.out = AppendComment(s.out[:0], text)
-	return s.flush()
+	return s.Raw(s.out)
 }
 
-func (s *Writer) flush() error {
+// Raw writes events that Append has made, and flushes them.
+func (s *Writer) Raw(events []byte) error {
 	if !s.arm() {
 		return os.ErrDeadlineExceeded
 	}
-	_, err := s.w.Write(s.out)
+	_, err := s.w.Write(events)
 	if err == nil {
 		err = s.rc.Flush()
 	}

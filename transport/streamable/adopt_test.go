@@ -260,7 +260,7 @@ func TestLimitsOfRecords(t *testing.T) {
 	h, store := newHotel(), newLedger()
 	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store})
 	v := first.hello(protocol.LatestLegacy)
-	for i := range 300 {
+	for i := range 1030 {
 		v.want(fmt.Sprintf(subscribe, fmt.Sprint(i)), http.StatusOK, "result")
 	}
 	resp := first.do(t.Context(), http.MethodPost, initialize(protocol.LatestLegacy, `{"x":"`+strings.Repeat("y", 70_000)+`"}`))
@@ -274,7 +274,7 @@ func TestLimitsOfRecords(t *testing.T) {
 	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store})
 	large.at(next).want(listTools, http.StatusNotFound, "Session not found")
 	v.at(next).want(listTools, http.StatusOK, said)
-	if got := h.heard(2); len(got) != 2+256+1 || got[257] != "resources/subscribe x:255" {
+	if got := h.heard(2); len(got) != 2+1024+1 || got[1025] != "resources/subscribe x:1023" {
 		t.Errorf("the new server was asked %d things, the last but one %q", len(got), got[len(got)-2])
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// pushName is the name of the stream that a client opens by GET: of what
+// backgroundName is the name of the stream that a client opens by GET: of what
 // belongs to none of its requests.
-const pushName = "0"
+const backgroundName = "0"
 
 // get takes a GET: a client that wants to hear, or one that lost a stream.
-func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) get(x *httpx.Exchange) error {
+	r := x.R
 	if !httpx.Accepts(r, sseContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
 	}
@@ -27,50 +28,42 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !present || id == "" {
-		if v.rev.PrimesStreams() {
-			v.push.prime()
-		}
-		return v.hear(w, r, -1)
+		return v.serveBackground(x, -1)
 	}
 	name, n, err := parseEventID(id)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
-	if name == pushName {
-		return v.hear(w, r, n)
+	if name == backgroundName {
+		return v.serveBackground(x, n)
 	}
-	f := v.resumable(name)
+	f := v.stream(name)
 	if f == nil {
-		if f, err = v.revive(r.Context(), name, n); err != nil {
+		if f, err = v.reopenStream(r.Context(), name, n); err != nil {
 			return err
 		}
 	}
-	return f.resume(r.Context(), w, n, nil) // it ends with its requests, also when the session does
+	return f.connect(r.Context(), x, n, nil) // it ends with its requests, also when the session does
 }
 
-// hear serves the stream of what belongs to no request, which has no end: it is cut
-// when the session ends. When the server stops, the client is told before when to
-// come back, if its revision has that.
-func (v *session) hear(w http.ResponseWriter, r *http.Request, position int64) error {
-	ctx, cancel := context.WithCancel(r.Context())
+// serveBackground serves the stream of what belongs to no request, which has no end:
+// it ends with the session, and when the server stops.
+func (v *session) serveBackground(x *httpx.Exchange, position int64) error {
+	ctx, cancel := context.WithCancel(x.R.Context())
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	drain := v.server.drain
-	if v.rev.PrimesStreams() {
-		return v.push.resume(ctx, w, position, drain.Done())
-	}
-	defer context.AfterFunc(drain, cancel)()
-	return v.push.resume(ctx, w, position, nil)
+	return v.background.connect(ctx, x, position, v.server.drain.Done())
 }
 
 // delete takes a DELETE, which ends a session.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) delete(x *httpx.Exchange) error {
+	r := x.R
 	if err := s.checkVersion(r); err != nil {
 		return err
 	}
 	v, err := s.find(r)
 	switch {
-	case err != nil && s.Store != nil && r.Header.Get(protocol.HeaderSession) != "":
+	case err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "":
 		if err := s.deleteRecorded(r); err != nil {
 			return err
 		}
@@ -79,9 +72,9 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) error {
 	case !v.end(nil):
 		return sessionGone()
 	default:
-		s.siblings(v.id, v.owner, func(o *session) bool { o.end(nil); return false })
+		s.predecessors(v.id, v.owner, func(o *session) bool { o.end(nil); return false })
 	}
-	w.WriteHeader(http.StatusNoContent)
+	x.NoContent()
 	return nil
 }
 

@@ -102,13 +102,10 @@ func notListed(m *dragoman.Message, err error) *httpx.Refusal {
 
 // list asks the server for its tools.
 func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
-	own := &callContext{parent: ctx}
-	defer own.close()
-	if !s.begin(own) {
-		return nil, protocol.Overloaded("too many requests are under way; try again later")
-	}
-	defer s.done(own)
-	return s.call(own, req, nil), nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.door.Aborted(), func() { cancel(dragoman.ErrClosed) })()
+	return s.call(ctx, req, nil), nil
 }
 
 // checkTool compares the headers that a tool asks for with the arguments of a call.

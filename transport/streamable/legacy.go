@@ -36,18 +36,18 @@ func (s *Server) checkVersion(r *http.Request) error {
 }
 
 // legacy takes a message of the legacy era.
-func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Message, _ string) error {
+func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && m.Method() == protocol.MethodInitialize {
-		return s.initialize(w, r, m)
+		return s.initialize(x, m)
 	}
-	v, err := s.session(r)
+	v, err := s.session(x.R)
 	if err != nil {
 		return refusedSession(m, err)
 	}
 	defer v.leave()
 	switch m.Kind() {
 	case dragoman.Request:
-		return v.request(w, r, m)
+		return v.request(x, m)
 	case dragoman.Notification:
 		err = v.notify(v.ctx, m)
 	default:
@@ -56,7 +56,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	if err != nil {
 		s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
 	}
-	s.accepted(w)
+	x.Accepted()
 	return nil
 }
 
@@ -75,19 +75,13 @@ func refusedSession(m *dragoman.Message, err error) error {
 	return &own
 }
 
-// accepted answers what has no response.
-func (s *Server) accepted(w http.ResponseWriter) {
-	s.limitWrite(w)
-	w.WriteHeader(http.StatusAccepted)
-}
-
 // session returns the session of a request, entered.
 func (s *Server) session(r *http.Request) (*session, error) {
 	if err := s.checkVersion(r); err != nil {
 		return nil, err
 	}
 	v, err := s.find(r)
-	if err != nil && s.Store != nil && r.Header.Get(protocol.HeaderSession) != "" {
+	if err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "" {
 		v, err = s.adopt(r)
 	}
 	if err != nil {
@@ -103,10 +97,11 @@ func (s *Server) session(r *http.Request) (*session, error) {
 // initialize opens a session. A session id that the client may have sent is of
 // one that it has given up. If the client is gone before it has the answer, the
 // session ends: nobody else can know its id.
-func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
+	r := x.R
 	v, opened := s.newSession(httpx.NewID(), httpx.Owner(r)), false
 	defer func() {
 		if !opened {
@@ -116,7 +111,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	if !s.reserve(v) {
 		return tooMany(m.ID())
 	}
-	a := s.newAnswer(w, r)
+	a := s.newAnswer(x)
 	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
@@ -126,24 +121,28 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *dragoman.
 	v.peer = peer
 	v.enter()
 	defer v.leave()
-	w.Header().Set(protocol.HeaderSession, v.id)
-	a.client = inside{v, a}
+	x.W.Header().Set(protocol.HeaderSession, v.id)
+	a.client = requestClient{v, a}
 	a.await()
 	ctx, cancel := context.WithCancelCause(v.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
 	resp := v.call(ctx, m, a)
-	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.settle(v, resp) {
+	if resp != nil && !resp.IsError() {
+		v.rev = protocol.ParseRevision(revisionOf(resp))
+		v.background.setRevision(v.rev)
+	}
+	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.admit(v) {
 		v.end(dragoman.ErrClosed)
-		w.Header().Del(protocol.HeaderSession)
+		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Draining())
 		}
 		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 		return nil
 	}
-	v.record(m)
-	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(w)
+	v.record(m, resp)
+	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(x.W)
 	return nil
 }
 
@@ -154,21 +153,18 @@ func flushed(w http.ResponseWriter) bool {
 	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
-// settle takes what initialize has settled, and makes the session known.
-func (s *Server) settle(v *session, resp *dragoman.Message) bool {
+// revisionOf returns the revision that the answer to initialize names, or "".
+func revisionOf(answer *dragoman.Message) string {
 	var result struct {
 		ProtocolVersion string `json:"protocolVersion"`
 	}
-	if resp.Decode(&result) == nil {
-		v.rev = protocol.ParseRevision(result.ProtocolVersion)
-		v.push.ids = v.rev.ResumesStreams()
-	}
-	return s.admit(v)
+	_ = answer.Decode(&result) // what cannot be read names none
+	return result.ProtocolVersion
 }
 
 // request serves one request.
-func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
-	a := v.answer(w, r)
+func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
+	a := v.answer(x)
 	a.ctx.parent, a.ctx.told = v.ctx, true
 	defer a.ctx.close()
 	if e := v.begin(m, &a.ctx); e != nil {
@@ -187,7 +183,7 @@ func (v *session) request(w http.ResponseWriter, r *http.Request, m *dragoman.Me
 }
 
 // call asks the peer. It returns nil if the client has cancelled the request.
-func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (resp *dragoman.Message) {
+func (v *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) (resp *dragoman.Message) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp = v.server.panicked(m, p)
@@ -195,9 +191,7 @@ func (v *session) call(ctx context.Context, m *dragoman.Message, a *answer) (res
 	}()
 	resp, err := v.peer.Call(ctx, m, &a.client)
 	resp = protocol.ResponseOf(ctx, m, resp, err)
-	if v.recorder.Load() != nil {
-		v.learn(m, resp)
-	}
+	v.recorder.Load().Learn(m, resp)
 	return resp
 }
 
@@ -207,27 +201,29 @@ func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
 	return m.Fail(protocol.Panicked())
 }
 
-// inside is the client as seen from inside one of its requests.
-type inside struct {
+// A requestClient is the client as seen from inside one of its requests.
+type requestClient struct {
 	session *session
-	answer  *answer
+	answer  *postAnswer
 }
 
 // Call asks the client on the stream of its request.
-func (i *inside) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (i *requestClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	return i.session.ask(ctx, req, from, i.answer)
 }
 
 // Notify tells the client on the stream of its request.
-func (i *inside) Notify(_ context.Context, note *dragoman.Message) error { return i.answer.tell(note) }
+func (i *requestClient) Notify(_ context.Context, note *dragoman.Message) error {
+	return i.answer.tell(note)
+}
 
 // CutStream ends the connection but not the stream: the client is to come back
 // for the rest.
-func (i *inside) CutStream(retry time.Duration) { i.answer.cut(retry) }
+func (i *requestClient) CutStream(retry time.Duration) { i.answer.cut(retry) }
 
 // batch takes an array of messages, which one revision has.
-func (s *Server) batch(w http.ResponseWriter, r *http.Request, parts [][]byte) error {
-	v, err := s.session(r)
+func (s *Server) batch(x *httpx.Exchange, parts [][]byte) error {
+	v, err := s.session(x.R)
 	if err != nil {
 		return err
 	}
@@ -244,15 +240,15 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, parts [][]byte) e
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
 		}
 	}
-	return v.batch(w, r, messages)
+	return v.batch(x, messages)
 }
 
 // batch serves the messages of a batch, its requests at once.
-func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*dragoman.Message) error {
+func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var responses []*dragoman.Message
-	var a *answer
+	var a *postAnswer
 	add := func(resp *dragoman.Message) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -268,7 +264,7 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 			_ = v.notify(v.ctx, m)
 		default:
 			if a == nil {
-				a = v.answer(w, r)
+				a = v.answer(x)
 				a.batch = messages
 				a.await()
 			}
@@ -286,7 +282,7 @@ func (v *session) batch(w http.ResponseWriter, r *http.Request, messages []*drag
 		}
 	}
 	if a == nil {
-		v.server.accepted(w)
+		x.Accepted()
 		return nil
 	}
 	wg.Wait()

@@ -63,7 +63,7 @@ func (s *Server) unsupported(m *dragoman.Message, requested string) error {
 
 // modern takes a request of the modern era: it checks that the request says who
 // it is, and that its headers say the same as its body.
-func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *dragoman.Message, header string) error {
+func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) error {
 	e, err := protocol.ReadEnvelope(m)
 	if err != nil {
 		return refused(m, http.StatusBadRequest, protocol.CodeInvalidParams, err.Error())
@@ -77,24 +77,24 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *dragoman.Mess
 	case protocol.ParseRevision(claim).Era() != protocol.Modern || !s.opts.modern:
 		return s.unsupported(m, claim)
 	}
-	if err := s.checkHeaders(r, m); err != nil {
+	if err := s.checkHeaders(x.R, m); err != nil {
 		return err
 	}
-	return s.request(w, r, m)
+	return s.request(x, m)
 }
 
 // note takes a notification of the modern era. The protocol has none that mean
 // anything here: requests are cancelled by closing them, and acting on an id
 // that anybody may name would let one caller cancel another's work.
-func (s *Server) note(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
+func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(m, p)
 		}
-		s.accepted(w)
+		x.Accepted()
 	}()
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
-		if err := s.Requests.Notify(r.Context(), m); err != nil {
+		if err := s.Requests.Notify(x.R.Context(), m); err != nil {
 			s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
 		}
 	}
@@ -103,22 +103,18 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request, m *dragoman.Messag
 
 // request serves a request of the modern era. A connection that is dropped
 // cancels it.
-func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Message) error {
-	a := s.newAnswer(w, r)
-	ctx := &a.ctx
+func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
+	a := s.newAnswer(x)
+	ctx, r := &a.ctx, x.R
 	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
 	defer ctx.close()
-	if !s.begin(ctx) {
-		refusal := httpx.Unavailable(protocol.Overloaded("too many requests are under way; try again later"))
-		refusal.ID = m.ID()
-		return refusal
-	}
-	defer s.done(ctx)
+	lost := func() { ctx.cancel(dragoman.ErrClosed) }
+	x.OnAbort(lost)
 	if m.Method() == protocol.MethodListen {
-		defer context.AfterFunc(s.drain, func() { ctx.cancel(dragoman.ErrClosed) })()
+		defer context.AfterFunc(s.drain, lost)()
 	}
 	a.await()
-	resp := s.call(ctx, m, stream{a})
+	resp := s.call(ctx, m, modernClient{a})
 	if r.Context().Err() != nil {
 		a.finish(nil, 0, nil) // nobody reads it
 		return nil
@@ -128,27 +124,6 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, m *dragoman.Mes
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 	return nil
-}
-
-// begin and done note the requests of the modern era that are under way, by their
-// contexts: a session ends its own. begin reports whether there was room.
-func (s *Server) begin(ctx *callContext) bool {
-	s.mu.Lock()
-	cut, room := s.cut, len(s.open) < s.opts.maxModern
-	if room {
-		s.open[ctx] = struct{}{}
-	}
-	s.mu.Unlock()
-	if cut {
-		ctx.cancel(dragoman.ErrClosed)
-	}
-	return room
-}
-
-func (s *Server) done(ctx *callContext) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, ctx)
 }
 
 func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message) {
@@ -167,14 +142,16 @@ func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Pe
 	return resp
 }
 
-// stream is the client as seen from inside a request of the modern era: it can
-// be told and not asked.
-type stream struct{ answer *answer }
+// A modernClient is the client as seen from inside a request of the modern era: it
+// can be told and not asked.
+type modernClient struct{ answer *postAnswer }
 
 // Call refuses: a server of the modern era asks by its result.
-func (s stream) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (c modernClient) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "a client of this era cannot be asked; answer with input_required"}), nil
 }
 
 // Notify tells the client on the stream of its request.
-func (s stream) Notify(_ context.Context, note *dragoman.Message) error { return s.answer.tell(note) }
+func (c modernClient) Notify(_ context.Context, note *dragoman.Message) error {
+	return c.answer.tell(note)
+}

@@ -55,7 +55,7 @@ func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.
 	if err != nil {
 		return nil, err
 	}
-	defer v.unask(id)
+	defer v.takeQuestion(id)
 	out := req
 	if req.Meta(protocol.MetaProgressToken) != nil {
 		if out, err = req.Edit().SetMeta(protocol.MetaProgressToken, strconv.AppendInt(nil, id, 10)).Message(); err != nil {
@@ -94,7 +94,7 @@ func (v *session) addQuestion(q *question) (id int64, err error) {
 	return id, nil
 }
 
-func (v *session) unask(id int64) *question {
+func (v *session) takeQuestion(id int64) *question {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	q := v.asked[id]
@@ -108,9 +108,9 @@ func (v *session) reply(resp *dragoman.Message) {
 	if !ok {
 		return
 	}
-	q := v.unask(id)
+	q := v.takeQuestion(id)
 	if q == nil {
-		v.server.siblings(v.id, v.owner, func(o *session) bool { q = o.unask(id); return q != nil })
+		v.server.predecessors(v.id, v.owner, func(o *session) bool { q = o.takeQuestion(id); return q != nil })
 	}
 	if q != nil {
 		q.reply <- resp

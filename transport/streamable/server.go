@@ -1,11 +1,10 @@
 package streamable
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -22,9 +22,9 @@ import (
 const (
 	DefaultMaxSessions   = 16384
 	DefaultMaxRequests   = 1024
-	DefaultMaxConcurrent = 16384
+	DefaultMaxConcurrent = 32768
 	DefaultIdleTimeout   = 30 * time.Minute
-	DefaultBodyTimeout   = 10 * time.Second
+	DefaultBodyTimeout   = httpx.DefaultBodyTimeout
 	DefaultRetry         = time.Second
 )
 
@@ -42,8 +42,10 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser.
+	// this machine against pages in its browser. Trusted says that whoever stands
+	// in front has checked both.
 	Hosts, Origins []string
+	Trusted        bool
 
 	// Caller tells who makes a request. A session belongs to the caller who
 	// opened it; to others it does not exist. If nil, callers are told apart by
@@ -70,8 +72,9 @@ type Server struct {
 	MaxMessage int
 
 	// MaxSessions is how many sessions there may be, MaxRequests how many
-	// requests of one session may be under way, and MaxConcurrent how many of
-	// the modern era. Zero means the defaults; negative means no limit.
+	// requests of one session may be under way, and MaxConcurrent how many HTTP
+	// requests in all, open streams among them. Zero means the defaults; negative
+	// means no limit.
 	MaxSessions, MaxRequests, MaxConcurrent int
 
 	// IdleTimeout ends sessions that nobody has used for so long. BodyTimeout is
@@ -86,74 +89,63 @@ type Server struct {
 
 	once    sync.Once
 	opts    settings
-	gate    httpx.Gate
+	door    *httpx.Door
 	tools   toollist.Cache
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
-	reading *httpx.Watch // requests whose body comes
-	silent  *httpx.Watch // answers that are no stream yet
-	serving sync.WaitGroup
-	past    past
+	silent  *httpx.Watch                // answers that are no stream yet
+	records *handover.Records[*session] // nil without a Store
+	link    handover.Link[*Server]
 
 	mu       sync.Mutex
 	sessions map[string]*session
-	opening  int                       // sessions that have a place and are not there yet
-	open     map[*callContext]struct{} // requests of the modern era
-	stopped  bool
-	cut      bool // those under way have had their time
+	opening  int // sessions that have a place and are not there yet
 }
 
 // settings are the fields of a Server with their defaults filled in.
 type settings struct {
-	limits                              dragoman.Limits
-	maxSessions, maxRequests, maxModern int
-	idle, body, write, keepAlive, retry time.Duration
-	log                                 eventlog.Log
-	logger                              *slog.Logger
-	legacy, modern                      bool
-}
-
-// limit returns a limit, its default if it is zero, or what stands for none if it
-// is negative.
-func limit[N int | time.Duration](n, standard, none N) N {
-	switch {
-	case n == 0:
-		return standard
-	case n < 0:
-		return none
-	}
-	return n
+	limits                   dragoman.Limits
+	maxSessions, maxRequests int
+	idle, keepAlive, retry   time.Duration
+	log                      eventlog.Log
+	logger                   *slog.Logger
+	legacy, modern           bool
 }
 
 func (s *Server) prepare() {
+	s.door = httpx.NewDoor(&httpx.DoorOptions{
+		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
+		MaxRequests: httpx.Limit(s.MaxConcurrent, DefaultMaxConcurrent), MaxMessage: s.MaxMessage,
+		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
+	})
 	s.opts = settings{
-		limits:      dragoman.Limits{MaxMessage: s.MaxMessage},
-		maxSessions: limit(s.MaxSessions, DefaultMaxSessions, math.MaxInt),
-		maxRequests: limit(s.MaxRequests, DefaultMaxRequests, math.MaxInt),
-		maxModern:   limit(s.MaxConcurrent, DefaultMaxConcurrent, math.MaxInt),
-		idle:        limit(s.IdleTimeout, DefaultIdleTimeout, math.MaxInt64),
-		body:        limit(s.BodyTimeout, DefaultBodyTimeout, math.MaxInt64),
-		write:       limit(s.WriteTimeout, sseWriteTimeout, math.MaxInt64),
-		keepAlive:   limit(s.KeepAlive, sseKeepAlive, math.MaxInt64),
-		retry:       limit(s.Retry, DefaultRetry, 0),
+		limits:      s.door.Limits,
+		maxSessions: httpx.Limit(s.MaxSessions, DefaultMaxSessions),
+		maxRequests: httpx.Limit(s.MaxRequests, DefaultMaxRequests),
+		idle:        httpx.Duration(s.IdleTimeout, DefaultIdleTimeout),
+		keepAlive:   httpx.Duration(s.KeepAlive, sseKeepAlive),
+		retry:       max(cmp.Or(s.Retry, DefaultRetry), 0),
 		log:         s.Log,
-		logger:      s.Logger,
+		logger:      s.door.Log,
 		legacy:      s.Sessions != nil,
 		modern:      s.Requests != nil,
 	}
 	if s.opts.log == nil {
 		s.opts.log = eventlog.NewMemory(nil)
 	}
-	if s.opts.logger == nil {
-		s.opts.logger = slog.New(slog.DiscardHandler)
-	}
 	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed}
-	s.gate = httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
-	s.reading, s.silent = httpx.NewWatch(s.opts.body), httpx.NewWatch(s.opts.keepAlive)
-	s.sessions, s.open = make(map[string]*session), make(map[*callContext]struct{})
+	s.silent = httpx.NewWatch(s.opts.keepAlive)
+	s.sessions = make(map[string]*session)
 	s.drain, s.drained = context.WithCancel(context.Background())
+	context.AfterFunc(s.door.Aborted(), s.endSessions)
+	s.link.Server = s
 	if s.Store != nil {
-		s.past.before, s.Before = s.Before, nil
+		s.records = handover.NewRecords[*session](s.Store, s.opts.idle, s.opts.logger)
+		if s.Before != nil {
+			s.Before.once.Do(s.Before.prepare)
+			s.link.Follow(&s.Before.link)
+			s.Before = nil // so that nobody holds on to one that has ended
+		}
 	}
 }
 
@@ -161,140 +153,79 @@ func (s *Server) prepare() {
 // wherever it is mounted.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.prepare)
-	if err := s.serve(w, r); err != nil {
-		var refusal *httpx.Refusal
-		if !errors.As(err, &refusal) {
-			refusal = refuse(http.StatusInternalServerError, protocol.CodeInternal, err.Error())
-		}
-		s.limitWrite(w)
-		comeBack(w.Header(), refusal.Status)
-		refusal.Write(w)
-	}
+	s.door.Serve(w, r, s.serve)
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
-	if err := s.gate.Check(r); err != nil {
-		return err
-	}
-	if !s.enter() {
-		return draining()
-	}
-	defer s.serving.Done()
-	if s.gate.CORS(w, r) {
-		return nil
-	}
-	r, refusal := httpx.Named(r, s.Caller)
-	switch {
-	case refusal != nil:
-		return refusal
-	case r.Method == http.MethodPost:
-		return s.post(w, r)
-	case r.Method == http.MethodGet && s.opts.legacy:
-		return s.get(w, r)
-	case r.Method == http.MethodDelete && s.opts.legacy:
-		return s.delete(w, r)
+func (s *Server) serve(x *httpx.Exchange) error {
+	switch method := x.R.Method; {
+	case method == http.MethodPost:
+		return s.post(x)
+	case method == http.MethodGet && s.opts.legacy:
+		return s.get(x)
+	case method == http.MethodDelete && s.opts.legacy:
+		return s.delete(x)
 	}
 	allow := "POST"
 	if s.opts.legacy {
 		allow = "GET, POST, DELETE"
 	}
-	return &httpx.Refusal{
-		Status: http.StatusMethodNotAllowed, Code: protocol.CodeServer, Allow: allow,
-		Message: r.Method + " is not served here; use " + allow,
-	}
+	refusal := httpx.NotAllowed(x.R, allow)
+	refusal.Code = protocol.CodeServer
+	return refusal
 }
 
-// enter counts a request in, unless the server is stopping.
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		return false
+// Shutdown refuses new requests, ends the streams that have no end, waits for
+// requests under way until ctx ends, and then cancels the rest, who are told that
+// they were lost, and ends all sessions. With a Store they end here alone. It
+// returns half a second after ctx at the latest, whoever still runs.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.once.Do(s.prepare)
+	s.drained()
+	err := s.door.Shutdown(ctx)
+	s.endSessions()
+	if s.records != nil {
+		s.records.Close()
 	}
-	s.serving.Add(1)
-	return true
+	s.link.End()
+	return err
+}
+
+// Close is Shutdown that does not wait for requests under way to be done.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(dragoman.ErrClosed)
+	_ = s.Shutdown(ctx) // what it cut was to be cut
+	return nil
+}
+
+// endSessions ends all sessions, here alone if there is a Store.
+func (s *Server) endSessions() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.sessions))
+	s.mu.Unlock()
+	for _, v := range all {
+		v.endHere(dragoman.ErrClosed, s.Store == nil)
+	}
 }
 
 func refuse(status, code int, message string) *httpx.Refusal {
 	return &httpx.Refusal{Status: status, Code: code, Message: message}
 }
 
-// closeWait is how long Shutdown waits after its context for those who are told
-// that they were cancelled.
-const closeWait = 500 * time.Millisecond
-
-// Shutdown refuses new requests, ends the streams that have no end, waits for
-// requests under way until ctx ends, and then cancels the rest, who are told that
-// they were lost, and ends all sessions. With a Store they end here alone. It
-// returns within half a second after ctx: a client that reads nothing is left to
-// the deadline of its write, and a peer that goes on to itself.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.once.Do(s.prepare)
-	s.mu.Lock()
-	s.stopped = true
-	s.mu.Unlock()
-	s.drained()
-	done := make(chan struct{})
-	// Ends when the last request does, which cancelling it brings about, unless
-	// a peer ignores that.
-	go func() {
-		s.serving.Wait()
-		close(done)
-	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-		s.abort()
-	}
-	for _, v := range s.all() {
-		v.over(dragoman.ErrClosed, s.Store == nil)
-	}
-	select {
-	case <-done:
-	case <-time.After(closeWait): // ctx has ended
-		s.opts.logger.Warn("requests are still under way after the end of the server")
-	}
-	s.part()
-	return err
-}
-
-// abort cancels the requests of the modern era.
-func (s *Server) abort() {
-	s.mu.Lock()
-	s.cut = true
-	open := slices.Collect(maps.Keys(s.open))
-	s.mu.Unlock()
-	for _, ctx := range open {
-		ctx.cancel(dragoman.ErrClosed)
-	}
-}
-
-func (s *Server) all() []*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]*session, 0, len(s.sessions))
-	for _, v := range s.sessions {
-		list = append(list, v)
-	}
-	return list
-}
-
 // post takes a POST: it reads the body and finds the door that it means.
-func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
-	if !httpx.Accepts(r, "application/json", sseContentType) {
+func (s *Server) post(x *httpx.Exchange) error {
+	if !httpx.Accepts(x.R, "application/json", sseContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list application/json and text/event-stream")
 	}
-	body, err := httpx.ReadBodyOn(s.reading, w, r, s.opts.limits.Message())
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
 	m, err := s.opts.limits.Parse(body)
 	if err != nil {
-		return s.notOne(w, r, body, err)
+		return s.serveBatch(x, body, err)
 	}
-	header, _, err := httpx.Single(r, protocol.HeaderVersion)
+	header, _, err := httpx.Single(x.R, protocol.HeaderVersion)
 	if err != nil {
 		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
 	}
@@ -304,31 +235,27 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 	case m.Kind() == dragoman.Response && (modernHeader || !s.opts.legacy):
 		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: a client of this era sends no responses")
 	case m.Kind() == dragoman.Notification && (claimed || modernHeader):
-		return s.note(w, r, m)
+		return s.note(x, m)
 	case claimed:
-		return s.modern(w, r, m, header)
+		return s.modern(x, m, header)
 	case m.Method() == protocol.MethodInitialize && modernHeader:
 		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" names a revision that has no initialize")
 	case modernHeader, !s.opts.legacy && m.Method() != protocol.MethodInitialize:
 		return refused(m, http.StatusBadRequest, protocol.CodeInvalidParams, "params._meta lacks "+protocol.MetaProtocolVersion)
 	}
-	return s.legacy(w, r, m, header)
+	return s.legacy(x, m)
 }
 
-// notOne takes a body that is not one message: a batch, or nothing.
-func (s *Server) notOne(w http.ResponseWriter, r *http.Request, body []byte, err error) error {
-	if parts, e := dragoman.Elements(body); e == nil && s.opts.legacy {
-		if protocol.EraOf(r.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
-			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
-		}
-		return s.batch(w, r, parts)
+// serveBatch takes a body that is not one message: a batch, or nothing.
+func (s *Server) serveBatch(x *httpx.Exchange, body []byte, err error) error {
+	parts, e := dragoman.Elements(body)
+	if e != nil || !s.opts.legacy {
+		return httpx.Unreadable(err)
 	}
-	var p *dragoman.ParseError
-	if !errors.As(err, &p) {
-		return refuse(http.StatusRequestEntityTooLarge, protocol.CodeInvalidRequest, err.Error())
+	if protocol.EraOf(x.R.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
+		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
 	}
-	answer := p.Response()
-	return &httpx.Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
+	return s.batch(x, parts)
 }
 
 // refused refuses a request by its id.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -20,12 +21,12 @@ import (
 // Acceptor is given: what is asked and told through it goes to the stream that
 // the client has opened by GET.
 type session struct {
-	server *Server
-	id     string
-	owner  string
-	peer   dragoman.Peer // set once, before anybody knows the session
-	rev    protocol.Revision
-	push   *feed // what belongs to no request
+	server     *Server
+	id         string
+	owner      string
+	peer       dragoman.Peer // set once, before anybody knows the session
+	rev        protocol.Revision
+	background *eventStream // what belongs to no request
 
 	ctx    context.Context // of its requests; ends with it
 	cancel context.CancelCauseFunc
@@ -36,14 +37,14 @@ type session struct {
 	idle    *time.Timer                  // looks whether it is still used
 	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
 	asked   map[int64]*question          // what we asked the client
-	feeds   map[string]*feed             // streams that can be resumed, by name
-	order   []string                     // of feeds, oldest first
-	streams int
+	streams map[string]*eventStream      // streams that can be resumed, by name
+	order   []string                     // of streams, oldest first
+	number  int                          // of the stream that began last
 	gone    bool
 
-	reserved bool                     // it has a place and is not in the table yet; guarded by Server.mu
-	mark     string                   // in names of its streams; "" if it was opened here
-	recorder atomic.Pointer[recorder] // nil if it is not recorded
+	reserved     bool                              // it has a place and is not in the table yet; guarded by Server.mu
+	streamPrefix string                            // in names of its streams; "" if it was opened here
+	recorder     atomic.Pointer[handover.Recorder] // nil if it is not recorded
 }
 
 // maxResumable is how many streams of a session can be resumed.
@@ -54,13 +55,12 @@ var _ dragoman.Conn = (*session)(nil)
 func (s *Server) newSession(id, owner string) *session {
 	v := &session{
 		server: s, id: id, owner: owner, used: time.Now(),
-		open:  make(map[dragoman.ID]*callContext),
-		asked: make(map[int64]*question),
-		feeds: make(map[string]*feed),
+		open:    make(map[dragoman.ID]*callContext),
+		asked:   make(map[int64]*question),
+		streams: make(map[string]*eventStream),
 	}
 	v.ctx, v.cancel = context.WithCancelCause(context.Background())
-	v.push = s.newFeed()
-	v.push.name, v.push.key = pushName, v.key(pushName)
+	v.background = &eventStream{server: s, name: backgroundName, key: v.key(backgroundName)}
 	return v
 }
 
@@ -69,7 +69,7 @@ func (s *Server) newSession(id, owner string) *session {
 func (s *Server) reserve(v *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || len(s.sessions)+s.opening >= s.opts.maxSessions {
+	if s.drain.Err() != nil || len(s.sessions)+s.opening >= s.opts.maxSessions {
 		return false
 	}
 	s.opening++
@@ -87,7 +87,7 @@ func (v *session) opens(ctx context.Context) context.Context {
 func (s *Server) admit(v *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || !v.reserved {
+	if s.drain.Err() != nil || !v.reserved {
 		return false
 	}
 	s.opening--
@@ -95,7 +95,7 @@ func (s *Server) admit(v *session) bool {
 	s.sessions[v.id] = v
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.idle = time.AfterFunc(s.opts.idle, v.look)
+	v.idle = time.AfterFunc(s.opts.idle, v.checkIdle)
 	return true
 }
 
@@ -115,8 +115,8 @@ func (s *Server) find(r *http.Request) (*session, error) {
 	return v, nil
 }
 
-// look ends the session if nobody has used it for too long.
-func (v *session) look() {
+// checkIdle ends the session if nobody has used it for too long.
+func (v *session) checkIdle() {
 	v.mu.Lock()
 	left := v.server.opts.idle - time.Since(v.used)
 	if v.busy > 0 {
@@ -127,7 +127,7 @@ func (v *session) look() {
 	}
 	v.mu.Unlock()
 	if left <= 0 {
-		v.over(dragoman.ErrClosed, !v.elsewhere())
+		v.endHere(dragoman.ErrClosed, !v.recorder.Load().UsedElsewhere())
 	}
 }
 
@@ -148,11 +148,11 @@ func (v *session) leave() {
 
 // end makes the session over, once, and tells whether this did it. Nobody can go
 // on with it.
-func (v *session) end(reason error) bool { return v.over(reason, true) }
+func (v *session) end(reason error) bool { return v.endHere(reason, true) }
 
-// over makes the session over here, once, and tells whether this did it. If it is
-// not forgotten, another Server can go on with it.
-func (v *session) over(reason error, forget bool) bool {
+// endHere makes the session over here, once, and reports whether this did it. If it
+// is not forgotten, another Server can go on with it.
+func (v *session) endHere(reason error, forget bool) bool {
 	v.mu.Lock()
 	if v.gone {
 		v.mu.Unlock()
@@ -181,9 +181,9 @@ func (v *session) over(reason error, forget bool) bool {
 	for _, ctx := range open {
 		ctx.cancel(reason)
 	}
-	v.close(forget)
+	v.recorder.Load().Close(forget)
 	if forget {
-		for _, name := range append(names, pushName) {
+		for _, name := range append(names, backgroundName) {
 			_ = v.server.opts.log.Drop(context.Background(), v.key(name))
 		}
 	}
@@ -194,24 +194,24 @@ func (v *session) over(reason error, forget bool) bool {
 func (v *session) key(stream string) string { return v.id + "/" + stream }
 
 // answer returns the answer to a POST, as a stream that can be resumed.
-func (v *session) answer(w http.ResponseWriter, r *http.Request) *answer {
-	a := v.server.newAnswer(w, r)
-	a.client = inside{v, a}
+func (v *session) answer(x *httpx.Exchange) *postAnswer {
+	a := v.server.newAnswer(x)
+	a.client = requestClient{v, a}
 	if !v.rev.ResumesStreams() {
 		return a
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.streams++
-	a.keep, a.number, a.primes = v, v.streams, v.rev.PrimesStreams()
+	v.number++
+	a.session, a.number, a.primes = v, v.number, v.rev.PrimesStreams()
 	return a
 }
 
-// add makes a stream that is about to begin one that can be resumed.
-func (v *session) add(f *feed, number int, requests []*dragoman.Message) {
-	f.name, f.ids = v.mark+strconv.Itoa(number), true
-	if v.server.Store != nil {
-		f.name += callsName(requests)
+// name makes a stream that is about to begin one that can be resumed.
+func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) {
+	f.name, f.ids = v.streamPrefix+strconv.Itoa(number), true
+	if v.server.records != nil {
+		f.name += handover.NameRequests(requests)
 	}
 	f.key = v.key(f.name)
 	v.keep(f)
@@ -220,22 +220,22 @@ func (v *session) add(f *feed, number int, requests []*dragoman.Message) {
 // keep makes a stream one that can be resumed, unless there is one of its name,
 // and returns that which is there. When there are too many, the oldest go that
 // have ended; the others are no more than there are requests.
-func (v *session) keep(f *feed) *feed {
+func (v *session) keep(f *eventStream) *eventStream {
 	v.mu.Lock()
-	if known := v.feeds[f.name]; known != nil {
+	if known := v.streams[f.name]; known != nil {
 		v.mu.Unlock()
 		return known
 	}
-	v.feeds[f.name] = f
+	v.streams[f.name] = f
 	v.order = append(v.order, f.name)
 	var gone []string
 	for i := 0; i < len(v.order) && len(v.order)-len(gone) > maxResumable; i++ {
-		if name := v.order[i]; v.feeds[name].over() {
+		if name := v.order[i]; v.streams[name].over() {
 			gone = append(gone, name)
 		}
 	}
 	for _, name := range gone {
-		v.lose(name)
+		v.forgetStream(name)
 	}
 	v.mu.Unlock()
 	for _, name := range gone {
@@ -244,16 +244,16 @@ func (v *session) keep(f *feed) *feed {
 	return f
 }
 
-// resumable returns a stream by its name, or nil.
-func (v *session) resumable(name string) *feed {
+// stream returns a stream that can be resumed by its name, or nil.
+func (v *session) stream(name string) *eventStream {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.feeds[name]
+	return v.streams[name]
 }
 
-// lose makes a stream be none that can be resumed. mu is held.
-func (v *session) lose(name string) {
-	delete(v.feeds, name)
+// forgetStream makes a stream be none that can be resumed. mu is held.
+func (v *session) forgetStream(name string) {
+	delete(v.streams, name)
 	if i := slices.Index(v.order, name); i >= 0 {
 		v.order = slices.Delete(v.order, i, i+1)
 	}
@@ -261,7 +261,7 @@ func (v *session) lose(name string) {
 
 // Call asks the client, outside of any request of its own.
 func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return v.ask(ctx, req, from, v.push)
+	return v.ask(ctx, req, from, v.background)
 }
 
 // Notify tells the client something that belongs to no request.
@@ -269,10 +269,10 @@ func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if err := v.Err(); err != nil {
 		return err
 	}
-	if v.server.Store != nil && v.server.drain.Err() != nil {
+	if v.server.records != nil && v.server.drain.Err() != nil {
 		return dragoman.ErrClosed // the client hears that from the Server that takes over
 	}
-	return v.push.tell(note)
+	return v.background.tell(note)
 }
 
 // Close ends the session.
@@ -291,11 +291,11 @@ func (v *session) Err() error { return context.Cause(v.ctx) }
 func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteInitialized:
-		v.ready()
+		v.recorder.Load().Initialized()
 	case protocol.NoteCancelled:
 		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
 			if !v.stop(id) {
-				v.server.siblings(v.id, v.owner, func(o *session) bool { return o.stop(id) })
+				v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
 			}
 		}
 		return nil

@@ -9,16 +9,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// retryAfter is how many seconds a client should wait that is told to come back.
-const retryAfter = "1"
-
-// comeBack says when to try again, if a status says that one may.
-func comeBack(h http.Header, status int) {
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		h["Retry-After"] = []string{retryAfter}
-	}
-}
-
 // unsent tells whether a response says that a limit of ours, or our end, kept the
 // request from being sent.
 func unsent(resp *dragoman.Message) bool {

@@ -1,0 +1,274 @@
+package streamable
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/handover"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/legacy"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A SessionStore keeps a record of each session, by its id, for longer than a
+// Server lives. Any number of goroutines may use it at once. Records are of one
+// door: a session that was opened at another must not be found in it.
+type SessionStore interface {
+	Put(id string, record []byte) error
+	Get(id string) (record []byte, ok bool, err error)
+	Delete(id string) error
+}
+
+const (
+	// adoptTimeout is how long it may take to go on with a session of a Server
+	// that is gone.
+	adoptTimeout = time.Minute
+
+	// maxSessionID is the longest session id that may be one of ours.
+	maxSessionID = 128
+)
+
+var (
+	errAdopt    = errors.New("streamable: the session cannot be taken over in time")
+	errRevision = errors.New("the server speaks another revision now")
+)
+
+// record begins to record a session that hello has opened.
+func (v *session) record(hello, answer *dragoman.Message) {
+	switch {
+	case v.server.records == nil:
+	case hello.Len() > legacy.MaxHello:
+		v.server.opts.logger.Warn("a session is not recorded: its initialize is too long", "bytes", hello.Len())
+	default:
+		memory := new(legacy.Memory)
+		memory.Opened(hello, answer)
+		v.recordAs(memory).Save()
+	}
+}
+
+func (v *session) recordAs(memory *legacy.Memory) *handover.Recorder {
+	r := v.server.records.Record(v.id, v.owner, memory, v.lastUse)
+	v.recorder.Store(r)
+	if v.Err() != nil {
+		r.Close(true) // over before it was recorded
+	}
+	return r
+}
+
+// lastUse returns when the session was used last.
+func (v *session) lastUse() time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.busy > 0 {
+		return time.Now()
+	}
+	return v.used
+}
+
+// loadRecord returns what is recorded of the session that a request names, if it is
+// its caller's and may still be used.
+func (s *Server) loadRecord(r *http.Request) (string, *handover.Record, error) {
+	id, _, err := httpx.Single(r, protocol.HeaderSession)
+	if err != nil || id == "" || len(id) > maxSessionID {
+		return "", nil, sessionGone()
+	}
+	record, err := s.records.Load(id, httpx.Owner(r))
+	switch {
+	case errors.Is(err, handover.ErrUnknown):
+		return "", nil, sessionGone()
+	case err != nil:
+		return "", nil, unavailable(err)
+	}
+	return id, record, nil
+}
+
+// unavailable refuses what was not sent because the server is away. An answer of
+// the server's to our own request says no more than that.
+func unavailable(reason error) error {
+	if e, ok := errors.AsType[*dragoman.Error](reason); ok {
+		switch e.Code {
+		case protocol.CodeUnavailable, protocol.CodeOverloaded, protocol.CodeDraining:
+		default:
+			reason = errors.New(e.Message)
+		}
+	}
+	return httpx.Unavailable(protocol.Unavailable(reason))
+}
+
+// adopt returns a session that another Server has opened, as one of ours.
+func (s *Server) adopt(r *http.Request) (*session, error) {
+	id, record, err := s.loadRecord(r)
+	if err != nil {
+		return nil, err
+	}
+	known := func() (*session, bool) {
+		v, err := s.find(r)
+		return v, err == nil
+	}
+	ctx := context.WithoutCancel(r.Context())
+	v, err := s.records.Adopt(r.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
+	switch {
+	case err == nil || errors.As(err, new(*httpx.Refusal)):
+		return v, err
+	case s.drain.Err() != nil:
+		return nil, draining()
+	}
+	return nil, unavailable(err)
+}
+
+// runAdoption makes a session of a record.
+func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Record) (_ *session, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
+	defer cancel()
+	defer context.AfterFunc(s.drain, cancel)()
+	v := s.newSession(id, dragoman.CallerOf(ctx).Identity())
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.logger.Error("panic while a session was taken over", "panic", p, "stack", string(debug.Stack()))
+			err = unavailable(errors.New("whoever serves the session failed on it"))
+		}
+		if err != nil {
+			v.endHere(dragoman.ErrClosed, false)
+		}
+	}()
+	// Its streams are told from those of the Servers before by their names.
+	v.streamPrefix = strings.ToLower(rand.Text()[:8]) + "-"
+	if err := v.resume(ctx, record); err != nil {
+		if s.drain.Err() != nil {
+			err = draining()
+		}
+		s.opts.logger.Info("a session was not taken over", "error", err)
+		return nil, err
+	}
+	return v, nil
+}
+
+// resume makes the session go on where its record ends.
+func (v *session) resume(ctx context.Context, record *handover.Record) error {
+	s := v.server
+	memory, err := record.Restore(s.opts.limits)
+	if err != nil {
+		s.records.Forget(v.id)
+		return sessionGone()
+	}
+	v.rev = protocol.ParseRevision(record.Revision)
+	v.background.setRevision(v.rev)
+	if !s.reserve(v) {
+		return tooMany(dragoman.ID{})
+	}
+	if v.peer, err = s.Sessions.Accept(v.opens(ctx), v); err != nil {
+		return httpx.Unavailable(protocol.Unavailable(err))
+	}
+	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
+	same := func(answer *dragoman.Message) error {
+		if revisionOf(answer) != record.Revision {
+			return errRevision
+		}
+		return nil
+	}
+	switch err := memory.Replay(ctx, v.peer, newID, same, s.opts.logger); {
+	case errors.Is(err, errRevision):
+		s.records.Forget(v.id) // the client has to know
+		return sessionGone()
+	case err != nil:
+		return unavailable(err)
+	}
+	recorder := v.recordAs(memory)
+	if !s.admit(v) {
+		return draining()
+	}
+	if !s.records.Has(v.id) {
+		v.end(nil) // deleted meanwhile
+		return sessionGone()
+	}
+	recorder.Save()
+	if record.Ready {
+		v.sendReminders(memory.Missed())
+	}
+	return nil
+}
+
+// sendReminders tells the client what may have changed while nobody listened.
+func (v *session) sendReminders(missed protocol.Interest) {
+	for note := range missed.ChangeNotes() {
+		if err := v.background.tell(note); err != nil {
+			v.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
+		}
+	}
+}
+
+// deleteRecorded ends a session that is recorded and not open here, once.
+func (s *Server) deleteRecorded(r *http.Request) error {
+	id, _, err := s.loadRecord(r)
+	if err != nil {
+		return err
+	}
+	if !s.records.Delete(id) {
+		return sessionGone()
+	}
+	s.predecessors(id, httpx.Owner(r), func(v *session) bool { v.end(nil); return false })
+	return nil
+}
+
+// predecessors calls f with the sessions of the Servers before this one that are the
+// same session, until f reports that this was the one. It reports whether one was.
+// What a client says about calls of an old Server is handed to that.
+func (s *Server) predecessors(id, owner string, f func(*session) bool) bool {
+	return s.link.Before(func(o *Server) bool {
+		o.mu.Lock()
+		v := o.sessions[id]
+		o.mu.Unlock()
+		return v != nil && v.owner == owner && f(v)
+	})
+}
+
+// reopenStream returns a stream that the session has here no more: from a Server that
+// is about to end, or as far as it has been logged.
+func (v *session) reopenStream(ctx context.Context, name string, position int64) (f *eventStream, err error) {
+	if v.server.records == nil {
+		return nil, streamGone()
+	}
+	if v.server.predecessors(v.id, v.owner, func(o *session) bool { f = o.stream(name); return f != nil }) {
+		return f, nil
+	}
+	requests := handover.RequestsOf(name)
+	if len(requests) == 0 || v.streamPrefix != "" && strings.HasPrefix(name, v.streamPrefix) {
+		return nil, streamGone()
+	}
+	f = v.keep(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: requests})
+	if err := f.answerOrphans(ctx, position); err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.forgetStream(name)
+		return nil, err
+	}
+	return f, nil
+}
+
+// answerOrphans ends a stream whose Server is gone: with an error for each request
+// that has no answer.
+func (f *eventStream) answerOrphans(ctx context.Context, position int64) error {
+	f.appending.Lock()
+	defer f.appending.Unlock()
+	if f.unanswered == nil {
+		return nil // done
+	}
+	if err := handover.Settle(ctx, f.server.opts.log, f.key, position, f.unanswered); err != nil {
+		return lost(err)
+	}
+	f.unanswered = nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	return nil
+}
+
+func streamGone() error {
+	return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request anew if you need its answer")
+}
