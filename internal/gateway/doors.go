@@ -59,9 +59,8 @@ type Doors struct {
 
 // NewDoors returns the doors of a server.
 func NewDoors(s *Served, o *DoorOptions) *Doors {
-	any := []string{"*"}
 	mcp := &streamable.Server{
-		Sessions: s.Sessions, Requests: s.Requests, Hosts: any, Origins: any, Caller: o.Caller,
+		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.Caller,
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
 		Log: o.Log, Store: o.Store, Logger: o.Logger,
 	}
