@@ -4,18 +4,22 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // maxRedirects is how many redirects are followed for one request.
@@ -223,4 +227,106 @@ func ReadAll(resp *http.Response, limit int) ([]byte, error) {
 		return nil, dragoman.ErrTooLarge
 	}
 	return readAll(resp.Body, resp.ContentLength, limit)
+}
+
+// A lost request is one that got no answer of any kind.
+type lost struct {
+	error
+	outcome string
+}
+
+// Lost returns the error of a request that got no answer of any kind, as a
+// [protocol.Fault]. The server cannot have seen it if there was no connection, or
+// none that could be trusted.
+func Lost(err error) error {
+	outcome := protocol.OutcomeUnknown
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
+		outcome = protocol.OutcomeNotSent
+	}
+	return &lost{err, outcome}
+}
+
+// isTLS reports whether the handshake of TLS failed.
+func isTLS(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+		invalid     x509.CertificateInvalidError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname) ||
+		errors.As(err, &invalid) || errors.As(err, &record) || errors.As(err, &alert)
+}
+
+// LostOnTheWay is Lost for a request that the server may have seen in any case.
+func LostOnTheWay(err error) error { return &lost{err, protocol.OutcomeUnknown} }
+
+// Outcome implements protocol.Fault.
+func (e *lost) Outcome() string { return e.outcome }
+
+// Unwrap returns the reason.
+func (e *lost) Unwrap() error { return e.error }
+
+// RetryAfter returns how long an answer asks to wait, a day at most. Zero means that
+// it does not.
+func RetryAfter(h http.Header) time.Duration {
+	after := h.Get("Retry-After")
+	if n, err := strconv.Atoi(after); err == nil {
+		return time.Duration(max(0, min(n, 24*60*60))) * time.Second
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return min(max(0, time.Until(at)), 24*time.Hour)
+	}
+	return 0
+}
+
+const (
+	// maxErrorBody is how much of the body of a refusal is read, maxErrorText how much
+	// of it is repeated in an error.
+	maxErrorBody = 64 << 10
+	maxErrorText = 256
+)
+
+// ReadStatus reads an answer that is no success.
+func ReadStatus(resp *http.Response) *protocol.StatusError {
+	e := &protocol.StatusError{
+		Status:     resp.StatusCode,
+		Challenges: resp.Header.Values("WWW-Authenticate"),
+		AuthServer: resp.Header.Get(protocol.HeaderAuthServer),
+		RetryAfter: RetryAfter(resp.Header),
+	}
+	if resp.Body != nil {
+		// What could be read of it is worth something.
+		e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	}
+	kind := MediaType(resp.Header)
+	if m := e.Response(dragoman.Limits{}); m != nil {
+		e.Text = oneLine(m.RPCError().Message)
+	} else if kind == "text/plain" || kind == "application/json" {
+		e.Text = oneLine(string(e.Body[:min(len(e.Body), 4*maxErrorText)]))
+	}
+	if at, err := resp.Location(); err == nil && e.Status/100 == 3 {
+		e.Text = "it redirects to " + at.Scheme + "://" + at.Host + ", which is not followed" // the rest may hold secrets
+	}
+	return e
+}
+
+// oneLine returns the beginning of a text that a person can read, on one line.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+	}
+	return text
+}
+
+// MediaType returns what a body is, without parameters.
+func MediaType(h http.Header) string {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
 }
