@@ -77,9 +77,9 @@ func CallerOf(ctx context.Context) *Caller {
 	return nobody
 }
 
-// As returns ctx with the caller of another context, for what is done on behalf of
+// WithCallerOf returns ctx with the caller of another context, for what is done on behalf of
 // a request but outlives it.
-func As(ctx, other context.Context) context.Context {
+func WithCallerOf(ctx, other context.Context) context.Context {
 	if c := CallerOf(other); c != nobody {
 		return WithCaller(ctx, c)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // The parse benchmarks compare [dragoman.Limits.ParseInto] with encoding/json.
@@ -49,6 +50,29 @@ func BenchmarkSplice1MB(b *testing.B)  { spliceBoth(b, toolCall(1<<20)) }
 func BenchmarkRelay200B(b *testing.B) { relayBoth(b, toolCall(200)) }
 func BenchmarkRelay4KB(b *testing.B)  { relayBoth(b, toolCall(4<<10)) }
 func BenchmarkRelay1MB(b *testing.B)  { relayBoth(b, toolCall(1<<20)) }
+
+// BenchmarkMeta finds out whether a request is of the modern era, which is asked of
+// each several times on its way.
+func BenchmarkMeta(b *testing.B) {
+	req, err := dragoman.Parse(toolCall(200))
+	if err != nil {
+		b.Fatal(err)
+	}
+	modern, err := protocol.Envelope{Version: protocol.Latest.String(), Client: []byte(`{"name":"bench","version":"1"}`)}.Put(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, m := range map[string]*dragoman.Message{"legacy": req, "modern": modern} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if protocol.IsModern(m) != (m == modern) {
+					b.Fatal("it is of the wrong era")
+				}
+			}
+		})
+	}
+}
 
 // The write benchmarks give an answer another id and write it to a buffered writer, as
 // net/http has one. x-bytes is how many times longer a copy of it takes.

@@ -193,8 +193,8 @@ func TestAHandlerThatFailsFailsTheCall(t *testing.T) {
 
 func TestNotificationsArrive(t *testing.T) {
 	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
-		e := newEar()
-		c := connect(t, server, &client.Options{OnNotification: e.hear})
+		e := newNotifications()
+		c := connect(t, server, &client.Options{OnNotification: e.add})
 		ctx := within(t)
 		if err := c.SetLevel(ctx, "nonsense"); err == nil {
 			t.Error("a level that does not exist is taken")

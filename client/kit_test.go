@@ -228,23 +228,23 @@ func overEach(t *testing.T, test func(t *testing.T, server *client.Server, s *sp
 	}
 }
 
-// An ear remembers what the server tells.
-type ear struct {
+// notifications remembers what the server tells.
+type notifications struct {
 	mu    sync.Mutex
 	notes []*dragoman.Message
 	more  chan struct{}
 }
 
-func newEar() *ear { return &ear{more: make(chan struct{}, 1000)} }
+func newNotifications() *notifications { return &notifications{more: make(chan struct{}, 1000)} }
 
-func (e *ear) hear(note *dragoman.Message) {
+func (e *notifications) add(note *dragoman.Message) {
 	e.mu.Lock()
 	e.notes = append(e.notes, note)
 	e.mu.Unlock()
 	e.more <- struct{}{}
 }
 
-func (e *ear) count(method string) (n int) {
+func (e *notifications) count(method string) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, note := range e.notes {
@@ -256,7 +256,7 @@ func (e *ear) count(method string) (n int) {
 }
 
 // wait waits until it has been told something n times.
-func (e *ear) wait(t *testing.T, method string, n int) {
+func (e *notifications) wait(t *testing.T, method string, n int) {
 	t.Helper()
 	late := time.After(patience)
 	for e.count(method) < n {

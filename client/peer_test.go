@@ -33,8 +33,8 @@ func overPeers(t *testing.T, test func(t *testing.T, peer dragoman.Peer)) {
 
 func TestAClientUsesAnyPeerOfTheModernEra(t *testing.T) {
 	overPeers(t, func(t *testing.T, peer dragoman.Peer) {
-		e := newEar()
-		c := client.New(peer, &client.Options{OnNotification: e.hear, Elicitation: func(context.Context, json.RawMessage) (any, error) {
+		e := newNotifications()
+		c := client.New(peer, &client.Options{OnNotification: e.add, Elicitation: func(context.Context, json.RawMessage) (any, error) {
 			return object{"action": "decline"}, nil
 		}})
 		t.Cleanup(func() { _ = c.Close() })

@@ -17,8 +17,8 @@ import (
 
 func TestChangesOfListsAreTold(t *testing.T) {
 	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
-		e := newEar()
-		c := connect(t, server, &client.Options{OnNotification: e.hear})
+		e := newNotifications()
+		c := connect(t, server, &client.Options{OnNotification: e.add})
 		const uri = "test://watched-resource"
 		if err := c.Subscribe(within(t), uri); err != nil { // then the server listens, in either era
 			t.Fatal(err)
@@ -41,8 +41,8 @@ func TestSubscriptionsOutliveTheConversation(t *testing.T) {
 		t.Run(rev.Era().String(), func(t *testing.T) {
 			peertest.NoLeak(t)
 			server := newCuttable(rev)
-			e := newEar()
-			c := connect(t, &client.Server{Name: "cuttable", Dialer: server}, &client.Options{OnNotification: e.hear})
+			e := newNotifications()
+			c := connect(t, &client.Server{Name: "cuttable", Dialer: server}, &client.Options{OnNotification: e.add})
 			const uri = "test://watched-resource"
 			if err := c.Subscribe(within(t), uri); err != nil {
 				t.Fatal(err)
@@ -60,8 +60,8 @@ func TestSubscriptionsOutliveTheConversation(t *testing.T) {
 
 func TestAResourceThatIsNotTheServersCannotBeSubscribedTo(t *testing.T) {
 	inEachEra(t, func(t *testing.T, server *client.Server, _ protocol.Era) {
-		e := newEar()
-		c := connect(t, server, &client.Options{OnNotification: e.hear})
+		e := newNotifications()
+		c := connect(t, server, &client.Options{OnNotification: e.add})
 		ctx := within(t)
 		err := c.Subscribe(ctx, "test://nothing-of-the-kind")
 		if _, ok := errors.AsType[*dragoman.Error](err); !ok {
@@ -115,8 +115,8 @@ func TestAServerThatEndsASubscriptionIsAskedAgainAndNotTooOften(t *testing.T) {
 			}
 			return nil
 		}).server()
-		e := newEar()
-		bubbled(t, server, &client.Options{OnNotification: e.hear})
+		e := newNotifications()
+		bubbled(t, server, &client.Options{OnNotification: e.add})
 		time.Sleep(time.Second)
 		if n := listens.Load(); n < 2 || n > 4 {
 			t.Errorf("asked %d times in the first second", n)

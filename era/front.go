@@ -140,7 +140,7 @@ func (c *frontConn) Call(ctx context.Context, req *dragoman.Message, from dragom
 	v, ok := c.legacy.Peek()
 	if !ok {
 		var err error
-		v, err = c.legacy.Get(ctx, c.front.busy.Start, func() (frontSession, error) { return c.begin(dragoman.As(c.front.ctx, ctx), req) })
+		v, err = c.legacy.Get(ctx, c.front.busy.Start, func() (frontSession, error) { return c.begin(dragoman.WithCallerOf(c.front.ctx, ctx), req) })
 		if err != nil {
 			return unavailable(ctx, req, err)
 		}

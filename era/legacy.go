@@ -344,7 +344,7 @@ func (v *legacySession) get(ctx context.Context) (dragoman.Conn, error) {
 			v.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.Get(ctx, v.server.busy.Start, func() (*pool.Entry, error) { return v.open(dragoman.As(v.server.ctx, ctx)) })
+	e, err := v.conn.Get(ctx, v.server.busy.Start, func() (*pool.Entry, error) { return v.open(dragoman.WithCallerOf(v.server.ctx, ctx)) })
 	if err != nil {
 		return nil, err
 	}

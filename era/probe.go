@@ -33,7 +33,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	for {
 		era, err := s.found.Get(ctx, s.busy.Start, func() (protocol.Era, error) {
 			asked.Store(true)
-			era, err := s.find(dragoman.As(s.ctx, ctx)) // it ends with us, not with who asks first
+			era, err := s.find(dragoman.WithCallerOf(s.ctx, ctx)) // it ends with us, not with who asks first
 			if err == nil {
 				s.vain.Store(false)
 				s.log.Info("the server speaks the "+era.String()+" era", "era", era)
@@ -91,7 +91,7 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 	asked := make(chan probeResult, 1)
 	// Ends with the server's answer, after the time for a dial, or with Close.
-	if !s.busy.Start(func() { asked <- s.ask(dragoman.As(s.ctx, ctx)) }) {
+	if !s.busy.Start(func() { asked <- s.ask(dragoman.WithCallerOf(s.ctx, ctx)) }) {
 		return 0, dragoman.ErrClosed
 	}
 	late := time.NewTimer(cmp.Or(s.ProbeTimeout, DefaultProbeTimeout))

@@ -1,13 +1,13 @@
 package eventlog
 
-// spentSize is what a stream without events has on the disk, about.
-const spentSize = 128
+// emptySize is what a stream without events has on the disk, about.
+const emptySize = 128
 
 // compact moves what is kept out of the oldest segment and deletes that, if more
 // of the disk is wasted than used. writing is held.
 func (f *File) compact() error {
 	f.mu.Lock()
-	used := int64(f.index.spent.Len()) * spentSize
+	used := int64(f.index.empties.Len()) * emptySize
 	for _, s := range f.segments {
 		used += s.live
 	}
@@ -60,17 +60,17 @@ func (f *File) move(from place, text []byte, r *record) error {
 	return nil
 }
 
-// skipped tells whether a stream has lost the event behind its newest record.
+// skipped reports whether a stream has lost the event behind its newest record.
 func (f *File) skipped(s *stream[place]) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return s.last > s.newest.position
 }
 
-// sacrifice deletes the oldest segment with all that is kept in it, because the
+// dropOldestSegment deletes the oldest segment with all that is kept in it, because the
 // disk is full. Streams whose newest record was there are forgotten. writing is
 // held.
-func (f *File) sacrifice() error {
+func (f *File) dropOldestSegment() error {
 	oldest := f.segments[0]
 	_, err := scan(oldest.file, oldest.size, func(_ int64, _ []byte, r record) error {
 		f.mu.Lock()
@@ -82,7 +82,7 @@ func (f *File) sacrifice() error {
 			f.index.forget(s)
 		default:
 			for s.event(r.position) != nil && s.event(r.position).in == oldest {
-				f.index.lose(s)
+				f.index.dropOldest(s)
 			}
 		}
 		return nil
@@ -108,5 +108,5 @@ func (f *File) reclaim() error {
 			return err
 		}
 	}
-	return f.sacrifice()
+	return f.dropOldestSegment()
 }

@@ -1,11 +1,15 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,14 +48,14 @@ type File struct {
 	segmentSize int64
 	writeAt     func(*os.File, []byte, int64) (int, error)
 
-	writing  sync.Mutex // held by who writes; taken before mu
-	segments []*segment // oldest first
-	disk     int64      // their bytes
-	stuck    bool       // what is not needed cannot be deleted, and that was said
-	torn     bool       // the newest ends with something that could not be taken back
-	text     []byte     // of the record that is being written
-	floor    floorFile
-	closed   bool
+	writing       sync.Mutex // held by who writes; taken before mu
+	segments      []*segment // oldest first
+	disk          int64      // their bytes
+	cleanupFailed bool       // what is not needed cannot be deleted, and that was said
+	torn          bool       // the newest ends with something that could not be taken back
+	text          []byte     // of the record that is being written
+	floor         floorFile
+	closed        bool
 
 	mu    sync.Mutex // never held while a file is used
 	index index[place]
@@ -105,23 +109,23 @@ func (f *File) Append(_ context.Context, name string, event []byte) (int64, erro
 		return 0, fmt.Errorf("eventlog: the event is not kept: %w", f.fail(s, err))
 	}
 	f.mu.Lock()
-	f.hold(s)
+	f.keepKnown(s)
 	p.in.live += int64(p.size)
 	f.index.add(s, p, now)
 	f.mu.Unlock()
 	err = f.compact()
-	if err != nil && !f.stuck {
+	if err != nil && !f.cleanupFailed {
 		f.logger.Warn("old events stay on the disk", "error", err)
 	}
-	f.stuck = err != nil
+	f.cleanupFailed = err != nil
 	return r.position, nil
 }
 
-// hold makes sure that a stream is still known: it may have been forgotten as
+// keepKnown makes sure that a stream is still known: it may have been forgotten as
 // one without events while its next was written. mu is held.
-func (f *File) hold(s *stream[place]) {
+func (f *File) keepKnown(s *stream[place]) {
 	if f.index.streams[s.name] != s {
-		f.index.know(s)
+		f.index.addEmpty(s)
 	}
 }
 
@@ -129,8 +133,8 @@ func (f *File) hold(s *stream[place]) {
 // reason with all that fails besides. writing is held.
 func (f *File) fail(s *stream[place], reason error) error {
 	f.mu.Lock()
-	f.hold(s)
-	f.index.skip(s)
+	f.keepKnown(s)
+	f.index.loseNext(s)
 	newest := s.newest
 	f.mu.Unlock()
 	if newest.in != nil {
@@ -158,14 +162,14 @@ func (f *File) After(_ context.Context, name string, position int64) ([][]byte, 
 		if !errors.Is(err, os.ErrClosed) {
 			return events, err
 		}
-		if f.over() {
+		if f.isClosed() {
 			return nil, errClosed
 		}
 		// Events were moved meanwhile; where they are now the index knows.
 	}
 }
 
-func (f *File) over() bool {
+func (f *File) isClosed() bool {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	return f.closed
@@ -206,5 +210,104 @@ func (f *File) Drop(_ context.Context, name string) error {
 	if _, err := f.write(r.appendTo(nil), head(name), 0); err != nil {
 		return fmt.Errorf("eventlog: that a stream is dropped cannot be written: %w", err)
 	}
+	return nil
+}
+
+// Bounds of the size of a segment.
+const (
+	minSegment = 64 << 10
+	maxSegment = 64 << 20
+)
+
+// ErrInUse says that another log has the directory open.
+var ErrInUse = errors.New("eventlog: the directory is in use by another process")
+
+// Open opens the log in a directory, which is made if it is not there. One log at
+// a time can be open in a directory. opts may be nil.
+func Open(dir string, opts *FileOptions) (*File, error) {
+	if opts == nil {
+		opts = &FileOptions{}
+	}
+	limits := (&MemoryOptions{MaxEvents: opts.MaxEvents, MaxBytes: opts.MaxBytes, MaxTotalBytes: opts.MaxTotalBytes, TTL: opts.TTL}).withDefaults()
+	f := &File{
+		logger:      opts.Logger,
+		segmentSize: int64(min(max(limits.MaxTotalBytes/8, minSegment), maxSegment)),
+		writeAt:     (*os.File).WriteAt,
+		index: index[place]{
+			limits: limits, marks: true,
+			cost:    func(p place) int { return p.size },
+			evicted: func(p place) { p.in.live -= int64(p.size) },
+			streams: make(map[string]*stream[place]),
+		},
+	}
+	if f.logger == nil {
+		f.logger = slog.New(slog.DiscardHandler)
+	}
+	if err := f.open(dir); err != nil {
+		if f.unlock != nil {
+			_ = f.unlock()
+		}
+		return nil, fmt.Errorf("eventlog: the log in %s cannot be opened: %w", dir, err)
+	}
+	return f, nil
+}
+
+func (f *File) open(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		return errors.New("others can write to it; use a directory of your own, or chmod 700 it")
+	}
+	if f.dir, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	if f.unlock, err = lock(f.dir); err != nil {
+		return err
+	}
+	if f.index.floor, err = f.floor.open(f.dir); err != nil {
+		return err
+	}
+	if err := f.openSegments(); err != nil {
+		return err
+	}
+	if err := f.recover(time.Now()); err != nil {
+		return err
+	}
+	if len(f.segments) == 0 {
+		return f.roll()
+	}
+	return nil
+}
+
+// openSegments opens the files that are there.
+func (f *File) openSegments() error {
+	entries, err := fs.ReadDir(f.dir.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		number, ok := segmentNumber(e.Name())
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		file, err := f.dir.OpenFile(e.Name(), os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		s := &segment{number: number, file: file}
+		f.segments = append(f.segments, s)
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		s.size = info.Size()
+		f.disk += s.size
+	}
+	slices.SortFunc(f.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
 	return nil
 }

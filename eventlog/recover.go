@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// found is what the files say about a stream.
-type found struct {
+// recovered is what the files say about a stream.
+type recovered struct {
 	name   string
 	places []place
 	last   int64 // as far as it has come
@@ -19,7 +19,7 @@ type found struct {
 
 // recover fills the index with what the files hold.
 func (f *File) recover(now time.Time) error {
-	streams := make(map[string]*found)
+	streams := make(map[string]*recovered)
 	for i, s := range f.segments {
 		whole, err := scan(s.file, s.size, func(at int64, text []byte, r record) error {
 			note(streams, place{in: s, at: at, size: len(text), head: head(r.stream), position: r.position}, &r)
@@ -44,31 +44,31 @@ func (f *File) recover(now time.Time) error {
 		f.disk -= s.size - whole
 		s.size = whole
 	}
-	list := make([]*found, 0, len(streams))
+	list := make([]*recovered, 0, len(streams))
 	for _, s := range streams {
 		if s.at.After(now) {
 			s.at = now // the clock has been set back
 		}
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b *found) int { return a.at.Compare(b.at) })
+	slices.SortFunc(list, func(a, b *recovered) int { return a.at.Compare(b.at) })
 	for _, s := range list {
 		f.restore(s)
 	}
 	f.index.expire(now)
-	f.index.bound()
+	f.index.trimEmpty()
 	return nil
 }
 
 // note adds a record to what is known of its stream.
-func note(streams map[string]*found, p place, r *record) {
+func note(streams map[string]*recovered, p place, r *record) {
 	if r.kind == isDrop {
 		delete(streams, r.stream)
 		return
 	}
 	s := streams[r.stream]
 	if s == nil {
-		s = &found{name: r.stream}
+		s = &recovered{name: r.stream}
 		streams[r.stream] = s
 	}
 	if r.kind == isEvent {
@@ -85,7 +85,7 @@ func note(streams map[string]*found, p place, r *record) {
 
 // restore puts a stream into the index, with the events that lead to its last
 // position without a gap.
-func (f *File) restore(s *found) {
+func (f *File) restore(s *recovered) {
 	slices.SortFunc(s.places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.in.number, b.in.number))
 	})
@@ -103,7 +103,7 @@ func (f *File) restore(s *found) {
 		first--
 	}
 	v := &stream[place]{name: s.name, last: s.last - int64(len(kept)-first)}
-	f.index.know(v)
+	f.index.addEmpty(v)
 	for _, p := range kept[first:] {
 		p.in.live += int64(p.size)
 		f.index.add(v, p, s.at)
@@ -113,7 +113,7 @@ func (f *File) restore(s *found) {
 
 // startOver forgets everything because the files are damaged, and goes on behind
 // every position that may have been given out.
-func (f *File) startOver(streams map[string]*found, reason error) error {
+func (f *File) startOver(streams map[string]*recovered, reason error) error {
 	f.logger.Error("the event log is damaged, all its events are lost", "error", reason)
 	for _, s := range streams {
 		f.index.floor = max(f.index.floor, s.last)

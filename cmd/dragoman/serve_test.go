@@ -183,7 +183,7 @@ func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("level=DEBUG")
-	p.await("the configuration was read again")
+	p.await("configuration reloaded")
 	if s := ready(t, base, "two"); len(s.Servers) != 1 {
 		t.Errorf("the servers are %+v", s.Servers)
 	}

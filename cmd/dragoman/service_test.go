@@ -25,8 +25,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// A hearing is what a voice has said. It is closed when it has said a part.
-type hearing struct {
+// An output is what a console has printed. done is closed when a part of that is there.
+type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	part string
@@ -34,12 +34,12 @@ type hearing struct {
 	done chan struct{}
 }
 
-func hear(part string) (*hearing, *console) {
-	h := &hearing{part: part, done: make(chan struct{})}
+func awaitOutput(part string) (*output, *console) {
+	h := &output{part: part, done: make(chan struct{})}
 	return h, &console{out: h, log: slog.New(slog.DiscardHandler)}
 }
 
-func (h *hearing) Write(line []byte) (int, error) {
+func (h *output) Write(line []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.text.Write(line)
@@ -49,13 +49,13 @@ func (h *hearing) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (h *hearing) String() string {
+func (h *output) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.String()
 }
 
-func (h *hearing) await(t *testing.T) string {
+func (h *output) await(t *testing.T) string {
 	t.Helper()
 	select {
 	case <-h.done:
@@ -74,7 +74,7 @@ func TestRunLeavesNothingBehindInItsProcess(t *testing.T) {
 	upstream := &stdio.Server{Acceptor: everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})}
 	var running sync.WaitGroup
 	running.Go(func() { _ = upstream.Serve(l) }) // until Close
-	h, v := hear("configuration of a client")
+	h, v := awaitOutput("configuration of a client")
 	s := &settings{url: "unix:" + l.Addr().String(), era: "auto", listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")}}
 	o, err := s.singleServer("auto", v)
 	if err != nil {

@@ -110,7 +110,7 @@ func (o *singleServer) useBuiltIn(s *settings) error {
 // open makes the gateway of the server. messages is what clients of HTTP+SSE are told.
 func (o *singleServer) open(messages string, v *console) (*gateway.Gateway, error) {
 	return gateway.New(&gateway.Options{
-		Name: "dragoman", Version: versionText(), Alone: o.root == nil, Root: o.root, MessagesPath: messages,
+		Name: "dragoman", Version: versionText(), Single: o.root == nil, Root: o.root, MessagesPath: messages,
 		Stderr: v.printStderr, Logger: v.log,
 	}, &o.file)
 }
@@ -145,7 +145,7 @@ func (o *singleServer) start(ctx context.Context, g *gateway.Gateway, v *console
 	case o.Process:
 		return fmt.Errorf("%w\nrun with --debug to see every step", o.explain(err))
 	default:
-		v.printf("warning: %v; it is served all the same, and each request tries again", o.explain(err))
+		v.printf("warning: %v; serving it anyway, each request tries again", o.explain(err))
 	}
 	return nil
 }

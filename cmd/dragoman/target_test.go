@@ -21,8 +21,8 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 	}{
 		{settings{url: "http://localhost/mcp"}, "*streamable.Client"},
 		{settings{url: "https://h/mcp/", order: "http-only"}, "*streamable.Client"},
-		{settings{url: "https://h/x/sse"}, "*target.oldFirst"},
-		{settings{url: "https://h/x/sse/?a=b"}, "*target.oldFirst"},
+		{settings{url: "https://h/x/sse"}, "*target.sseFirst"},
+		{settings{url: "https://h/x/sse/?a=b"}, "*target.sseFirst"},
 		{settings{url: "https://h/x/sse", order: "http-first"}, "*streamable.Client"},
 		{settings{url: "https://h/x", order: "sse-only"}, "*sse.Client"},
 		{settings{url: "ws://localhost/ws"}, "*ws.Client"},

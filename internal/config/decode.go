@@ -114,7 +114,7 @@ func (r *reader) read(v reflect.Value, k key, n *syntax.Node, where string) bool
 	case t.Kind() == reflect.String:
 		return r.word(v, k, n, where)
 	case t.Kind() == reflect.Bool:
-		v.SetBool(r.truth(n, where) != n.Not)
+		v.SetBool(r.boolean(n, where) != n.Not)
 	case t.Kind() == reflect.Int:
 		v.SetInt(r.count(n, where))
 	case t.Kind() == reflect.Pointer:
@@ -246,7 +246,7 @@ func (r *reader) inUnit(k key, n *syntax.Node, number float64, where string) tim
 	return time.Duration(number * float64(n.Unit))
 }
 
-func (r *reader) truth(n *syntax.Node, where string) bool {
+func (r *reader) boolean(n *syntax.Node, where string) bool {
 	const what = "true or false"
 	s, ok := r.literal(syntax.Boolean, n, where, what)
 	if s = strings.ToLower(s); ok && s != "true" && s != "false" {

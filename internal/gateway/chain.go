@@ -32,13 +32,13 @@ var (
 
 func newChain(up *manager.Upstream, log *slog.Logger) *chain {
 	c := &chain{up: up, log: log, known: up.Config()}
-	c.requests = c.around(up.Requests(), nil)
+	c.requests = c.wrap(up.Requests(), nil)
 	return c
 }
 
-// around puts the steps before a server, or a conversation with it: the last one here
+// wrap puts the steps before a server, or a conversation with it: the last one here
 // is the first that a request comes to. client is that of a conversation.
-func (c *chain) around(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
+func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
 	p = recorder{p, c.up.Name(), c.log}
 	// A step that decides who may do what belongs here: it sees what is offered alone,
 	// by the server's own names.
@@ -49,11 +49,11 @@ func (c *chain) served() *Served { return &Served{Acceptor: c, Sessions: c, Requ
 
 // Accept begins a conversation with a client of either era.
 func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	peer, err := c.up.Accept(ctx, audience{client, c.up.Config})
+	peer, err := c.up.Accept(ctx, filteredClient{client, c.up.Config})
 	if err != nil {
 		return nil, err
 	}
-	return c.around(peer, client), nil
+	return c.wrap(peer, client), nil
 }
 
 // Requests is the door for requests of the modern era.

@@ -35,8 +35,8 @@ type disk struct {
 	now StateFailure // guarded by mu
 }
 
-// wrote takes what a write came to.
-func (d *disk) wrote(err error) {
+// recordWrite takes what a write came to.
+func (d *disk) recordWrite(err error) {
 	if err == nil && !d.failing.Load() {
 		return
 	}
@@ -60,7 +60,7 @@ func (d *disk) wrote(err error) {
 	case over:
 		d.log.Info("the state is written again", "since", now.Since, "failed", now.Writes)
 	case err != nil && !was:
-		d.log.Error("the state is not written: sessions and streams may not outlive us; make room on its disk, and see dragoman status", "error", err)
+		d.log.Error("the state is not written: sessions and streams may not survive a restart; make room on its disk, and see dragoman status", "error", err)
 	}
 }
 
@@ -75,11 +75,11 @@ func (d *disk) failure() *StateFailure {
 	return &now
 }
 
-// removed takes what the removal of something came to. That one succeeds says nothing:
+// recordRemoval takes what the removal of something came to. That one succeeds says nothing:
 // it needs no room.
-func (d *disk) removed(err error) {
+func (d *disk) recordRemoval(err error) {
 	if err != nil {
-		d.wrote(err)
+		d.recordWrite(err)
 	}
 }
 
@@ -93,7 +93,7 @@ type diskStore struct {
 func (s diskStore) Put(kind, key string, record []byte) error {
 	err := s.Store.Put(kind, key, record)
 	if !errors.Is(err, state.ErrTooLarge) {
-		s.disk.wrote(err)
+		s.disk.recordWrite(err)
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (s diskStore) Put(kind, key string, record []byte) error {
 // Delete implements state.Store.
 func (s diskStore) Delete(kind, key string) error {
 	err := s.Store.Delete(kind, key)
-	s.disk.removed(err)
+	s.disk.recordRemoval(err)
 	return err
 }
 
@@ -114,13 +114,13 @@ type diskLog struct {
 // Append implements eventlog.Log.
 func (l diskLog) Append(ctx context.Context, stream string, event []byte) (int64, error) {
 	at, err := l.Log.Append(ctx, stream, event)
-	l.disk.wrote(err)
+	l.disk.recordWrite(err)
 	return at, err
 }
 
 // Drop implements eventlog.Log.
 func (l diskLog) Drop(ctx context.Context, stream string) error {
 	err := l.Log.Drop(ctx, stream)
-	l.disk.removed(err)
+	l.disk.recordRemoval(err)
 	return err
 }

@@ -102,10 +102,10 @@ func (d *Doors) At(path string) (door http.Handler, prefix string) {
 
 // Shutdown refuses new requests, lets those under way end until ctx does, and
 // ends the rest. It returns an error if there was a rest.
-func (d *Doors) Shutdown(ctx context.Context) error { return shutAll(ctx, d.doors) }
+func (d *Doors) Shutdown(ctx context.Context) error { return shutdownAll(ctx, d.doors) }
 
-// shutAll runs all at once, and returns the first error there is.
-func shutAll(ctx context.Context, doors []func(context.Context) error) error {
+// shutdownAll runs all at once, and returns the first error there is.
+func shutdownAll(ctx context.Context, doors []func(context.Context) error) error {
 	failed := make([]error, len(doors))
 	var closing sync.WaitGroup
 	for i, shut := range doors {

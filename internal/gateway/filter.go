@@ -233,18 +233,18 @@ func (f *filter) listen(ctx context.Context, req *dragoman.Message, from dragoma
 	return f.Peer.Call(ctx, req, l)
 }
 
-// An audience is the client of a conversation as the server sees it. It is told nothing of
+// An filteredClient is the client of a conversation as the server sees it. It is told nothing of
 // resources that are not offered, also if they were when it subscribed.
-type audience struct {
+type filteredClient struct {
 	dragoman.Conn
 	config func() *config.Server
 }
 
 // Unwrap returns the conversation itself.
-func (a audience) Unwrap() dragoman.Conn { return a.Conn }
+func (a filteredClient) Unwrap() dragoman.Conn { return a.Conn }
 
 // Notify implements dragoman.Peer.
-func (a audience) Notify(ctx context.Context, note *dragoman.Message) error {
+func (a filteredClient) Notify(ctx context.Context, note *dragoman.Message) error {
 	if hidden(a.config, note) {
 		return nil
 	}

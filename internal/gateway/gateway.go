@@ -25,14 +25,14 @@ const (
 	// been removed or replaced.
 	DrainTimeout = 10 * time.Second
 
-	// HandOver is how long the doors of a server that was replaced stay open when
+	// HandoverDelay is how long the doors of a server that was replaced stay open when
 	// requests are led to the new ones: those that were led there before come in.
-	HandOver = 100 * time.Millisecond
+	HandoverDelay = 100 * time.Millisecond
 )
 
-// maxKept is how many sessions are remembered beyond their doors when there is no
+// maxSessionRecords is how many sessions are remembered beyond their doors when there is no
 // directory for them.
-const maxKept = 16384
+const maxSessionRecords = 16384
 
 // Options configures a Gateway. The zero value is ready to use.
 type Options struct {
@@ -54,9 +54,9 @@ type Options struct {
 	// not name one for everything.
 	Cache string
 
-	// Alone says that the configuration is one server, to which the root leads. It is
+	// Single says that the configuration is one server, to which the root leads. It is
 	// not supervised, see [manager.Options].
-	Alone bool
+	Single bool
 
 	// Root, if not nil, is what the root leads to in place of all servers as one.
 	Root *Served
@@ -90,13 +90,13 @@ type Gateway struct {
 
 	reloading sync.Mutex // held while a configuration is read and applied
 
-	mu     sync.Mutex // held while a configuration is applied
-	file   *config.File
-	all    *entry
-	groups map[string]*entry
-	last   Reloaded       // guarded by mu
-	seen   string         // the files when they were last read; guarded by mu
-	leaves sync.WaitGroup // doors that are being shut
+	mu           sync.Mutex // held while a configuration is applied
+	file         *config.File
+	all          *entry
+	groups       map[string]*entry
+	last         Reloaded       // guarded by mu
+	seen         string         // the files when they were last read; guarded by mu
+	shuttingDown sync.WaitGroup // doors that are being shut
 }
 
 // New returns a gateway for a configuration, whose servers it starts. State,
@@ -112,14 +112,14 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	}
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
-		Unsupervised: opts.Alone, Stderr: opts.Stderr, Logger: g.log,
+		Unsupervised: opts.Single, Stderr: opts.Stderr, Logger: g.log,
 	})
 	switch {
 	case opts.Root != nil:
-		g.all = g.behind("", "", opts.Root, nil)
-	case !opts.Alone:
+		g.all = g.newEntry("", "", opts.Root, nil)
+	case !opts.Single:
 		u := newUnion(g, false)
-		g.all = g.behind("", "", u.served(), nil)
+		g.all = g.newEntry("", "", u.served(), nil)
 		g.all.union = u
 	}
 	g.now.Store(&routes{all: g.all})
@@ -157,10 +157,10 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	for _, up := range ups {
 		e := before.servers[up.Name()]
 		if e == nil || e.chain.up != up {
-			e = g.enter(up, e)
+			e = g.newServerEntry(up, e)
 		}
 		after.servers[up.Name()] = e
-		if g.opts.Alone {
+		if g.opts.Single {
 			after.all = e
 		}
 	}
@@ -183,24 +183,24 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	}
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
-		g.leaves.Go(func() {
-			g.leave(e)
-			g.left(e)
+		g.shuttingDown.Go(func() {
+			g.shutEntry(e)
+			g.removeEntry(e)
 		})
 	}
 	return changes
 }
 
-// enter makes the doors of a server, in place of others.
-func (g *Gateway) enter(up *manager.Upstream, before *entry) *entry {
+// newServerEntry makes the doors of a server, in place of others.
+func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 	c := newChain(up, g.log)
-	e := g.behind(up.Name(), serversPath+up.Name(), c.served(), before)
+	e := g.newEntry(up.Name(), serversPath+up.Name(), c.served(), before)
 	e.chain = c
 	return e
 }
 
-// behind returns the entry of what stands behind a path, in the place of another.
-func (g *Gateway) behind(name, path string, s *Served, before *entry) *entry {
+// newEntry returns the entry of what stands behind a path, in the place of another.
+func (g *Gateway) newEntry(name, path string, s *Served, before *entry) *entry {
 	return &entry{Doors: g.doors(name, s, before), served: s, path: path}
 }
 
@@ -216,7 +216,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		plain := group.Naming == "plain"
 		if e == nil || e.mcp != mcp || e.union.plain != plain {
 			u := newUnion(g, plain)
-			e = g.behind("group "+name, strings.TrimSuffix(mcp, MCPPath), u.served(), e)
+			e = g.newEntry("group "+name, strings.TrimSuffix(mcp, MCPPath), u.served(), e)
 			e.mcp, e.union = mcp, u
 		}
 		e.union.all.Set(after.members(group.Servers))
@@ -232,11 +232,11 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 	return gone
 }
 
-// leave shuts doors that nothing leads to any more, and then retires who is behind
+// shutEntry shuts doors that nothing leads to any more, and then retires who is behind
 // them: requests that have come in by the doors are carried out.
-func (g *Gateway) leave(e *entry) {
+func (g *Gateway) shutEntry(e *entry) {
 	if now, _ := g.now.Load().find(e.path + MCPPath); now != e {
-		time.Sleep(HandOver) // nothing else tells when those have come in that know the old routes
+		time.Sleep(HandoverDelay) // nothing else tells when those have come in that know the old routes
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
 	defer cancel()
@@ -259,8 +259,8 @@ func (g *Gateway) reroute(change func(now *routes) *routes) {
 	}
 }
 
-// left has nothing lead to an entry any more.
-func (g *Gateway) left(e *entry) {
+// removeEntry has nothing lead to an entry any more.
+func (g *Gateway) removeEntry(e *entry) {
 	g.reroute(func(now *routes) *routes {
 		next := *now
 		next.leaving = slices.DeleteFunc(slices.Clone(now.leaving), func(other *entry) bool { return other == e })
@@ -325,8 +325,8 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	for _, e := range entries {
 		own = append(own, e.Shutdown)
 	}
-	cut := shutAll(ctx, own)
-	g.leaves.Wait()
+	cut := shutdownAll(ctx, own)
+	g.shuttingDown.Wait()
 	for _, e := range entries {
 		if e.union != nil {
 			e.union.close()

@@ -51,7 +51,7 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	if g.draining.Load() {
-		return Reloaded{}, errors.New("gateway: we are stopping")
+		return Reloaded{}, errors.New("gateway: shutting down, the configuration is not read again")
 	}
 	g.mu.Lock()
 	before := g.file
@@ -60,13 +60,13 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	file, report := g.opts.Load()
 	err := report.Refused()
 	if err == nil && len(file.Servers)+len(file.Broken) == 0 {
-		err = errors.New("gateway: there is no server in it")
+		err = errors.New("gateway: the configuration names no server")
 	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()
-		g.log.Error("the configuration has errors; the one before goes on", "error", err)
+		g.log.Error("configuration has errors, the previous one stays in force", "error", err)
 	} else {
-		g.take(file, before, report, &done)
+		g.apply(file, before, report, &done)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,30 +77,30 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	return done, err
 }
 
-// take applies a configuration that was read again, as far as it has no errors.
-func (g *Gateway) take(file, before *config.File, report *config.Report, done *Reloaded) {
+// apply applies a configuration that was read again, as far as it has no errors.
+func (g *Gateway) apply(file, before *config.File, report *config.Report, done *Reloaded) {
 	restored := file.Restore(before)
 	for _, name := range file.Broken {
 		left := LeftOut{Server: name, Runs: slices.Contains(restored, name), Error: report.Of(name)}
 		done.LeftOut = append(done.LeftOut, left)
-		text := "a server has errors in the configuration, and is left out"
+		text := "server configuration has errors, the server is left out"
 		if left.Runs {
-			text = "a server has errors in the configuration, and goes on as it was"
+			text = "server configuration has errors, the server goes on as it was"
 		}
 		g.log.Error(text, "server", name, "error", left.Error)
 	}
-	done.Later = g.later(file)
+	done.Later = g.needsRestart(file)
 	if g.opts.Applied != nil {
 		g.opts.Applied(file)
 	}
 	done.Changes = g.Apply(file)
-	g.log.Info("the configuration was read again", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
+	g.log.Info("configuration reloaded", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
 		"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "left out", len(done.LeftOut), "needs a restart", done.Later)
 }
 
-// later returns the keys of a configuration that a running gateway cannot take over,
+// needsRestart returns the keys of a configuration that a running gateway cannot take over,
 // as far as they are not in force.
-func (g *Gateway) later(file *config.File) (keys []string) {
+func (g *Gateway) needsRestart(file *config.File) (keys []string) {
 	for _, k := range []struct {
 		key  string
 		same bool

@@ -55,15 +55,15 @@ func (t *routes) find(path string) (e *entry, rest string) {
 	if after, ok := strings.CutPrefix(path, serversPath); ok {
 		name, rest, _ := strings.Cut(after, "/")
 		if e = t.servers[name]; e == nil {
-			e, _ = among(slices.Values(t.leaving), path)
+			e, _ = findEntry(slices.Values(t.leaving), path)
 		}
 		return e, "/" + rest
 	}
 	if len(t.groups)+len(t.leaving) == 0 {
 		return t.all, path
 	}
-	if e, rest = among(maps.Values(t.groups), path); e == nil {
-		e, rest = among(slices.Values(t.leaving), path)
+	if e, rest = findEntry(maps.Values(t.groups), path); e == nil {
+		e, rest = findEntry(slices.Values(t.leaving), path)
 	}
 	if e != nil {
 		return e, rest
@@ -71,8 +71,8 @@ func (t *routes) find(path string) (e *entry, rest string) {
 	return t.all, path
 }
 
-// among returns the entry that a path is of, and the path below it.
-func among(list iter.Seq[*entry], path string) (e *entry, rest string) {
+// findEntry returns the entry that a path is of, and the path below it.
+func findEntry(list iter.Seq[*entry], path string) (e *entry, rest string) {
 	for e := range list {
 		if path == e.mcp {
 			return e, MCPPath

@@ -18,7 +18,7 @@ func (g *Gateway) openState(file *config.File) (lists state.Store, err error) {
 		dir = file.State
 	}
 	if dir == "" {
-		g.store, g.events = state.NewMemory(maxKept), eventlog.NewMemory(nil)
+		g.store, g.events = state.NewMemory(maxSessionRecords), eventlog.NewMemory(nil)
 		return g.openCache(), nil
 	}
 	records, err := state.OpenWith(filepath.Join(dir, "records"), &state.DirOptions{Logger: g.log})

@@ -67,7 +67,7 @@ func (g *Gateway) Status() Status {
 		s.Groups = append(s.Groups, Grouped{name, e.mcp, g.file.Groups[name].Servers})
 	}
 	slices.SortFunc(s.Groups, func(a, b Grouped) int { return strings.Compare(a.Name, b.Name) })
-	s.Later = g.later(g.file)
+	s.Later = g.needsRestart(g.file)
 	if !g.last.At.IsZero() {
 		last := g.last
 		s.Reload = &last

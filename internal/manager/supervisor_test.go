@@ -19,19 +19,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// A hearing is what was announced.
-type hearing struct {
+// announced is what a server was announced with.
+type announced struct {
 	mu    sync.Mutex
 	notes []string
 }
 
-func (h *hearing) take(note string) {
+func (h *announced) take(note string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.notes = append(h.notes, note)
 }
 
-func (h *hearing) count(note string) (n int) {
+func (h *announced) count(note string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, other := range h.notes {
@@ -48,7 +48,7 @@ func TestServerThatComesUpLateIsAnnouncedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f.set(errAway)
 				u := one(t, f, nil)
-				var h hearing
+				var h announced
 				defer u.OnChange(h.take)()
 				time.Sleep(time.Minute)
 				f.set(nil)
@@ -95,7 +95,7 @@ func TestToolThatIsAnsweredByAStatusIsItsCallersBusiness(t *testing.T) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			u := managing(t, refusing(t, status))
-			var h hearing
+			var h announced
 			defer u.OnChange(h.take)()
 			awaits(t, u, Ready)
 			eventually(t, "what it has is announced", func() bool { return h.count(protocol.NoteResourcesChanged) == 1 })
@@ -186,7 +186,7 @@ func TestChangesOfAModernServerBehindHTTPAreHeardAndHeardAgain(t *testing.T) {
 	})
 	u := managing(t, &config.Server{Name: "s", URL: web.URL, Transport: "http"})
 	awaits(t, u, Ready)
-	var h hearing
+	var h announced
 	defer u.OnChange(h.take)()
 	for range 2 {
 		before := h.count(protocol.NoteToolsChanged)

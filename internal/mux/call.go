@@ -32,7 +32,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	}
 	mark, err := c.send(ctx, k)
 	if err != nil {
-		k.Remove()
+		_, _ = k.Remove()
 		k.Finish()
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (t *Calls) Begin(c *Call, req *dragoman.Message, from dragoman.Peer, owner 
 	if req.Meta(protocol.MetaProgressToken) != nil {
 		var err error
 		if c.out, err = req.Edit().SetMeta(protocol.MetaProgressToken, []byte(c.id.String())).Message(); err != nil {
-			c.Remove()
+			_, _ = c.Remove()
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (t *Calls) Fail(id dragoman.ID, err error) bool {
 func (t *Calls) CancelListen(id dragoman.ID) {
 	key, _ := id.Int()
 	if c := t.get(key); c != nil && c.listen {
-		c.Remove()
+		_, _ = c.Remove()
 		c.end(nil, dragoman.ErrCancelled)
 	}
 }

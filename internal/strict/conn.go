@@ -33,7 +33,8 @@ type Options struct {
 	// Idle is how long a connection may be quiet before its first request, and
 	// Header how long the head of that may take from its first byte on. net/http
 	// counts the time for the first head from the start, but clients open connections
-	// in advance, and lose a request that they send just when one is closed.
+	// in advance, and lose a request that they send just when one is closed. Both are
+	// set, or none is.
 	Idle, Header time.Duration
 }
 

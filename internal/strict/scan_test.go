@@ -13,7 +13,8 @@ import (
 // whole scans all at once, and returns how much passes.
 func whole(b []byte) (passed int, s *scanner) {
 	s = new(scanner)
-	return s.scan(b), s
+	passed = s.scan(b)
+	return passed, s
 }
 
 // bytewise scans one byte after the other. It returns how many pass, and where requests

@@ -32,10 +32,10 @@ func (t *Target) reachHTTP(s *Spec) error {
 	case "http-only", "http":
 		t.Dialer, t.Probe = client, probeOf(client)
 	case "sse-first":
-		both := &oldFirst{old: old, new: client}
+		both := &sseFirst{old: old, new: client}
 		t.Dialer, t.Probe = both, both.Probe
 	case "sse-only", "sse":
-		t.Dialer, t.Probe = old, legacyIf(old)
+		t.Dialer, t.Probe = old, legacyProbe(old)
 	default:
 		client.Fallback = old
 		t.Dialer, t.Probe = client, probeOf(client)
@@ -68,8 +68,8 @@ func probeOf(c *streamable.Client) func(context.Context) (protocol.Era, error) {
 	}
 }
 
-// legacyIf finds out whether a server that can be of one era only is there.
-func legacyIf(d dragoman.Dialer) func(context.Context) (protocol.Era, error) {
+// legacyProbe finds out whether a server that can be of one era only is there.
+func legacyProbe(d dragoman.Dialer) func(context.Context) (protocol.Era, error) {
 	return func(ctx context.Context) (protocol.Era, error) {
 		conn, err := d.Dial(ctx, nil)
 		if err != nil {
@@ -92,16 +92,16 @@ func (s *Spec) bounded(probe func(context.Context) (protocol.Era, error)) func(c
 	}
 }
 
-// oldFirst reaches a server by HTTP+SSE, or by Streamable HTTP once it has
+// sseFirst reaches a server by HTTP+SSE, or by Streamable HTTP once it has
 // refused that.
-type oldFirst struct {
+type sseFirst struct {
 	old   *sse.Client
 	new   *streamable.Client
 	newer atomic.Bool
 }
 
 // Dial implements dragoman.Dialer.
-func (d *oldFirst) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+func (d *sseFirst) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	if !d.newer.Load() {
 		conn, err := d.old.Dial(ctx, local)
 		if _, refused := errors.AsType[*protocol.StatusError](err); !refused {
@@ -116,8 +116,8 @@ func (d *oldFirst) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn
 }
 
 // Probe finds out the server's era.
-func (d *oldFirst) Probe(ctx context.Context) (protocol.Era, error) {
-	found, err := legacyIf(d)(ctx)
+func (d *sseFirst) Probe(ctx context.Context) (protocol.Era, error) {
+	found, err := legacyProbe(d)(ctx)
 	if err != nil || !d.newer.Load() {
 		return found, err
 	}

@@ -23,46 +23,46 @@ const soon = 5 * time.Second
 const watched = "test://watched-resource"
 
 // eras runs a test for each pair of eras, over each of the two great ways.
-func eras(t *testing.T, test func(t *testing.T, s *scene)) {
+func eras(t *testing.T, test func(t *testing.T, s *fixture)) {
 	t.Helper()
 	erasOver(t, []string{overHTTP, overWS}, test)
 }
 
-func erasOver(t *testing.T, ways []string, test func(t *testing.T, s *scene)) {
+func erasOver(t *testing.T, ways []string, test func(t *testing.T, s *fixture)) {
 	t.Helper()
 	for _, client := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		for _, server := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 			for _, way := range ways {
 				t.Run(fmt.Sprintf("%s client over %s, %s server", client.Era(), way, server.Era()), func(t *testing.T) {
 					peertest.NoLeak(t)
-					test(t, &scene{t: t, client: client, server: server, way: way, journal: newJournal(t)})
+					test(t, &fixture{t: t, client: client, server: server, way: way, journal: newJournal(t)})
 				})
 			}
 		}
 	}
 }
 
-// A scene is where an accident happens: one client, a bridge, a server.
-type scene struct {
+// A fixture is where an accident happens: one client, a bridge, a server.
+type fixture struct {
 	t              *testing.T
 	client, server protocol.Revision
 	way            string
 	journal        journal
-	*guest
+	*testClient
 	ctx context.Context
 }
 
-// set sets the scene.
-func (s *scene) set(settings *era.Server) {
+// set sets the fixture.
+func (s *fixture) set(settings *era.Server) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	s.t.Cleanup(cancel)
 	s.ctx = ctx
-	s.guest = newBridge(s.t, settings).mustEnter(ctx, s.t, "guest", s.way, s.client)
+	s.testClient = newBridge(s.t, settings).mustEnter(ctx, s.t, "guest", s.way, s.client)
 }
 
-// children sets the scene with a server on stdio.
-func (s *scene) children() {
+// children sets the fixture with a server on stdio.
+func (s *fixture) children() {
 	s.t.Helper()
 	s.set(&era.Server{Dialer: child(s.t, s.server, s.journal)})
 }
@@ -74,7 +74,7 @@ type outcome struct {
 }
 
 // begins calls a tool and returns when it runs.
-func (s *scene) begins(tool string, arguments object) <-chan outcome {
+func (s *fixture) begins(tool string, arguments object) <-chan outcome {
 	s.t.Helper()
 	done := make(chan outcome, 1)
 	before := len(s.journal.of("run " + tool))
@@ -94,7 +94,7 @@ func (s *scene) begins(tool string, arguments object) <-chan outcome {
 }
 
 // ends waits for a call, which must fail with a code of ours.
-func (s *scene) ends(done <-chan outcome, code int, result string) {
+func (s *fixture) ends(done <-chan outcome, code int, result string) {
 	s.t.Helper()
 	select {
 	case got := <-done:
@@ -105,7 +105,7 @@ func (s *scene) ends(done <-chan outcome, code int, result string) {
 }
 
 // failed fails the test unless err is an error of ours.
-func (s *scene) failed(err error, code int, result string) {
+func (s *fixture) failed(err error, code int, result string) {
 	s.t.Helper()
 	got, what := kit.Outcome(err)
 	if got != code {
@@ -118,7 +118,7 @@ func (s *scene) failed(err error, code int, result string) {
 
 // works fails the test unless requests are answered, in time. Those that are sent
 // before anybody can know of an accident may be lost, which the client is told.
-func (s *scene) works() {
+func (s *fixture) works() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
@@ -134,7 +134,7 @@ func (s *scene) works() {
 }
 
 // replaced fails the test unless a child answers that was not killed.
-func (s *scene) replaced(killed []int) {
+func (s *fixture) replaced(killed []int) {
 	s.t.Helper()
 	before := len(s.journal.of("run echo"))
 	s.works()
@@ -147,7 +147,7 @@ func (s *scene) replaced(killed []int) {
 // TestChildKilledInACall shows that a call whose server dies is answered, and
 // is not run again.
 func TestChildKilledInACall(t *testing.T) {
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		s.children()
 		done := s.begins("wait", object{})
 		killed := s.journal.kill(t)
@@ -160,7 +160,7 @@ func TestChildKilledInACall(t *testing.T) {
 // TestChildKilledBetweenCalls shows that a client which rests does not notice,
 // and that what only reads is sent again, to the next child.
 func TestChildKilledBetweenCalls(t *testing.T) {
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		s.children()
 		s.works()
 		for range 3 {
@@ -178,7 +178,7 @@ func TestChildKilledBetweenCalls(t *testing.T) {
 // about an answer.
 func TestChildKilledWhileItsQuestionIsOpen(t *testing.T) {
 	const tool = "test_input_required_result_tampered_state" // takes answers of its own questions only
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		s.children()
 		if s.Modern() {
 			params := object{"name": tool, "arguments": object{}}

@@ -61,7 +61,7 @@ func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
 			// for one here.
 			b := newBridge(t, &era.Server{Dialer: server.dial(t, server.rev, j), Stateless: !server.piped, MaxSessions: 2 * many})
 			began := time.Now()
-			refused := b.crowd(t, many, func(ctx context.Context, g *guest) error {
+			refused := b.crowd(t, many, func(ctx context.Context, g *testClient) error {
 				return g.everything(ctx, server.piped && (g.Modern() || server.rev.Era() == protocol.Modern))
 			})
 			if refused != 0 {
@@ -84,7 +84,7 @@ func TestCrowdAtTheLimitIsServedOrRefused(t *testing.T) {
 	b := newBridge(t, &era.Server{Dialer: child(t, protocol.LatestLegacy, j), MaxSessions: sessions})
 	refused := b.crowdOf(t, n, func(i int) (string, protocol.Revision) {
 		return []string{overHTTP, overWS}[i%2], protocol.Latest
-	}, func(ctx context.Context, g *guest) error { return g.input(ctx) })
+	}, func(ctx context.Context, g *testClient) error { return g.input(ctx) })
 	t.Logf("%d of %d clients were refused; %d processes", refused, n, len(j.pids()))
 	if refused == n {
 		t.Error("nobody was served")
@@ -126,7 +126,7 @@ func TestCallsOfOneClientShareItsProcess(t *testing.T) {
 }
 
 // crowd has n guests visit the bridge at once, half of them of each era.
-func (b *bridge) crowd(t *testing.T, n int, visit func(context.Context, *guest) error) (refused int) {
+func (b *bridge) crowd(t *testing.T, n int, visit func(context.Context, *testClient) error) (refused int) {
 	t.Helper()
 	return b.crowdOf(t, n, func(i int) (string, protocol.Revision) {
 		way := []string{overHTTP, overWS}[i/2%2]
@@ -142,7 +142,7 @@ func (b *bridge) crowd(t *testing.T, n int, visit func(context.Context, *guest) 
 
 // crowdOf returns how many of the guests were refused because of a limit. Any
 // other failure is one of the test.
-func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r protocol.Revision), visit func(context.Context, *guest) error) int {
+func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r protocol.Revision), visit func(context.Context, *testClient) error) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), inTime)
 	defer cancel()
@@ -171,8 +171,8 @@ func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r pr
 	return int(refused.Load())
 }
 
-// visited lets one guest come, do what it wants, and leave.
-func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revision, visit func(context.Context, *guest) error) error {
+// visited lets one client come, do what it wants, and leave.
+func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revision, visit func(context.Context, *testClient) error) error {
 	g, err := b.enter(ctx, name, way, r)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revis
 
 // everything uses tools of each kind. Each step has a word of its own, which
 // nobody else uses.
-func (g *guest) everything(ctx context.Context, shared bool) error {
+func (g *testClient) everything(ctx context.Context, shared bool) error {
 	if err := g.wants(ctx, "echo", g.Name+" echo", g.Name+" echo"); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (g *guest) everything(ctx context.Context, shared bool) error {
 }
 
 // wants calls a tool and compares what it says.
-func (g *guest) wants(ctx context.Context, tool, word, want string) error {
+func (g *testClient) wants(ctx context.Context, tool, word, want string) error {
 	g.begin(word)
 	arguments := object{}
 	switch tool {
@@ -224,7 +224,7 @@ func (g *guest) wants(ctx context.Context, tool, word, want string) error {
 
 // tell has itself told its name, and wants that and nothing else. On a pipe that
 // is shared nobody knows whose a log message is, so some reach nobody.
-func (g *guest) tell(ctx context.Context, shared bool) error {
+func (g *testClient) tell(ctx context.Context, shared bool) error {
 	word := g.Name + " tell"
 	if err := g.wants(ctx, "tell", word, word); err != nil {
 		return err
@@ -245,8 +245,8 @@ func (g *guest) tell(ctx context.Context, shared bool) error {
 	return nil
 }
 
-// input uses tools that ask. What they say has the guest's own answers in it.
-func (g *guest) input(ctx context.Context) error {
+// input uses tools that ask. What they say has the client's own answers in it.
+func (g *testClient) input(ctx context.Context) error {
 	for _, step := range []struct{ tool, want string }{
 		{"test_sampling", "LLM response: " + g.Name},
 		{"test_elicitation", fmt.Sprintf(`User response: action=accept, content={"email":%q,"username":%[1]q}`, g.Name)},

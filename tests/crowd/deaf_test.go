@@ -18,7 +18,7 @@ import (
 
 // subscribes makes the client hear of changes of tools and of one resource. For
 // a modern client, the listen that ends comes out of the channel.
-func (s *scene) subscribes() <-chan outcome {
+func (s *fixture) subscribes() <-chan outcome {
 	s.t.Helper()
 	if !s.Modern() {
 		if _, err := s.Request(s.ctx, protocol.MethodSubscribe, object{"uri": watched}); err != nil {
@@ -45,7 +45,7 @@ func (s *scene) subscribes() <-chan outcome {
 }
 
 // must waits until a notification of a method has come.
-func (s *scene) must(method string) {
+func (s *fixture) must(method string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
@@ -55,7 +55,7 @@ func (s *scene) must(method string) {
 }
 
 // changes has the resource changed, and wants to hear of it.
-func (s *scene) changes() {
+func (s *fixture) changes() {
 	s.t.Helper()
 	s.begin("")
 	if _, err := s.Tool(s.ctx, "update_resource", object{"uri": watched}); err != nil {
@@ -75,7 +75,7 @@ func (s *scene) changes() {
 // reminded wants the client to be told that it may have missed something, and to
 // hear of changes from then on. A listen may end instead, in good order; then the
 // client begins another.
-func (s *scene) reminded(listen <-chan outcome) {
+func (s *fixture) reminded(listen <-chan outcome) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
@@ -105,7 +105,7 @@ func (s *scene) reminded(listen <-chan outcome) {
 // TestChildKilledUnderASubscription shows that a client hears of changes after
 // the server has died, and is told that it may have missed some.
 func TestChildKilledUnderASubscription(t *testing.T) {
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		s.children()
 		listen := s.subscribes()
 		s.changes()
@@ -119,7 +119,7 @@ func TestChildKilledUnderASubscription(t *testing.T) {
 // TestListenEndsInGoodOrderIfTheServerStaysAway has a server die that cannot be
 // started again.
 func TestListenEndsInGoodOrderIfTheServerStaysAway(t *testing.T) {
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		var broken atomic.Bool
 		command := child(t, s.server, s.journal)
 		s.set(&era.Server{Dialer: dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
@@ -162,7 +162,7 @@ func TestListenEndsInGoodOrderIfTheServerStaysAway(t *testing.T) {
 // TestServerThatComesBack has a server on HTTP vanish and come back at the same
 // address.
 func TestServerThatComesBack(t *testing.T) {
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		h := s.web()
 		s.works()
 		done := s.begins("wait", object{})
@@ -179,7 +179,7 @@ func TestServerThatComesBack(t *testing.T) {
 
 // TestServerThatComesBackIsListenedToAgain is the same for subscriptions.
 func TestServerThatComesBackIsListenedToAgain(t *testing.T) {
-	eras(t, func(t *testing.T, s *scene) {
+	eras(t, func(t *testing.T, s *fixture) {
 		h := s.web()
 		listening := s.subscribes()
 		s.changes()

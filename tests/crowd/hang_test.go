@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// web sets the scene with a server on HTTP.
-func (s *scene) web() *house {
+// web sets the fixture with a server on HTTP.
+func (s *fixture) web() *httpHost {
 	s.t.Helper()
 	h := listen(s.t, s.server, s.journal, "")
 	s.set(&era.Server{Dialer: &streamable.Client{URL: h.url(), Timeout: -1, Retry: &streamable.Retry{Min: 10 * time.Millisecond}}})
@@ -22,7 +22,7 @@ func (s *scene) web() *house {
 
 // TestChildThatHangs has a child stop, so that it neither reads nor writes.
 func TestChildThatHangs(t *testing.T) {
-	erasOver(t, []string{overHTTP}, func(t *testing.T, s *scene) {
+	erasOver(t, []string{overHTTP}, func(t *testing.T, s *fixture) {
 		s.set(&era.Server{Dialer: child(t, s.server, s.journal), Timeout: time.Second})
 		s.works()
 		for _, tool := range []string{"hang", "echo"} {
@@ -43,7 +43,7 @@ func TestChildThatHangs(t *testing.T) {
 
 // TestChildThatHangsIsStoppedAllTheSame leaves a child behind that hangs.
 func TestChildThatHangsIsStoppedAllTheSame(t *testing.T) {
-	erasOver(t, []string{overHTTP}, func(t *testing.T, s *scene) {
+	erasOver(t, []string{overHTTP}, func(t *testing.T, s *fixture) {
 		s.set(&era.Server{Dialer: child(t, s.server, s.journal), Timeout: time.Second})
 		_, err := s.Tool(s.ctx, "hang", object{})
 		s.failed(err, protocol.CodeTimeout, protocol.OutcomeUnknown)

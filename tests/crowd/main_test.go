@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	j := journal(os.Getenv(journalVariable))
 	j.write("pid")
-	if err := stdio.Serve(context.Background(), newWitness(protocol.ParseRevision(name), j), nil); err != nil {
+	if err := stdio.Serve(context.Background(), newJournalingServer(protocol.ParseRevision(name), j), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

@@ -25,7 +25,7 @@ func ways(era protocol.Era) []string {
 // transport. The other one is not touched.
 func TestPain16_CancellationReachesTheTool(t *testing.T) {
 	t.Parallel() // it mostly waits
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
 				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
@@ -58,7 +58,7 @@ func TestPain16_CancellationReachesTheTool(t *testing.T) {
 // TestS51_CancellationByEra is about what ends a call, and what does not.
 func TestS51_CancellationByEra(t *testing.T) {
 	t.Parallel() // it mostly waits
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		if s.era == protocol.Modern {
 			s.Run("a stream that its client closes cancels", func(t *testing.T) {
 				c, key := enter(s.ctx, t, s.Gateway, s.server, kit.HTTP, s.era), t.Name()
@@ -121,7 +121,7 @@ func TestS51_CancellationByEra(t *testing.T) {
 
 // brokenConnection drops the connection of a call in the legacy era: the call goes
 // on, and its answer is there for who comes back.
-func (s *scene) brokenConnection(t *testing.T) {
+func (s *fixture) brokenConnection(t *testing.T) {
 	v, key := openSession(s.ctx, t, s.Gateway, s.server), t.Name()
 	ctx, drop := context.WithCancel(s.ctx)
 	defer drop()
@@ -165,7 +165,7 @@ func (s *scene) brokenConnection(t *testing.T) {
 // are answered.
 func TestPain26_ClientThatLeavesInMidResponseHarmsNobody(t *testing.T) {
 	t.Parallel() // it mostly waits
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		stays := s.enter(kit.HTTP)
 		for _, way := range ways(s.era) {
 			for i := range 5 {

@@ -17,7 +17,7 @@ import (
 // the server crashes, in each process that carries one out.
 func TestS32_CrashInACallEndsEveryCallOnce(t *testing.T) {
 	t.Parallel() // it mostly waits
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		const clients = 5
 		var (
 			calls []<-chan ending

@@ -138,7 +138,7 @@ func TestPain11_ListsAreThereWhileTheServerIsNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link.Set(kit.Mood{Refuse: true})
+	link.Set(kit.LinkMode{Refuse: true})
 	link.Cut()
 	kit.Eventually(t, func() error {
 		if s := g.Status()[server]; s.State == "ready" {
@@ -155,7 +155,7 @@ func TestPain11_ListsAreThereWhileTheServerIsNot(t *testing.T) {
 	if code, outcome := kit.Outcome(err); code != protocol.CodeUnavailable && code != protocol.CodeOverloaded || outcome != protocol.OutcomeNotSent {
 		t.Errorf("a call comes to %v", err)
 	}
-	link.Set(kit.Mood{})
+	link.Set(kit.LinkMode{})
 	kit.Eventually(t, func() error {
 		_, err := c.Tool(ctx, "echo", object{"text": "back"})
 		return err

@@ -33,7 +33,7 @@ func TestS47_DrainHasALimit(t *testing.T) {
 				t.Parallel() // it mostly waits
 				j := newJournal(t)
 				g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: c.flags})
-				s := &scene{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
+				s := &fixture{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
 				calls, silent := s.calls(10, forever*time.Millisecond), s.silent()
 				kit.Eventually(t, func() error {
 					if n := g.Status()[server].InFlight; n != len(calls)+len(silent) {
@@ -73,7 +73,7 @@ func TestS47_DrainHasALimit(t *testing.T) {
 
 // silent makes a call of each era that has nothing to say before its answer, which
 // never comes, and returns where the bodies will come that it is answered with.
-func (s *scene) silent() map[protocol.Era]<-chan ending {
+func (s *fixture) silent() map[protocol.Era]<-chan ending {
 	s.Helper()
 	used := openSession(s.ctx, s.T, s.Gateway, s.server)
 	ask := func(header http.Header, body string) <-chan ending {
@@ -108,7 +108,7 @@ func TestS47_OneServerIsDrainedToo(t *testing.T) {
 			}
 			j := newJournal(t)
 			g := kit.Run(t, append([]string{"--drain", limit}, runArguments(t, child(t, fault.Modern, j))...)...)
-			s := &scene{T: t, Gateway: g, server: server, mode: fault.Modern, journal: j, ctx: kit.Hurry(t, kit.Patience)}
+			s := &fixture{T: t, Gateway: g, server: server, mode: fault.Modern, journal: j, ctx: kit.Hurry(t, kit.Patience)}
 			calls := s.calls(5, forever*time.Millisecond)
 			g.Leave()
 			from := time.Now()

@@ -47,7 +47,7 @@ func asOne(config object) object {
 
 // lines begins a call that takes so long on each of the lines, and returns its
 // clients, and where the endings will come by what they should say.
-func (s *scene) lines(way lineCase, d dragoman.Dialer, take time.Duration) ([]*kit.Client, map[string]<-chan ending) {
+func (s *fixture) lines(way lineCase, d dragoman.Dialer, take time.Duration) ([]*kit.Client, map[string]<-chan ending) {
 	s.Helper()
 	var all []*kit.Client
 	calls := make(map[string]<-chan ending)
@@ -73,7 +73,7 @@ func TestS47_LinesAreDrainedToo(t *testing.T) {
 			j := newJournal(t)
 			take, flags := underWay()
 			g, d := way.open(t, child(t, fault.Modern, j), flags...)
-			s := &scene{T: t, Gateway: g, mode: fault.Modern, journal: j, ctx: kit.Hurry(t, kit.Patience)}
+			s := &fixture{T: t, Gateway: g, mode: fault.Modern, journal: j, ctx: kit.Hurry(t, kit.Patience)}
 			clients, calls := s.lines(way, d, take)
 			listener := clients[len(clients)-1] // which is modern
 			listen := make(chan error, 1)
@@ -123,7 +123,7 @@ func TestS47_LinesAreDrainedToo(t *testing.T) {
 }
 
 // turnedAwayOn fails the test unless what is new on a line is refused, soon.
-func (s *scene) turnedAwayOn(c *kit.Client) {
+func (s *fixture) turnedAwayOn(c *kit.Client) {
 	s.Helper()
 	kit.Eventually(s.T, func() error {
 		_, err := c.Once(s.ctx, protocol.MethodListTools, nil)
@@ -145,7 +145,7 @@ func TestS47_LinesHaveTheLimitToo(t *testing.T) {
 				t.Parallel() // it mostly waits
 				j := newJournal(t)
 				g, d := way.open(t, child(t, fault.Modern, j), "--drain", limit)
-				s := &scene{T: t, Gateway: g, mode: fault.Modern, journal: j, ctx: kit.Hurry(t, kit.Patience)}
+				s := &fixture{T: t, Gateway: g, mode: fault.Modern, journal: j, ctx: kit.Hurry(t, kit.Patience)}
 				clients, calls := s.lines(way, d, forever*time.Millisecond)
 				g.Leave()
 				from := time.Now()

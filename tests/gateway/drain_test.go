@@ -26,7 +26,7 @@ func TestS47_DrainLetsCallsEnd(t *testing.T) {
 			j := newJournal(t)
 			take, flags := underWay()
 			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: flags})
-			s := &scene{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
+			s := &fixture{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
 			idle, sockets, listens := s.streams(20), s.sockets(5), s.listens(5)
 			used := openSession(s.ctx, t, g, server)
 			calls := s.calls(20, take)
@@ -79,7 +79,7 @@ func underWay() (take time.Duration, flags []string) {
 }
 
 // streams opens so many streams of sessions on which nothing happens.
-func (s *scene) streams(n int) (all []*http.Response) {
+func (s *fixture) streams(n int) (all []*http.Response) {
 	s.Helper()
 	for range n {
 		resp := openSession(s.ctx, s.T, s.Gateway, s.server).get(s.ctx, "")
@@ -90,7 +90,7 @@ func (s *scene) streams(n int) (all []*http.Response) {
 }
 
 // sockets opens so many sockets, of either era, on which nothing happens.
-func (s *scene) sockets(n int) (all []*kit.Client) {
+func (s *fixture) sockets(n int) (all []*kit.Client) {
 	s.Helper()
 	for i := range n {
 		c := enter(s.ctx, s.T, s.Gateway, s.server, kit.WS, kit.Eras[i%2])
@@ -101,7 +101,7 @@ func (s *scene) sockets(n int) (all []*kit.Client) {
 }
 
 // listens opens so many subscriptions, and returns where their ends will come.
-func (s *scene) listens(n int) (all []<-chan error) {
+func (s *fixture) listens(n int) (all []<-chan error) {
 	s.Helper()
 	for range n {
 		c := enter(s.ctx, s.T, s.Gateway, s.server, kit.HTTP, protocol.Modern)
@@ -120,7 +120,7 @@ func (s *scene) listens(n int) (all []<-chan error) {
 
 // calls begins so many calls that take so long, by clients of all kinds, and returns
 // where their endings will come, by what they should say. All of them run.
-func (s *scene) calls(n int, take time.Duration) map[string]<-chan ending {
+func (s *fixture) calls(n int, take time.Duration) map[string]<-chan ending {
 	s.Helper()
 	clients := make(map[string]*kit.Client)
 	for i := range n {
@@ -141,7 +141,7 @@ func (s *scene) calls(n int, take time.Duration) map[string]<-chan ending {
 }
 
 // notReady fails the test unless the gateway says at once that it takes nothing.
-func (s *scene) notReady(since time.Time) {
+func (s *fixture) notReady(since time.Time) {
 	s.Helper()
 	kit.Eventually(s.T, func() error {
 		if status, body := s.Get("/readyz"); status != http.StatusServiceUnavailable {
@@ -159,7 +159,7 @@ func (s *scene) notReady(since time.Time) {
 
 // turnedAway fails the test unless a gateway that stops refuses what is new, by
 // every door.
-func (s *scene) turnedAway(used *session) {
+func (s *fixture) turnedAway(used *session) {
 	s.Helper()
 	used.t = s.T
 	try := func(resp *http.Response, err error) *http.Response {

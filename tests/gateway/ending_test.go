@@ -33,7 +33,7 @@ func begin(ctx context.Context, c *kit.Client, tool string, arguments object) <-
 }
 
 // count begins a call that is in the journal when it returns.
-func (s *scene) count(c *kit.Client, key string, ms int) <-chan ending {
+func (s *fixture) count(c *kit.Client, key string, ms int) <-chan ending {
 	s.Helper()
 	done := begin(s.ctx, c, "count", object{"key": key, "ms": ms})
 	s.runs(key)
@@ -41,10 +41,10 @@ func (s *scene) count(c *kit.Client, key string, ms int) <-chan ending {
 }
 
 // runs waits until a call is carried out.
-func (s *scene) runs(key string) { s.Helper(); s.written(fault.Ran, key) }
+func (s *fixture) runs(key string) { s.Helper(); s.written(fault.Ran, key) }
 
 // written waits until something is in the journal.
-func (s *scene) written(what, key string) {
+func (s *fixture) written(what, key string) {
 	s.Helper()
 	kit.Eventually(s.T, func() error {
 		if len(s.journal.Of(what, key)) == 0 {

@@ -22,19 +22,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// A moody server is a fault server over HTTP that does something else with calls of
+// A flakyServer is a fault server over HTTP that does something else with calls of
 // tools, on demand.
-type moody struct {
+type flakyServer struct {
 	*fault.Handler
 	server *fault.Server
 	web    *httptest.Server
-	mood   atomic.Pointer[func(http.ResponseWriter)]
+	mode   atomic.Pointer[func(http.ResponseWriter)]
 	calls  atomic.Int64 // of tools, that arrived
 }
 
-func newMoody(t *testing.T, mode string, j fault.Journal) *moody {
+func newFlakyServer(t *testing.T, mode string, j fault.Journal) *flakyServer {
 	t.Helper()
-	m := &moody{server: fault.New(&fault.Options{Revisions: fault.Revisions(mode), Journal: j})}
+	m := &flakyServer{server: fault.New(&fault.Options{Revisions: fault.Revisions(mode), Journal: j})}
 	m.Handler = m.server.Handler()
 	m.web = httptest.NewServer(m)
 	t.Cleanup(func() {
@@ -49,7 +49,7 @@ func newMoody(t *testing.T, mode string, j fault.Journal) *moody {
 }
 
 // ServeHTTP implements http.Handler.
-func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *flakyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		m.Handler.ServeHTTP(w, r)
 		return
@@ -61,15 +61,15 @@ func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	if msg, err := dragoman.Parse(body); err == nil && msg.Method() == protocol.MethodCallTool {
 		m.calls.Add(1)
-		if mood := m.mood.Load(); mood != nil {
-			(*mood)(w)
+		if mode := m.mode.Load(); mode != nil {
+			(*mode)(w)
 			return
 		}
 	}
 	m.Handler.ServeHTTP(w, r)
 }
 
-// status returns a mood: an answer with a status.
+// status returns a mode: an answer with a status.
 func status(code int, kind, body string, headers ...string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		for i := 0; i < len(headers); i += 2 {
@@ -103,7 +103,7 @@ func cut(header bool) func(http.ResponseWriter) {
 // wrong way.
 func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
 	t.Parallel() // it mostly waits
-	moods := map[string]struct {
+	modes := map[string]struct {
 		do    func(http.ResponseWriter)
 		codes []int
 	}{
@@ -122,19 +122,19 @@ func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
 			j := newJournal(t)
-			m := newMoody(t, mode, j)
+			m := newFlakyServer(t, mode, j)
 			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
 				server: object{"url": m.web.URL + "/mcp", "timeout": "10s"}, "other": child(t, fault.Legacy, j),
 			}}})
 			ctx := kit.Hurry(t, 2*kit.Patience)
-			for name, mood := range moods {
+			for name, mode := range modes {
 				for _, era := range kit.Eras {
 					t.Run(name+", "+era.String()+" client", func(t *testing.T) {
 						c := enter(ctx, t, g, server, kit.HTTP, era)
 						echoes(ctx, t, c, "before")
 						before := m.calls.Load()
-						m.mood.Store(&mood.do)
-						defer m.mood.Store(nil) // also if the test ends here
+						m.mode.Store(&mode.do)
+						defer m.mode.Store(nil) // also if the test ends here
 						done := begin(ctx, c, "count", object{"key": t.Name()})
 						var e ending
 						select {
@@ -142,12 +142,12 @@ func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
 						case <-time.After(kit.Slow(5 * time.Second)):
 							t.Fatal("the call has no answer")
 						}
-						m.mood.Store(nil)
+						m.mode.Store(nil)
 						code, outcome := kit.Outcome(e.err)
 						if code == 0 || outcome == "" && code > -32700 {
 							t.Errorf("the call comes to %q, error %v, outcome %q", e.text, e.err, outcome)
 						}
-						for _, want := range mood.codes {
+						for _, want := range mode.codes {
 							if code != want {
 								t.Errorf("the call comes to %v, want %d", e.err, want)
 							}
@@ -238,7 +238,7 @@ func TestS43_LostSessionIsOpenedAnew(t *testing.T) {
 // TestS46_BadLinksLoseNothing has slow, halting links on both sides.
 func TestS46_BadLinksLoseNothing(t *testing.T) {
 	const clients, calls = 10, 10
-	bad := kit.Mood{Delay: 20 * time.Millisecond, Piece: 700, Rate: 128 << 10}
+	bad := kit.LinkMode{Delay: 20 * time.Millisecond, Piece: 700, Rate: 128 << 10}
 	j := newJournal(t)
 	upstream := kit.NewProxy(t, remote(t, fault.Legacy, j).Listener.Addr().String())
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{

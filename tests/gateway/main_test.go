@@ -76,8 +76,8 @@ func processes(j fault.Journal) (pids []int) {
 	return pids
 }
 
-// A scene is one client of one era before a gateway with one server of one era.
-type scene struct {
+// A fixture is one client of one era before a gateway with one server of one era.
+type fixture struct {
 	*testing.T
 	*kit.Gateway
 	server  string // its name in URLs; "" for all servers as one
@@ -94,9 +94,9 @@ const server = "fault"
 // its own name, and there as one of all.
 var fronts = []string{"run", "serve", "all"}
 
-// scenes runs a test for each era of the client and of the server, and for each
+// fixtures runs a test for each era of the client and of the server, and for each
 // front. more is added to the configuration of the server.
-func scenes(t *testing.T, more object, test func(s *scene)) {
+func fixtures(t *testing.T, more object, test func(s *fixture)) {
 	t.Helper()
 	for _, front := range fronts {
 		for _, mode := range []string{fault.Legacy, fault.Modern} {
@@ -110,7 +110,7 @@ func scenes(t *testing.T, more object, test func(s *scene)) {
 					t.Run(era.String()+" client", func(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), 2*kit.Patience)
 						defer cancel()
-						test(&scene{t, g, name, mode, era, j, ctx})
+						test(&fixture{t, g, name, mode, era, j, ctx})
 					})
 				}
 			})
@@ -178,8 +178,8 @@ func runArguments(t *testing.T, config object) (args []string) {
 	return append(args, command...)
 }
 
-// enter opens the conversation of a client of the scene, which leaves at its end.
-func (s *scene) enter(way string) *kit.Client {
+// enter opens the conversation of a client of the fixture, which leaves at its end.
+func (s *fixture) enter(way string) *kit.Client {
 	s.Helper()
 	return enter(s.ctx, s.T, s.Gateway, s.server, way, s.era)
 }
@@ -194,5 +194,5 @@ func enter(ctx context.Context, t *testing.T, g *kit.Gateway, name, way string, 
 	return c
 }
 
-// key returns a key of the journal that no other scene has.
-func (s *scene) key(word string) string { return s.Name() + " " + word }
+// key returns a key of the journal that no other fixture has.
+func (s *fixture) key(word string) string { return s.Name() + " " + word }

@@ -48,7 +48,7 @@ func TestPain28_SSEBehindAReverseProxyWithAPath(t *testing.T) {
 // TestPain29_NoiseOnStdoutDoesNoHarm has servers write what is no message.
 func TestPain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
 	t.Parallel() // it mostly waits
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		c := s.enter(kit.HTTP)
 		const noise = "this is no message"
 		before := strings.Count(s.Said(), noise)
@@ -146,7 +146,7 @@ func TestS16_SeparatorsOfLinesAreEscapedInEventStreams(t *testing.T) {
 
 // TestPain9_ChangesOfListsReachEveryClient has a server change its tools.
 func TestPain9_ChangesOfListsReachEveryClient(t *testing.T) {
-	scenes(t, object{"isolation": "session"}, func(s *scene) {
+	fixtures(t, object{"isolation": "session"}, func(s *fixture) {
 		c := s.enter(kit.WS)
 		before, err := c.Tools(s.ctx)
 		if err != nil {

@@ -38,7 +38,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 	base := strings.TrimPrefix(g.Base, "http://")
 	through := func(idle time.Duration) *kit.Proxy {
 		p := kit.NewProxy(t, base)
-		p.Set(kit.Mood{Idle: idle})
+		p.Set(kit.LinkMode{Idle: idle})
 		return p
 	}
 	near, socketNear := through(silence), through(socketSilence)

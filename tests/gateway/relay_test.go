@@ -20,7 +20,7 @@ import (
 // TestPain6_ServersAskTheirClients has servers ask for roots, for a model and for
 // the user's input, by every transport.
 func TestPain6_ServersAskTheirClients(t *testing.T) {
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
 				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
@@ -43,7 +43,7 @@ func TestPain6_ServersAskTheirClients(t *testing.T) {
 // same ids and tokens, at the same time. Two sessions never share a process of a
 // server that remembers them.
 func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		const clients, calls = 8, 20
 		var all sync.WaitGroup
 		pids := make([]int, clients)
@@ -85,7 +85,7 @@ func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
 
 // TestPain17_ProgressKeepsItsToken has two calls tell their progress at once.
 func TestPain17_ProgressKeepsItsToken(t *testing.T) {
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
 				const steps = 5
@@ -122,7 +122,7 @@ func TestPain17_ProgressKeepsItsToken(t *testing.T) {
 // fall on the edges of anybody's buffers. What is too large fails alone.
 func TestPain18_LargeMessagesPassWhole(t *testing.T) {
 	const unit = "aé漢🙂"
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
 				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
@@ -151,7 +151,7 @@ func TestPain18_LargeMessagesPassWhole(t *testing.T) {
 // TestPain19_SlowCallHoldsUpNobody has quick calls beside one that does not end, in
 // one session.
 func TestPain19_SlowCallHoldsUpNobody(t *testing.T) {
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
 				c := enter(s.ctx, t, s.Gateway, s.server, way, s.era)
@@ -177,7 +177,7 @@ func TestPain19_SlowCallHoldsUpNobody(t *testing.T) {
 // says itself.
 func TestPain25_NothingIsLostOnTheWay(t *testing.T) {
 	const odd = `{"big":123456789012345678901234567890,"float":1.50,"exp":1E+2,"nested":{"_meta":{"k":[null,true]},"é\u00e9":"\ud83d\ude42"},"dup":1}`
-	scenes(t, nil, func(s *scene) {
+	fixtures(t, nil, func(s *fixture) {
 		direct := s.direct()
 		through := s.enter(kit.HTTP)
 		for _, c := range []*kit.Client{direct, through} {
@@ -209,7 +209,7 @@ func TestPain25_NothingIsLostOnTheWay(t *testing.T) {
 
 // same fails the test unless two lists are the same, byte for byte, in what needs no
 // translation.
-func same(s *scene, method string, got, want json.RawMessage) {
+func same(s *fixture, method string, got, want json.RawMessage) {
 	s.Helper()
 	var a, b []json.RawMessage
 	if json.Unmarshal(got, &a) != nil || json.Unmarshal(want, &b) != nil || len(a) != len(b) {
@@ -223,10 +223,10 @@ func same(s *scene, method string, got, want json.RawMessage) {
 	}
 }
 
-// direct returns a client that talks to a server of the scene's mode without anybody
-// between. It speaks the server's era, with the scene's revision where that is the
+// direct returns a client that talks to a server of the fixture's mode without anybody
+// between. It speaks the server's era, with the fixture's revision where that is the
 // same.
-func (s *scene) direct() *kit.Client {
+func (s *fixture) direct() *kit.Client {
 	s.Helper()
 	config := child(s.T, s.mode, "")
 	cmd := &stdio.Command{Path: config["command"].(string)}

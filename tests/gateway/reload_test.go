@@ -23,9 +23,9 @@ func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
 		t.Run(era.String()+" clients", func(t *testing.T) {
 			j := newJournal(t)
 			a, b, c := child(t, fault.Legacy, j), child(t, fault.Modern, j), child(t, fault.Legacy, j)
-			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a, "b": b, "c": c}}, Flags: []string{"--no-watch"}, Witness: "a"})
+			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a, "b": b, "c": c}}, Flags: []string{"--no-watch"}, Probe: "a"})
 			ctx := kit.Hurry(t, 2*kit.Patience)
-			s := &scene{T: t, Gateway: g, journal: j, ctx: ctx}
+			s := &fixture{T: t, Gateway: g, journal: j, ctx: ctx}
 			onA := enter(ctx, t, g, "a", kit.HTTP, era)
 			before := who(ctx, t, onA)
 			slow := s.count(onA, t.Name()+" on a", int(kit.Slow(time.Second).Milliseconds()))
@@ -88,7 +88,7 @@ func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
 	config := func(n int) object {
 		return object{"servers": object{"a": a, "b": with(child(t, fault.Modern, j), object{"args": []string{fmt.Sprint("generation ", n)}})}}
 	}
-	g := kit.Serve(t, &kit.Options{Config: config(0), Flags: []string{"--no-watch"}, Witness: "a"})
+	g := kit.Serve(t, &kit.Options{Config: config(0), Flags: []string{"--no-watch"}, Probe: "a"})
 	ctx := kit.Hurry(t, 2*kit.Patience)
 	c := enter(ctx, t, g, "a", kit.HTTP, protocol.Legacy)
 	before := who(ctx, t, c)
@@ -168,7 +168,7 @@ func settled(g *kit.Gateway) error {
 func TestReloadByItself(t *testing.T) {
 	j := newJournal(t)
 	a := child(t, fault.Legacy, j)
-	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a}}, Witness: "a"})
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a}}, Probe: "a"})
 	g.Write(object{"servers": object{"a": a, "b": child(t, fault.Modern, j)}})
 	g.Await("was read again")
 	ctx := kit.Hurry(t, kit.Patience)

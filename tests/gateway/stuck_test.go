@@ -19,7 +19,7 @@ import (
 // nobody waits for any more is cancelled then, and answers come too late for anybody.
 func TestS40_StoppedServerHoldsUpNobody(t *testing.T) {
 	const timeout = 2 * time.Second // and an echo must not take that long
-	scenes(t, object{"timeout": timeout.String()}, func(s *scene) {
+	fixtures(t, object{"timeout": timeout.String()}, func(s *fixture) {
 		c, other := s.enter(kit.HTTP), s.enter(kit.WS)
 		echoes(s.ctx, s.T, c, "before")
 		all := func(signal syscall.Signal) {
@@ -70,7 +70,7 @@ func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 			ctx := kit.Hurry(t, 2*kit.Patience)
 			stuck := enter(ctx, t, g, server, kit.WS, protocol.Legacy)
 			before := kit.Resident(g.PID())
-			s := &scene{T: t, Gateway: g, journal: j, ctx: ctx}
+			s := &fixture{T: t, Gateway: g, journal: j, ctx: ctx}
 			frozen := begin(ctx, stuck, "freeze", object{"key": "frozen"})
 			s.runs("frozen")
 			text := strings.Repeat("x", 1<<20)
@@ -107,7 +107,7 @@ func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 				t.Errorf("the gateway has grown by %d MiB", grown>>20)
 			}
 			echoes(ctx, t, enter(ctx, t, g, "other", kit.HTTP, protocol.Modern), "in the end")
-			g.Leave() // the stuck server does not answer the witness
+			g.Leave() // the stuck server does not answer the probe
 			g.Signal(syscall.SIGTERM)
 			if status := g.Wait(kit.Patience); status != 0 {
 				t.Errorf("it ends with status %d", status)

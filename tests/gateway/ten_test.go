@@ -74,7 +74,7 @@ func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
 		"missing": object{"command": "/nonexistent/server"},
 	}
 	from := time.Now()
-	g := kit.Serve(t, &kit.Options{Config: object{"servers": with(working, broken)}, Witness: "stdio-l1"})
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": with(working, broken)}, Probe: "stdio-l1"})
 	kit.Eventually(t, func() error {
 		status := g.Status()
 		for name := range working {
@@ -146,7 +146,7 @@ func contains(names []string, name string) bool {
 func TestPain33_EveryServerByEveryDoor(t *testing.T) {
 	j := newJournal(t)
 	modern := remote(t, fault.Modern, j)
-	g := kit.Serve(t, &kit.Options{Witness: "memory", Config: object{"mcpServers": object{
+	g := kit.Serve(t, &kit.Options{Probe: "memory", Config: object{"mcpServers": object{
 		"memory": child(t, fault.Legacy, j), "search": object{"type": "http", "url": modern.URL + "/mcp"},
 	}}})
 	ctx := kit.Hurry(t, kit.Patience)
@@ -200,7 +200,7 @@ func TestS30_NamesAreTheSameAfterARestart(t *testing.T) {
 	j := newJournal(t)
 	var before string
 	for range 2 {
-		g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a.b": child(t, fault.Legacy, j), "a-b": child(t, fault.Modern, j), "a_b": child(t, fault.Legacy, j)}}, Witness: "a-b"})
+		g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a.b": child(t, fault.Legacy, j), "a-b": child(t, fault.Modern, j), "a_b": child(t, fault.Legacy, j)}}, Probe: "a-b"})
 		ctx := kit.Hurry(t, kit.Patience)
 		c := enter(ctx, t, g, "", kit.HTTP, protocol.Modern)
 		kit.Eventually(t, func() error {

@@ -31,7 +31,7 @@ type Client struct {
 	Asked func(ctx context.Context, method string, params json.RawMessage) error
 
 	Conn dragoman.Conn // set by Open
-	Ear
+	Notifications
 	next atomic.Int64
 }
 

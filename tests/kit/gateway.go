@@ -38,9 +38,9 @@ type Gateway struct {
 	Base string // of its URLs
 	File string // its configuration; "" if it runs one server
 
-	t       testing.TB
-	witness string // server that must work at the end of the test; "" for any
-	left    bool   // what it is at the end of the test is the test's business
+	t     testing.TB
+	probe string // server that must work at the end of the test; "" for any
+	left  bool   // what it is at the end of the test is the test's business
 }
 
 // address finds where it listens.
@@ -60,23 +60,23 @@ type Options struct {
 	Listen string   // "" for a free port
 	Launch Launch
 
-	// Witness is the server whose echo must work at the end of the test. If
+	// Probe is the server whose echo must work at the end of the test. If
 	// empty, it is "other" if there is one, or else "fault".
-	Witness string
+	Probe string
 }
 
 // Serve serves the servers of a file as "dragoman serve" does.
 func Serve(t testing.TB, o *Options) *Gateway {
 	t.Helper()
-	g := &Gateway{t: t, File: o.File, witness: o.Witness}
+	g := &Gateway{t: t, File: o.File, probe: o.Probe}
 	if g.File == "" {
 		g.File = filepath.Join(t.TempDir(), "dragoman.json")
 	}
 	g.Write(o.Config)
-	if g.witness == "" {
-		g.witness = "fault"
+	if g.probe == "" {
+		g.probe = "fault"
 		if servers, ok := o.Config["servers"].(Object); ok && servers["other"] != nil {
-			g.witness = "other"
+			g.probe = "other"
 		}
 	}
 	listen := o.Listen
@@ -150,7 +150,7 @@ func (g *Gateway) Well() {
 		g.t.Errorf("/healthz says %d %s", status, body)
 	}
 	for _, era := range Eras {
-		c, err := Dial(ctx, g.Dialer(g.witness, HTTP), "witness", era)
+		c, err := Dial(ctx, g.Dialer(g.probe, HTTP), "probe", era)
 		if err != nil {
 			g.t.Errorf("another %s client: %v", era, err)
 			continue

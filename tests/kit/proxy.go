@@ -18,13 +18,13 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{} // guarded by mu
-	mood  Mood                  // guarded by mu
+	mode  LinkMode              // guarded by mu
 	seen  int                   // connections that were accepted; guarded by mu
 	all   sync.WaitGroup
 }
 
-// A Mood is how a link behaves.
-type Mood struct {
+// A LinkMode is how a link behaves.
+type LinkMode struct {
 	Refuse bool // connections are hung up on
 	Hole   bool // connections are accepted, and nothing passes any more
 
@@ -35,7 +35,7 @@ type Mood struct {
 	Piece, Rate int
 
 	// Idle is how long a connection may be silent in both directions before it is
-	// cut; zero means for ever. It holds for connections that begin in this mood.
+	// cut; zero means for ever. It holds for connections that begin in this mode.
 	Idle time.Duration
 }
 
@@ -56,10 +56,10 @@ func NewProxy(t testing.TB, to string) *Proxy {
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
 // Set changes how the link behaves from now on.
-func (p *Proxy) Set(m Mood) {
+func (p *Proxy) Set(m LinkMode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mood = m
+	p.mode = m
 }
 
 // Seen returns how many connections there have been.
@@ -98,13 +98,13 @@ func (p *Proxy) accept() {
 		}
 		p.mu.Lock()
 		p.seen++
-		mood := p.mood
+		mode := p.mode
 		p.mu.Unlock()
-		if mood.Refuse {
+		if mode.Refuse {
 			_ = c.Close()
 			continue
 		}
-		p.all.Go(func() { p.link(c, mood.Idle) }) // ends with the connection
+		p.all.Go(func() { p.link(c, mode.Idle) }) // ends with the connection
 	}
 }
 
@@ -149,16 +149,16 @@ func (p *Proxy) link(c net.Conn, idle time.Duration) {
 	ways.Wait()
 }
 
-// pass copies what comes, as the link's mood is, and says that something came.
+// pass copies what comes, as the link's mode is, and says that something came.
 func (p *Proxy) pass(from io.Reader, to io.Writer, alive func()) {
 	buffer := make([]byte, 64<<10)
 	for {
 		p.mu.Lock()
-		mood := p.mood
+		mode := p.mode
 		p.mu.Unlock()
 		piece := len(buffer)
-		if mood.Piece > 0 {
-			piece = min(piece, 1+rand.IntN(mood.Piece))
+		if mode.Piece > 0 {
+			piece = min(piece, 1+rand.IntN(mode.Piece))
 		}
 		n, err := from.Read(buffer[:piece])
 		if n > 0 && !p.hold(n) {
@@ -181,18 +181,18 @@ func (p *Proxy) pass(from io.Reader, to io.Writer, alive func()) {
 func (p *Proxy) hold(n int) bool {
 	for {
 		p.mu.Lock()
-		mood := p.mood
+		mode := p.mode
 		p.mu.Unlock()
 		wait := time.Duration(0)
 		switch {
-		case mood.Hole:
+		case mode.Hole:
 			wait = 10 * time.Millisecond
 		default:
-			if mood.Delay > 0 {
-				wait = rand.N(mood.Delay)
+			if mode.Delay > 0 {
+				wait = rand.N(mode.Delay)
 			}
-			if mood.Rate > 0 {
-				wait += time.Duration(n) * time.Second / time.Duration(mood.Rate)
+			if mode.Rate > 0 {
+				wait += time.Duration(n) * time.Second / time.Duration(mode.Rate)
 			}
 		}
 		if wait > 0 {
@@ -204,7 +204,7 @@ func (p *Proxy) hold(n int) bool {
 				return false
 			}
 		}
-		if !mood.Hole {
+		if !mode.Hole {
 			return true
 		}
 	}

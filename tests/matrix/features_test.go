@@ -17,7 +17,7 @@ import (
 type feature struct {
 	name  string
 	lacks func(client, server protocol.Revision) string
-	run   func(g *guest, server protocol.Revision) error
+	run   func(g *testClient, server protocol.Revision) error
 }
 
 // without says which side's revision lacks something.
@@ -71,7 +71,7 @@ func expect(what, got, want string) error {
 	return nil
 }
 
-func listPages(g *guest, _ protocol.Revision) error {
+func listPages(g *testClient, _ protocol.Revision) error {
 	for _, l := range []struct{ method, member, name string }{
 		{protocol.MethodListTools, "tools", "echo"},
 		{protocol.MethodListResources, "resources", "numbered-12"},
@@ -110,7 +110,7 @@ func listPages(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func calls(g *guest, _ protocol.Revision) error {
+func calls(g *testClient, _ protocol.Revision) error {
 	for _, text := range []string{"hello", "\u2028 \"quoted\" \\ \n é 😀", ""} {
 		if got, err := g.says("echo", object{"text": text}); err != nil || got != text {
 			return fmt.Errorf("echo of %q: got %q, error %w", text, got, err)
@@ -119,7 +119,7 @@ func calls(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func failures(g *guest, _ protocol.Revision) error {
+func failures(g *testClient, _ protocol.Revision) error {
 	resp, err := g.call("test_error_handling", object{})
 	if err != nil || string(resp.Get("isError")) != "true" {
 		return fmt.Errorf("a tool that fails: got %v, error %w", resp, err)
@@ -140,7 +140,7 @@ func failures(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func structuredContent(g *guest, _ protocol.Revision) error {
+func structuredContent(g *testClient, _ protocol.Revision) error {
 	resp, err := g.call("add", object{"a": 2, "b": 3})
 	if err != nil || string(resp.Get("structuredContent")) != `{"sum":5}` {
 		return fmt.Errorf("add: got %v, error %w", resp, err)
@@ -165,7 +165,7 @@ func structuredContent(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func binaryContent(g *guest, _ protocol.Revision) error {
+func binaryContent(g *testClient, _ protocol.Revision) error {
 	resp, err := g.call("test_image_content", object{})
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func binaryContent(g *guest, _ protocol.Revision) error {
 	return expect("binary resource", string(resp.Get("contents")), image)
 }
 
-func audio(g *guest, _ protocol.Revision) error {
+func audio(g *testClient, _ protocol.Revision) error {
 	resp, err := g.call("test_audio_content", object{})
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func audio(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func links(g *guest, _ protocol.Revision) error {
+func links(g *testClient, _ protocol.Revision) error {
 	resp, err := g.call("links", object{})
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func links(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func resources(g *guest, _ protocol.Revision) error {
+func resources(g *testClient, _ protocol.Revision) error {
 	for uri, want := range map[string]string{
 		"test://static-text": "static text resource", "test://template/42/data": "Data for ID: 42", "test://numbered/9": "number 9",
 	} {
@@ -217,7 +217,7 @@ func resources(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func prompts(g *guest, _ protocol.Revision) error {
+func prompts(g *testClient, _ protocol.Revision) error {
 	resp, err := g.request(protocol.MethodGetPrompt, object{
 		"name": "test_prompt_with_arguments", "arguments": object{"arg1": "left", "arg2": "right"},
 	})
@@ -227,7 +227,7 @@ func prompts(g *guest, _ protocol.Revision) error {
 	return expect("prompt", string(resp.Get("messages")), "left")
 }
 
-func completion(g *guest, _ protocol.Revision) error {
+func completion(g *testClient, _ protocol.Revision) error {
 	resp, err := g.request(protocol.MethodComplete, object{
 		"ref":      object{"type": "ref/prompt", "name": "test_prompt_with_arguments"},
 		"argument": object{"name": "arg1", "value": "t"},
@@ -238,7 +238,7 @@ func completion(g *guest, _ protocol.Revision) error {
 	return expect("completion", string(resp.Get("completion")), `"values"`)
 }
 
-func progress(g *guest, server protocol.Revision) error {
+func progress(g *testClient, server protocol.Revision) error {
 	g.forget()
 	if _, err := g.call("test_tool_with_progress", object{}); err != nil {
 		return err
@@ -270,7 +270,7 @@ func progress(g *guest, server protocol.Revision) error {
 	return nil
 }
 
-func logs(g *guest, _ protocol.Revision) error {
+func logs(g *testClient, _ protocol.Revision) error {
 	g.forget()
 	if !g.modern() {
 		if _, err := g.request(protocol.MethodSetLevel, object{"level": "info"}); err != nil {
@@ -287,7 +287,7 @@ func logs(g *guest, _ protocol.Revision) error {
 	return expect("log", string(told[0].Params()), "Tool execution started")
 }
 
-func cancellation(g *guest, _ protocol.Revision) error {
+func cancellation(g *testClient, _ protocol.Revision) error {
 	req, err := g.message(protocol.MethodCallTool, object{"name": "wait", "arguments": object{}})
 	if err != nil {
 		return err
@@ -309,7 +309,7 @@ func cancellation(g *guest, _ protocol.Revision) error {
 	return err
 }
 
-func sampling(g *guest, _ protocol.Revision) error {
+func sampling(g *testClient, _ protocol.Revision) error {
 	g.forget()
 	got, err := g.says("test_sampling", object{"prompt": "capital?"})
 	if err != nil {
@@ -321,7 +321,7 @@ func sampling(g *guest, _ protocol.Revision) error {
 	return expect("sampling", got, "Paris")
 }
 
-func roots(g *guest, _ protocol.Revision) error {
+func roots(g *testClient, _ protocol.Revision) error {
 	got, err := g.says("test_input_required_result_list_roots", object{})
 	if err != nil {
 		return err
@@ -329,7 +329,7 @@ func roots(g *guest, _ protocol.Revision) error {
 	return expect("roots", got, "file:///srv/b")
 }
 
-func elicitation(g *guest, _ protocol.Revision) error {
+func elicitation(g *testClient, _ protocol.Revision) error {
 	got, err := g.says("test_elicitation", object{"message": "who are you?"})
 	if err == nil {
 		err = expect("elicitation", got, `action=accept, content={"email":"ann","username":"ann"}`)
@@ -354,8 +354,8 @@ func elicitation(g *guest, _ protocol.Revision) error {
 	return err
 }
 
-func refused(action string) func(*guest, protocol.Revision) error {
-	return func(g *guest, _ protocol.Revision) error {
+func refused(action string) func(*testClient, protocol.Revision) error {
+	return func(g *testClient, _ protocol.Revision) error {
 		g.mu.Lock()
 		g.action = action
 		g.mu.Unlock()
@@ -372,7 +372,7 @@ func refused(action string) func(*guest, protocol.Revision) error {
 	}
 }
 
-func byURL(g *guest, _ protocol.Revision) error {
+func byURL(g *testClient, _ protocol.Revision) error {
 	got, err := g.says("test_elicitation_url", object{})
 	if err != nil {
 		return err
@@ -380,7 +380,7 @@ func byURL(g *guest, _ protocol.Revision) error {
 	return expect("elicitation by URL", got, "action=accept")
 }
 
-func rounds(g *guest, _ protocol.Revision) error {
+func rounds(g *testClient, _ protocol.Revision) error {
 	got, err := g.says("test_input_required_result_multi_round", object{})
 	if err == nil {
 		err = expect("two rounds", got, "ann likes ann.")
@@ -408,7 +408,7 @@ func rounds(g *guest, _ protocol.Revision) error {
 }
 
 // listen makes the client hear of changes until the returned function is called.
-func (g *guest) listen(uris ...string) (func(), error) {
+func (g *testClient) listen(uris ...string) (func(), error) {
 	g.forget()
 	if !g.modern() {
 		for _, uri := range uris {
@@ -451,7 +451,7 @@ func (g *guest) listen(uris ...string) (func(), error) {
 	return stop, nil
 }
 
-func listChanges(g *guest, _ protocol.Revision) error {
+func listChanges(g *testClient, _ protocol.Revision) error {
 	stop, err := g.listen()
 	if err != nil {
 		return err
@@ -475,7 +475,7 @@ func listChanges(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func subscriptions(g *guest, _ protocol.Revision) error {
+func subscriptions(g *testClient, _ protocol.Revision) error {
 	const uri = "test://watched-resource"
 	stop, err := g.listen(uri)
 	if err != nil {
@@ -507,7 +507,7 @@ func subscriptions(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func largeResult(g *guest, _ protocol.Revision) error {
+func largeResult(g *testClient, _ protocol.Revision) error {
 	const size = 5 << 20
 	got, err := g.says("large", object{"bytes": size})
 	if err != nil || len(got) != size || strings.Trim(got, "x") != "" {
@@ -516,7 +516,7 @@ func largeResult(g *guest, _ protocol.Revision) error {
 	return nil
 }
 
-func bigIntegers(g *guest, server protocol.Revision) error {
+func bigIntegers(g *testClient, server protocol.Revision) error {
 	const arguments = `{"z":9007199254740993,"a":[123456789012345678901234567890,1.10,1e400],"unknown":{"b":null,"a":0.1e-7}}`
 	resp, err := g.call("reflect", json.RawMessage(arguments))
 	if err != nil {

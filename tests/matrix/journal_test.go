@@ -47,7 +47,7 @@ func (p page) write(line string) {
 }
 
 // waitFor waits until the journal says so.
-func (g *guest) waitFor(line string) error {
+func (g *testClient) waitFor(line string) error {
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if text, _ := os.ReadFile(g.journal); strings.Contains(string(text), line) {
 			return nil

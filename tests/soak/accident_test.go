@@ -18,7 +18,7 @@ import (
 const replaced = "stdio5"
 
 // mishaps are accidents, one after the other, several in a second.
-func (w *world) mishaps(stop <-chan struct{}) {
+func (w *rig) mishaps(stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -46,7 +46,7 @@ func (w *world) mishaps(stop <-chan struct{}) {
 }
 
 // kill kills one of the servers that are children of the gateway.
-func (w *world) kill() {
+func (w *rig) kill() {
 	children, _ := kit.Children(w.gateway.PID())
 	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
 	for _, pid := range children {
@@ -69,7 +69,7 @@ func serverOf(pid int) string {
 }
 
 // accident notes that one happens to a server now.
-func (w *world) accident(server string) {
+func (w *rig) accident(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.accidents[server] = time.Now()
@@ -84,7 +84,7 @@ const notice = 500 * time.Millisecond
 // server that is replaced ends with it, whenever the next call is. What is asked of
 // all servers at once is answered without those that are away. It also returns when
 // the last accident was. w.mu is locked.
-func (w *world) hit(e *event) (bool, time.Time) {
+func (w *rig) hit(e *event) (bool, time.Time) {
 	last := w.accidents[e.server]
 	since := e.began.Add(-notice)
 	if e.server == replaced && !e.all {

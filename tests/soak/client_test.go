@@ -38,7 +38,7 @@ func listen(t *testing.T, mode string, j fault.Journal) string {
 }
 
 // client comes, calls a while, leaves, and comes again elsewhere.
-func (w *world) client(phase string, i int, stop <-chan struct{}) {
+func (w *rig) client(phase string, i int, stop <-chan struct{}) {
 	era := kit.Eras[i%2]
 	for n := 0; ; n++ {
 		select {
@@ -51,7 +51,7 @@ func (w *world) client(phase string, i int, stop <-chan struct{}) {
 		began := time.Now()
 		c, err := kit.Dial(ctx, w.gateway.Dialer(server, way), fmt.Sprint("client ", i), era)
 		if err == nil {
-			v := &visit{world: w, client: c, server: server, way: way, opened: began}
+			v := &clientRun{rig: w, client: c, server: server, way: way, opened: began}
 			for m := range 1 + rand.IntN(20) {
 				if err = v.call(fmt.Sprintf("%s/%d/%d/%d", phase, i, n, m)); err != nil {
 					break
@@ -65,23 +65,23 @@ func (w *world) client(phase string, i int, stop <-chan struct{}) {
 	}
 }
 
-func (w *world) way(era protocol.Era) string {
+func (w *rig) way(era protocol.Era) string {
 	if era == protocol.Modern {
 		return []string{kit.HTTP, kit.WS}[rand.IntN(2)]
 	}
 	return []string{kit.HTTP, kit.WS, kit.SSE}[rand.IntN(3)]
 }
 
-// A visit is one conversation of a client.
-type visit struct {
-	*world
+// A clientRun is one conversation of a client.
+type clientRun struct {
+	*rig
 	client      *kit.Client
 	server, way string
 	opened      time.Time
 }
 
 // call makes one call. An error means that the client must connect anew.
-func (v *visit) call(key string) error {
+func (v *clientRun) call(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c, server := v.client, ""

@@ -30,12 +30,12 @@ type weight struct {
 }
 
 // weigh notes how much memory the gateway uses.
-func (w *world) weigh() {
+func (w *rig) weigh() {
 	w.weights = append(w.weights, weight{time.Now(), float64(kit.Resident(w.gateway.PID()))})
 }
 
 // memory fails the test if the gateway used too much, or more and more.
-func (w *world) memory(t *testing.T) {
+func (w *rig) memory(t *testing.T) {
 	t.Helper()
 	most := 0.0
 	for _, x := range w.weights {

@@ -94,7 +94,7 @@ func TestS42_Soak(t *testing.T) {
 	}
 	w.gateway.Well()
 	// A gateway that has seen nothing of all this is the measure of goroutines.
-	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Witness: "stdio0"})
+	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
 	rest(t, fresh)
 	few, many := goroutines(fresh), goroutines(w.gateway)
 	if t.Logf("goroutines: %d, and %d after the soak", few, many); grew(few, many, moreGoroutines) {
@@ -102,8 +102,8 @@ func TestS42_Soak(t *testing.T) {
 	}
 }
 
-// A world is a gateway and all that it serves.
-type world struct {
+// A rig is a gateway and all that it serves.
+type rig struct {
 	t       *testing.T
 	gateway *kit.Gateway
 	journal fault.Journal
@@ -121,13 +121,13 @@ type world struct {
 	odd        []string             // ends of calls that are worth a look
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *rig {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, self: self, journal: fault.Journal(filepath.Join(t.TempDir(), "journal"))}
+	w := &rig{t: t, self: self, journal: fault.Journal(filepath.Join(t.TempDir(), "journal"))}
 	w.accidents, w.ends = map[string]time.Time{}, map[string]*end{}
 	for i, mode := range []string{fault.Legacy, fault.Modern, fault.Legacy, fault.Legacy} {
 		link := kit.NewProxy(t, listen(t, mode, w.journal))
@@ -138,13 +138,13 @@ func newWorld(t *testing.T) *world {
 		}
 		w.remotes = append(w.remotes, scheme+"://"+link.Address()+path)
 	}
-	w.gateway = kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Witness: "stdio0"})
+	w.gateway = kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
 	w.gateway.Leave() // its goroutines are counted in the end, which ends it
 	return w
 }
 
 // config returns the configuration of ten servers, of which one is another each time.
-func (w *world) config() object {
+func (w *rig) config() object {
 	retry := object{"min": "50ms", "max": "1s", "attempts": 5}
 	restart := object{"max": 1000, "window": "60s"} // most of the crashes are our own work
 	servers := object{}
@@ -172,7 +172,7 @@ var names = []string{
 }
 
 // run lets clients call and accidents happen, for so long.
-func (w *world) run(phase string, d time.Duration) {
+func (w *rig) run(phase string, d time.Duration) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for i := range clients {

@@ -54,7 +54,7 @@ func (e *event) String() string {
 
 // note writes down what a call has come to, and returns an error if the conversation
 // is over.
-func (w *world) note(err error, e *event) error {
+func (w *rig) note(err error, e *event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	what, closed := w.outcome(err, e)
@@ -75,7 +75,7 @@ func (w *world) note(err error, e *event) error {
 
 // outcome returns what a call has come to, and an error if the conversation is over.
 // w.mu is locked.
-func (w *world) outcome(err error, e *event) (string, error) {
+func (w *rig) outcome(err error, e *event) (string, error) {
 	code, outcome := kit.Outcome(err)
 	told, isTold := errors.AsType[*kit.ToolError](err)
 	status, isStatus := errors.AsType[*protocol.StatusError](err)
@@ -115,13 +115,13 @@ func (w *world) outcome(err error, e *event) (string, error) {
 }
 
 // remark notes the end of a call that is worth a look. w.mu is locked.
-func (w *world) remark(format string, args ...any) {
+func (w *rig) remark(format string, args ...any) {
 	if len(w.odd) < 40 {
 		w.odd = append(w.odd, fmt.Sprintf(format, args...))
 	}
 }
 
-func (w *world) problem(format string, args ...any) {
+func (w *rig) problem(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.problems) < 100 {
@@ -131,7 +131,7 @@ func (w *world) problem(format string, args ...any) {
 
 // spared returns how many calls no accident hit, and how many of these succeeded.
 // Those whose client lost interest are neither.
-func (w *world) spared() (calls, ok int) {
+func (w *rig) spared() (calls, ok int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for what, n := range w.ends {
@@ -148,7 +148,7 @@ func (w *world) spared() (calls, ok int) {
 
 // ranUnsent returns the keys of calls that were carried out although it was said that
 // no server saw them.
-func (w *world) ranUnsent() (keys []string) {
+func (w *rig) ranUnsent() (keys []string) {
 	ran := map[string]bool{}
 	for _, e := range w.journal.Of(fault.Ran, "") {
 		ran[e.Key] = true
@@ -164,7 +164,7 @@ func (w *world) ranUnsent() (keys []string) {
 }
 
 // tally says how calls ended.
-func (w *world) tally() string {
+func (w *rig) tally() string {
 	calls, ok := w.spared()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 )
 
 // A holding is a server whose tool calls end when they are let, or cancelled unless
-// it is deaf. All else is answered at once.
+// it ignores that. All else is answered at once.
 type holding struct {
-	began chan struct{} // one for each tool call
-	let   chan struct{}
-	deaf  bool
-	asks  bool // a call asks its client for its roots when it is let
+	began   chan struct{} // one for each tool call
+	let     chan struct{}
+	ignores bool
+	asks    bool // a call asks its client for its roots when it is let
 }
 
 func newHolding() *holding { return &holding{began: make(chan struct{}, 10), let: make(chan struct{})} }
@@ -37,7 +37,7 @@ func (h *holding) call(ctx context.Context, req *dragoman.Message, from dragoman
 		return req.Reply(struct{}{})
 	}
 	h.began <- struct{}{}
-	if h.deaf {
+	if h.ignores {
 		ctx = context.WithoutCancel(ctx)
 	}
 	select {
@@ -243,10 +243,10 @@ func TestS47_ShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	}
 }
 
-func TestShutdownDoesNotWaitLongForACallThatIsDeaf(t *testing.T) {
+func TestShutdownDoesNotWaitLongForACallThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolding()
-		h.deaf = true
+		h.ignores = true
 		s := &Server{Acceptor: h}
 		c := client(t, twoWays[0].open(t, s)(Lines), Lines, nil)
 		call := begin(t, c, 1, protocol.MethodCallTool, nil)

@@ -2,11 +2,14 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A postAnswer is what becomes of one POST with requests: JSON if the responses
@@ -23,7 +26,7 @@ type postAnswer struct {
 	batch   []*dragoman.Message  // or those that came with it
 	client  requestClient        // who is told and asked by it; of the legacy era
 
-	silence httpx.Watched // on server.silent, until the answer begins or is over
+	quiet httpx.Watched // on server.quiet, until the answer begins or is over
 
 	mu     sync.Mutex
 	stream *eventStream  // nil until it is an event stream
@@ -33,13 +36,13 @@ type postAnswer struct {
 }
 
 // newAnswer returns an answer that is finished, or abandoned before it is
-// awaited.
+// watched.
 func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
 	return &postAnswer{server: s, x: x}
 }
 
-// await begins to count how long the answer is silent.
-func (a *postAnswer) await() { a.server.silent.Add(&a.silence, a) }
+// watchQuiet begins to count how long the answer is silent.
+func (a *postAnswer) watchQuiet() { a.server.quiet.Add(&a.quiet, a) }
 
 // Late makes an answer that has been silent for too long an event stream.
 func (a *postAnswer) Late() { a.begin() }
@@ -53,19 +56,24 @@ func (a *postAnswer) begin() *eventStream {
 		return a.stream
 	}
 	f := &eventStream{server: a.server, primes: a.primes}
+	var evicted []string
 	if a.session != nil {
-		a.session.name(f, a.number, a.requests())
+		evicted = a.session.name(f, a.number, a.requests())
 	}
 	c, _ := f.claim(false) // nobody else can know it yet
 	a.stream = f
 	a.served = make(chan struct{})
-	a.server.silent.Remove(&a.silence)
+	a.server.quiet.Remove(&a.quiet)
 	// Ends with the stream or the connection; finish waits for it.
 	go func() {
 		defer close(a.served)
 		defer f.leave(c)
+		out, err := a.x.Events()
+		if len(evicted) > 0 {
+			a.session.dropStreams(evicted)
+		}
 		f.prime()
-		if out, err := a.x.Events(); err == nil {
+		if err == nil {
 			a.whole = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
 		}
 	}()
@@ -111,7 +119,7 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	f := a.stream
 	a.mu.Unlock()
 	if f == nil {
-		a.server.silent.Remove(&a.silence)
+		a.server.quiet.Remove(&a.quiet)
 		a.x.JSON(status, body)
 		written = true
 	} else {
@@ -140,4 +148,52 @@ func (a *postAnswer) cut(retry time.Duration) {
 	if f := a.begin(); f != nil {
 		f.disconnect(retry)
 	}
+}
+
+// wasNotSent reports whether a response says that a limit of ours, or our end, kept the
+// request from being sent.
+func wasNotSent(resp *dragoman.Message) bool {
+	if !resp.IsError() {
+		return false
+	}
+	e := resp.RPCError()
+	if e.Code != protocol.CodeOverloaded && e.Code != protocol.CodeDraining {
+		return false
+	}
+	var data struct {
+		Outcome string `json:"outcome"`
+	}
+	return json.Unmarshal(e.Data, &data) == nil && data.Outcome == protocol.OutcomeNotSent
+}
+
+// legacyStatus is the HTTP status that goes with a response of the legacy era, as
+// long as there is no stream.
+func legacyStatus(resp *dragoman.Message) int {
+	if wasNotSent(resp) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// refuseRequest refuses a request of a session that has too many, or whose id is in use.
+func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
+	status := http.StatusBadRequest
+	if e.Code == protocol.CodeOverloaded {
+		status = http.StatusTooManyRequests
+	}
+	r := refused(m, status, e.Code, e.Message)
+	r.Data = e.Data
+	return r
+}
+
+// tooMany refuses another session, which a request with that id would need.
+func tooMany(id dragoman.ID) error {
+	refusal := httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
+	refusal.ID = id
+	return refusal
+}
+
+// draining refuses whatever comes while we are stopping.
+func draining() error {
+	return httpx.Unavailable(protocol.Draining())
 }

@@ -25,9 +25,9 @@ type clientCall struct {
 	session  *clientSession // what it was sent in
 	opened   *clientSession // what the answer to initialize opened
 
-	gone     chan struct{} // closed when the server has been told of a cancel, if it is
-	mark     uint64        // that notification; set before gone is closed
-	answered bool          // that is why the call is over; likewise
+	cancelSent chan struct{} // closed when the server has been told of a cancel, if it is
+	mark       uint64        // that notification; set before cancelSent is closed
+	answered   bool          // that is why the call is over; likewise
 }
 
 // begin enters a call into the table.
@@ -35,7 +35,7 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 	if req.Len() > c.opts.limits.Message() {
 		return nil, dragoman.ErrTooLarge
 	}
-	k := &clientCall{conn: c, modern: protocol.IsModern(req), gone: make(chan struct{})}
+	k := &clientCall{conn: c, modern: protocol.IsModern(req), cancelSent: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	if err := c.calls.Begin(&k.Call, req, from, k); err != nil {
 		k.cancel(nil)
@@ -67,7 +67,7 @@ func (k *clientCall) finish(err error) error {
 		}
 	}
 	k.answered = err == nil
-	close(k.gone)
+	close(k.cancelSent)
 	if err != nil && ended != nil {
 		err = ended
 	}

@@ -141,7 +141,8 @@ func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from drago
 	if err = k.finish(err); err != nil {
 		return k, nil, err
 	}
-	return k, k.Incoming(resp), nil
+	resp = k.Incoming(resp)
+	return k, resp, nil
 }
 
 // Notify implements dragoman.Peer. It does not wait for the server, except for

@@ -133,7 +133,7 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 	}
 	switch {
 	case k == nil || k.From() == nil && !k.modern && !k.IsListen():
-		c.inform(nil, m)
+		c.enqueue(nil, m)
 	default:
 		k.tell(k.Incoming(m))
 	}
@@ -150,20 +150,20 @@ func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	case of.Owner() == rpc.Owner(on):
 		on.tell(own)
 	default:
-		c.inform(of.Owner().(*clientCall), own)
+		c.enqueue(of.Owner().(*clientCall), own)
 	}
 }
 
-// inform tells the local peer, or a call, in the background. When there is no room,
+// enqueue tells the local peer, or a call, in the background. When there is no room,
 // the notification is dropped.
-func (c *clientConn) inform(k *clientCall, note *dragoman.Message) {
+func (c *clientConn) enqueue(k *clientCall, note *dragoman.Message) {
 	if !c.in.Put(note, k) {
 		c.lost.Add(1)
 		c.log.Debug("notification dropped: the local peer is slow to take them", "method", note.Method())
 	}
 }
 
-// deliver delivers what inform was given.
+// deliver delivers what was enqueued.
 func (c *clientConn) deliver(note *dragoman.Message, k *clientCall) {
 	if k != nil {
 		k.tell(note)

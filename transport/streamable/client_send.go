@@ -22,9 +22,9 @@ type clientQueue struct {
 	ended   error  // why no more may be put
 	waiters []clientWaiter
 
-	// cut is whether the last cancel was given up: then the next is not insisted
-	// on, so that they do not pile up. The goroutine that sends owns it.
-	cut bool
+	// cancelFailed says that the last cancel was given up: then the next is not
+	// insisted on, so that they do not pile up. The goroutine that sends owns it.
+	cancelFailed bool
 }
 
 type clientWaiter struct {
@@ -108,12 +108,12 @@ func (c *clientConn) sendOne(note *dragoman.Message, s *clientSession) error {
 // sendCancel sends a cancel, again if the link breaks: who is cancelled would work
 // on for nobody. That must not hold up the end of the conversation.
 func (c *clientConn) sendCancel(ctx context.Context, note *dragoman.Message, s *clientSession) (err error) {
-	if c.out.cut || c.ctx.Err() != nil {
+	if c.out.cancelFailed || c.ctx.Err() != nil {
 		err = c.tellServer(ctx, note, s)
 	} else {
 		err = c.repeat(ctx, c.ctx, note, s)
 	}
-	_, c.out.cut = clientPassing(err)
+	_, c.out.cancelFailed = clientPassing(err)
 	return err
 }
 
@@ -212,7 +212,7 @@ func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message, s *cli
 	return c.tellServer(ctx, m, s)
 }
 
-// clientPassing tells whether a message that was not taken may be taken soon, and
+// clientPassing reports whether a message that was not taken may be taken soon, and
 // how long the server asks to wait until then.
 func clientPassing(err error) (time.Duration, bool) {
 	if refusal, ok := errors.AsType[*protocol.StatusError](err); ok {

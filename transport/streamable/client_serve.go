@@ -71,7 +71,7 @@ func (q *clientQuestion) ask(r *rpc.Request) *dragoman.Message {
 		return resp
 	}
 	select {
-	case <-k.gone:
+	case <-k.cancelSent:
 	case <-c.ctx.Done():
 		return resp
 	}
@@ -115,7 +115,7 @@ func (q *clientQuestion) reply(resp *dragoman.Message) {
 	if k := q.call; k != nil && k.ctx.Err() != nil {
 		// The server should learn first that the call is cancelled.
 		select {
-		case <-k.gone:
+		case <-k.cancelSent:
 			mark = max(mark, k.mark)
 		case <-c.ctx.Done():
 			return

@@ -262,6 +262,6 @@ func (c *clientConn) remind(caps json.RawMessage, watched map[string]*dragoman.M
 	lost := protocol.ListsOf(caps)
 	lost.URIs = slices.Collect(maps.Keys(watched))
 	for note := range lost.ChangeNotes() {
-		c.inform(nil, note)
+		c.enqueue(nil, note)
 	}
 }

@@ -14,8 +14,8 @@ type callContext struct {
 	parent context.Context
 	reason error // why it ends when parent does; nil means parent's own
 
-	// told says that whoever ends parent cancels this one too.
-	told bool
+	// cancelled says that whoever ends parent cancels this one too.
+	cancelled bool
 
 	mu    sync.Mutex
 	cause context.Context // has ended, and says why this one has; nil before
@@ -26,8 +26,8 @@ type callContext struct {
 
 var _ context.Context = (*callContext)(nil)
 
-// served is the end of a request that has been served.
-var served = func() context.Context {
+// servedContext is the end of a request that has been served.
+var servedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
@@ -72,7 +72,7 @@ func (c *callContext) follow() {
 }
 
 // close says that the request has been served.
-func (c *callContext) close() { c.end(served) }
+func (c *callContext) close() { c.end(servedContext) }
 
 // Deadline implements context.Context. There is none: whoever asks says how long
 // it waits.
@@ -86,7 +86,7 @@ func (c *callContext) Done() <-chan struct{} {
 		c.done = make(chan struct{})
 		if c.cause != nil {
 			close(c.done)
-		} else if !c.told || c.parent.Err() != nil {
+		} else if !c.cancelled || c.parent.Err() != nil {
 			c.watch()
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -49,12 +49,9 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	case dragoman.Request:
 		return v.request(x, m)
 	case dragoman.Notification:
-		err = v.notify(v.ctx, m)
+		v.notify(m)
 	default:
 		v.reply(m)
-	}
-	if err != nil {
-		s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
 	}
 	x.Accepted()
 	return nil
@@ -123,7 +120,7 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	defer v.leave()
 	x.W.Header().Set(protocol.HeaderSession, v.id)
 	a.client = requestClient{v, a}
-	a.await()
+	a.watchQuiet()
 	ctx, cancel := context.WithCancelCause(v.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
@@ -165,13 +162,13 @@ func revisionOf(answer *dragoman.Message) string {
 // request serves one request.
 func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 	a := v.answer(x)
-	a.ctx.parent, a.ctx.told = v.ctx, true
+	a.ctx.parent, a.ctx.cancelled = v.ctx, true
 	defer a.ctx.close()
 	if e := v.begin(m, &a.ctx); e != nil {
-		return crowded(m, e)
+		return refuseRequest(m, e)
 	}
 	a.one[0] = m
-	a.await()
+	a.watchQuiet()
 	resp := v.call(&a.ctx, m, a)
 	v.done(m)
 	if resp == nil {
@@ -183,22 +180,10 @@ func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 }
 
 // call asks the peer. It returns nil if the client has cancelled the request.
-func (v *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) (resp *dragoman.Message) {
-	defer func() {
-		if p := recover(); p != nil {
-			resp = v.server.panicked(m, p)
-		}
-	}()
-	resp, err := v.peer.Call(ctx, m, &a.client)
-	resp = protocol.ResponseOf(ctx, m, resp, err)
+func (v *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) *dragoman.Message {
+	resp := rpc.Serve(ctx, v.peer, m, &a.client, v.server.opts.logger)
 	v.recorder.Load().Learn(m, resp)
 	return resp
-}
-
-// panicked reports a peer that panicked, and answers in its place.
-func (s *Server) panicked(m *dragoman.Message, p any) *dragoman.Message {
-	s.opts.logger.Error("panic while serving a request", "method", m.Method(), "panic", p, "stack", string(debug.Stack()))
-	return m.Fail(protocol.Panicked())
 }
 
 // A requestClient is the client as seen from inside one of its requests.
@@ -261,14 +246,14 @@ func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 		case dragoman.Response:
 			v.reply(m)
 		case dragoman.Notification:
-			_ = v.notify(v.ctx, m)
+			v.notify(m)
 		default:
 			if a == nil {
 				a = v.answer(x)
 				a.batch = messages
-				a.await()
+				a.watchQuiet()
 			}
-			ctx := &callContext{parent: v.ctx, told: true}
+			ctx := &callContext{parent: v.ctx, cancelled: true}
 			if e := v.begin(m, ctx); e != nil {
 				add(m.Fail(e))
 				continue

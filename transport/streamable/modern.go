@@ -3,12 +3,12 @@ package streamable
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -87,17 +87,10 @@ func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) e
 // anything here: requests are cancelled by closing them, and acting on an id
 // that anybody may name would let one caller cancel another's work.
 func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
-	defer func() {
-		if p := recover(); p != nil {
-			s.panicked(m, p)
-		}
-		x.Accepted()
-	}()
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
-		if err := s.Requests.Notify(x.R.Context(), m); err != nil {
-			s.opts.logger.Debug("notification not taken", "method", m.Method(), "error", err)
-		}
+		rpc.Notify(x.R.Context(), s.Requests, m, s.opts.logger)
 	}
+	x.Accepted()
 	return nil
 }
 
@@ -113,7 +106,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Method() == protocol.MethodListen {
 		defer context.AfterFunc(s.drain, lost)()
 	}
-	a.await()
+	a.watchQuiet()
 	resp := s.call(ctx, m, modernClient{a})
 	if r.Context().Err() != nil {
 		a.finish(nil, 0, nil) // nobody reads it
@@ -126,17 +119,10 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	return nil
 }
 
-func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message) {
-	defer func() {
-		if p := recover(); p != nil {
-			resp = s.panicked(m, p)
-		}
-	}()
-	resp, err := s.Requests.Call(ctx, m, from)
-	if err != nil && m.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
-		return protocol.EndOfListen(m)
-	}
-	if resp = protocol.ResponseOf(ctx, m, resp, err); resp == nil {
+// call asks the server. There is always an answer.
+func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Peer) *dragoman.Message {
+	resp := rpc.Serve(ctx, s.Requests, m, from, s.opts.logger)
+	if resp == nil {
 		resp = protocol.Failure(m, dragoman.ErrCancelled)
 	}
 	return resp

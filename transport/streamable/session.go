@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -28,6 +28,8 @@ type session struct {
 	rev        protocol.Revision
 	background *eventStream // what belongs to no request
 
+	questions *rpc.Calls // what we asked the client
+
 	ctx    context.Context // of its requests; ends with it
 	cancel context.CancelCauseFunc
 
@@ -36,7 +38,6 @@ type session struct {
 	busy    int                          // HTTP requests under way
 	idle    *time.Timer                  // looks whether it is still used
 	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
-	asked   map[int64]*question          // what we asked the client
 	streams map[string]*eventStream      // streams that can be resumed, by name
 	order   []string                     // of streams, oldest first
 	number  int                          // of the stream that began last
@@ -56,15 +57,15 @@ func (s *Server) newSession(id, owner string) *session {
 	v := &session{
 		server: s, id: id, owner: owner, used: time.Now(),
 		open:    make(map[dragoman.ID]*callContext),
-		asked:   make(map[int64]*question),
 		streams: make(map[string]*eventStream),
 	}
+	v.questions = rpc.NewCalls(s.opts.maxRequests)
 	v.ctx, v.cancel = context.WithCancelCause(context.Background())
 	v.background = &eventStream{server: s, name: backgroundName, key: v.key(backgroundName)}
 	return v
 }
 
-// reserve gives a session its place, and tells whether there was one. Nothing is done
+// reserve gives a session its place, and reports whether there was one. Nothing is done
 // for a session without: a server may need a process for it.
 func (s *Server) reserve(v *session) bool {
 	s.mu.Lock()
@@ -146,7 +147,7 @@ func (v *session) leave() {
 	v.used = time.Now()
 }
 
-// end makes the session over, once, and tells whether this did it. Nobody can go
+// end makes the session over, once, and reports whether this did it. Nobody can go
 // on with it.
 func (v *session) end(reason error) bool { return v.endHere(reason, true) }
 
@@ -175,6 +176,7 @@ func (v *session) endHere(reason error, forget bool) bool {
 	v.server.mu.Unlock()
 	reason = dragoman.Closed(reason)
 	v.cancel(reason)
+	v.questions.End(reason)
 	v.mu.Lock()
 	open := slices.Collect(maps.Values(v.open)) // those that come later see that it has ended
 	v.mu.Unlock()
@@ -183,9 +185,7 @@ func (v *session) endHere(reason error, forget bool) bool {
 	}
 	v.recorder.Load().Close(forget)
 	if forget {
-		for _, name := range append(names, backgroundName) {
-			_ = v.server.opts.log.Drop(context.Background(), v.key(name))
-		}
+		v.dropStreams(append(names, backgroundName))
 	}
 	return true
 }
@@ -207,41 +207,49 @@ func (v *session) answer(x *httpx.Exchange) *postAnswer {
 	return a
 }
 
-// name makes a stream that is about to begin one that can be resumed.
-func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) {
+// name makes a stream that is about to begin one that can be resumed, and returns
+// those to drop in its place.
+func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
 	f.name, f.ids = v.streamPrefix+strconv.Itoa(number), true
 	if v.server.records != nil {
 		f.name += handover.NameRequests(requests)
 	}
 	f.key = v.key(f.name)
-	v.keep(f)
+	_, evicted = v.keep(f)
+	return evicted
 }
 
 // keep makes a stream one that can be resumed, unless there is one of its name,
-// and returns that which is there. When there are too many, the oldest go that
-// have ended; the others are no more than there are requests.
-func (v *session) keep(f *eventStream) *eventStream {
+// and returns that which is there. When there are too many, the oldest are evicted
+// that have ended, for the caller to drop; the others are no more than there are
+// requests.
+func (v *session) keep(f *eventStream) (kept *eventStream, evicted []string) {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	if known := v.streams[f.name]; known != nil {
-		v.mu.Unlock()
-		return known
+		return known, nil
 	}
 	v.streams[f.name] = f
 	v.order = append(v.order, f.name)
-	var gone []string
-	for i := 0; i < len(v.order) && len(v.order)-len(gone) > maxResumable; i++ {
-		if name := v.order[i]; v.streams[name].over() {
-			gone = append(gone, name)
+	for _, name := range v.order {
+		if len(v.order)-len(evicted) <= maxResumable {
+			break
+		}
+		if v.streams[name].over() {
+			evicted = append(evicted, name)
 		}
 	}
-	for _, name := range gone {
+	for _, name := range evicted {
 		v.forgetStream(name)
 	}
-	v.mu.Unlock()
-	for _, name := range gone {
+	return f, evicted
+}
+
+// dropStreams drops streams from the log. No lock is held: that may write a file.
+func (v *session) dropStreams(names []string) {
+	for _, name := range names {
 		_ = v.server.opts.log.Drop(context.Background(), v.key(name)) // or it goes when it is too old
 	}
-	return f
 }
 
 // stream returns a stream that can be resumed by its name, or nil.
@@ -287,32 +295,63 @@ func (v *session) Done() <-chan struct{} { return v.ctx.Done() }
 // Err says why it is over.
 func (v *session) Err() error { return context.Cause(v.ctx) }
 
-// notify takes a notification of the client.
-func (v *session) notify(ctx context.Context, note *dragoman.Message) error {
-	switch note.Method() {
-	case protocol.NoteInitialized:
-		v.recorder.Load().Initialized()
-	case protocol.NoteCancelled:
-		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
-			if !v.stop(id) {
-				v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
-			}
-		}
-		return nil
-	case protocol.NoteProgress:
-		return v.progress(ctx, note)
-	}
-	return v.tell(ctx, note)
+// An outbound is what a message to the client goes out by: the stream of what belongs
+// to no request, or that of the request it belongs to.
+type outbound interface {
+	tell(note *dragoman.Message) error
+	ask(ctx context.Context, req *dragoman.Message) error
 }
 
-// tell gives a notification to the peer. One that panics has been told.
-func (v *session) tell(ctx context.Context, note *dragoman.Message) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			v.server.opts.logger.Error("panic while taking a notification", "method", note.Method(), "panic", p, "stack", string(debug.Stack()))
+// ask sends a request to the client, under an id of our own, and waits for the
+// answer, which comes by POST.
+func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
+	q := new(rpc.Call)
+	if err := v.questions.Begin(q, req, from, nil); err != nil {
+		return nil, err
+	}
+	defer q.Finish()
+	defer func() { _, _ = q.Remove() }()
+	sending, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.ctx, func() { cancel(v.Err()) })()
+	if err := by.ask(sending, q.Message()); err != nil {
+		return nil, err
+	}
+	q.Sent()
+	resp, err := q.Wait(ctx, v.server.opts.logger)
+	if err != nil {
+		if ctx.Err() != nil {
+			_ = by.tell(q.CancelNote(context.Cause(ctx).Error())) // or the client is gone
 		}
-	}()
-	return v.peer.Notify(ctx, note)
+		return nil, err
+	}
+	return q.Incoming(resp), nil
+}
+
+// reply takes a response of the client. One to no question is ignored.
+func (v *session) reply(resp *dragoman.Message) {
+	if v.questions.Answer(resp) != rpc.Matched {
+		v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
+	}
+}
+
+// notify takes a notification of the client.
+func (v *session) notify(note *dragoman.Message) {
+	switch note.Method() {
+	case protocol.NoteCancelled:
+		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !v.stop(id) {
+			v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
+		}
+		return
+	case protocol.NoteProgress:
+		if q, own := v.questions.Progress(note); q != nil {
+			q.Enqueue(own)
+		}
+		return
+	case protocol.NoteInitialized:
+		v.recorder.Load().Initialized()
+	}
+	rpc.Notify(v.ctx, v.peer, note, v.server.opts.logger)
 }
 
 // begin notes a request under way by its context. It fails if its id is in use or
@@ -337,7 +376,7 @@ func (v *session) done(req *dragoman.Message) {
 	delete(v.open, req.ID().Key())
 }
 
-// stop cancels a request, and tells whether there was one.
+// stop cancels a request, and reports whether there was one.
 func (v *session) stop(id dragoman.ID) bool {
 	v.mu.Lock()
 	ctx := v.open[id.Key()]

@@ -241,7 +241,8 @@ func (v *session) reopenStream(ctx context.Context, name string, position int64)
 	if len(requests) == 0 || v.streamPrefix != "" && strings.HasPrefix(name, v.streamPrefix) {
 		return nil, streamGone()
 	}
-	f = v.keep(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: requests})
+	f, evicted := v.keep(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: requests})
+	v.dropStreams(evicted)
 	if err := f.answerOrphans(ctx, position); err != nil {
 		v.mu.Lock()
 		defer v.mu.Unlock()

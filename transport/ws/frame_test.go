@@ -98,13 +98,13 @@ func TestClientRefusesAFrameByItsHeader(t *testing.T) {
 func TestFrameThatComesWithTheHandshakeIsRefusedByItsHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acceptor, _ := given(echoes)
-		l := inMemory(t, &Server{Acceptor: acceptor}, &http.Server{})
+		l := inMemory(t, &Server{Acceptor: acceptor, MaxMessage: 1000}, &http.Server{})
 		conn, err := l.DialContext(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := &raw{TB: t, masks: true}
-		early := &together{Conn: conn, more: r.frame(text, make([]byte, dragoman.DefaultMaxMessage+1))[:14]}
+		early := &together{Conn: conn, more: r.frame(text, make([]byte, 1001))[:8]}
 		r = rawOver(t, early, mcp)
 		r.wantClose(1009)
 	})

@@ -28,7 +28,7 @@ func BenchmarkCall(b *testing.B) {
 	defer s.Close()
 	ctx := context.Background()
 	run := func(name string, caps object) {
-		req := request(b, 1, protocol.MethodCallTool, caps, pendingCall("echo", object{"text": "hello"}))
+		req := request(b, 1, protocol.MethodCallTool, caps, callParams("echo", object{"text": "hello"}))
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -42,7 +42,7 @@ func BenchmarkCall(b *testing.B) {
 	run("may-ask", canAll)
 	b.Run("adapt-only", func(b *testing.B) {
 		b.ReportAllocs()
-		req := request(b, 1, protocol.MethodCallTool, nil, pendingCall("echo", object{"text": "hello"}))
+		req := request(b, 1, protocol.MethodCallTool, nil, callParams("echo", object{"text": "hello"}))
 		route := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}
 		for b.Loop() {
 			if _, err := protocol.ReadEnvelope(req); err != nil {

@@ -31,7 +31,7 @@ func stray() *script {
 func TestStrayQuestionBelongsToTheOnlyCallThatMayAsk(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		r := newRig(t, dragoman.Local(stray()), wrap, nil)
-		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("x", nil), obliging)
+		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("x", nil), obliging)
 		if n != 1 || said(t, complete(t, resp)) != `{"action":"accept","content":{"ok":true}}` {
 			t.Errorf("after %d rounds: %s", n, resp)
 		}
@@ -50,7 +50,7 @@ func TestQuestionsOfSeveralCallsAreCarriedByAnyOfThem(t *testing.T) {
 		for i := range 6 {
 			all.Go(func() {
 				name := fmt.Sprint("call ", i)
-				resp, _ := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall(name, nil), echoing)
+				resp, _ := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams(name, nil), echoing)
 				if got, want := said(t, complete(t, resp)), fmt.Sprintf(`{"action":"accept","content":{"ok":%q}}`, name); got != want {
 					t.Errorf("%s: the server was answered %s", name, got)
 				}
@@ -78,9 +78,9 @@ func TestQuestionMovesToAnotherCallWhenItsCarrierEndsFirst(t *testing.T) {
 			return text(got), err
 		}}
 		r := newRig(t, dragoman.Local(s), confuse, &down.Options{Gather: time.Minute})
-		older := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("older", nil)), nil)
+		older := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("older", nil)), nil)
 		<-begun
-		newest := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("newest", nil)), nil)
+		newest := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("newest", nil)), nil)
 		<-begun
 		close(ask)
 		time.Sleep(time.Second) // the newest call carries the question, and waits for more
@@ -94,7 +94,7 @@ func TestQuestionMovesToAnotherCallWhenItsCarrierEndsFirst(t *testing.T) {
 		for key, q := range questions {
 			answers[key] = obliging(q)
 		}
-		resp := r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(pendingCall("older", nil), state, answers)), nil)
+		resp := r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(callParams("older", nil), state, answers)), nil)
 		if got := said(t, complete(t, resp)); len(answers) != 1 || got != `{"action":"accept","content":{"ok":true}}` {
 			t.Errorf("the server was answered %s", got)
 		}
@@ -125,7 +125,7 @@ func TestQuestionWithoutACallWaitsForTheNextWhichIsSentBehindIt(t *testing.T) {
 				r := newRig(t, dragoman.Local(s), wrap, nil)
 				r.want(t.Context(), protocol.MethodListTools, canAll, nil)
 				synctest.Wait() // the server has asked
-				resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("x", nil), func(object) object {
+				resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("x", nil), func(object) object {
 					synctest.Wait()
 					return object{"roots": []any{object{"uri": "file:///home"}}}
 				})
@@ -163,7 +163,7 @@ func TestCallsBehindAQuestionAreSentWhenTheServerHasHadTimeForTheAnswer(t *testi
 		roots := make(chan struct{})
 		var once sync.Once
 		try := func(name string) {
-			resp, _ := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall(name, nil), func(object) object {
+			resp, _ := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams(name, nil), func(object) object {
 				once.Do(func() { close(roots) })
 				return object{"roots": []any{object{"uri": "file:///home"}}}
 			})
@@ -197,9 +197,9 @@ func TestCallIsAskedForTheRootsIfTheClientOfAnEarlierOneDoesNotComeBack(t *testi
 		r := newRig(t, dragoman.Local(s), confuse, nil)
 		r.want(t.Context(), protocol.MethodListTools, canAll, nil)
 		synctest.Wait() // the server has asked
-		asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("abandoned", nil)), nil))
+		asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("abandoned", nil)), nil))
 		began := time.Now()
-		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("next", nil), func(object) object {
+		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("next", nil), func(object) object {
 			return object{"roots": []any{object{"uri": "file:///home"}}}
 		})
 		if got := said(t, complete(t, resp)); n != 1 || got != "next" || time.Since(began) > time.Second {
@@ -307,7 +307,7 @@ func TestQuestionInTheSessionOfOurOwnIsLeftToOthersUnlessARequestOfOursWaitsForI
 		if got := fmt.Sprint(list(protocol.MethodListPrompts)["got"]); !strings.Contains(got, "nobody to ask") {
 			t.Errorf("the server was answered %s", got)
 		}
-		resp, err := r.s.Main().Call(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), nil)
+		resp, err := r.s.Main().Call(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), nil)
 		if err != nil || !strings.Contains(said(t, complete(t, resp)), "nobody to ask") {
 			t.Errorf("a tool that asks: %v, %v", resp, err)
 		}
@@ -325,7 +325,7 @@ func TestSharedSessionOffersNothingToAsk(t *testing.T) {
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			resp := r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), nil)
+			resp := r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), nil)
 			if got := said(t, complete(t, resp)); got != `{"action":"decline"}` {
 				t.Errorf("the server was answered %s", got)
 			}

@@ -105,7 +105,7 @@ func (r *rig) oneOfMany(ctx context.Context, t *testing.T, who, about string) er
 	if rand.IntN(2) == 0 {
 		caps, args = canAll, object{"ask": 1}
 	}
-	params := joined(pendingCall(who, args), meta(object{"progressToken": 1}))
+	params := joined(callParams(who, args), meta(object{"progressToken": 1}))
 	for round := 0; ; round++ {
 		h := hear(t)
 		resp, err := r.s.Call(ctx, request(t, 1, protocol.MethodCallTool, caps, params), h)
@@ -137,6 +137,6 @@ func (r *rig) oneOfMany(ctx context.Context, t *testing.T, who, about string) er
 			}
 			answers[key] = object{"action": "accept", "content": object{"q": message}}
 		}
-		params = joined(with(pendingCall(who, args), state, answers), meta(object{"progressToken": 1}))
+		params = joined(with(callParams(who, args), state, answers), meta(object{"progressToken": 1}))
 	}
 }

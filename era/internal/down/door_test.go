@@ -140,7 +140,7 @@ func TestHandshakeThatFails(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			peertest.NoLeak(t)
 			r := newRig(t, dragoman.Local(test.server), nil, nil)
-			e := r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), test.code, test.why)
+			e := r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), test.code, test.why)
 			if test.code == protocol.CodeUnavailable && string(e.Data) != `{"source":"gateway","outcome":"not_sent"}` {
 				t.Errorf("data is %s", e.Data)
 			}
@@ -186,7 +186,7 @@ func TestNothingIsServedAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refused(t.Context(), r.request(protocol.MethodListTools, nil, nil), protocol.CodeDraining, "stopping")
-	r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("echo", nil)), protocol.CodeDraining, "stopping")
+	r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("echo", nil)), protocol.CodeDraining, "stopping")
 	if n := len(r.dial.living()); n != 0 {
 		t.Errorf("%d conversations are open", n)
 	}

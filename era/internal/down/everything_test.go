@@ -44,7 +44,7 @@ func TestQuestionsBecomeRounds(t *testing.T) {
 	everyRevision(t, everything.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
 		for _, test := range tests {
 			r.t = t
-			resp, rounds := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall(test.tool, test.args), obliging)
+			resp, rounds := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams(test.tool, test.args), obliging)
 			got := complete(t, resp)
 			if test.elicit && !rev.HasElicitation() || test.url && !rev.HasURLElicitation() {
 				if got["isError"] != true {
@@ -113,7 +113,7 @@ func TestEveryResultHasItsTags(t *testing.T) {
 				"ref":      object{"type": "ref/prompt", "name": "test_prompt_with_arguments"},
 				"argument": object{"name": "arg1", "value": "p"},
 			}, false},
-			{protocol.MethodCallTool, pendingCall("echo", object{"text": "x"}), false},
+			{protocol.MethodCallTool, callParams("echo", object{"text": "x"}), false},
 		} {
 			got := complete(t, r.send(t.Context(), r.request(test.method, nil, test.params), nil))
 			if (got["ttlMs"] == 0.0 && got["cacheScope"] == "private") != test.cached {

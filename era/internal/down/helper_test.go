@@ -327,7 +327,7 @@ func said(t testing.TB, got object) string {
 	return text
 }
 
-func pendingCall(name string, args object) object {
+func callParams(name string, args object) object {
 	params := object{"name": name}
 	if args != nil {
 		params["arguments"] = args

@@ -55,7 +55,7 @@ func TestChangesReachAllWhoListen(t *testing.T) {
 		_, h2, done2 := r.listenTo(ctx, 7, nil, object{"resourceSubscriptions": []any{watched}})
 		for _, tool := range []string{"test_trigger_tool_change", "test_trigger_prompt_change", "test_trigger_resource_change", "update_resource"} {
 			in := hear(t)
-			complete(t, r.send(ctx, r.request(protocol.MethodCallTool, nil, pendingCall(tool, nil)), in))
+			complete(t, r.send(ctx, r.request(protocol.MethodCallTool, nil, callParams(tool, nil)), in))
 			if notes := in.all(); len(notes) != 0 {
 				t.Errorf("%s: the call itself heard %s", tool, notes)
 			}
@@ -298,7 +298,7 @@ func TestListenDoesNotTakeThePlaceOfACallThatMayAsk(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, h, done := r.listenTo(ctx, 1, canAll, object{"toolsListChanged": true})
 	h.over.Store(true) // nothing has changed, and questions are not for it
-	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("test_elicitation", object{"message": "?"}), obliging)
+	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("test_elicitation", object{"message": "?"}), obliging)
 	if complete(t, resp); n != 1 || r.dial.opened() != 1 {
 		t.Errorf("%d rounds in %d sessions", n, r.dial.opened())
 	}

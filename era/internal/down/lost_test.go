@@ -25,7 +25,7 @@ func TestSessionLostWhileTheCallRuns(t *testing.T) {
 		r := newRig(t, dragoman.Local(s), wrap, nil)
 		for i, caps := range []object{nil, canAll} {
 			name := fmt.Sprint(i)
-			done := r.start(t.Context(), r.request(protocol.MethodCallTool, caps, pendingCall(name, nil)), nil)
+			done := r.start(t.Context(), r.request(protocol.MethodCallTool, caps, callParams(name, nil)), nil)
 			receive(t, running, "the tool runs")
 			r.dial.cut()
 			e := wantError(t, r.finish(done), protocol.CodeLost, "")
@@ -73,7 +73,7 @@ func TestCallThatWasRefusedForItsSessionIsSentAgainOnce(t *testing.T) {
 					left--
 					return forgetful{c}
 				}, nil)
-				resp := r.send(t.Context(), r.request(protocol.MethodCallTool, caps, pendingCall("it", nil)), nil)
+				resp := r.send(t.Context(), r.request(protocol.MethodCallTool, caps, callParams("it", nil)), nil)
 				if forgets == 1 {
 					j.wantOnce(t, "it")
 					return
@@ -121,8 +121,8 @@ func TestSessionLostAfterTheAnswersCame(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}}
 		r := newRig(t, dragoman.Local(s), wrap, nil)
-		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), nil))
-		done := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, with(pendingCall("x", nil), state, yes("1"))), nil)
+		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), nil))
+		done := r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, with(callParams("x", nil), state, yes("1"))), nil)
 		receive(t, answered, "the server has its answer")
 		r.dial.cut()
 		wantError(t, r.finish(done), protocol.CodeLost, "")
@@ -134,8 +134,8 @@ func TestSessionLostBetweenRequestsIsReplaced(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		r := newRig(t, legacy(protocol.V20250618, everything.Options{}), wrap, nil)
 		for range 3 {
-			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, pendingCall("echo", object{"text": "x"})), nil))
-			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("echo", object{"text": "x"})), nil))
+			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, callParams("echo", object{"text": "x"})), nil))
+			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("echo", object{"text": "x"})), nil))
 			r.dial.cut()
 		}
 		if n := r.dial.opened(); n != 6 {
@@ -172,7 +172,7 @@ func TestReadsAreRepeatedOnceWhenTheSessionIsLost(t *testing.T) {
 	if j.runs["list"] != 4 {
 		t.Errorf("the list was asked for %d times, want twice for each request", j.runs["list"])
 	}
-	r.refused(t.Context(), r.request(protocol.MethodCallTool, nil, pendingCall("x", nil)), protocol.CodeLost, "")
+	r.refused(t.Context(), r.request(protocol.MethodCallTool, nil, callParams("x", nil)), protocol.CodeLost, "")
 	j.wantOnce(t, "call")
 }
 

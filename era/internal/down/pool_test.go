@@ -92,7 +92,7 @@ func TestCallersAndCapabilitiesAreKeptApart(t *testing.T) {
 		s, _, _ := held()
 		r := newRig(t, dragoman.Local(s), wrap, nil)
 		where := func(who string, caps object) string {
-			return said(t, complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, caps, pendingCall("where", nil)), nil)))
+			return said(t, complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, caps, callParams("where", nil)), nil)))
 		}
 		ada := where("ada", canAll)
 		for range 5 {
@@ -112,7 +112,7 @@ func TestCallsOfOneCallerRunSideBySideInOneSession(t *testing.T) {
 		r := newRig(t, dragoman.Local(s), wrap, nil)
 		var done []<-chan outcome
 		for range 50 {
-			done = append(done, r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("hold", nil)), nil))
+			done = append(done, r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("hold", nil)), nil))
 		}
 		for range 50 {
 			receive(t, arrived, "all run at once")
@@ -148,9 +148,9 @@ func TestAtTheLimitRequestsWaitForASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, arrived, leave := held()
 		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Max: 1})})
-		first := r.start(as(t.Context(), "a"), r.request(protocol.MethodCallTool, nil, pendingCall("hold", nil)), nil)
+		first := r.start(as(t.Context(), "a"), r.request(protocol.MethodCallTool, nil, callParams("hold", nil)), nil)
 		<-arrived
-		second := r.start(as(t.Context(), "b"), r.request(protocol.MethodCallTool, nil, pendingCall("where", nil)), nil)
+		second := r.start(as(t.Context(), "b"), r.request(protocol.MethodCallTool, nil, callParams("where", nil)), nil)
 		synctest.Wait()
 		if len(second) != 0 {
 			t.Fatal("it got a session beyond the limit")
@@ -165,7 +165,7 @@ func TestWaitForASessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, arrived, leave := held()
 		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Max: 1, Wait: 10 * time.Second})})
-		first := r.start(as(t.Context(), "a"), r.request(protocol.MethodCallTool, nil, pendingCall("hold", nil)), nil)
+		first := r.start(as(t.Context(), "a"), r.request(protocol.MethodCallTool, nil, callParams("hold", nil)), nil)
 		<-arrived
 		began := time.Now()
 		var done []<-chan outcome
@@ -229,7 +229,7 @@ func TestSessionThatIsReplacedIsNotReplacedSilently(t *testing.T) {
 		s, _, _ := held()
 		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Max: 2, Idle: time.Minute})})
 		use := func(who string) any {
-			got := complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, canAll, pendingCall("where", nil)), nil))
+			got := complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, canAll, callParams("where", nil)), nil))
 			meta, _ := got["_meta"].(object)
 			return meta[protocol.MetaRenewed]
 		}
@@ -262,7 +262,7 @@ func TestUnusedSessionIsClosed(t *testing.T) {
 		s, arrived, leave := held()
 		r := newRig(t, dragoman.Local(s), nil, &down.Options{Pool: pool.New(&pool.Options{Idle: time.Minute})})
 		use := func() {
-			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, pendingCall("where", nil)), nil))
+			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, callParams("where", nil)), nil))
 		}
 		use()
 		time.Sleep(50 * time.Second)
@@ -272,7 +272,7 @@ func TestUnusedSessionIsClosed(t *testing.T) {
 		if len(r.dial.living()) != 1 {
 			t.Fatal("closed too early")
 		}
-		done := r.start(t.Context(), r.request(protocol.MethodCallTool, nil, pendingCall("hold", nil)), nil)
+		done := r.start(t.Context(), r.request(protocol.MethodCallTool, nil, callParams("hold", nil)), nil)
 		<-arrived
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
@@ -334,7 +334,7 @@ func TestFailedHandshakeIsToldToAllWhoWait(t *testing.T) {
 		r := newRig(t, dragoman.Local(s), nil, nil)
 		var done []<-chan outcome
 		for range 20 {
-			done = append(done, r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), nil))
+			done = append(done, r.start(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), nil))
 		}
 		synctest.Wait()
 		close(release)
@@ -366,7 +366,7 @@ func TestDeadSessionsDoNotCount(t *testing.T) {
 		s, _, _ := held()
 		r := newRig(t, dragoman.Local(s), wrap, &down.Options{Pool: pool.New(&pool.Options{Max: 1})})
 		for _, who := range []string{"a", "a", "b", "b", "a"} {
-			complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, canAll, pendingCall("where", nil)), nil))
+			complete(t, r.send(as(t.Context(), who), r.request(protocol.MethodCallTool, canAll, callParams("where", nil)), nil))
 			r.dial.cut()
 		}
 		if n := r.dial.opened(); n != 5 {

@@ -20,7 +20,7 @@ func TestQuestionWithoutParamsIsAskedWithEmptyOnes(t *testing.T) {
 		},
 	}
 	r := newRig(t, dragoman.Local(s), nil, nil)
-	questions, _ := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("roots", nil)), nil))
+	questions, _ := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("roots", nil)), nil))
 	if q, ok := questions["1"]["params"].(object); !ok || len(q) != 0 {
 		t.Errorf("got %v", questions)
 	}

@@ -82,7 +82,7 @@ func (c *scripted) side(ctx context.Context, from dragoman.Peer) (any, error) {
 	return text(strings.Join(got, "|")), nil
 }
 
-func ask(who string, n int) object { return pendingCall("ask", object{"who": who, "n": n}) }
+func ask(who string, n int) object { return callParams("ask", object{"who": who, "n": n}) }
 
 func yes(key string) object {
 	return object{key: object{"action": "accept", "content": object{"ok": true}}}
@@ -118,7 +118,7 @@ func TestQuestionsSideBySideComeTogether(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		var j journal
 		r := newRig(t, dragoman.Local(asking(&j)), wrap, &down.Options{Gather: 200 * time.Millisecond})
-		params := pendingCall("side", object{"who": "ada"})
+		params := callParams("side", object{"who": "ada"})
 		questions, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, params), nil))
 		if len(questions) != 3 {
 			t.Fatalf("got %v", questions)
@@ -179,7 +179,7 @@ func TestRefusedRetriesRunNothing(t *testing.T) {
 			{"of another instance", ctx, protocol.MethodCallTool, with(params, foreign, yes("2")), "another instance"},
 			{"of somebody else", as(t.Context(), "eve"), protocol.MethodCallTool, with(params, state, yes("2")), "somebody else"},
 			{"other arguments", ctx, protocol.MethodCallTool, with(ask("ada", 3), state, yes("2")), "other params"},
-			{"other tool", ctx, protocol.MethodCallTool, with(pendingCall("side", object{"who": "ada", "n": 2}), state, yes("2")), "other params"},
+			{"other tool", ctx, protocol.MethodCallTool, with(callParams("side", object{"who": "ada", "n": 2}), state, yes("2")), "other params"},
 			{"other method", ctx, protocol.MethodGetPrompt, with(params, state, yes("2")), "another method"},
 			{"earlier round", ctx, protocol.MethodCallTool, with(params, first, yes("1")), "earlier round"},
 			{"no state", ctx, protocol.MethodCallTool, func() object {
@@ -233,7 +233,7 @@ func TestSecondRetryOfOneRoundIsRefused(t *testing.T) {
 			return text(got), err
 		}}
 		r := newRig(t, dragoman.Local(s), wrap, nil)
-		params := pendingCall("x", nil)
+		params := callParams("x", nil)
 		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, params), nil))
 		done := make([]<-chan outcome, 5)
 		for i := range done {
@@ -274,7 +274,7 @@ func TestWhatTheClientCannotBeAskedIsAnsweredForIt(t *testing.T) {
 		r := newRig(t, dragoman.Local(asking(&j)), wrap, &down.Options{Gather: 100 * time.Millisecond})
 		// The server asks for more than the session declares.
 		rootsOnly := object{"roots": object{}}
-		questions, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, rootsOnly, pendingCall("side", object{"who": "ada"})), nil))
+		questions, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, rootsOnly, callParams("side", object{"who": "ada"})), nil))
 		if len(questions) != 1 {
 			t.Fatalf("got %v", questions)
 		}
@@ -282,7 +282,7 @@ func TestWhatTheClientCannotBeAskedIsAnsweredForIt(t *testing.T) {
 		for key, q := range questions {
 			answers[key] = obliging(q)
 		}
-		got := said(t, complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, rootsOnly, with(pendingCall("side", object{"who": "ada"}), state, answers)), nil)))
+		got := said(t, complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, rootsOnly, with(callParams("side", object{"who": "ada"}), state, answers)), nil)))
 		if !strings.Contains(got, `{"action":"decline"}`) || !strings.Contains(got, "-32601") || !strings.Contains(got, "file:///a") {
 			t.Errorf("got %q", got)
 		}
@@ -336,7 +336,7 @@ func TestModesThatWereNotDeclaredAreDeclined(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			r.t = t
-			resp, rounds := r.rounds(t.Context(), protocol.MethodCallTool, test.caps, pendingCall("x", test.asks), func(q object) object {
+			resp, rounds := r.rounds(t.Context(), protocol.MethodCallTool, test.caps, callParams("x", test.asks), func(q object) object {
 				if p := q["params"].(object); p["elicitationId"] != nil {
 					t.Errorf("asked %v", q)
 				}
@@ -410,7 +410,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 		r := newRig(t, dragoman.Local(s), wrap, nil)
 		for _, caps := range []object{nil, canAll} {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			done := r.start(ctx, r.request(protocol.MethodCallTool, caps, pendingCall("now", nil)), nil)
+			done := r.start(ctx, r.request(protocol.MethodCallTool, caps, callParams("now", nil)), nil)
 			receive(t, started, "the tool runs")
 			cancel(dragoman.ErrCancelled)
 			receive(t, stopped, "the tool is cancelled")
@@ -419,16 +419,16 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 			}
 		}
 		// After a round, the request that waits is the one that cancels.
-		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("later", nil)), nil))
+		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("later", nil)), nil))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		done := r.start(ctx, r.request(protocol.MethodCallTool, canAll, with(pendingCall("later", nil), state, yes("1"))), nil)
+		done := r.start(ctx, r.request(protocol.MethodCallTool, canAll, with(callParams("later", nil), state, yes("1"))), nil)
 		receive(t, started, "the tool goes on")
 		cancel(dragoman.ErrCancelled)
 		receive(t, stopped, "the tool is cancelled")
 		if o := receive(t, done, "the call returns"); !errors.Is(o.err, dragoman.ErrCancelled) {
 			t.Errorf("got %v, %v", o.resp, o.err)
 		}
-		r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, with(pendingCall("later", nil), state, yes("1"))), protocol.CodeInvalidParams, "over")
+		r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, with(callParams("later", nil), state, yes("1"))), protocol.CodeInvalidParams, "over")
 	})
 }
 
@@ -465,26 +465,27 @@ func TestTooManyRounds(t *testing.T) {
 }
 
 func TestTooManyQuestionsAtOnce(t *testing.T) {
-	peertest.NoLeak(t)
-	s := &script{rev: protocol.V20251125}
-	s.on = map[string]handler{protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, from dragoman.Peer) (any, error) {
-		var all sync.WaitGroup
-		over := make(chan string, down.MaxQuestions+10)
-		for range down.MaxQuestions + 10 {
-			all.Go(func() {
-				if _, err := c.ask(ctx, from, protocol.MethodElicit, confirmForm("?")); err != nil {
-					over <- err.Error()
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{rev: protocol.V20251125}
+		s.on = map[string]handler{protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, from dragoman.Peer) (any, error) {
+			var all sync.WaitGroup
+			over := make(chan string, down.MaxQuestions+10)
+			for range down.MaxQuestions + 10 {
+				all.Go(func() {
+					if _, err := c.ask(ctx, from, protocol.MethodElicit, confirmForm("?")); err != nil {
+						over <- err.Error()
+					}
+				})
+			}
+			all.Wait()
+			return text(fmt.Sprint(len(over))), nil
+		}}
+		r := newRig(t, dragoman.Local(s), nil, &down.Options{Gather: 500 * time.Millisecond})
+		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("x", nil), obliging)
+		if got := said(t, complete(t, resp)); got != "10" || n != 1 {
+			t.Errorf("%s questions were refused, in %d rounds", got, n)
 		}
-		all.Wait()
-		return text(fmt.Sprint(len(over))), nil
-	}}
-	r := newRig(t, dragoman.Local(s), nil, &down.Options{Gather: 500 * time.Millisecond})
-	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("x", nil), obliging)
-	if got := said(t, complete(t, resp)); got != "10" || n != 1 {
-		t.Errorf("%s questions were refused, in %d rounds", got, n)
-	}
+	})
 }
 
 func TestServerThatAnswersMeanwhileIsHeardLater(t *testing.T) {
@@ -501,7 +502,7 @@ func TestServerThatAnswersMeanwhileIsHeardLater(t *testing.T) {
 			return text(fmt.Sprintf("asked no longer: %v", err != nil)), nil
 		}}
 		r := newRig(t, dragoman.Local(s), wrap, nil)
-		params := pendingCall("x", nil)
+		params := callParams("x", nil)
 		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, params), nil))
 		cancel()
 		receive(t, answered, "the server answers by itself")

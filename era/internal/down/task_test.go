@@ -73,7 +73,7 @@ func TestToolThatRunsAsATaskOnly(t *testing.T) {
 		var j journal
 		s, _ := tasking(&j, 2)
 		r := newRig(t, dragoman.Local(s), wrap, nil)
-		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("long", nil), obliging)
+		resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("long", nil), obliging)
 		got := complete(t, resp)
 		if n != 1 || said(t, got) != `{"action":"accept","content":{"ok":true}}` {
 			t.Errorf("after %d rounds: %v", n, got)
@@ -83,7 +83,7 @@ func TestToolThatRunsAsATaskOnly(t *testing.T) {
 		}
 		j.wantOnce(t, "long")
 		// Others are no tasks, whatever the client says.
-		resp = r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, joined(pendingCall("short", nil), object{"task": object{}})), nil)
+		resp = r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, joined(callParams("short", nil), object{"task": object{}})), nil)
 		if got := said(t, complete(t, resp)); got != "task: " {
 			t.Errorf("got %q", got)
 		}
@@ -106,7 +106,7 @@ func TestTaskOfAClientThatLeavesIsCancelled(t *testing.T) {
 				polled <- struct{}{}
 				return object{"taskId": "t1", "status": "working"}, nil
 			}
-			done := r.start(ctx, r.request(protocol.MethodCallTool, caps, pendingCall("long", nil)), nil)
+			done := r.start(ctx, r.request(protocol.MethodCallTool, caps, callParams("long", nil)), nil)
 			receive(t, polled, "the task is looked at")
 			cancel(dragoman.ErrCancelled)
 			if got := receive(t, cancelled, "the task is cancelled"); got != `"t1"` {

@@ -51,7 +51,7 @@ func TestLogsAreThoseThatWereAskedFor(t *testing.T) {
 					{"debug", protocol.LogLevels},
 					{"warning", protocol.LogLevels[3:]}, // the session's level stays, the rest is filtered
 				} {
-					params := pendingCall("test_logging_tool", nil)
+					params := callParams("test_logging_tool", nil)
 					if test.level != "" {
 						params = joined(params, meta(object{protocol.MetaLogLevel: test.level}))
 					}
@@ -179,7 +179,7 @@ func TestProgressHasTheTokenOfTheRequestThatWaits(t *testing.T) {
 			},
 		}
 		r := newRig(t, dragoman.Local(s), wrap, nil)
-		params := pendingCall("x", nil)
+		params := callParams("x", nil)
 		h := hear(t)
 		resp := r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, joined(params, meta(object{"progressToken": "one"}))), h)
 		h.over.Store(true)
@@ -217,7 +217,7 @@ func TestProgressOfPlainRequests(t *testing.T) {
 	everyRevision(t, everything.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
 		for _, caps := range []object{nil, canAll} {
 			h := hear(t)
-			params := joined(pendingCall("slow", object{"ms": 1, "steps": 3}), meta(object{"progressToken": "t"}))
+			params := joined(callParams("slow", object{"ms": 1, "steps": 3}), meta(object{"progressToken": "t"}))
 			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, caps, params), h))
 			h.over.Store(true)
 			if got := steps(t, h.all()); got != `["t" 1 "t" 2 "t" 3]` {
@@ -232,7 +232,7 @@ func TestErrorsHaveTheCodesOfTheModernEra(t *testing.T) {
 		r.refused(t.Context(), r.request(protocol.MethodReadResource, nil, object{"uri": "test://no-such"}), protocol.CodeInvalidParams, "not found")
 		for sent, want := range map[int]int{-32050: protocol.CodeInternal, -32000: -32000, -1: -1} {
 			for _, caps := range []object{nil, canAll} {
-				r.refused(t.Context(), r.request(protocol.MethodCallTool, caps, pendingCall("raise", object{"code": sent, "message": "raised"})), want, "raised")
+				r.refused(t.Context(), r.request(protocol.MethodCallTool, caps, callParams("raise", object{"code": sent, "message": "raised"})), want, "raised")
 			}
 		}
 	})

@@ -36,7 +36,7 @@ func TestVisitsBecomeARound(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		var j journal
 		r := newRig(t, dragoman.Local(consenting(2, &j)), wrap, nil)
-		params := pendingCall("x", object{"a": 1})
+		params := callParams("x", object{"a": 1})
 		questions, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, params), nil))
 		if len(questions) != 2 || questions["1"]["method"] != protocol.MethodElicit {
 			t.Fatalf("asked %v", questions)
@@ -66,7 +66,7 @@ func TestVisitThatIsDeclinedRunsNothing(t *testing.T) {
 	peertest.NoLeak(t)
 	var j journal
 	r := newRig(t, dragoman.Local(consenting(1, &j)), nil, nil)
-	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("x", nil), func(object) object { return object{"action": "decline"} })
+	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("x", nil), func(object) object { return object{"action": "decline"} })
 	if got := complete(t, resp); n != 1 || got["isError"] != true || !strings.Contains(said(t, got), "did not agree") {
 		t.Errorf("after %d rounds: %s", n, resp)
 	}
@@ -83,7 +83,7 @@ func TestVisitNeedsAClientThatCanBeSent(t *testing.T) {
 	var j journal
 	r := newRig(t, dragoman.Local(consenting(2, &j)), nil, nil)
 	for _, caps := range []object{nil, {"elicitation": object{}}} {
-		e := r.refused(t.Context(), r.request(protocol.MethodCallTool, caps, pendingCall("x", nil)), protocol.CodeMissingCapability, "visit first")
+		e := r.refused(t.Context(), r.request(protocol.MethodCallTool, caps, callParams("x", nil)), protocol.CodeMissingCapability, "visit first")
 		if string(e.Data) != `{"requiredCapabilities":{"elicitation":{"url":{}}}}` {
 			t.Errorf("data is %s", e.Data)
 		}
@@ -94,11 +94,11 @@ func TestVisitsAreNotAskedForForEver(t *testing.T) {
 	peertest.NoLeak(t)
 	var j journal
 	r := newRig(t, dragoman.Local(consenting(1000, &j)), nil, &down.Options{MaxRounds: 3})
-	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("x", nil), obliging)
+	resp, n := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("x", nil), obliging)
 	if wantError(t, resp, protocol.CodeInternal, "3 times"); n != 3 {
 		t.Errorf("%d rounds", n)
 	}
-	resp, n = r.rounds(t.Context(), protocol.MethodCallTool, canAll, pendingCall("y", nil), func(object) object { return object{} })
+	resp, n = r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams("y", nil), func(object) object { return object{} })
 	if wantError(t, resp, protocol.CodeInvalidParams, "3 times"); n != 3 {
 		t.Errorf("%d rounds", n)
 	}
@@ -110,11 +110,11 @@ func TestTooManyVisitsAtOnce(t *testing.T) {
 	r := newRig(t, dragoman.Local(consenting(2, &j)), nil, &down.Options{MaxSuspended: 1})
 	var states []string
 	for range 2 {
-		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, pendingCall("x", nil)), nil))
+		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), nil))
 		states = append(states, state)
 	}
 	all := object{"1": object{"action": "accept"}, "2": object{"action": "accept"}}
-	complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(pendingCall("x", nil), states[0], all)), nil))
-	r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, with(pendingCall("x", nil), states[1], all)), protocol.CodeOverloaded, "too many")
+	complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(callParams("x", nil), states[0], all)), nil))
+	r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, with(callParams("x", nil), states[1], all)), protocol.CodeOverloaded, "too many")
 	j.wantOnce(t, "ran")
 }

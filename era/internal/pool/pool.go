@@ -244,7 +244,7 @@ func (p *Pool) openEntry(ctx context.Context, key Key, want *Want) *Entry {
 	p.entries[key] = append(p.entries[key], e)
 	p.count[key.Caller]++
 	p.open++
-	as := dragoman.As(p.ctx, ctx)
+	as := dragoman.WithCallerOf(p.ctx, ctx)
 	// Ends when it is open, after the time for that, or with Close.
 	if !p.busy.Start(func() { p.opened(e, as, want.Open) }) {
 		e.err = protocol.Draining()

@@ -45,7 +45,7 @@ func (s *Server) facts(ctx context.Context) (*serverFacts, error) {
 	d, err := s.known.Get(ctx, s.busy.Start, func() (discovery, error) {
 		// Ends with the server's answer, after DiscoverTimeout, or with Close. It is
 		// nobody's own, for the one who asked first may leave first.
-		ctx, cancel := context.WithTimeout(dragoman.As(s.ctx, ctx), DiscoverTimeout)
+		ctx, cancel := context.WithTimeout(dragoman.WithCallerOf(s.ctx, ctx), DiscoverTimeout)
 		defer cancel()
 		asked := time.Now()
 		f, fresh, err := s.ask(ctx, protocol.Latest)

@@ -43,7 +43,7 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	return &session{server: s, client: client, ctx: dragoman.As(s.ctx, ctx)}, nil
+	return &session{server: s, client: client, ctx: dragoman.WithCallerOf(s.ctx, ctx)}, nil
 }
 
 // Close ends what sessions hear of changes, requests that wait for input or for

@@ -106,8 +106,8 @@ var table = []spelling{
 	{"protocolVersion", "era", "auto, legacy, modern or a revision", (*server).revision},
 }
 
-// meaningless are the keys that mean nothing here, by the reason.
-var meaningless = map[string]string{
+// ignoredKeys are the keys that mean nothing here, by the reason.
+var ignoredKeys = map[string]string{
 	"who may call a tool without being asked is the client's business":                "autoApprove alwaysAllow trust",
 	"signing in is not taken over: give the header itself":                            "oauth auth scopes oauth_resource authProviderType targetAudience targetServiceAccount",
 	"no command is run to get headers: give the header itself":                        "headersHelper",
@@ -122,7 +122,7 @@ var spellings = func() map[string]spelling {
 	for _, s := range table {
 		byKey[s.key] = s
 	}
-	for why, keys := range meaningless {
+	for why, keys := range ignoredKeys {
 		for _, key := range strings.Fields(keys) {
 			byKey[key] = spelling{key: key, doc: why}
 		}
@@ -178,8 +178,8 @@ func WriteReference(b *bytes.Buffer) {
 	}
 	codes := func(words string) string { return code(strings.Join(strings.Fields(words), "`, `")) }
 	b.WriteString("\nThese mean nothing here; they are named and ignored, as all others are:\n\n")
-	for _, why := range slices.Sorted(maps.Keys(meaningless)) {
-		fmt.Fprintf(b, "- %s: %s.\n", codes(meaningless[why]), why)
+	for _, why := range slices.Sorted(maps.Keys(ignoredKeys)) {
+		fmt.Fprintf(b, "- %s: %s.\n", codes(ignoredKeys[why]), why)
 	}
 	var parts []string
 	for _, t := range transports {

@@ -14,13 +14,13 @@ type jsonParser struct {
 	src    *Source
 	text   string
 	at     int // offset
-	ruler  *ruler
+	ruler  *lineIndex
 	failed bool
 }
 
 // parseJSON returns nil if the text is not JSON.
 func parseJSON(src *Source, data string) *Node {
-	p := &jsonParser{src: src, text: data, ruler: &ruler{text: data, at: Place{1, 1}}}
+	p := &jsonParser{src: src, text: data, ruler: &lineIndex{text: data, at: Place{1, 1}}}
 	n := p.value(0)
 	if p.next(); p.at < len(p.text) {
 		p.wrong("there is more behind the end of the value", "")

@@ -119,15 +119,15 @@ func (s *Source) add(n *Node, m Member) {
 	n.dropped = append(n.dropped, m)
 }
 
-// A ruler turns offsets into places. Offsets must not go back far: it looks from
+// A lineIndex turns offsets into places. Offsets must not go back far: it looks from
 // the last one on.
-type ruler struct {
+type lineIndex struct {
 	text   string
 	offset int
 	at     Place
 }
 
-func (r *ruler) place(offset int) Place {
+func (r *lineIndex) place(offset int) Place {
 	offset = min(offset, len(r.text))
 	if offset < r.offset {
 		r.offset, r.at = 0, Place{1, 1}

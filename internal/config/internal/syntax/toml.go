@@ -13,7 +13,7 @@ import (
 type tomlBuilder struct {
 	src    *Source
 	parser unstable.Parser
-	ruler  *ruler
+	ruler  *lineIndex
 }
 
 // parseTOML returns nil if the text is not TOML. The library's decoder says what
@@ -32,7 +32,7 @@ func parseTOML(src *Source, data []byte) *Node {
 		src.Fail(at, "the file is not TOML: "+strings.TrimPrefix(err.Error(), "toml: "), "")
 		return nil
 	}
-	b := &tomlBuilder{src: src, ruler: &ruler{text: string(data), at: Place{1, 1}}}
+	b := &tomlBuilder{src: src, ruler: &lineIndex{text: string(data), at: Place{1, 1}}}
 	b.parser.Reset(data)
 	root := &Node{Kind: Table, At: Place{1, 1}}
 	current := root

@@ -18,32 +18,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// A witness is the built-in server of one revision, which writes down each run
+// A journalingServer is the built-in server of one revision, which writes down each run
 // of a tool, and has two tools more: tell, which tells its caller the caller's own
 // words, and hang, which stops the process.
-type witness struct {
+type journalingServer struct {
 	server *everything.Server
 	rev    protocol.Revision
 	journal
 }
 
-func newWitness(r protocol.Revision, j journal) *witness {
-	return &witness{everything.New(&everything.Options{Revisions: []protocol.Revision{r}}), r, j}
+func newJournalingServer(r protocol.Revision, j journal) *journalingServer {
+	return &journalingServer{everything.New(&everything.Options{Revisions: []protocol.Revision{r}}), r, j}
 }
 
 // Accept implements dragoman.Acceptor.
-func (w *witness) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+func (w *journalingServer) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	peer, err := w.server.Accept(ctx, client)
-	return testimony{peer, w}, err
+	return journalingPeer{peer, w}, err
 }
 
-// A testimony is one door of a witness.
-type testimony struct {
+// A journalingPeer is one door of a journalingServer.
+type journalingPeer struct {
 	dragoman.Peer
-	*witness
+	*journalingServer
 }
 
-func (y testimony) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (y journalingPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if req.Method() != protocol.MethodCallTool {
 		return y.Peer.Call(ctx, req, from)
 	}
@@ -68,7 +68,7 @@ func (y testimony) Call(ctx context.Context, req *dragoman.Message, from dragoma
 // steps is how often tell tells its progress, and how often it logs.
 const steps = 3
 
-func (y testimony) tell(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (y journalingPeer) tell(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	var args struct{ Text string }
 	if err := json.Unmarshal(req.Get("arguments"), &args); err != nil {
 		return nil, err
@@ -102,17 +102,17 @@ func (y testimony) tell(ctx context.Context, req *dragoman.Message, from dragoma
 	return req.Reply(result)
 }
 
-// A house is a witness that is reached over Streamable HTTP.
-type house struct {
-	witness *witness
+// An httpHost is a journalingServer that is reached over Streamable HTTP.
+type httpHost struct {
+	server  *journalingServer
 	door    *streamable.Server
 	http    *http.Server
 	address string
 	served  chan struct{}
 }
 
-// listen opens a house on an address, which may be "" for any.
-func listen(t *testing.T, r protocol.Revision, j journal, address string) *house {
+// listen opens an httpHost on an address, which may be "" for any.
+func listen(t *testing.T, r protocol.Revision, j journal, address string) *httpHost {
 	t.Helper()
 	if address == "" {
 		address = "127.0.0.1:0"
@@ -121,10 +121,10 @@ func listen(t *testing.T, r protocol.Revision, j journal, address string) *house
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWitness(r, j)
-	h := &house{
-		witness: w, address: l.Addr().String(), served: make(chan struct{}),
-		door: &streamable.Server{Sessions: w, Requests: testimony{w.server.Requests(), w}},
+	w := newJournalingServer(r, j)
+	h := &httpHost{
+		server: w, address: l.Addr().String(), served: make(chan struct{}),
+		door: &streamable.Server{Sessions: w, Requests: journalingPeer{w.server.Requests(), w}},
 	}
 	h.http = &http.Server{Handler: h.door, ReadHeaderTimeout: patience}
 	go func() { // ends with vanish
@@ -135,15 +135,15 @@ func listen(t *testing.T, r protocol.Revision, j journal, address string) *house
 	return h
 }
 
-func (h *house) url() string { return "http://" + h.address + "/mcp" }
+func (h *httpHost) url() string { return "http://" + h.address + "/mcp" }
 
-// vanish ends the house at once: all connections break, as if the machine had
+// vanish ends the host at once: all connections break, as if the machine had
 // been switched off.
-func (h *house) vanish() {
+func (h *httpHost) vanish() {
 	_ = h.http.Close()
 	<-h.served
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // nobody waits for calls under way
 	_ = h.door.Shutdown(ctx)
-	_ = h.witness.server.Close()
+	_ = h.server.server.Close()
 }

@@ -20,16 +20,16 @@ import (
 // patience is how long anything may take.
 const patience = 20 * time.Second
 
-// A guest is the client of one cell. It hides which era it speaks: it lists,
+// A testClient is the client of one cell. It hides which era it speaks: it lists,
 // calls and listens, and answers what it is asked.
-type guest struct {
+type testClient struct {
 	t        *testing.T
 	revision protocol.Revision
 	conn     dragoman.Conn
 	journal  string // of the server
 	ctx      context.Context
 	lastID   int64
-	kit.Ear
+	kit.Notifications
 
 	mu     sync.Mutex
 	action string   // what it does with a form or a page
@@ -38,10 +38,10 @@ type guest struct {
 
 type object = kit.Object
 
-func newGuest(t *testing.T, client, server side) *guest {
+func newGuest(t *testing.T, client, server side) *testClient {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
-	g := &guest{
+	g := &testClient{
 		t: t, revision: client.revision, journal: filepath.Join(t.TempDir(), "journal"),
 		ctx: ctx, action: "accept",
 	}
@@ -69,10 +69,10 @@ func newGuest(t *testing.T, client, server side) *guest {
 	return g
 }
 
-func (g *guest) modern() bool { return g.revision.Era() == protocol.Modern }
+func (g *testClient) modern() bool { return g.revision.Era() == protocol.Modern }
 
 // capabilities are all that the revision has.
-func (g *guest) capabilities() object {
+func (g *testClient) capabilities() object {
 	caps := object{"sampling": object{}, "roots": object{}}
 	switch {
 	case g.revision.HasURLElicitation():
@@ -85,7 +85,7 @@ func (g *guest) capabilities() object {
 
 // request sends a request and returns the result, after as many rounds as the
 // server wants.
-func (g *guest) request(method string, params object) (*dragoman.Message, error) {
+func (g *testClient) request(method string, params object) (*dragoman.Message, error) {
 	for range 10 {
 		req, err := g.message(method, params)
 		if err != nil {
@@ -113,7 +113,7 @@ func (g *guest) request(method string, params object) (*dragoman.Message, error)
 
 // message makes a request. Every one has a progress token, which no other client
 // need know of.
-func (g *guest) message(method string, params object) (*dragoman.Message, error) {
+func (g *testClient) message(method string, params object) (*dragoman.Message, error) {
 	g.lastID++
 	params, meta := maps.Clone(params), object{}
 	if method != protocol.MethodInitialize && method != protocol.MethodListen {
@@ -134,7 +134,7 @@ func (g *guest) message(method string, params object) (*dragoman.Message, error)
 }
 
 // answer is what this client says to a question.
-func (g *guest) answer(method string, params json.RawMessage) (object, error) {
+func (g *testClient) answer(method string, params json.RawMessage) (object, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked = append(g.asked, method)
@@ -152,7 +152,7 @@ func (g *guest) answer(method string, params json.RawMessage) (object, error) {
 }
 
 // elicited fills in a form with whatever its schema allows.
-func (g *guest) elicited(params json.RawMessage) (object, error) {
+func (g *testClient) elicited(params json.RawMessage) (object, error) {
 	var p struct {
 		Mode      string `json:"mode"`
 		URL       string `json:"url"`
@@ -197,7 +197,7 @@ func (g *guest) elicited(params json.RawMessage) (object, error) {
 }
 
 // Call implements dragoman.Peer: a server of the legacy era asks.
-func (g *guest) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (g *testClient) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	if g.modern() {
 		return nil, fmt.Errorf("a modern client was asked for %s", req.Method())
 	}
@@ -209,7 +209,7 @@ func (g *guest) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) 
 }
 
 // forget begins a new chapter: what was heard and asked before does not count.
-func (g *guest) forget() {
+func (g *testClient) forget() {
 	g.Forget()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,19 +218,19 @@ func (g *guest) forget() {
 
 // hears waits until enough notifications of a method have come, and returns
 // them.
-func (g *guest) hears(method string, enough int) ([]*dragoman.Message, error) {
+func (g *testClient) hears(method string, enough int) ([]*dragoman.Message, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, patience)
 	defer cancel()
 	return g.HearAll(ctx, method, enough)
 }
 
 // call calls a tool.
-func (g *guest) call(tool string, arguments any) (*dragoman.Message, error) {
+func (g *testClient) call(tool string, arguments any) (*dragoman.Message, error) {
 	return g.request(protocol.MethodCallTool, object{"name": tool, "arguments": arguments})
 }
 
 // says calls a tool and returns its text.
-func (g *guest) says(tool string, arguments any) (string, error) {
+func (g *testClient) says(tool string, arguments any) (string, error) {
 	resp, err := g.call(tool, arguments)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", tool, err)

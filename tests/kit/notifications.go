@@ -8,16 +8,16 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 )
 
-// An Ear remembers the notifications that a client is told. The zero value has
+// Notifications remembers the notifications that a client is told. The zero value has
 // heard nothing. Its Notify is that of a dragoman.Peer.
-type Ear struct {
+type Notifications struct {
 	mu    sync.Mutex
 	heard []*dragoman.Message // in order; guarded by mu
 	news  chan struct{}       // closed by the next notification; nil if nobody waits; guarded by mu
 }
 
 // Notify implements dragoman.Peer.
-func (e *Ear) Notify(_ context.Context, note *dragoman.Message) error {
+func (e *Notifications) Notify(_ context.Context, note *dragoman.Message) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard = append(e.heard, note)
@@ -30,7 +30,7 @@ func (e *Ear) Notify(_ context.Context, note *dragoman.Message) error {
 
 // News returns what the next notification closes. Who looks at the notes after
 // this misses none.
-func (e *Ear) News() <-chan struct{} {
+func (e *Notifications) News() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.news == nil {
@@ -40,7 +40,7 @@ func (e *Ear) News() <-chan struct{} {
 }
 
 // Notes returns what was heard of a method.
-func (e *Ear) Notes(method string) (notes []*dragoman.Message) {
+func (e *Notifications) Notes(method string) (notes []*dragoman.Message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, n := range e.heard {
@@ -52,20 +52,20 @@ func (e *Ear) Notes(method string) (notes []*dragoman.Message) {
 }
 
 // Forget begins a new chapter: what was heard before does not count.
-func (e *Ear) Forget() {
+func (e *Notifications) Forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard = nil
 }
 
 // Hear waits until something of a method was heard.
-func (e *Ear) Hear(ctx context.Context, method string) error {
+func (e *Notifications) Hear(ctx context.Context, method string) error {
 	_, err := e.HearAll(ctx, method, 1)
 	return err
 }
 
 // HearAll waits until enough of a method was heard, and returns it.
-func (e *Ear) HearAll(ctx context.Context, method string, enough int) ([]*dragoman.Message, error) {
+func (e *Notifications) HearAll(ctx context.Context, method string, enough int) ([]*dragoman.Message, error) {
 	for {
 		news := e.News()
 		notes := e.Notes(method)

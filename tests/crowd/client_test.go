@@ -20,13 +20,13 @@ type object = kit.Object
 // patience is how long anything may take that has no limit of its own.
 const patience = 15 * time.Second
 
-// token is every guest's progress token.
+// token is every client's progress token.
 const token = "t1"
 
-// A guest is a client that has a name, and knows what is its own by that. All of
+// A testClient is a client that has a name, and knows what is its own by that. All of
 // its requests have the same id and the same progress token as all of everybody
 // else's.
-type guest struct {
+type testClient struct {
 	*kit.Client
 	hold  chan struct{} // if not nil, answers wait until it is closed
 	asked chan string   // gets the method of each question; may be full
@@ -36,9 +36,9 @@ type guest struct {
 	foreign []string // what was another's
 }
 
-// enter opens the conversation of a guest with a bridge.
-func (b *bridge) enter(ctx context.Context, name, way string, r protocol.Revision) (*guest, error) {
-	g := &guest{asked: make(chan string, 64)}
+// enter opens the conversation of a client with a bridge.
+func (b *bridge) enter(ctx context.Context, name, way string, r protocol.Revision) (*testClient, error) {
+	g := &testClient{asked: make(chan string, 64)}
 	g.Client = &kit.Client{Name: name, Revision: r, Alike: true, Asked: g.question}
 	if err := g.Open(ctx, b.dialers[way]()); err != nil {
 		return nil, fmt.Errorf("over %s: %w", way, err)
@@ -46,9 +46,9 @@ func (b *bridge) enter(ctx context.Context, name, way string, r protocol.Revisio
 	return g, nil
 }
 
-// mustEnter is enter for a guest without whom the test makes no sense. It leaves
+// mustEnter is enter for a client without whom the test makes no sense. It leaves
 // when the test is over.
-func (b *bridge) mustEnter(ctx context.Context, t *testing.T, name, way string, r protocol.Revision) *guest {
+func (b *bridge) mustEnter(ctx context.Context, t *testing.T, name, way string, r protocol.Revision) *testClient {
 	t.Helper()
 	g, err := b.enter(ctx, name, way, r)
 	if err != nil {
@@ -59,8 +59,8 @@ func (b *bridge) mustEnter(ctx context.Context, t *testing.T, name, way string, 
 }
 
 // question looks at a question before it is answered. What it says must be this
-// guest's own.
-func (g *guest) question(ctx context.Context, method string, params json.RawMessage) error {
+// client's own.
+func (g *testClient) question(ctx context.Context, method string, params json.RawMessage) error {
 	select {
 	case g.asked <- method:
 	default:
@@ -82,7 +82,7 @@ func (g *guest) question(ctx context.Context, method string, params json.RawMess
 
 // begin begins a new chapter: word is what questions must have in them from now
 // on, and what was heard before does not count.
-func (g *guest) begin(word string) {
+func (g *testClient) begin(word string) {
 	g.mu.Lock()
 	g.word = word
 	g.mu.Unlock()
