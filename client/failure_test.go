@@ -226,7 +226,7 @@ func TestD16_D17_HTTPErrorsCarryStatusTextAndHints(t *testing.T) {
 			})
 			err := callOdd(t, c)
 			failure(t, err, client.NetworkError)
-			e, ok := errors.AsType[*streamable.HTTPError](err)
+			e, ok := errors.AsType[*protocol.StatusError](err)
 			if !ok || e.Status != 500 || !strings.Contains(string(e.Body), "cellar") || e.RetryAfter != 7*time.Second || !strings.Contains(err.Error(), "500") {
 				t.Errorf("%v", err)
 			}
@@ -241,8 +241,8 @@ func TestD16_D17_HTTPErrorsCarryStatusTextAndHints(t *testing.T) {
 			if got := failure(t, err, client.NetworkError); !strings.Contains(got.Advice, "Authorization") {
 				t.Errorf("the advice is %q", got.Advice)
 			}
-			e, ok = errors.AsType[*streamable.HTTPError](err)
-			if !ok || !slices.Equal(e.Auth.Challenges, []string{`Bearer realm="mcp"`}) || e.Auth.Server != "https://auth.example.com" {
+			e, ok = errors.AsType[*protocol.StatusError](err)
+			if !ok || !slices.Equal(e.Challenges, []string{`Bearer realm="mcp"`}) || e.AuthServer != "https://auth.example.com" {
 				t.Errorf("%+v", e)
 			}
 

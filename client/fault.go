@@ -9,10 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // stderrLines is how many of the last lines on standard error an Error has.
@@ -65,7 +62,7 @@ func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
 func kindOf(err error) (kind Kind, sent bool) {
 	fault, isFault := errors.AsType[protocol.Fault](err)
 	switch {
-	case answersHTTP(err):
+	case statusOf(err) != 0:
 		return NetworkError, !isFault || fault.Outcome() != protocol.OutcomeNotSent
 	case errors.Is(err, dragoman.ErrOverloaded):
 		return NetworkError, false
@@ -77,13 +74,6 @@ func kindOf(err error) (kind Kind, sent bool) {
 		return ConnectionFailed, false
 	}
 	return NetworkError, true
-}
-
-// answersHTTP tells whether an error is the status of an HTTP answer.
-func answersHTTP(err error) bool {
-	_, streamed := errors.AsType[*streamable.HTTPError](err)
-	_, old := errors.AsType[*sse.StatusError](err)
-	return streamed || old
 }
 
 // unconnected returns the error of Connect.
@@ -162,13 +152,7 @@ func (e *Error) advice() string {
 
 // statusOf returns the HTTP status that an error is about, or zero.
 func statusOf(err error) int {
-	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
-		return e.Status
-	}
-	if e, ok := errors.AsType[*sse.StatusError](err); ok {
-		return e.Status
-	}
-	if e, ok := errors.AsType[*ws.StatusError](err); ok {
+	if e, ok := errors.AsType[*protocol.StatusError](err); ok {
 		return e.Status
 	}
 	return 0

@@ -13,10 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // handmade is a legacy server that answers tools/call by a function, which gets
@@ -54,10 +52,10 @@ func TestC08_ErrorsAreToldApart(t *testing.T) {
 		{fault(protocol.OutcomeNotSent), client.ConnectionFailed, false, "is there"},
 		{fault(protocol.OutcomeUnknown), client.NetworkError, true, "not known"},
 		{&streamable.TimeoutError{}, client.Timeout, true, "more time"},
-		{&streamable.HTTPError{Status: http.StatusTooManyRequests}, client.NetworkError, false, "later"},
-		{&streamable.HTTPError{Status: http.StatusBadGateway}, client.NetworkError, true, "later"},
-		{&sse.StatusError{Status: http.StatusNotFound}, client.NetworkError, false, "path"},
-		{&ws.StatusError{Status: http.StatusBadRequest}, client.NetworkError, true, "URL"},
+		{&protocol.StatusError{Status: http.StatusTooManyRequests}, client.NetworkError, false, "later"},
+		{&protocol.StatusError{Status: http.StatusBadGateway}, client.NetworkError, true, "later"},
+		{&protocol.StatusError{Status: http.StatusNotFound}, client.NetworkError, false, "path"},
+		{fmt.Errorf("ws: no socket: %w", &protocol.StatusError{Status: http.StatusBadRequest}), client.NetworkError, false, "URL"},
 		{errors.New("whatever"), client.NetworkError, true, "goes on"},
 	} {
 		c := connect(t, handmade(func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {

@@ -43,9 +43,12 @@ func MayResend(method string, err error) bool {
 // answer: the Go error of its Call, in the terms of JSON-RPC.
 func Failure(req *dragoman.Message, err error) *dragoman.Message {
 	var rpc *dragoman.Error
+	var status *StatusError
 	switch {
 	case errors.As(err, &rpc):
 		return req.Fail(rpc)
+	case errors.As(err, &status) && !errors.Is(err, dragoman.ErrClosed):
+		return req.Fail(status.failure(err.Error()))
 	case errors.Is(err, dragoman.ErrOverloaded):
 		return req.Fail(newOwnError(CodeOverloaded, err.Error(), OutcomeNotSent))
 	case errors.Is(err, dragoman.ErrTooLarge):

@@ -36,19 +36,18 @@ type Served struct {
 }
 
 // DoorOptions is what the doors of a server have in common. Zero values mean the
-// defaults of the transports.
+// defaults of the transports. Whoever leads requests to them has checked Host and Origin.
 type DoorOptions struct {
-	Hosts, Origins []string         // accepted beside those of this machine
-	Caller         httpx.CallerFunc // tells who makes a request, or refuses it; nil means by address
-	MessagesPath   string           // what clients of HTTP+SSE are told
-	MaxMessage     int
-	MaxSessions    int
-	MaxRequests    int // of one session
-	IdleTimeout    time.Duration
-	Log            eventlog.Log
-	Store          streamable.SessionStore
-	Before         *Doors // whose place these take, with their Log and Store; may be nil
-	Logger         *slog.Logger
+	Caller       httpx.CallerFunc // tells who makes a request, or refuses it; nil means by address
+	MessagesPath string           // what clients of HTTP+SSE are told
+	MaxMessage   int
+	MaxSessions  int
+	MaxRequests  int // of one session
+	IdleTimeout  time.Duration
+	Log          eventlog.Log
+	Store        streamable.SessionStore
+	Before       *Doors // whose place these take, with their Log and Store; may be nil
+	Logger       *slog.Logger
 }
 
 // Doors let clients to one server, over every transport.
@@ -61,7 +60,7 @@ type Doors struct {
 // NewDoors returns the doors of a server.
 func NewDoors(s *Served, o *DoorOptions) *Doors {
 	mcp := &streamable.Server{
-		Sessions: s.Sessions, Requests: s.Requests, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
+		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.Caller,
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
 		Log: o.Log, Store: o.Store, Logger: o.Logger,
 	}
@@ -69,11 +68,11 @@ func NewDoors(s *Served, o *DoorOptions) *Doors {
 		mcp.Before = o.Before.mcp
 	}
 	old := &sse.Server{
-		Acceptor: s.Acceptor, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller, MessagesPath: o.MessagesPath,
+		Acceptor: s.Acceptor, Trusted: true, Caller: o.Caller, MessagesPath: o.MessagesPath,
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	sockets := &ws.Server{
-		Acceptor: s.Acceptor, Requests: s.Requests, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
+		Acceptor: s.Acceptor, Requests: s.Requests, Trusted: true, Caller: o.Caller,
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	d := &Doors{
@@ -83,7 +82,7 @@ func NewDoors(s *Served, o *DoorOptions) *Doors {
 	}
 	if s.Requests != nil {
 		call := &toolhttp.Server{
-			Requests: s.Requests, Check: new(schema.Checker).Check, Hosts: o.Hosts, Origins: o.Origins, Caller: o.Caller,
+			Requests: s.Requests, Check: new(schema.Checker).Check, Trusted: true, Caller: o.Caller,
 			MaxMessage: o.MaxMessage, Logger: o.Logger,
 		}
 		d.doors = append(d.doors, call.Shutdown)

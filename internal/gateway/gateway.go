@@ -271,9 +271,9 @@ func (g *Gateway) removeEntry(e *entry) {
 // doors makes the doors of what a name means. Host and Origin have been checked
 // before, by Handler.
 func (g *Gateway) doors(name string, s *Served, before *entry) *Doors {
-	any, limits := []string{"*"}, g.first.Limits
+	limits := g.first.Limits
 	opts := &DoorOptions{
-		Hosts: any, Origins: any, Caller: g.caller, MessagesPath: g.opts.MessagesPath,
+		Caller: g.caller, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}

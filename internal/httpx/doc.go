@@ -1,4 +1,4 @@
 // Package httpx holds what every HTTP door of this module does alike: the checks
 // of Host and Origin, the reading of bodies, refusals, negotiation, and the
-// headers that mirror parts of a message. It keeps no state between requests.
+// headers that mirror parts of a message; and what every client does alike.
 package httpx

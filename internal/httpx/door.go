@@ -52,6 +52,10 @@ type DoorOptions struct {
 	// may take to read what is written to it.
 	BodyTimeout, WriteTimeout time.Duration
 
+	// Belongs, if not nil, reports whether a request belongs to another that is under
+	// way, as an answer to a question does. It is served while Shutdown waits for that.
+	Belongs func(*http.Request) bool
+
 	// Logger receives refusals and panics. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -64,6 +68,7 @@ type Door struct {
 
 	gate    *Gate // nil if Host and Origin have been checked
 	caller  CallerFunc
+	belongs func(*http.Request) bool
 	max     int
 	reading *Watch // requests whose body comes
 	write   time.Duration
@@ -83,7 +88,7 @@ type Door struct {
 func NewDoor(o *DoorOptions) *Door {
 	d := &Door{
 		Limits: dragoman.Limits{MaxMessage: o.MaxMessage}, Log: Logger(o.Logger),
-		caller: o.Caller, max: Limit(o.MaxRequests, DefaultMaxRequests),
+		caller: o.Caller, belongs: o.Belongs, max: Limit(o.MaxRequests, DefaultMaxRequests),
 		reading: NewWatch(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
 		draining: make(chan struct{}), idle: make(chan struct{}), open: make(map[*Exchange]struct{}),
 	}
@@ -138,10 +143,16 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 
 // enter counts an exchange in.
 func (d *Door) enter(x *Exchange) *Refusal {
+	belongs := false
+	select {
+	case <-d.draining:
+		belongs = d.belongs != nil && d.belongs(x.R)
+	default:
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.stopping:
+	case d.stopping && (!belongs || d.busy == 0):
 		return Unavailable(protocol.Draining())
 	case len(d.open) >= d.max:
 		return Unavailable(protocol.Overloaded("there are too many requests at once; try again later"))

@@ -2,8 +2,12 @@ package httpx
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A Gate checks Host and Origin before anything else is looked at. It keeps out
@@ -100,4 +104,188 @@ func clip(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// An authority is a host and, if it was named, a port. The host is in lower
+// case; an address is spelt in the one way that netip spells it.
+type authority struct{ host, port string }
+
+// parseAuthority reads "host", "host:port", "[v6]" or "[v6]:port" and nothing
+// else: no user, no space, no path, no empty port.
+func parseAuthority(s string) (authority, bool) {
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		inside, port, ok := strings.Cut(rest, "]")
+		if !ok {
+			return authority{}, false
+		}
+		addr, err := netip.ParseAddr(inside)
+		if err != nil || !addr.Is6() || addr.Zone() != "" {
+			return authority{}, false
+		}
+		a := authority{host: addr.String()}
+		if port == "" {
+			return a, true
+		}
+		a.port, ok = strings.CutPrefix(port, ":")
+		return a, ok && isPort(a.port)
+	}
+	host, port, hasPort := strings.Cut(s, ":")
+	if !isHostName(host) || hasPort && !isPort(port) {
+		return authority{}, false
+	}
+	return authority{strings.ToLower(host), port}, true
+}
+
+// isHostName tells whether s is made of the characters of names and IPv4
+// addresses.
+func isHostName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
+}
+
+// loopback tells whether the host is this machine. Other spellings of loopback
+// addresses than the usual one, and names that begin with one, are names that
+// anybody can own.
+func (a authority) loopback() bool {
+	if a.host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(a.host)
+	return err == nil && addr.IsLoopback()
+}
+
+// listedAs tells whether an entry of a list names the authority: its host, with
+// any port or with this one.
+func (a authority) listedAs(entry string) bool {
+	e, ok := parseAuthority(entry)
+	if !ok { // an IPv6 address without brackets, perhaps
+		e, ok = parseAuthority("[" + entry + "]")
+	}
+	return ok && e.host == a.host && (e.port == "" || e.port == a.port)
+}
+
+// An origin is where a page comes from.
+type origin struct {
+	scheme string // in lower case
+	authority
+}
+
+// parseOrigin reads "scheme://host[:port]" and nothing else.
+func parseOrigin(s string) (origin, bool) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || !isScheme(scheme) {
+		return origin{}, false
+	}
+	a, ok := parseAuthority(rest)
+	return origin{strings.ToLower(scheme), a}, ok
+}
+
+func isScheme(s string) bool {
+	for i := range len(s) {
+		switch c := s[i] | 0x20; {
+		case c >= 'a' && c <= 'z':
+		case i > 0 && (s[i] >= '0' && s[i] <= '9' || s[i] == '+' || s[i] == '-' || s[i] == '.'):
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// web tells whether the origin's pages come over HTTP.
+func (o origin) web() bool { return o.scheme == "http" || o.scheme == "https" }
+
+// effectivePort returns port, or the one that the origin's scheme implies.
+func (o origin) effectivePort(port string) string {
+	switch {
+	case port != "":
+		return port
+	case o.scheme == "http":
+		return "80"
+	case o.scheme == "https":
+		return "443"
+	}
+	return ""
+}
+
+// same tells whether the origin is the server that host names. Both may leave
+// out the port that the scheme implies.
+func (o origin) same(host authority) bool {
+	return o.host == host.host && o.effectivePort(o.port) == o.effectivePort(host.port)
+}
+
+// listedAs tells whether an entry of a list names the origin.
+func (o origin) listedAs(entry string) bool {
+	if !strings.Contains(entry, "://") {
+		named := authority{o.host, o.effectivePort(o.port)}
+		return named.listedAs(entry)
+	}
+	e, ok := parseOrigin(strings.TrimSuffix(entry, "/"))
+	return ok && e.scheme == o.scheme && o.same(e.authority)
+}
+
+var (
+	corsRequestHeaders = strings.Join([]string{
+		"Content-Type", "Accept", "Authorization", protocol.HeaderSession, protocol.HeaderVersion,
+		protocol.HeaderMethod, protocol.HeaderName, protocol.HeaderLastEventID,
+	}, ", ")
+	corsResponseHeaders = strings.Join([]string{protocol.HeaderSession, protocol.HeaderVersion}, ", ")
+)
+
+// CORS tells the browser that a page of an origin that [Gate.Check] accepts may
+// read the answer. If the request is a preflight, CORS answers it and returns
+// true; there is nothing left to do then.
+func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
+	return len(r.Header["Origin"]) > 0 && g.Check(r) == nil && allowOrigin(w, r)
+}
+
+// allowOrigin is CORS for an origin that has been checked. Without one there is nothing
+// to say: what is not asked for by a page costs no header.
+func allowOrigin(w http.ResponseWriter, r *http.Request) bool {
+	h := w.Header()
+	if len(r.Header["Origin"]) == 0 {
+		if r.Method == http.MethodGet {
+			h.Add("Vary", "Origin") // a cache may keep the answer, which a page could not read
+		}
+		return false
+	}
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+	h.Set("Access-Control-Expose-Headers", corsResponseHeaders)
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", corsRequestHeaders+paramHeadersAsked(r))
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// paramHeadersAsked returns the headers for tool arguments that a preflight asks
+// for: their names depend on the tool, so no list can hold them.
+func paramHeadersAsked(r *http.Request) string {
+	var b strings.Builder
+	for _, line := range r.Header.Values("Access-Control-Request-Headers") {
+		for name := range strings.SplitSeq(line, ",") {
+			name = strings.TrimSpace(name)
+			n := len(protocol.HeaderParamPrefix)
+			if len(name) > n && strings.EqualFold(name[:n], protocol.HeaderParamPrefix) && isToken(name) {
+				b.WriteString(", ")
+				b.WriteString(name)
+			}
+		}
+	}
+	return b.String()
 }

@@ -2,12 +2,15 @@ package httpx
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -132,4 +135,128 @@ func isToken(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// Accepts tells whether the request's Accept admits all of these media types.
+// Of several ranges that fit a type the most specific decides. A request without
+// Accept admits none: MCP wants the types named.
+func Accepts(r *http.Request, types ...string) bool {
+	values := r.Header["Accept"]
+	if len(values) == 1 && lists(values[0], types) {
+		return true
+	}
+	for _, t := range types {
+		major, _, _ := strings.Cut(t, "/")
+		if !admits(values, t, major+"/*", "*/*") {
+			return false
+		}
+	}
+	return true
+}
+
+// lists tells whether line is these names and nothing else, as most clients write
+// it.
+func lists(line string, names []string) bool {
+	for i, name := range names {
+		if i > 0 {
+			if !strings.HasPrefix(line, ", ") {
+				return false
+			}
+			line = line[len(", "):]
+		}
+		if !strings.HasPrefix(line, name) {
+			return false
+		}
+		line = line[len(name):]
+	}
+	return line == ""
+}
+
+// admits tells what a list with weights, such as that of Accept, says of
+// something that has several names, the most specific first.
+func admits(values []string, names ...string) bool {
+	best, verdict := len(names), false
+	for _, line := range values {
+		for element := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(element, ";")
+			name = strings.TrimSpace(name)
+			for i, want := range names[:min(best+1, len(names))] {
+				if !strings.EqualFold(name, want) {
+					continue
+				}
+				// Named twice, it is admitted if either says so.
+				wanted := weighs(params)
+				if i < best {
+					best, verdict = i, wanted
+				} else {
+					verdict = verdict || wanted
+				}
+				break
+			}
+		}
+	}
+	return verdict
+}
+
+// weighs tells whether the parameters of an element leave it any weight.
+func weighs(params string) bool {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(p, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && q > 0
+		}
+	}
+	return true
+}
+
+// HeaderRequestID carries the id under which a request is logged, from end to
+// end.
+const HeaderRequestID = "X-Request-Id"
+
+// maxRequestID is how long an id of the client's may be.
+const maxRequestID = 128
+
+type requestKey struct{}
+
+// WithRequestID returns the context of a request that is logged under an id.
+func WithRequestID(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+var (
+	requests atomic.Uint64
+	process  = strings.ToLower(rand.Text()[:10]) + "-" // tells our ids from those of other processes
+)
+
+// NewRequestID returns an id to log a request under. It is no secret, so it costs no
+// random bits, which take longer than all else that a request costs us here.
+func NewRequestID() string { return process + strconv.FormatUint(requests.Add(1), 36) }
+
+// RequestID returns the id under which a request is logged, or "".
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
+// Identified returns the request with the client's id for it in its context, which the
+// response names too, if there is one that is fit to be logged.
+func Identified(w http.ResponseWriter, r *http.Request) *http.Request {
+	id := r.Header[HeaderRequestID]
+	if len(id) != 1 || !plainID(id[0]) {
+		return r
+	}
+	w.Header()[HeaderRequestID] = id
+	return r.WithContext(WithRequestID(r.Context(), id[0]))
+}
+
+// plainID tells whether an id is short and has nothing in it that could be taken
+// for something else in a log.
+func plainID(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxRequestID
 }

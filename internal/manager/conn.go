@@ -12,10 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // A conn is a conversation with the server that a supervisor has opened.
@@ -362,13 +359,7 @@ func isCallers(err error) bool {
 // statusOf returns the HTTP status by which a server has refused, if that is what the
 // error is, and how long it asks to wait.
 func statusOf(err error) (status int, wait time.Duration, ok bool) {
-	if e, ok := errors.AsType[*streamable.HTTPError](err); ok {
-		return e.Status, e.RetryAfter, true
-	}
-	if e, ok := errors.AsType[*sse.StatusError](err); ok {
-		return e.Status, e.RetryAfter, true
-	}
-	if e, ok := errors.AsType[*ws.StatusError](err); ok {
+	if e, ok := errors.AsType[*protocol.StatusError](err); ok {
 		return e.Status, e.RetryAfter, true
 	}
 	return 0, 0, false

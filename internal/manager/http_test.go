@@ -120,8 +120,8 @@ func TestS43_ServerThatIsOverloadedIsLeftAlone(t *testing.T) {
 	eventually(t, "its tools are known", func() bool { return u.Status().Tools > 0 && u.Status().Resources > 0 })
 	s.status.Store(http.StatusServiceUnavailable)
 	before := time.Now()
-	if code := outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)); code != protocol.CodeUnavailable {
-		t.Fatalf("the call got %d, want %d", code, protocol.CodeUnavailable)
+	if code := outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)); code != protocol.CodeOverloaded {
+		t.Fatalf("the call got %d, want %d", code, protocol.CodeOverloaded)
 	}
 	asked := s.asked.Load()
 	awaits(t, u, BackingOff)

@@ -11,9 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 var errAway = errors.New("nobody is at home")
@@ -268,9 +265,8 @@ func TestLongLivedServerThatEndsIsNoCrashLoop(t *testing.T) {
 func TestRetryAfterIsHonoured(t *testing.T) {
 	const wait = 20 * time.Second
 	for _, refusal := range []error{
-		&streamable.HTTPError{Status: 429, Text: "Too Many Requests", RetryAfter: wait},
-		&sse.StatusError{Status: 503, RetryAfter: wait},
-		&ws.StatusError{Status: 503, RetryAfter: wait},
+		&protocol.StatusError{Status: 429, RetryAfter: wait},
+		&protocol.StatusError{Status: 503, RetryAfter: wait},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := modernServer()

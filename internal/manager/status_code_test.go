@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/transport/sse"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestServerThatRefusesARequestIsStillThere(t *testing.T) {
@@ -16,7 +15,7 @@ func TestServerThatRefusesARequestIsStillThere(t *testing.T) {
 		http.StatusTooManyRequests: false, http.StatusInternalServerError: false,
 		http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
 	} {
-		for _, err := range []error{&streamable.HTTPError{Status: status}, &sse.StatusError{Status: status}} {
+		for _, err := range []error{&protocol.StatusError{Status: status}, fmt.Errorf("wrapped: %w", &protocol.StatusError{Status: status})} {
 			if got := isUnreached(fmt.Errorf("a call: %w", err)); got != away {
 				t.Errorf("%v means that the server is away: %v, want %v", err, got, away)
 			}

@@ -104,7 +104,7 @@ type sseFirst struct {
 func (d *sseFirst) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	if !d.newer.Load() {
 		conn, err := d.old.Dial(ctx, local)
-		if _, refused := errors.AsType[*sse.StatusError](err); !refused {
+		if _, refused := errors.AsType[*protocol.StatusError](err); !refused {
 			return conn, err
 		}
 		if _, probe := d.new.Probe(ctx); probe != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
@@ -43,7 +44,7 @@ func callsNeedAnOpenSocket(t *testing.T) {
 		}
 		s.write([]byte("HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\r\nkeep out"))
 		d := wait(t, opened, "the end of Dial")
-		if refused, ok := errors.AsType[*ws.StatusError](d.err); !ok || refused.Status != http.StatusForbidden || d.conn != nil {
+		if refused, ok := errors.AsType[*protocol.StatusError](d.err); !ok || refused.Status != http.StatusForbidden || d.conn != nil {
 			t.Errorf("%s: Dial returned %v, %v, want the status 403", dialect, d.conn, d.err)
 		}
 

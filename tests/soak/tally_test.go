@@ -78,7 +78,7 @@ func (w *rig) note(err error, e *event) error {
 func (w *rig) outcome(err error, e *event) (string, error) {
 	code, outcome := kit.Outcome(err)
 	told, isTold := errors.AsType[*kit.ToolError](err)
-	status, isStatus := errors.AsType[*streamable.HTTPError](err)
+	status, isStatus := errors.AsType[*protocol.StatusError](err)
 	if code == protocol.CodeInternal {
 		w.remark("%v: %v", e, err)
 	}

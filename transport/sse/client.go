@@ -3,6 +3,7 @@ package sse
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Defaults of a Client.
@@ -28,10 +31,11 @@ type Client struct {
 	// URL with /sse behind it is tried.
 	URL string
 
-	// HTTP makes the requests. Its Timeout is not used, and redirects to other
-	// origins are not followed. If nil, each conversation has connections of
-	// its own.
+	// HTTP makes the requests. Its Timeout is not used. If nil, each conversation
+	// has connections of its own, which TLS configures. Redirects to another origin,
+	// or which turn a POST into a GET, are not followed unless HTTP says otherwise.
 	HTTP *http.Client
+	TLS  *tls.Config
 
 	// Header is sent with every request.
 	Header http.Header
@@ -58,20 +62,20 @@ type Client struct {
 var _ dragoman.Dialer = (*Client)(nil)
 
 // Dial opens the event stream and waits for the endpoint that it names. A
-// server that says no gives a *[StatusError].
+// server that says no gives a *[protocol.StatusError].
 //
 // A message that the server does not take fails its call and nothing else. The
 // conversation ends with the event stream, and when the server does not know
 // the session any more; then calls fail with an error that is
 // [dragoman.ErrClosed] and says why.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-	base, err := url.Parse(c.URL)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("sse: %q is no http or https URL", c.URL)
+	client, err := httpx.NewClient("sse", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header})
+	if err != nil {
+		return nil, err
 	}
-	base.Fragment = ""
-	l := newLink(c)
-	if err := l.connect(ctx, base, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
+	client.HTTP.Timeout = 0 // it would end the stream
+	l := newLink(c, client)
+	if err := l.connect(ctx, client.URL, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
@@ -97,7 +101,7 @@ func (l *link) connect(ctx context.Context, base *url.URL, timeout time.Duration
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		if status, ok := errors.AsType[*StatusError](err); ok && l.variant && status.noStream() {
+		if status, ok := errors.AsType[*protocol.StatusError](err); ok && l.variant && noStream(status.Status) {
 			l.endpoint, l.sync = messagesBeside(base), true // nothing will be told, but it can be asked
 			return nil
 		}
@@ -132,7 +136,7 @@ func (l *link) begin(base, at *url.URL, first *sse.Event) error {
 	if err != nil {
 		return errors.New("sse: the endpoint that the server names is no URL")
 	}
-	if !sameOrigin(endpoint, at) {
+	if !httpx.SameOrigin(endpoint, at) {
 		return fmt.Errorf("sse: the endpoint that the server names is at another origin, %s://%s", endpoint.Scheme, endpoint.Host)
 	}
 	endpoint.Fragment, endpoint.User = "", at.User
@@ -143,12 +147,12 @@ func (l *link) begin(base, at *url.URL, first *sse.Event) error {
 // open gets the event stream: at base, or behind it.
 func (l *link) open(base *url.URL) (*http.Response, error) {
 	resp, err := l.get(base)
-	status, said := errors.AsType[*StatusError](err)
+	status, said := errors.AsType[*protocol.StatusError](err)
 	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.variant {
 		return resp, err
 	}
 	again, err := l.get(base.JoinPath("sse"))
-	if _, said := errors.AsType[*StatusError](err); said {
+	if _, said := errors.AsType[*protocol.StatusError](err); said {
 		return nil, status // about the URL that was configured
 	}
 	return again, err
@@ -156,24 +160,23 @@ func (l *link) open(base *url.URL) (*http.Response, error) {
 
 // get opens the event stream at a URL.
 func (l *link) get(at *url.URL) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(l.ctx, http.MethodGet, at.String(), nil)
+	resp, err := l.http.Do(l.ctx, http.MethodGet, at, nil, func(h http.Header) {
+		h.Set("Accept", sse.ContentType)
+		h.Set("Accept-Encoding", "identity") // compressed streams get stuck in buffers
+		h.Set("Cache-Control", "no-cache")
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sse: cannot reach the server: %w", err)
 	}
-	l.dress(req)
-	req.Header.Set("Accept", sse.ContentType)
-	req.Header.Set("Accept-Encoding", "identity") // compressed streams get stuck in buffers
-	req.Header.Set("Cache-Control", "no-cache")
-	resp, err := l.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("sse: cannot reach the server: %w", bare(err))
-	}
-	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	if resp.StatusCode == http.StatusOK && strings.EqualFold(strings.TrimSpace(kind), sse.ContentType) {
+	if resp.StatusCode == http.StatusOK && httpx.MediaType(resp.Header) == sse.ContentType {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, statusError(resp)
+	status := httpx.ReadStatus(resp)
+	if status.Status == http.StatusOK {
+		status.Text = "that is no event stream"
+	}
+	return nil, status
 }
 
 // messagesBeside returns where the variant without sessions takes messages.
@@ -181,50 +184,4 @@ func messagesBeside(base *url.URL) *url.URL {
 	u := *base
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/sse"), ""
 	return u.JoinPath("messages")
-}
-
-// sameOrigin tells whether two URLs are of one server.
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
-}
-
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	}
-	return "80"
-}
-
-// httpClient returns what makes the requests, and its connections if they are
-// to be closed with the conversation.
-func (c *Client) httpClient() (*http.Client, *http.Transport) {
-	var client http.Client
-	var own *http.Transport
-	if c.HTTP != nil {
-		client = *c.HTTP
-		client.Timeout = 0 // it would end the stream
-	} else {
-		own = &http.Transport{Proxy: http.ProxyFromEnvironment}
-		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
-			own = standard.Clone()
-		}
-		own.MaxIdleConnsPerHost = maxPosts
-		client.Transport = own
-	}
-	theirs := client.CheckRedirect
-	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		switch {
-		case !sameOrigin(req.URL, via[0].URL):
-			return fmt.Errorf("the server redirects to another origin, %s://%s", req.URL.Scheme, req.URL.Host)
-		case theirs != nil:
-			return theirs(req, via)
-		case len(via) >= 10:
-			return errors.New("the server redirects again and again")
-		}
-		return nil
-	}
-	return &client, own
 }

@@ -121,7 +121,7 @@ func TestClientFollowsNoRedirectToAnotherOrigin(t *testing.T) {
 	m.Handle("/sse", s.Stream())
 	m.Handle("/messages", s.Messages())
 	at := listen(t, s, m)
-	if _, err := (&Client{URL: at + "/away"}).Dial(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "another origin") {
+	if _, err := (&Client{URL: at + "/away"}).Dial(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it redirects to "+other.url) {
 		t.Errorf("redirected away: %v", err)
 	}
 	if n := other.seen.Load(); n > 0 {
@@ -150,8 +150,8 @@ func TestD16_RefusalsCarryStatusTextAndHints(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	_, err := (&Client{URL: server.URL, Sync: true}).Dial(t.Context(), nil)
-	e, ok := errors.AsType[*StatusError](err)
-	if !ok || e.Status != 401 || e.Text != "who are you?" || e.Challenge != `Bearer realm="x"` || e.AuthServer != "https://auth.example" {
+	e, ok := errors.AsType[*protocol.StatusError](err)
+	if !ok || e.Status != 401 || e.Text != "who are you?" || e.Challenges[0] != `Bearer realm="x"` || e.AuthServer != "https://auth.example" {
 		t.Errorf("got %#v", err)
 	}
 	if _, err := (&Client{URL: server.URL + "/html"}).Dial(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "event stream") {
@@ -208,6 +208,51 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 	status <- http.StatusNotFound
 	if _, err := callPing(t.Context(), conn); !errors.Is(err, dragoman.ErrClosed) || !strings.Contains(err.Error(), "session is gone") {
 		t.Errorf("session gone: %v", err)
+	}
+}
+
+// A redirect that turns the POST into a GET would deliver nothing.
+func TestRedirectOfAPostThatBecomesAGetIsNotFollowed(t *testing.T) {
+	peertest.NoLeak(t)
+	s := newScript(t, endpointEvent)
+	s.post = func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(http.StatusFound)
+	}
+	conn := s.dial(t, &Client{})
+	_, err := callPing(t.Context(), conn)
+	if e, ok := errors.AsType[*protocol.StatusError](err); !ok || e.Status != http.StatusFound || errors.Is(err, dragoman.ErrClosed) {
+		t.Errorf("the call: %v", err)
+	}
+}
+
+// The request that the server refused was not carried out. Of those that it had taken
+// before nobody knows, so they must not be sent again.
+func TestSessionThatIsGoneSaysWhichRequestWasNotSent(t *testing.T) {
+	peertest.NoLeak(t)
+	s := newScript(t, endpointEvent)
+	taken := make(chan struct{}, 1)
+	s.post = func(w http.ResponseWriter, body string) {
+		if strings.Contains(body, "ping") {
+			http.Error(w, "gone", http.StatusNotFound)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		taken <- struct{}{}
+	}
+	conn := s.dial(t, &Client{})
+	first := make(chan error, 1)
+	go func() {
+		req, _ := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`))
+		_, err := conn.Call(t.Context(), req, nil)
+		first <- err
+	}()
+	wait(t, taken, "the server has taken the first")
+	if _, err := callPing(t.Context(), conn); !errors.Is(err, dragoman.ErrClosed) || !protocol.NotSent(err) {
+		t.Errorf("the request that was refused: %v", err)
+	}
+	if err := wait(t, first, "the first ends"); !errors.Is(err, dragoman.ErrClosed) || protocol.NotSent(err) {
+		t.Errorf("the request that was taken: %v", err)
 	}
 }
 

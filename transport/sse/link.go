@@ -7,20 +7,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 )
 
 const (
-	// endless is how many times the limit an event may have before it counts
+	// endlessFactor is how many times the limit an event may have before it counts
 	// as one that will not end.
-	endless = 8
+	endlessFactor = 8
 
 	// envelope is what an event may have besides its data.
 	envelope = 4 << 10
@@ -29,9 +29,7 @@ const (
 // A link is the client's end of a conversation: it reads the event stream and
 // posts what is written.
 type link struct {
-	http    *http.Client
-	own     *http.Transport // to be closed with the link, or nil
-	header  http.Header
+	http    *httpx.Client // released with the link
 	limits  dragoman.Limits
 	timeout time.Duration // for one POST
 	variant bool          // the variant without sessions is allowed
@@ -58,6 +56,7 @@ type link struct {
 	told     *post                 // the last of the reports, or nil
 
 	running sync.WaitGroup // of pump and posts
+	release sync.Once      // of http
 }
 
 // An arrival is what Read returns.
@@ -66,29 +65,16 @@ type arrival struct {
 	err  error
 }
 
-func newLink(c *Client) *link {
+func newLink(c *Client, client *httpx.Client) *link {
 	l := &link{
-		header: c.Header.Clone(), limits: dragoman.Limits{MaxMessage: c.MaxMessage},
-		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), variant: c.Sync, log: c.Logger,
+		http: client, limits: dragoman.Limits{MaxMessage: c.MaxMessage},
+		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), variant: c.Sync, log: httpx.Logger(c.Logger),
 		first: make(chan *sse.Event, 1), arrived: make(chan arrival),
 		asked: make(map[dragoman.ID]*post),
 	}
-	if l.log == nil {
-		l.log = slog.New(slog.DiscardHandler)
-	}
-	l.http, l.own = c.httpClient()
+	client.Acquire()
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
-}
-
-// dress gives a request the configured headers.
-func (l *link) dress(req *http.Request) {
-	for name, values := range l.header {
-		req.Header[name] = values
-	}
-	if host := l.header.Get("Host"); host != "" {
-		req.Host = host
-	}
 }
 
 // pump takes events until the stream ends, and the link with it.
@@ -103,7 +89,7 @@ func (l *link) pump(body io.ReadCloser) {
 		switch {
 		case errors.Is(err, dragoman.ErrTooLarge):
 			bad = &mux.BadFrame{Err: err}
-			if bad.Head, bad.Tail, err = r.Skip(endless * limit); err == nil {
+			if bad.Head, bad.Tail, err = r.Skip(endlessFactor * limit); err == nil {
 				l.deliver(arrival{err: bad})
 				continue
 			}
@@ -175,8 +161,6 @@ func (l *link) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	l.running.Wait()
-	if l.own != nil {
-		l.own.CloseIdleConnections()
-	}
+	l.release.Do(l.http.Release)
 	return nil
 }

@@ -181,7 +181,7 @@ func TestModernRequestWithoutASessionOpensNoConversation(t *testing.T) {
 	}
 	w.post(at+"/messages", `{"jsonrpc":"2.0","method":"notifications/x","params":{`+modernMeta+`}}`)
 	s.mu.Lock()
-	n := len(s.desks)
+	n := len(s.syncConns)
 	s.mu.Unlock()
 	if n > 0 || len(reached) > 0 {
 		t.Errorf("%d conversations were opened, and %d messages sent", n, len(reached))

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -15,78 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// maxText is how much of the body of a refusal is read.
-const maxText = 64 << 10
+// maxRest is how much of the body of an answer is read that nobody wants, so that its
+// connection can be used again.
+const maxRest = 64 << 10
 
-// A StatusError is an HTTP status by which a server says no. It is
-// [dragoman.ErrTooLarge] or [dragoman.ErrOverloaded] where the status means
-// that.
-type StatusError struct {
-	Status int    // 404, say
-	Text   string // the beginning of the body, if it is text
-
-	// Challenge and AuthServer are the headers WWW-Authenticate and
-	// Mcp-Auth-Server, which say how to be let in.
-	Challenge, AuthServer string
-
-	// RetryAfter is how long the server asks to wait. Zero means that it does
-	// not.
-	RetryAfter time.Duration
-
-	body []byte
-}
-
-// Error implements error.
-func (e *StatusError) Error() string {
-	s := fmt.Sprintf("sse: the server answers with status %d %s", e.Status, http.StatusText(e.Status))
-	if e.Status == http.StatusOK {
-		s = "sse: the server answers, but not with an event stream"
-	}
-	if e.Text != "" {
-		s += ": " + e.Text
-	}
-	return s
-}
-
-// Outcome implements protocol.Fault.
-func (e *StatusError) Outcome() string { return httpx.OutcomeOf(e.Status) }
-
-// Unwrap returns what the status means to a caller, or nil.
-func (e *StatusError) Unwrap() error {
-	switch e.Status {
-	case http.StatusRequestEntityTooLarge:
-		return dragoman.ErrTooLarge
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return dragoman.ErrOverloaded
-	}
-	return nil
-}
-
-// noStream tells whether the status means that there is no event stream, rather
-// than that there is one for others.
-func (e *StatusError) noStream() bool {
-	switch e.Status {
+// noStream reports whether a status means that there is no event stream, rather than
+// that there is one for others.
+func noStream(status int) bool {
+	switch status {
 	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
 		return true
 	}
 	return false
-}
-
-// statusError reads a response that is no success.
-func statusError(resp *http.Response) *StatusError {
-	e := &StatusError{
-		Status:     resp.StatusCode,
-		Challenge:  resp.Header.Get("WWW-Authenticate"),
-		AuthServer: resp.Header.Get(protocol.HeaderAuthServer),
-		RetryAfter: httpx.RetryAfter(resp.Header),
-	}
-	e.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxText))
-	if m, err := dragoman.Parse(e.body); err == nil && m.IsError() {
-		e.Text = m.RPCError().Message
-	} else if kind := resp.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/plain") || strings.HasPrefix(kind, "application/json") {
-		e.Text = strings.TrimSpace(strings.ToValidUTF8(string(e.body[:min(len(e.body), 256)]), ""))
-	}
-	return e
 }
 
 // outcome takes what the server says to a message that was posted.
@@ -97,31 +34,35 @@ func (l *link) outcome(resp *http.Response, m *dragoman.Message) {
 			l.answer(resp, m)
 			return
 		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxText)) // so that the connection can be used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
 		return
 	}
-	e := statusError(resp)
+	e := httpx.ReadStatus(resp)
 	switch {
 	case !l.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
-		l.end(fmt.Errorf("sse: the session is gone: %w", e))
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !e.exact():
+		gone := fmt.Errorf("sse: the session is gone: %w", e)
+		if m != nil && m.Kind() == dragoman.Request {
+			l.fail(m, dragoman.Closed(gone)) // it was refused, and of others nobody knows
+		}
+		l.end(httpx.LostOnTheWay(gone))
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !hasOwnError(e):
 		l.fail(m, e)
 	default:
 		l.refused(m, e)
 	}
 }
 
-// exact tells whether the body says what became of the request, as ours do: that says
-// more than the status.
-func (e *StatusError) exact() bool {
-	answer, err := dragoman.Parse(e.body)
-	return err == nil && answer.IsError() && protocol.IsOwn(answer.RPCError())
+// hasOwnError reports whether the body says what became of the request, as ours do: that
+// says more than the status.
+func hasOwnError(e *protocol.StatusError) bool {
+	answer := e.Response(dragoman.Limits{})
+	return answer != nil && protocol.IsOwn(answer.RPCError())
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.
-func (l *link) refused(m *dragoman.Message, e *StatusError) {
-	answer, err := dragoman.Parse(e.body)
-	if err != nil || !answer.IsError() || m == nil || m.Kind() != dragoman.Request {
+func (l *link) refused(m *dragoman.Message, e *protocol.StatusError) {
+	answer := e.Response(dragoman.Limits{})
+	if answer == nil || m == nil || m.Kind() != dragoman.Request {
 		l.fail(m, e)
 		return
 	}
@@ -134,13 +75,13 @@ var errNoAnswer = errors.New("sse: no response received for request")
 // answer takes the answer in the body of a response.
 func (l *link) answer(resp *http.Response, m *dragoman.Message) {
 	limit := l.limits.Message()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
-	if err != nil {
-		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, bare(err)))
+	body, err := httpx.ReadAll(resp, limit)
+	if errors.Is(err, dragoman.ErrTooLarge) {
+		l.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", err, limit))
 		return
 	}
-	if len(body) > limit {
-		l.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", dragoman.ErrTooLarge, limit))
+	if err != nil {
+		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
 		return
 	}
 	answer, err := l.limits.Parse(body)
@@ -167,19 +108,10 @@ func (l *link) fail(m *dragoman.Message, err error) {
 		return
 	}
 	l.log.Warn("message not taken by the server", "error", err)
-	if _, refused := errors.AsType[*StatusError](err); refused && m != nil && m.Kind() == dragoman.Response && !m.IsError() {
+	if _, refused := errors.AsType[*protocol.StatusError](err); refused && m != nil && m.Kind() == dragoman.Response && !m.IsError() {
 		instead := protocol.Failure(m, err)
 		p := l.newPost(instead)
 		defer p.cancel()
 		l.send(p)
 	}
-}
-
-// bare returns an error of net/http without the URL, which holds the session.
-func bare(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }

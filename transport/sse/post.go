@@ -2,7 +2,6 @@ package sse
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,34 +18,34 @@ import (
 var sessionParams = [...]string{sessionParam, "sessionid", "session_id"}
 
 // serveMessage takes one message: for a session, or to be answered at once.
-func (s *Server) serveMessage(w http.ResponseWriter, r *http.Request) *httpx.Refusal {
-	id, named, refusal := sessionOf(r)
-	if refusal != nil {
-		return refusal
+func (s *Server) serveMessage(x *httpx.Exchange) error {
+	id, named, err := sessionOf(x.R)
+	if err != nil {
+		return err
 	}
 	var c *session
 	switch {
 	case named:
-		if c = s.find(id, httpx.Owner(r)); c == nil {
+		if c = s.find(id, httpx.Owner(x.R)); c == nil {
 			return noSession()
 		}
 	case s.NoSync:
 		return httpx.Refuse(http.StatusBadRequest, "the parameter %s is missing; GET the event stream and post to the endpoint that it names", sessionParam)
 	}
-	body, err := httpx.ReadBody(w, r, s.MaxMessage, cmp.Or(s.BodyTimeout, DefaultBodyTimeout))
+	body, err := x.Body()
 	if err != nil {
-		return refusalOf(err)
+		return err
 	}
-	m, err := s.limits().Parse(body)
+	m, err := s.door.Limits.Parse(body)
 	switch {
 	case err != nil && (c == nil || !addressed(err)):
 		return unreadable(body, err)
 	case c != nil && modern(m):
-		return c.decline(w, r, m)
+		return c.refuseModern(x, m)
 	case c != nil:
-		return c.take(w, r, body, m)
+		return c.enqueue(x, body, m)
 	}
-	return s.answer(w, r, m)
+	return s.answer(x, m)
 }
 
 func noSession() *httpx.Refusal {
@@ -55,7 +54,7 @@ func noSession() *httpx.Refusal {
 
 // sessionOf returns the session that the URL of a request names, and whether it
 // names one at all.
-func sessionOf(r *http.Request) (id string, named bool, refusal *httpx.Refusal) {
+func sessionOf(r *http.Request) (id string, named bool, err error) {
 	if r.URL.RawQuery == "" {
 		return "", false, nil
 	}
@@ -82,16 +81,11 @@ func addressed(err error) bool {
 }
 
 // unreadable refuses a body that is not a message, with its id where it has one.
-func unreadable(body []byte, err error) *httpx.Refusal {
+func unreadable(body []byte, err error) error {
 	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		return httpx.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
 	}
-	p, ok := errors.AsType[*dragoman.ParseError](err)
-	if !ok {
-		return httpx.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
-	}
-	answer := p.Response()
-	return &httpx.Refusal{Status: http.StatusBadRequest, Code: p.Code, ID: answer.ID(), Message: answer.RPCError().Message}
+	return httpx.Unreadable(err)
 }
 
 // unsupported is the answer to a request of the modern era, none of whose revisions
@@ -121,44 +115,38 @@ func modern(m *dragoman.Message) bool {
 	return m != nil && m.Kind() != dragoman.Response && protocol.IsModern(m)
 }
 
-// decline accepts what is of the modern era, and answers a request on the stream.
+// refuseModern accepts what is of the modern era, and answers a request on the stream.
 // Nobody else need be asked, so that a client that only looks costs no server.
-func (c *session) decline(w http.ResponseWriter, r *http.Request, m *dragoman.Message) *httpx.Refusal {
-	if m.Kind() == dragoman.Request && c.conn.Notify(r.Context(), unsupported(m)) != nil {
+func (c *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
+	if m.Kind() == dragoman.Request && c.conn.Notify(x.R.Context(), unsupported(m)) != nil {
 		return noSession()
 	}
-	w.WriteHeader(http.StatusAccepted)
+	x.Accepted()
 	return nil
 }
 
-// take queues a body for the session: the message m, or nil if it could not be read.
+// enqueue queues a body for the session: the message m, or nil if it could not be read.
 // The answer comes on the stream.
-func (c *session) take(w http.ResponseWriter, r *http.Request, body []byte, m *dragoman.Message) *httpx.Refusal {
-	if c.spoken.CompareAndSwap(false, true) {
+func (c *session) enqueue(x *httpx.Exchange, body []byte, m *dragoman.Message) error {
+	if c.used.CompareAndSwap(false, true) {
 		close(c.first)
 	}
 	select {
 	case <-c.drained:
-		return refuse(m, draining())
+		return refuse(m, httpx.Unavailable(protocol.Draining()))
 	case <-c.gone:
 		return noSession()
-	default:
-	}
-	select {
-	case c.in <- body:
-		w.WriteHeader(http.StatusAccepted)
-		return nil
 	default:
 	}
 	t := time.NewTimer(queueWait)
 	defer t.Stop()
 	select {
 	case c.in <- body:
-		w.WriteHeader(http.StatusAccepted)
+		x.Accepted()
 		return nil
 	case <-c.gone:
 		return noSession()
-	case <-r.Context().Done():
+	case <-x.R.Context().Done():
 		return nil // nobody is there to be told
 	case <-t.C:
 		return refuse(m, httpx.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
@@ -166,7 +154,7 @@ func (c *session) take(w http.ResponseWriter, r *http.Request, body []byte, m *d
 }
 
 // refuse completes the refusal of a message, or of nil, by its id.
-func refuse(m *dragoman.Message, refusal *httpx.Refusal) *httpx.Refusal {
+func refuse(m *dragoman.Message, refusal *httpx.Refusal) error {
 	if m != nil && m.Kind() == dragoman.Request {
 		refusal.ID = m.ID()
 	}

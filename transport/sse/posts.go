@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptrace"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -41,6 +43,10 @@ const (
 const maxPosts = 16
 
 const (
+	// maxNotes and maxNoteBytes are how much of each kind may wait.
+	maxNotes     = 1024
+	maxNoteBytes = 4 << 20
+
 	// headStart is the time that a message which is written has before another that
 	// follows it: the two go over different connections.
 	headStart = 100 * time.Millisecond
@@ -315,7 +321,7 @@ func (l *link) send(p *post) {
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		l.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
 	case err != nil:
-		l.fail(p.m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", bare(err))))
+		l.fail(p.m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", err)))
 	default:
 		l.outcome(resp, p.m)
 	}
@@ -381,5 +387,31 @@ func (l *link) flush() {
 			}
 		}
 		return true
+	})
+}
+
+// An answer to a question of the server is posted again if the link breaks before
+// the server has taken it: so often, and all within the time of one POST. A server
+// that had it already ignores the second, because nobody waits for it any more.
+const maxRepeats = 5
+
+var betweenRepeats = backoff.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
+
+// post posts a frame.
+func (l *link) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
+	text := f.AppendTo(nil)
+	for n := 0; ; n++ {
+		resp, err := l.postOnce(ctx, text)
+		if err == nil || !answer || n == maxRepeats || backoff.Sleep(ctx, betweenRepeats.Wait(n+1)) != nil {
+			return resp, err
+		}
+	}
+}
+
+func (l *link) postOnce(ctx context.Context, text []byte) (*http.Response, error) {
+	return l.http.Do(ctx, http.MethodPost, l.endpoint, text, func(h http.Header) {
+		if l.sync {
+			h.Set("Accept", "application/json")
+		}
 	})
 }

@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,21 +10,17 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Defaults of a Server.
 const (
 	DefaultMaxSessions  = 1024
+	DefaultMaxRequests  = httpx.DefaultMaxRequests
 	DefaultMessagesPath = "messages"
-	DefaultBodyTimeout  = 10 * time.Second
+	DefaultBodyTimeout  = httpx.DefaultBodyTimeout
 	DefaultIdleTimeout  = 5 * time.Minute
 )
-
-// abortWait is how long requests that were told to stop are waited for, so that
-// their clients hear that they were lost.
-const abortWait = 500 * time.Millisecond
 
 // A Server answers clients on two URLs, whose handlers are Stream and Messages.
 // It must not be changed once it is in use.
@@ -36,8 +31,10 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser.
+	// this machine against pages in its browser. Trusted says that whoever stands
+	// in front has checked both.
 	Hosts, Origins []string
+	Trusted        bool
 
 	// Caller tells who makes a request. A session belongs to the caller who
 	// opened it; to others it does not exist. If nil, callers are told apart by
@@ -57,163 +54,91 @@ type Server struct {
 	// dragoman.DefaultMaxMessage; negative means no limit.
 	MaxMessage int
 
-	// MaxSessions is how many conversations there may be; more are refused.
-	// Zero means DefaultMaxSessions.
-	MaxSessions int
+	// MaxSessions is how many conversations there may be, and MaxRequests how many
+	// requests are served at once, event streams included; more get 503. Zero means
+	// the defaults; negative means no limit.
+	MaxSessions, MaxRequests int
 
 	// BodyTimeout is how long the body of a request may take, WriteTimeout how
 	// long a client may take to read what is written to it, KeepAlive how long
 	// a stream stays silent. IdleTimeout ends the conversation of a caller
 	// without a session who has posted nothing for so long. Zero means the
-	// defaults, which for WriteTimeout and KeepAlive are 30 and 15 seconds.
+	// defaults, which for WriteTimeout and KeepAlive are 30 and 15 seconds;
+	// negative means for ever.
 	BodyTimeout, WriteTimeout, KeepAlive, IdleTimeout time.Duration
 
 	// Logger receives faults. If nil, nothing is logged.
 	Logger *slog.Logger
 
-	serving sync.WaitGroup // handlers with a conversation
+	once sync.Once
+	door *httpx.Door
 
-	mu       sync.Mutex // guards what follows
-	stopping bool
-	sessions map[string]*session
-	desks    map[*desk]struct{}
-	current  map[string]*desk // by caller
+	mu        sync.Mutex // guards what follows
+	sessions  map[string]*session
+	syncConns map[*syncConn]struct{}
+	current   map[string]*syncConn // by caller
+}
+
+func (s *Server) prepare() {
+	s.door = httpx.NewDoor(&httpx.DoorOptions{
+		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
+		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage, BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout,
+		Belongs: s.belongs, Logger: s.Logger,
+	})
+	s.sessions, s.syncConns, s.current = make(map[string]*session), make(map[*syncConn]struct{}), make(map[string]*syncConn)
 }
 
 // Stream returns the handler for GET, which opens a session.
-func (s *Server) Stream() http.Handler { return s.door(http.MethodGet, s.serveStream) }
+func (s *Server) Stream() http.Handler { return s.handler(http.MethodGet, s.serveStream) }
 
 // Messages returns the handler for POST, which takes a client's messages.
-func (s *Server) Messages() http.Handler { return s.door(http.MethodPost, s.serveMessage) }
+func (s *Server) Messages() http.Handler { return s.handler(http.MethodPost, s.serveMessage) }
 
-// door does what both handlers begin with. Nothing else of a request is looked
-// at before its Host and Origin.
-func (s *Server) door(method string, serve func(http.ResponseWriter, *http.Request) *httpx.Refusal) http.Handler {
-	gate := httpx.Gate{Hosts: s.Hosts, Origins: s.Origins}
+func (s *Server) handler(method string, serve func(*httpx.Exchange) error) http.Handler {
+	checked := func(x *httpx.Exchange) error {
+		if x.R.Method != method {
+			return httpx.NotAllowed(x.R, method)
+		}
+		return serve(x)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var refusal *httpx.Refusal
-		switch err := gate.Check(r); {
-		case err != nil:
-			refusal = refusalOf(err)
-		case gate.CORS(w, r):
-		case r.Method != method:
-			refusal = httpx.Refuse(http.StatusMethodNotAllowed, "only %s is served here", method)
-			refusal.Allow = method
-		default:
-			if r, refusal = httpx.Named(r, s.Caller); refusal == nil {
-				refusal = serve(w, r)
-			}
-		}
-		if refusal == nil {
-			return
-		}
-		s.logger().Debug("request refused", "status", refusal.Status, "reason", refusal.Message)
-		refusal.Write(w)
+		s.once.Do(s.prepare)
+		s.door.Serve(w, r, checked)
 	})
 }
 
-// refusalOf returns an error of package httpx as what it is.
-func refusalOf(err error) *httpx.Refusal {
-	var r *httpx.Refusal
-	if errors.As(err, &r) {
-		return r
-	}
-	return &httpx.Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: "Internal error"}
+// belongs reports whether a request is for a session that there is.
+func (s *Server) belongs(r *http.Request) bool {
+	id, _, err := sessionOf(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && s.sessions[id] != nil
 }
 
-// admit tells whether there may be one more conversation. s.mu is locked.
-func (s *Server) admit() *httpx.Refusal {
-	limit := s.MaxSessions
-	if limit == 0 {
-		limit = DefaultMaxSessions
-	}
-	switch {
-	case s.stopping:
-		return draining()
-	case len(s.sessions)+len(s.desks) >= limit:
+// admit reports whether there may be one more conversation. s.mu is locked.
+func (s *Server) admit() error {
+	if len(s.sessions)+len(s.syncConns) >= httpx.Limit(s.MaxSessions, DefaultMaxSessions) {
 		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	return nil
 }
 
-func draining() *httpx.Refusal {
-	return httpx.Unavailable(protocol.Draining())
-}
-
 // Shutdown refuses new clients and requests, lets those under way be answered,
 // and ends each conversation when it has nothing left to answer. When ctx ends,
-// it cancels the rest, which is answered as lost, and returns the context's error.
+// it cancels the rest, which is answered as lost, and returns the context's error:
+// half a second later at the latest.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.stopping = true
-	for _, c := range s.sessions {
-		c.drain()
-	}
-	for d := range s.desks {
-		s.retire(d)
-	}
-	s.mu.Unlock()
-	done := make(chan struct{})
-	// Ends when all conversations have, which Close sees to at the latest.
-	go func() {
-		defer close(done)
-		s.serving.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	s.abort()
-	t := time.NewTimer(abortWait)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C: // somebody does not stop when told to, or read when written to
-		_ = s.Close()
-		<-done
-	}
-	return context.Cause(ctx)
+	s.once.Do(s.prepare)
+	defer s.endSyncConns()
+	return s.door.Shutdown(ctx)
 }
 
-// abort cancels all requests under way.
-func (s *Server) abort() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.sessions {
-		c.conn.Abort()
-	}
-	for d := range s.desks {
-		d.end(dragoman.Closed(errServerClosed))
-	}
-}
-
-// errServerClosed is why conversations end at Close.
-var errServerClosed = errors.New("sse: the server was closed")
-
-// Close ends all conversations and waits for them.
+// Close is Shutdown that does not wait for requests under way to be done.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.stopping = true
-	for _, c := range s.sessions {
-		c.end(errServerClosed)
-	}
-	for d := range s.desks {
-		s.retire(d)
-		d.end(dragoman.Closed(errServerClosed))
-	}
-	s.mu.Unlock()
-	s.serving.Wait()
-	return nil
+	s.once.Do(s.prepare)
+	defer s.endSyncConns()
+	return s.door.Close()
 }
 
-func (s *Server) logger() *slog.Logger {
-	if s.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.Logger
-}
-
-func (s *Server) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: s.MaxMessage} }
-
-func (s *Server) keepAlive() time.Duration { return cmp.Or(s.KeepAlive, sse.KeepAlive) }
+// errServerClosed is why conversations end at Shutdown.
+var errServerClosed = errors.New("sse: the server was closed")

@@ -54,11 +54,9 @@ type session struct {
 	conn   *mux.Conn
 
 	in      chan []byte   // posted messages
-	spoken  atomic.Bool   // one has been posted
+	used    atomic.Bool   // one has been posted
 	first   chan struct{} // closed when it is
-	stop    chan struct{} // closed when no new requests are to be served
-	stopper sync.Once
-	drained chan struct{} // closed by run when those under way have been answered
+	drained chan struct{} // closed by shutdown when requests under way have been answered
 	ready   chan struct{} // closed when the endpoint has been sent
 	gone    chan struct{} // closed when the stream has ended
 	ender   sync.Once
@@ -72,45 +70,40 @@ type session struct {
 }
 
 // serveStream opens a session, which lasts as long as the request.
-func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) *httpx.Refusal {
-	if len(r.Header.Values("Accept")) > 0 && !httpx.Accepts(r, sse.ContentType) {
+func (s *Server) serveStream(x *httpx.Exchange) error {
+	if len(x.R.Header.Values("Accept")) > 0 && !httpx.Accepts(x.R, sse.ContentType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "the answer is %s, which Accept does not admit", sse.ContentType)
 	}
-	c, refusal := s.open(r)
-	if refusal != nil {
-		return refusal
+	c, err := s.open(x.R)
+	if err != nil {
+		return err
 	}
-	defer s.serving.Done()
 	defer s.forget(c)
-	if out, err := sse.Start(w, s.WriteTimeout); err == nil {
-		c.run(r.Context(), out)
+	x.OnShutdown(c.shutdown)
+	if out, err := x.Events(); err == nil {
+		c.run(x.R.Context(), out)
 	}
 	_ = c.conn.Close()
 	// For the end of the response: the deadline of the last event may be over.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(endWait))
-	s.logger().Debug("session ended", "reason", c.conn.Err())
+	_ = http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(endWait))
+	s.door.Log.Debug("session ended", "reason", c.conn.Err())
 	return nil
 }
 
 // open makes a session.
-func (s *Server) open(r *http.Request) (*session, *httpx.Refusal) {
+func (s *Server) open(r *http.Request) (*session, error) {
 	c := &session{
 		server: s, id: httpx.NewID(), caller: httpx.Owner(r), key: httpx.Key(r),
-		in: make(chan []byte, maxWaiting), first: make(chan struct{}),
-		stop: make(chan struct{}), drained: make(chan struct{}),
+		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if refusal := s.admit(); refusal != nil {
-		return nil, refusal
+	if err := s.admit(); err != nil {
+		return nil, err
 	}
-	c.conn = mux.New(c, &mux.Options{Limits: s.limits(), Server: true, Linger: drainMost, Logger: s.Logger})
-	if s.sessions == nil {
-		s.sessions = make(map[string]*session)
-	}
+	c.conn = mux.New(c, &mux.Options{Limits: s.door.Limits, Server: true, Linger: drainMost, Logger: s.Logger})
 	s.sessions[c.id] = c
-	s.serving.Add(1)
 	return c, nil
 }
 
@@ -148,27 +141,20 @@ func (c *session) run(ctx context.Context, out *sse.Writer) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before the wait: it ends Accept and Drain
+	defer cancel() // before the wait: it ends Accept
 	c.out = out
 	if err := out.Event(&sse.Event{Name: eventEndpoint, Data: []byte(c.endpoint())}); err != nil {
 		c.end(errClientGone)
 	}
 	close(c.ready)
-	tick := time.NewTicker(c.server.keepAlive())
+	tick := time.NewTicker(httpx.Duration(c.server.KeepAlive, sse.KeepAlive))
 	defer tick.Stop()
-	for first, stop := c.first, c.stop; ; {
+	for first := c.first; ; {
 		select {
 		case <-first:
 			first = nil
 			// Ends when the client is accepted, or ctx ends.
 			running.Go(func() { c.accept(ctx) })
-		case <-stop:
-			stop = nil
-			// Ends when nothing is under way, or ctx ends.
-			running.Go(func() {
-				_ = c.conn.Drain(ctx)
-				close(c.drained)
-			})
 		case <-tick.C:
 			c.keepAlive()
 		case <-ctx.Done():
@@ -191,7 +177,7 @@ func (c *session) left() {
 // settle gives the conversation time to end for the reason that the stream has
 // ended for.
 func (c *session) settle() {
-	if !c.spoken.Load() {
+	if !c.used.Load() {
 		return
 	}
 	t := time.NewTimer(100 * time.Millisecond)
@@ -206,7 +192,7 @@ func (c *session) settle() {
 func (c *session) accept(ctx context.Context) {
 	peer, err := c.server.Acceptor.Accept(ctx, c.conn)
 	if err != nil {
-		c.server.logger().Warn("client not accepted", "error", err)
+		c.server.door.Log.Warn("client not accepted", "error", err)
 		peer = dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, err
 		}}
@@ -229,13 +215,23 @@ func (c *session) keepAlive() {
 	}
 }
 
-// drain makes the conversation end when what is under way is answered. Until then
-// new requests are refused; cancels and answers to our questions count.
-func (c *session) drain() {
-	c.stopper.Do(func() { close(c.stop) })
-	if !c.spoken.Load() {
+// shutdown makes the conversation end when what is under way is answered, and by ctx at
+// the latest. Until then new requests are refused; cancels and answers to our questions
+// count.
+func (c *session) shutdown(ctx context.Context) {
+	if !c.used.Load() {
 		c.end(errServerClosed)
+		return
 	}
+	err := c.conn.Finish(ctx)
+	close(c.drained)
+	if err == nil {
+		select {
+		case <-c.gone: // what was posted has been read
+		case <-ctx.Done():
+		}
+	}
+	c.end(errServerClosed)
 }
 
 // end makes the stream end, for the first reason given.

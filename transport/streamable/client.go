@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
 // Defaults of a Client.
@@ -89,9 +90,11 @@ type Client struct {
 	tools clientTools
 
 	mu      sync.Mutex
-	open    int // conversations
 	verdict *Verdict
 }
+
+// clientUnixPath is the endpoint on a Unix socket if the URL names none.
+const clientUnixPath = "/mcp"
 
 // A Retry is how streams that break are opened anew: after Min, then after twice
 // as long, and so on up to Max, each time less a random part of up to one half.
@@ -112,16 +115,13 @@ var _ dragoman.Dialer = (*Client)(nil)
 
 // clientOptions are the fields of a Client with their defaults filled in.
 type clientOptions struct {
-	url          string
-	http         *http.Client
-	own          bool          // http is ours
-	timeout      time.Duration // zero: none
-	maxTimeout   time.Duration // zero: none
-	limits       dragoman.Limits
-	retry        Retry
-	log          *slog.Logger
-	bounded      time.Duration // for what nobody waits for: like timeout, but always there
-	extraHeaders http.Header
+	http       *httpx.Client
+	timeout    time.Duration // zero: none
+	maxTimeout time.Duration // zero: none
+	limits     dragoman.Limits
+	retry      Retry
+	log        *slog.Logger
+	bounded    time.Duration // for what nobody waits for: like timeout, but always there
 }
 
 func (c *Client) prepare() error {
@@ -148,13 +148,9 @@ func (c *Client) prepare() error {
 				o.retry.Attempts = max(r.Attempts, 0)
 			}
 		}
-		o.extraHeaders = make(http.Header, len(c.Header))
-		for name, values := range c.Header {
-			for _, v := range values {
-				o.extraHeaders.Add(name, v)
-			}
-		}
-		c.bad = c.target()
+		o.http, c.bad = httpx.NewClient("streamable", &httpx.ClientOptions{
+			URL: c.URL, UnixPath: clientUnixPath, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header,
+		})
 	})
 	return c.bad
 }
@@ -192,22 +188,8 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 }
 
 func (c *Client) dial(local dragoman.Peer) *clientConn {
-	c.mu.Lock()
-	c.open++
-	c.mu.Unlock()
+	c.opts.http.Acquire()
 	return newClientConn(c, local)
-}
-
-// release is called when a conversation is over. Connections are kept as long as
-// there is one.
-func (c *Client) release() {
-	c.mu.Lock()
-	c.open--
-	last := c.open == 0
-	c.mu.Unlock()
-	if last && c.opts.own {
-		c.opts.http.CloseIdleConnections()
-	}
 }
 
 var errClientAnswered = errors.New("streamable: answered on another stream")

@@ -45,9 +45,9 @@ func (k *clientCall) answer(x *clientExchange) (*dragoman.Message, error) {
 // refused reads the answer out of a response with a bad status: the body is it
 // if that is a JSON-RPC error.
 func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
-	refusal := clientRefusal(x.resp)
-	resp := refusal.response(k.conn.opts.limits)
-	if resp != nil && refusal.wantsAuth() {
+	refusal := httpx.ReadStatus(x.resp)
+	resp := refusal.Response(k.conn.opts.limits)
+	if resp != nil && refusal.WantsAuth() {
 		refusal.RPC = resp.RPCError()
 		return nil, refusal
 	}
@@ -59,7 +59,7 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
 		return resp, nil
 	}
-	if refusal.unknown(k.Request().Method()) {
+	if isUnknownMethod(refusal, k.Request().Method()) {
 		return k.Request().Fail(&dragoman.Error{
 			Code:    protocol.CodeMethodNotFound,
 			Message: "method not found: " + k.Request().Method() + "; the server does not know it",
@@ -230,7 +230,7 @@ func (k *clientCall) resume(u *clientCursor) (*clientExchange, error) {
 			if status == http.StatusOK && x.mediaType() == sse.ContentType {
 				return x, nil
 			}
-			err = clientRefusal(x.resp)
+			err = httpx.ReadStatus(x.resp)
 			x.close()
 			if status == http.StatusNotFound && k.session != nil && k.session.id != "" {
 				c.gone(k.session)

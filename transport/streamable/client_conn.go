@@ -200,7 +200,7 @@ func clientIsOld(status int, resp *dragoman.Message, err error) bool {
 		return false
 	}
 	if err != nil {
-		_, ok := errors.AsType[*HTTPError](err)
+		_, ok := errors.AsType[*protocol.StatusError](err)
 		return ok
 	}
 	return resp.IsError() && !clientIsModernCode(resp.RPCError().Code)
@@ -255,7 +255,7 @@ func (c *clientConn) shut(s *clientSession, reason error) {
 		_ = other.Close()
 	}
 	c.busy.Wait()
-	c.client.release()
+	c.opts.http.Release()
 }
 
 // Close implements dragoman.Conn.

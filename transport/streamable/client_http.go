@@ -1,13 +1,9 @@
 package streamable
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -44,35 +40,14 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	hctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &clientExchange{cancel: cancel}
 	x.unhook = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	var r io.Reader
-	if body != nil {
-		r = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(hctx, method, c.opts.url, r)
-	if err != nil {
-		x.done()
-		return nil, err
-	}
-	for name, values := range c.opts.extraHeaders {
-		req.Header[name] = values
-	}
-	if host := c.opts.extraHeaders.Get("Host"); host != "" {
-		req.Host = host
-	}
-	if id := httpx.RequestID(ctx); id != "" {
-		req.Header.Set(httpx.HeaderRequestID, id)
-	}
-	set(req.Header)
-	x.resp, err = c.opts.http.Do(req) //nolint:bodyclose // whoever gets x closes it
+	var err error
+	x.resp, err = c.opts.http.Do(hctx, method, c.opts.http.URL, body, set) //nolint:bodyclose // whoever gets x closes it
 	if err == nil {
 		return x, nil
 	}
 	x.done()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
-	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // the URL may hold secrets
 	}
 	return nil, clientLost(err)
 }
@@ -118,7 +93,6 @@ func (k *clientCall) recycle(x *clientExchange, r *sse.Reader) {
 // modern era, if there are any.
 func (c *clientConn) post(ctx context.Context, body []byte, s *clientSession, header http.Header) (*clientExchange, error) {
 	return c.do(ctx, http.MethodPost, body, func(h http.Header) {
-		h.Set("Content-Type", clientJSON)
 		h.Set("Accept", clientAccept)
 		s.set(h)
 		for name, values := range header {
@@ -159,7 +133,7 @@ func (c *clientConn) tellServer(ctx context.Context, m *dragoman.Message, s *cli
 		_, _ = io.CopyN(io.Discard, x.resp.Body, 1)
 		return nil
 	}
-	refusal := clientRefusal(x.resp)
+	refusal := httpx.ReadStatus(x.resp)
 	if x.resp.StatusCode == http.StatusNotFound && s != nil && s.id != "" {
 		return ErrSessionGone
 	}
@@ -178,28 +152,7 @@ func (c *clientConn) deleteSession(ctx context.Context, s *clientSession) {
 }
 
 // mediaType returns what the answer's body is, without parameters.
-func (x *clientExchange) mediaType() string {
-	kind, _, err := mime.ParseMediaType(x.resp.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return kind
-}
+func (x *clientExchange) mediaType() string { return httpx.MediaType(x.resp.Header) }
 
 // readAll returns the whole body, up to the limit of a message.
-func (x *clientExchange) readAll(limit int) ([]byte, error) {
-	if x.resp.ContentLength > int64(limit) {
-		return nil, dragoman.ErrTooLarge
-	}
-	var b bytes.Buffer
-	if n := x.resp.ContentLength; n > 0 {
-		b.Grow(int(min(n+bytes.MinRead, 1<<20)))
-	}
-	if _, err := b.ReadFrom(io.LimitReader(x.resp.Body, int64(limit)+1)); err != nil {
-		return nil, err
-	}
-	if b.Len() > limit {
-		return nil, dragoman.ErrTooLarge
-	}
-	return b.Bytes(), nil
-}
+func (x *clientExchange) readAll(limit int) ([]byte, error) { return httpx.ReadAll(x.resp, limit) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 )
 
@@ -116,7 +117,7 @@ func (c *clientConn) listener(s *clientSession, answered chan<- struct{}) int {
 			}
 		default:
 			status := x.resp.StatusCode
-			err := clientRefusal(x.resp)
+			err := httpx.ReadStatus(x.resp)
 			x.close()
 			if status == http.StatusNotFound && opened && s.id != "" {
 				c.gone(s)

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // A modern message has the headers that repeat its parts, and no session.
@@ -174,7 +173,7 @@ func TestClientProbesAgain(t *testing.T) {
 		t.Fatalf("got %v, %v", v, err)
 	}
 	old.Store(true)
-	var e *streamable.HTTPError
+	var e *protocol.StatusError
 	if _, err := dialScript(t, c, nil).Call(t.Context(), read(t, modernTool), nil); !errors.As(err, &e) {
 		t.Errorf("got %v", err)
 	}

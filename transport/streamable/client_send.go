@@ -215,7 +215,7 @@ func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message, s *cli
 // clientPassing reports whether a message that was not taken may be taken soon, and
 // how long the server asks to wait until then.
 func clientPassing(err error) (time.Duration, bool) {
-	if refusal, ok := errors.AsType[*HTTPError](err); ok {
+	if refusal, ok := errors.AsType[*protocol.StatusError](err); ok {
 		return refusal.RetryAfter, clientPasses(refusal.Status)
 	}
 	return 0, err != nil && !errors.Is(err, ErrSessionGone)

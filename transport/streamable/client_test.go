@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // The session id comes with the answer to initialize and goes with all
@@ -206,11 +206,11 @@ func TestD16_ClientErrorCarriesStatusTextAndHints(t *testing.T) {
 		fmt.Fprint(w, strings.Repeat("x", 100<<10))
 	})
 	_, err := dialScript(t, client, nil).Call(t.Context(), read(t, modernTool), nil)
-	var e *streamable.HTTPError
+	var e *protocol.StatusError
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v", err)
 	}
-	if e.Status != 401 || e.Text != "Unauthorized" || len(e.Auth.Challenges) != 2 || e.Auth.Server != "https://auth/" ||
+	if e.Status != 401 || len(e.Challenges) != 2 || e.AuthServer != "https://auth/" ||
 		e.RetryAfter.Seconds() != 7 || len(e.Body) != 64<<10 {
 		t.Errorf("got %+v with %d bytes", e, len(e.Body))
 	}

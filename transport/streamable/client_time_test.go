@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -179,7 +180,7 @@ func TestD06_ClientSaysWhenAStreamCannotBeResumed(t *testing.T) {
 				conn := dialScript(t, client, nil)
 				shake(t, conn, "2025-11-25")
 				_, err := conn.Call(t.Context(), read(t, callTool), nil)
-				var e *streamable.HTTPError
+				var e *protocol.StatusError
 				if !errors.Is(err, streamable.ErrNoResponse) || !errors.As(err, &e) || e.Status != status {
 					t.Errorf("got %v", err)
 				}

@@ -80,9 +80,9 @@ func (c *clientConn) probe(ctx context.Context) (Verdict, error) {
 		if !clientSpeaks(err) {
 			return Verdict{}, err
 		}
-		refusal, _ := errors.AsType[*HTTPError](err) // clientSpeaks has seen it
+		refusal, _ := errors.AsType[*protocol.StatusError](err) // clientSpeaks has seen it
 		// The Python SDK puts an id of its own into what it says of HTTP.
-		resp = refusal.response(c.opts.limits)
+		resp = refusal.Response(c.opts.limits)
 	}
 	if resp != nil {
 		if v, ok, err := c.judge(k.status, resp); ok || err != nil {
@@ -95,7 +95,7 @@ func (c *clientConn) probe(ctx context.Context) (Verdict, error) {
 // clientSpeaks tells whether an error of an HTTP request says something about
 // what the server speaks.
 func clientSpeaks(err error) bool {
-	e, ok := errors.AsType[*HTTPError](err)
+	e, ok := errors.AsType[*protocol.StatusError](err)
 	return ok && e.Status >= 400 && e.Status < 500 && !clientPasses(e.Status) &&
 		e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden
 }

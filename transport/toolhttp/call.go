@@ -3,10 +3,10 @@ package toolhttp
 import (
 	"context"
 	"net/http"
-	"runtime/debug"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -78,15 +78,9 @@ func (c *call) check(ctx context.Context) error {
 }
 
 // ask asks the peer behind the server. The answer is never nil.
-func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.door.Log.Error("a call panicked", "method", req.Method(), "panic", p, "stack", string(debug.Stack()))
-			resp = req.Fail(protocol.Panicked())
-		}
-	}()
-	resp, err := s.Requests.Call(ctx, req, from)
-	if resp = protocol.ResponseOf(ctx, req, resp, err); resp == nil {
+func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) *dragoman.Message {
+	resp := rpc.Serve(ctx, s.Requests, req, from, s.door.Log)
+	if resp == nil {
 		return protocol.Failure(req, dragoman.ErrCancelled) // nobody reads it
 	}
 	if resp.ID() != req.ID() {

@@ -2,12 +2,9 @@ package toolhttp
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"crypto/tls"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -49,6 +46,9 @@ type Client struct {
 	// turn a POST into a GET, are not followed unless HTTP says otherwise.
 	HTTP *http.Client
 
+	// TLS configures the connections of the client of its own.
+	TLS *tls.Config
+
 	// Header is sent with every request.
 	Header http.Header
 
@@ -68,12 +68,9 @@ type Client struct {
 
 	once   sync.Once
 	bad    error // why the fields make no client
-	http   *http.Client
+	http   *httpx.Client
 	limits dragoman.Limits
 	log    *slog.Logger
-
-	mu   sync.Mutex
-	open int // conversations
 }
 
 var _ dragoman.Dialer = (*Client)(nil)
@@ -81,50 +78,8 @@ var _ dragoman.Dialer = (*Client)(nil)
 func (c *Client) prepare() {
 	c.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
 	c.log = httpx.Logger(c.Logger)
-	u, err := url.Parse(c.URL)
-	switch {
-	case err != nil:
-		c.bad = errors.New("toolhttp: the URL cannot be read") // it may hold a password
-	case u.Scheme != "http" && u.Scheme != "https":
-		c.bad = fmt.Errorf("toolhttp: the URL's scheme is %q; it must be http or https", u.Scheme)
-	case u.Host == "":
-		c.bad = errors.New("toolhttp: the URL names no host")
-	}
-	if c.HTTP == nil {
-		c.http = &http.Client{Transport: newTransport()}
-	} else {
-		own := *c.HTTP
-		c.http = &own
-	}
-	if c.http.CheckRedirect == nil {
-		c.http.CheckRedirect = sameOrigin
-	}
-}
-
-func newTransport() *http.Transport {
-	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           d.DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true, // streams would wait for blocks to fill
-	}
-}
-
-// sameOrigin follows a redirect that stays on its origin and keeps the method.
-// All others are answers, and no good ones.
-func sameOrigin(req *http.Request, via []*http.Request) error {
-	first := via[0]
-	if len(via) >= 10 || req.Method != first.Method ||
-		req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host {
-		return http.ErrUseLastResponse
-	}
-	return nil
+	// Compressed streams would wait for blocks to fill.
+	c.http, c.bad = httpx.NewClient("toolhttp", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header, Plain: true})
 }
 
 // Dial opens a conversation. It has no state on the server, so nothing is sent.
@@ -136,20 +91,6 @@ func (c *Client) Dial(ctx context.Context, _ dragoman.Peer) (dragoman.Conn, erro
 	if c.once.Do(c.prepare); c.bad != nil {
 		return nil, c.bad
 	}
-	c.mu.Lock()
-	c.open++
-	c.mu.Unlock()
+	c.http.Acquire()
 	return newConn(c), nil
-}
-
-// release is called when a conversation is over. Connections are kept as long as
-// there is one.
-func (c *Client) release() {
-	c.mu.Lock()
-	c.open--
-	last := c.open == 0
-	c.mu.Unlock()
-	if last && c.HTTP == nil {
-		c.http.CloseIdleConnections()
-	}
 }

@@ -81,7 +81,7 @@ func (c *conn) Close() error {
 	c.mu.Unlock()
 	c.cancel(dragoman.ErrClosed)
 	c.busy.Wait()
-	c.free.Do(c.client.release)
+	c.free.Do(c.client.http.Release)
 	return nil
 }
 

@@ -1,17 +1,16 @@
 package toolhttp
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"mime"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -21,13 +20,14 @@ const (
 	// can be used again, but only so far and so long.
 	drainBytes = 64 << 10
 	drainTime  = 100 * time.Millisecond
-
-	// maxErrorBody is how much of the body of an HTTP error is read.
-	maxErrorBody = 64 << 10
 )
 
-// errTimeout is why a call ends that takes longer than the client's Timeout.
-var errTimeout = errors.New("toolhttp: no answer in time")
+// errNoAnswer says that a stream ended early.
+var errNoAnswer = httpx.LostOnTheWay(errors.New("no response received for request: the stream ended before its complete or error event"))
+
+func unreadableAnswer(why string) error {
+	return httpx.LostOnTheWay(errors.New("the server's answer cannot be read: " + why))
+}
 
 // An exchange is one HTTP request and its answer.
 type exchange struct {
@@ -47,7 +47,7 @@ func (c *conn) exchange(caller context.Context, req *dragoman.Message) *exchange
 	x.unhook = context.AfterFunc(c.ctx, func() { x.cancel(dragoman.ErrClosed) })
 	timeout := cmp.Or(c.client.Timeout, DefaultTimeout)
 	if timeout > 0 {
-		x.timer = time.AfterFunc(timeout, func() { x.cancel(errTimeout) })
+		x.timer = time.AfterFunc(timeout, func() { x.cancel(context.DeadlineExceeded) })
 	}
 	return x
 }
@@ -65,27 +65,9 @@ func (x *exchange) end() {
 }
 
 // do sends the request.
-func (x *exchange) do(method, accept string, body []byte) error {
-	c := x.conn.client
-	var r io.Reader
-	if body != nil {
-		r = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(x.ctx, method, c.URL, r)
-	if err != nil {
-		return err
-	}
-	for name, values := range c.Header {
-		req.Header[http.CanonicalHeaderKey(name)] = values
-	}
-	if host := req.Header.Get("Host"); host != "" {
-		req.Host = host
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", jsonType)
-	}
-	req.Header.Set("Accept", accept)
-	x.resp, err = c.http.Do(req) //nolint:bodyclose // end closes it
+func (x *exchange) do(method, accept string, body []byte) (err error) {
+	c := x.conn.client.http
+	x.resp, err = c.Do(x.ctx, method, c.URL, body, func(h http.Header) { h.Set("Accept", accept) }) //nolint:bodyclose // end closes it
 	return err
 }
 
@@ -102,9 +84,26 @@ func (x *exchange) failed(err error) (*dragoman.Message, error) {
 	if errors.Is(err, dragoman.ErrClosed) {
 		return nil, err
 	}
-	e := fault(err)
-	x.conn.client.log.Debug("a call has no answer", "tool", x.req.Name(), "reason", e.Message)
-	return x.req.Fail(e), nil
+	err = lost(err)
+	x.conn.client.log.Debug("a call has no answer", "tool", x.req.Name(), "reason", err)
+	return protocol.Failure(x.req, err), nil
+}
+
+// lost says what it means to a call that its exchange ended with an error.
+func lost(err error) error {
+	if _, ok := errors.AsType[protocol.Fault](err); ok || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.Is(err, dragoman.ErrTooLarge) {
+		return fmt.Errorf("the server's answer is larger than the limit: %w", err)
+	}
+	if p, ok := errors.AsType[*dragoman.ParseError](err); ok {
+		return unreadableAnswer(fmt.Sprintf("%s at byte %d", p.Reason, p.Offset))
+	}
+	if err = httpx.Lost(err); protocol.NotSent(err) {
+		return fmt.Errorf("the server cannot be reached: %w", err)
+	}
+	return fmt.Errorf("no response received for request: %w", err)
 }
 
 // callTool makes one tool call.
@@ -136,10 +135,10 @@ func (x *exchange) answer(from dragoman.Peer) (*dragoman.Message, error) {
 	if x.resp.StatusCode < 200 || x.resp.StatusCode > 299 {
 		return x.refused()
 	}
-	if x.mediaType() == sse.ContentType {
+	if httpx.MediaType(x.resp.Header) == sse.ContentType {
 		return x.events(from)
 	}
-	body, err := x.body()
+	body, err := httpx.ReadAll(x.resp, x.conn.client.limits.Message())
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +159,7 @@ func received(m *dragoman.Message) (*dragoman.Message, error) {
 	}
 	fit, err := protocol.ToolResponse(m)
 	if err != nil {
-		return nil, &faultError{protocol.CodeLost, "the server's answer is no tool response: " + plain(err), protocol.OutcomeUnknown, 0}
+		return nil, httpx.LostOnTheWay(errors.New("the server's answer is no tool response: " + plain(err)))
 	}
 	return fit, nil
 }
@@ -168,12 +167,11 @@ func received(m *dragoman.Message) (*dragoman.Message, error) {
 // refused reads an answer that is no success: its body is the answer if that is
 // a JSON-RPC error.
 func (x *exchange) refused() (*dragoman.Message, error) {
-	// What could be read of it is worth something.
-	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, maxErrorBody))
-	if m, err := x.conn.client.limits.Parse(body); err == nil && m.IsError() && x.isOurs(m) {
+	e := httpx.ReadStatus(x.resp)
+	if m := e.Response(x.conn.client.limits); m != nil && x.isOurs(m) {
 		return toolError(m), nil
 	}
-	return nil, httpFault(x.resp, body)
+	return nil, e
 }
 
 // isOurs tells whether a response is the answer to this request. An error may
@@ -197,31 +195,6 @@ func (x *exchange) parse(text []byte) (*dragoman.Message, error) {
 	return m, nil
 }
 
-// mediaType returns what the answer's body is, without parameters.
-func (x *exchange) mediaType() string {
-	kind, _, err := mime.ParseMediaType(x.resp.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return kind
-}
-
-// body returns the whole body, up to the limit of a message.
-func (x *exchange) body() ([]byte, error) {
-	limit := x.conn.client.limits.Message()
-	var b bytes.Buffer
-	if n := x.resp.ContentLength; n > 0 && n <= int64(limit) {
-		b.Grow(int(min(n+bytes.MinRead, 1<<20)))
-	}
-	if _, err := b.ReadFrom(io.LimitReader(x.resp.Body, int64(limit)+1)); err != nil {
-		return nil, err
-	}
-	if b.Len() > limit {
-		return nil, dragoman.ErrTooLarge
-	}
-	return b.Bytes(), nil
-}
-
 // listTools asks for the tools. They come on one page.
 func (c *conn) listTools(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	if req.Get("cursor") != nil {
@@ -241,7 +214,7 @@ func (c *conn) listTools(ctx context.Context, req *dragoman.Message) (*dragoman.
 		}
 		return resp.WithID(req.ID()), nil
 	}
-	body, err := x.body()
+	body, err := httpx.ReadAll(x.resp, x.conn.client.limits.Message())
 	if err != nil {
 		return x.failed(err)
 	}

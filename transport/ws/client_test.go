@@ -172,8 +172,8 @@ func TestDialSaysWhyThereIsNoSocket(t *testing.T) {
 	for _, c := range []struct{ url, says string }{
 		{"ws://user:hunter2@" + host + "/json", "401 Unauthorized: who are you"},
 		{"http://" + host + "/none", "404 Not Found: nothing here"},
-		{"ws://" + host + "/away", "another origin, http://elsewhere.example"},
-		{"ws://" + host + "/round", "again and again"},
+		{"ws://" + host + "/away", "it redirects to http://elsewhere.example"},
+		{"ws://" + host + "/round", "it redirects to http://"},
 		{"ftp://" + host, `scheme is "ftp"`},
 		{"ws:///x", "no host"},
 		{"ws://%zz:hunter2@", "cannot be read"},
@@ -183,9 +183,9 @@ func TestDialSaysWhyThereIsNoSocket(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("Dial %s: %v; want an error that says %q", c.url, err, c.says)
 		}
-		var refused *StatusError
-		if errors.As(err, &refused) && refused.Status == 401 && refused.Challenge != "Bearer x" {
-			t.Errorf("the challenge is %q", refused.Challenge)
+		var refused *protocol.StatusError
+		if errors.As(err, &refused) && refused.Status == 401 && refused.Challenges[0] != "Bearer x" {
+			t.Errorf("the challenge is %q", refused.Challenges)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

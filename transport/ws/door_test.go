@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // knock makes an HTTP request that has the headers of an upgrade, and others.
@@ -154,7 +155,7 @@ func TestTooManyClientsGet503BeforeTheUpgrade(t *testing.T) {
 		t.Errorf("the third client got %d %v %s", status, header, body)
 	}
 	_, err := (&Client{URL: at}).Dial(t.Context(), nil)
-	if refused := (*StatusError)(nil); !errors.As(err, &refused) || refused.Status != 503 || !errors.Is(err, dragoman.ErrOverloaded) {
+	if refused := (*protocol.StatusError)(nil); !errors.As(err, &refused) || refused.Status != 503 || !errors.Is(err, dragoman.ErrOverloaded) {
 		t.Errorf("Dial returned %v", err)
 	}
 	first.send(bye, closing(1000, ""))

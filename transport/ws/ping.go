@@ -30,9 +30,6 @@ type pings struct {
 
 func (p *pings) start(s *socket, every, within time.Duration) {
 	p.socket, p.every, p.within = s, every, within
-	if every <= 0 {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(every, p.ping)

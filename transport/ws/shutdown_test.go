@@ -3,8 +3,10 @@ package ws
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -78,4 +80,92 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	if err := wait(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown returned %v", err)
 	}
+}
+
+// What belongs to requests under way still counts: they would not end otherwise.
+func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		s := &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			if req.Method() == "wait" {
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return nil, context.Cause(ctx)
+			}
+			question, err := dragoman.NewRequest(dragoman.IntID(1), "roots/list", nil)
+			if err != nil {
+				return nil, err
+			}
+			resp, err := from.Call(ctx, question, nil)
+			if err != nil {
+				return nil, err
+			}
+			return resp.WithID(req.ID()), nil
+		}})}
+		r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
+		r.say(`{"jsonrpc":"2.0","id":7,"method":"wait"}`)
+		r.say(`{"jsonrpc":"2.0","id":8,"method":"ask"}`)
+		question := parse(t, r.message())
+		stopped := make(chan error, 1)
+		go func() { stopped <- s.Shutdown(t.Context()) }()
+		synctest.Wait()
+		r.say(`{"jsonrpc":"2.0","id":9,"method":"wait"}`)
+		if refused := r.message(); !strings.Contains(refused, `"id":9,`) || !strings.Contains(refused, "-31005") {
+			t.Errorf("a request while stopping: %s", refused)
+		}
+		r.say(`{"jsonrpc":"2.0","id":` + question.ID().String() + `,"result":{"roots":[]}}`)
+		r.want(`{"jsonrpc":"2.0","id":8,"result":{"roots":[]}}`)
+		r.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		if err := <-ended; !errors.Is(err, dragoman.ErrCancelled) {
+			t.Errorf("the request ended because of %v", err)
+		}
+		r.wantClose(1001)
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestShutdownObeysItsContext(t *testing.T) {
+	large := []byte(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)
+	for _, test := range []struct {
+		name string
+		call func(*dragoman.Message) (*dragoman.Message, error)
+	}{
+		{"a client that reads nothing", func(req *dragoman.Message) (*dragoman.Message, error) { return req.Reply(large) }},
+		{"a call that ignores its context", func(req *dragoman.Message) (*dragoman.Message, error) {
+			time.Sleep(time.Hour) // of the bubble
+			return req.Reply(nil)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Server{PingInterval: -1, Acceptor: accept(dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+					return test.call(req)
+				}})}
+				r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
+				r.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Shutdown returned %v", err)
+				}
+				if took := time.Since(began); took > 700*time.Millisecond {
+					t.Errorf("Shutdown took %v", took)
+				}
+				time.Sleep(2 * time.Hour) // so that the call ends
+			})
+		})
+	}
+}
+
+func TestNegativeMeansNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Acceptor: accept(echoes), MaxConns: -1, PingInterval: -1, WriteTimeout: -1}
+		r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
+		time.Sleep(time.Hour) // of the bubble
+		r.worksOn()
+	})
 }

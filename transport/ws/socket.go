@@ -3,7 +3,6 @@ package ws
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
@@ -43,17 +43,18 @@ type socket struct {
 	mu      sync.Mutex
 	verdict *verdict      // the first one counts
 	known   chan struct{} // closed when there is a verdict
-	drained bool          // reads have been interrupted
 	closer  sync.Once
 }
 
 var _ mux.Stream = (*socket)(nil)
 
+// newSocket returns a socket that pings every so often, and that may be silent for so
+// long after it. Zero means the defaults, negative never and for ever.
 func newSocket(c *websocket.Conn, w *wire, limits dragoman.Limits, every, within time.Duration) *socket {
 	s := &socket{ws: c, wire: w, limit: limits.Message(), known: make(chan struct{})}
 	c.SetReadLimit(int64(s.limit)) // of what is inflated
 	w.frames.limit = uint64(s.limit)
-	s.pings.start(s, every, within)
+	s.pings.start(s, httpx.Duration(every, DefaultPingInterval), httpx.Duration(within, DefaultWriteTimeout))
 	return s
 }
 
@@ -76,15 +77,6 @@ func (s *socket) settled() *verdict {
 	return s.verdict
 }
 
-// drain makes Read return io.EOF: no more is taken, and what was is answered.
-func (s *socket) drain() {
-	s.mu.Lock()
-	s.drained = true
-	s.mu.Unlock()
-	_ = s.because(verdict{websocket.StatusGoingAway, "the server is stopping", errStopping})
-	s.wire.interrupt()
-}
-
 // Read implements mux.Stream.
 func (s *socket) Read() ([]byte, error) {
 	if first := s.first; first != nil {
@@ -95,30 +87,19 @@ func (s *socket) Read() ([]byte, error) {
 	defer s.reading.Store(false)
 	kind, r, err := s.ws.Reader(context.Background())
 	if err != nil {
-		return nil, s.readFailed(err)
+		return nil, s.because(s.judge(err))
 	}
 	if kind != websocket.MessageText {
 		return nil, s.because(verdict{websocket.StatusUnsupportedData, "only text messages are understood", errBinary})
 	}
 	data, err := readAll(r)
 	if err != nil {
-		return nil, s.readFailed(err)
+		return nil, s.because(s.judge(err))
 	}
 	if !utf8.Valid(data) {
 		return nil, s.because(verdict{websocket.StatusInvalidFramePayloadData, "the text is not UTF-8", errNotUTF8})
 	}
 	return data, nil
-}
-
-func (s *socket) readFailed(err error) error {
-	s.mu.Lock()
-	drained := s.drained
-	s.mu.Unlock()
-	v := s.judge(err)
-	if drained && v.code == lost {
-		return io.EOF
-	}
-	return s.because(v)
 }
 
 // Write implements mux.Stream. That it ends in time is what mux looks after,
@@ -199,7 +180,6 @@ func (s *socket) close() {
 		v = s.ours()
 		_ = s.because(*v)
 	}
-	s.wire.resume()
 	if v.code == lost {
 		s.wire.cut()
 		_ = s.ws.CloseNow()

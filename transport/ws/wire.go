@@ -46,16 +46,6 @@ type wire struct {
 
 func (w *wire) cut() { _ = w.conn.Close() }
 
-// interrupt makes reads fail until they are resumed. Only a server's can be.
-func (w *wire) interrupt() { w.setLimit(time.Unix(1, 0)) }
-func (w *wire) resume()    { w.setLimit(time.Time{}) }
-
-func (w *wire) setLimit(t time.Time) {
-	if c, ok := w.conn.(net.Conn); ok {
-		_ = c.SetReadDeadline(t) // fails only if it is closed
-	}
-}
-
 func (w *wire) read(p []byte) (n int, err error) {
 	switch {
 	case w.tooLarge:

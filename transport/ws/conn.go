@@ -14,32 +14,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// drainMost bounds how long requests may take after Shutdown, whose context is
-// what counts.
-const drainMost = 24 * time.Hour
+// cutWait is how long a close may take when Shutdown has run out of time.
+const cutWait = 50 * time.Millisecond
 
 // errNotAccepted is why a socket ends whose client nobody serves.
 var errNotAccepted = errors.New("ws: the client could not be served")
 
-// A talk is one client of a Server. Its socket owns it: the talk is over when
-// that is closed.
-type talk struct {
-	server *Server
-	socket *socket
-	ctx    context.Context // of Accept
-	cancel context.CancelCauseFunc
+// A conn is one client of a Server. Its socket owns it: the conn is over when that is
+// closed.
+type conn struct {
+	server  *Server
+	socket  *socket
+	release func()          // tells the door that it is over
+	ctx     context.Context // of Accept
+	cancel  context.CancelCauseFunc
 
 	mu   sync.Mutex
-	conn *mux.Conn // nil before it is known what the client speaks
+	mux  *mux.Conn // nil before it is known what the client speaks
 	gone bool      // no conversation may begin any more
 }
 
-// begin finds out what the client speaks and starts the conversation.
-func (t *talk) begin() {
+// start finds out what the client speaks and starts the conversation.
+func (t *conn) start() {
 	s := t.server
 	defer func() {
 		if p := recover(); p != nil {
-			s.logger().Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
+			s.door.Log.Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
 			t.refuse()
 		}
 	}()
@@ -54,48 +54,47 @@ func (t *talk) begin() {
 		tools = isToolFrame(first)
 	}
 	o := mux.Options{
-		Limits: dragoman.Limits{MaxMessage: s.MaxMessage}, Stall: s.writeTimeout(),
-		Server: true, Linger: drainMost, Logger: s.Logger,
+		Limits: s.door.Limits, Stall: t.socket.pings.within, Server: true, Logger: s.Logger,
 	}
 	var stream mux.Stream = t.socket
 	if tools {
 		stream = toolSource{t.socket}
 		o.Limits.MaxMessage = -1 // the socket has looked, and a request is larger than its frame
 	}
-	conn := t.open(stream, &o)
-	if conn == nil {
+	m := t.open(stream, &o)
+	if m == nil {
 		_ = t.socket.Close()
 		return
 	}
-	peer, err := t.accept(conn, tools)
+	peer, err := t.accept(m, tools)
 	if err != nil {
-		s.logger().Warn("client not accepted", "error", err)
+		s.door.Log.Warn("client not accepted", "error", err)
 		t.refuse()
 		return
 	}
-	conn.Start(peer)
+	m.Start(peer)
 }
 
-// isToolFrame tells whether the first message of a client is a tool frame.
+// isToolFrame reports whether the first message of a client is a tool frame.
 func isToolFrame(frame []byte) bool {
 	m, err := asParams(frame)
 	return err == nil && m.Get("name") != nil && m.Get("jsonrpc") == nil && m.Get("method") == nil
 }
 
-// open makes the conversation, unless the talk has been cut meanwhile.
-func (t *talk) open(stream mux.Stream, o *mux.Options) *mux.Conn {
+// open makes the conversation, unless that has been cut meanwhile.
+func (t *conn) open(stream mux.Stream, o *mux.Options) *mux.Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.gone {
 		return nil
 	}
-	t.conn = mux.New(stream, o)
-	t.socket.conn = t.conn
-	return t.conn
+	t.mux = mux.New(stream, o)
+	t.socket.conn = t.mux
+	return t.mux
 }
 
 // accept finds who answers the client.
-func (t *talk) accept(conn *mux.Conn, tools bool) (dragoman.Peer, error) {
+func (t *conn) accept(m *mux.Conn, tools bool) (dragoman.Peer, error) {
 	s := t.server
 	switch {
 	case tools:
@@ -105,54 +104,48 @@ func (t *talk) accept(conn *mux.Conn, tools bool) (dragoman.Peer, error) {
 			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "JSON-RPC is not served here; " + shape}), nil
 		}}, nil
 	}
-	peer, err := s.Acceptor.Accept(t.ctx, conn)
+	peer, err := s.Acceptor.Accept(t.ctx, m)
 	if err == nil && peer == nil {
 		err = fmt.Errorf("ws: the acceptor gave neither a peer nor an error")
 	}
 	return peer, err
 }
 
-// refuse ends a talk that cannot begin.
-func (t *talk) refuse() {
+// refuse ends a conn that cannot begin.
+func (t *conn) refuse() {
 	_ = t.socket.because(verdict{websocket.StatusInternalError, "the server cannot serve this client; its log says why", errNotAccepted})
 	t.end()
 }
 
-// abort cancels what is under way.
-func (t *talk) abort() {
-	t.cancel(errStopping)
+// shutdown ends the conn when what is under way is answered, or ctx ends: then what is
+// not is told that it is lost, and a client that does not read is cut.
+func (t *conn) shutdown(ctx context.Context) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.conn != nil {
-		t.conn.Abort()
+	m := t.mux
+	t.mu.Unlock()
+	if m != nil && m.Finish(ctx) != nil {
+		defer time.AfterFunc(cutWait, t.socket.wire.cut).Stop()
 	}
-}
-
-// cut ends the talk without waiting for what is under way.
-func (t *talk) cut() {
 	t.cancel(errStopping)
+	_ = t.socket.because(verdict{websocket.StatusGoingAway, "the server is stopping", errStopping})
 	t.end()
 }
 
-func (t *talk) end() {
+func (t *conn) end() {
 	t.mu.Lock()
-	conn := t.conn
+	m := t.mux
 	t.gone = true
 	t.mu.Unlock()
-	if conn != nil {
-		_ = conn.Close()
+	if m != nil {
+		_ = m.Close()
 		return
 	}
 	_ = t.socket.Close()
 }
 
-// over is called when the socket is closed.
-func (t *talk) over(reason error) {
+// closed is called when the socket is.
+func (t *conn) closed(reason error) {
 	t.cancel(reason)
-	s := t.server
-	s.mu.Lock()
-	delete(s.open, t)
-	s.mu.Unlock()
-	s.logger().Debug("conversation ended", "reason", reason)
-	s.release()
+	t.server.door.Log.Debug("conversation ended", "reason", reason)
+	t.release()
 }

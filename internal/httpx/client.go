@@ -1,0 +1,332 @@
+package httpx
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// maxRedirects is how many redirects are followed for one request.
+const maxRedirects = 10
+
+// ClientOptions configures a Client.
+type ClientOptions struct {
+	// URL is where the server is. Its scheme is one of Schemes, which are http and https
+	// if there are none.
+	URL     string
+	Schemes []string
+
+	// UnixPath lets the URL be unix://SOCKET or unix://SOCKET:PATH, and is the path if
+	// that names none.
+	UnixPath string
+
+	// HTTP makes the requests. If nil, a client of its own does, with TLS, which keeps
+	// connections alive and uses the environment's proxy. Either way a redirect is
+	// followed only if it stays on its origin and keeps the method, unless HTTP says
+	// otherwise: all others are answers, and no good ones.
+	HTTP *http.Client
+	TLS  *tls.Config
+
+	// Header is sent with every request.
+	Header http.Header
+
+	// Plain asks for answers that are not compressed.
+	Plain bool
+}
+
+// A Client makes requests to one server. Any number of goroutines may use it.
+type Client struct {
+	URL  *url.URL
+	HTTP *http.Client
+
+	header http.Header
+	own    *http.Transport // nil if HTTP was given
+
+	mu   sync.Mutex
+	open int // users of its connections
+}
+
+// NewClient returns a client, for the package that is named in errors. The error does not
+// repeat the URL: it may hold a password.
+func NewClient(pkg string, o *ClientOptions) (*Client, error) {
+	c := &Client{header: make(http.Header, len(o.Header))}
+	for name, values := range o.Header {
+		name = http.CanonicalHeaderKey(name)
+		c.header[name] = append(c.header[name], values...)
+	}
+	socket, err := c.locate(o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pkg, err)
+	}
+	if o.HTTP != nil {
+		given := *o.HTTP
+		c.HTTP = &given
+	} else {
+		c.own = newTransport(o, socket)
+		c.HTTP = &http.Client{Transport: c.own}
+	}
+	if c.HTTP.CheckRedirect == nil {
+		c.HTTP.CheckRedirect = checkRedirect
+	}
+	return c, nil
+}
+
+// locate reads the URL, and returns the path of the socket if it names one.
+func (c *Client) locate(o *ClientOptions) (socket string, err error) {
+	at, schemes := o.URL, o.Schemes
+	if len(schemes) == 0 {
+		schemes = []string{"http", "https"}
+	}
+	if rest, ok := strings.CutPrefix(at, "unix://"); ok && o.UnixPath != "" {
+		path := o.UnixPath
+		socket = rest
+		if i := strings.LastIndex(rest, ":/"); i >= 0 {
+			socket, path = rest[:i], rest[i+1:]
+		}
+		switch {
+		case !strings.HasPrefix(socket, "/"):
+			return "", fmt.Errorf("%q has no absolute path of a socket", at)
+		case o.HTTP != nil:
+			return "", errors.New("a Unix socket needs the client's own HTTP client")
+		}
+		at = "http://localhost" + path
+	}
+	c.URL, err = url.Parse(at)
+	switch {
+	case err != nil:
+		return "", errors.New("the URL cannot be read")
+	case !slices.Contains(schemes, c.URL.Scheme):
+		return "", fmt.Errorf("the URL's scheme is %q; it must be %s", c.URL.Scheme, anyOf(schemes, o.UnixPath != ""))
+	case c.URL.Host == "":
+		return "", errors.New("the URL names no host")
+	}
+	c.URL.Fragment = ""
+	return socket, nil
+}
+
+func anyOf(schemes []string, unix bool) string {
+	if unix {
+		schemes = append(slices.Clone(schemes), "unix")
+	}
+	last := len(schemes) - 1
+	return strings.Join(schemes[:last], ", ") + " or " + schemes[last]
+}
+
+func newTransport(o *ClientOptions, socket string) *http.Transport {
+	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           d.DialContext,
+		TLSClientConfig:       o.TLS.Clone(),
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    o.Plain,
+	}
+	if socket != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", socket)
+		}
+	}
+	return t
+}
+
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if first := via[0]; len(via) >= maxRedirects || req.Method != first.Method || !SameOrigin(req.URL, first.URL) {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// SameOrigin reports whether two URLs are of one server.
+func SameOrigin(a, b *url.URL) bool {
+	x, y := origin{scheme: a.Scheme}, origin{scheme: b.Scheme}
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && x.effectivePort(a.Port()) == y.effectivePort(b.Port())
+}
+
+// Do makes a request to a URL of the server, with the configured headers, and then those
+// that set gives it. If body is not nil, it is JSON. The error does not name the URL.
+func (c *Client) Do(ctx context.Context, method string, at *url.URL, body []byte, set func(http.Header)) (*http.Response, error) {
+	var r io.Reader
+	if body != nil {
+		r = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), r)
+	if err != nil {
+		return nil, WithoutURL(err)
+	}
+	for name, values := range c.header {
+		req.Header[name] = values
+	}
+	if host := c.header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	if id := RequestID(ctx); id != "" {
+		req.Header[HeaderRequestID] = []string{id}
+	}
+	if body != nil {
+		req.Header["Content-Type"] = jsonType
+	}
+	if set != nil {
+		set(req.Header)
+	}
+	resp, err := c.HTTP.Do(req)
+	return resp, WithoutURL(err)
+}
+
+// Acquire says that somebody uses the client's connections, until Release. Those that are
+// idle are closed with the last.
+func (c *Client) Acquire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+}
+
+// Release undoes Acquire.
+func (c *Client) Release() {
+	c.mu.Lock()
+	c.open--
+	last := c.open == 0
+	c.mu.Unlock()
+	if last && c.own != nil {
+		c.own.CloseIdleConnections()
+	}
+}
+
+// WithoutURL returns an error of net/http without the URL, which may hold secrets.
+func WithoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// ReadAll returns the body of an answer, which may have limit bytes.
+func ReadAll(resp *http.Response, limit int) ([]byte, error) {
+	if resp.ContentLength > int64(limit) {
+		return nil, dragoman.ErrTooLarge
+	}
+	return readAll(resp.Body, resp.ContentLength, limit)
+}
+
+// A lost request is one that got no answer of any kind.
+type lost struct {
+	error
+	outcome string
+}
+
+// Lost returns the error of a request that got no answer of any kind, as a
+// [protocol.Fault]. The server cannot have seen it if there was no connection, or
+// none that could be trusted.
+func Lost(err error) error {
+	outcome := protocol.OutcomeUnknown
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
+		outcome = protocol.OutcomeNotSent
+	}
+	return &lost{err, outcome}
+}
+
+// isTLS reports whether the handshake of TLS failed.
+func isTLS(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+		invalid     x509.CertificateInvalidError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname) ||
+		errors.As(err, &invalid) || errors.As(err, &record) || errors.As(err, &alert)
+}
+
+// LostOnTheWay is Lost for a request that the server may have seen in any case.
+func LostOnTheWay(err error) error { return &lost{err, protocol.OutcomeUnknown} }
+
+// Outcome implements protocol.Fault.
+func (e *lost) Outcome() string { return e.outcome }
+
+// Unwrap returns the reason.
+func (e *lost) Unwrap() error { return e.error }
+
+// RetryAfter returns how long an answer asks to wait, a day at most. Zero means that
+// it does not.
+func RetryAfter(h http.Header) time.Duration {
+	after := h.Get("Retry-After")
+	if n, err := strconv.Atoi(after); err == nil {
+		return time.Duration(max(0, min(n, 24*60*60))) * time.Second
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return min(max(0, time.Until(at)), 24*time.Hour)
+	}
+	return 0
+}
+
+const (
+	// maxErrorBody is how much of the body of a refusal is read, maxErrorText how much
+	// of it is repeated in an error.
+	maxErrorBody = 64 << 10
+	maxErrorText = 256
+)
+
+// ReadStatus reads an answer that is no success.
+func ReadStatus(resp *http.Response) *protocol.StatusError {
+	e := &protocol.StatusError{
+		Status:     resp.StatusCode,
+		Challenges: resp.Header.Values("WWW-Authenticate"),
+		AuthServer: resp.Header.Get(protocol.HeaderAuthServer),
+		RetryAfter: RetryAfter(resp.Header),
+	}
+	if resp.Body != nil {
+		// What could be read of it is worth something.
+		e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	}
+	kind := MediaType(resp.Header)
+	if m := e.Response(dragoman.Limits{}); m != nil {
+		e.Text = oneLine(m.RPCError().Message)
+	} else if kind == "text/plain" || kind == "application/json" {
+		e.Text = oneLine(string(e.Body[:min(len(e.Body), 4*maxErrorText)]))
+	}
+	if at, err := resp.Location(); err == nil && e.Status/100 == 3 {
+		e.Text = "it redirects to " + at.Scheme + "://" + at.Host + ", which is not followed" // the rest may hold secrets
+	}
+	return e
+}
+
+// oneLine returns the beginning of a text that a person can read, on one line.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+	}
+	return text
+}
+
+// MediaType returns what a body is, without parameters.
+func MediaType(h http.Header) string {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
+}

@@ -1,0 +1,102 @@
+package httpx_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+)
+
+func TestRedirectIsFollowedOnItsOriginByTheSameMethodAlone(t *testing.T) {
+	seen := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen <- "other" }))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/there" {
+			seen <- r.Method + " " + r.Header.Get("X-Key")
+			return
+		}
+		status := http.StatusTemporaryRedirect
+		if r.URL.Path == "/found" {
+			status = http.StatusFound
+		}
+		to := "/there"
+		switch r.URL.Path {
+		case "/away":
+			to = other.URL + "/secret"
+		case "/round":
+			to = "/round"
+		}
+		http.Redirect(w, r, to, status)
+	}))
+	defer server.Close()
+	c, err := httpx.NewClient("test", &httpx.ClientOptions{URL: server.URL, Header: http.Header{"x-key": {"k"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Acquire()
+	defer c.Release()
+	for _, test := range []struct {
+		method, path string
+		status       int
+		seen         string
+	}{
+		{"POST", "/kept", 200, "POST k"},
+		{"GET", "/found", 200, "GET k"},
+		{"POST", "/found", 302, ""},
+		{"POST", "/away", 307, ""},
+		{"GET", "/away", 307, ""},
+		{"GET", "/round", 307, ""},
+	} {
+		resp, err := c.Do(t.Context(), test.method, c.URL.JoinPath(test.path), []byte("{}"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := httpx.ReadStatus(resp); e.Status != test.status || test.status != 200 && !strings.Contains(e.Text, "redirects to http://") || strings.Contains(e.Text, "secret") {
+			t.Errorf("%s %s: %v, want %d", test.method, test.path, e, test.status)
+		}
+		_ = resp.Body.Close()
+		got := ""
+		select {
+		case got = <-seen:
+		default:
+		}
+		if got != test.seen {
+			t.Errorf("%s %s: the place that it redirects to saw %q, want %q", test.method, test.path, got, test.seen)
+		}
+	}
+}
+
+func TestSameOriginKnowsDefaultPorts(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"http://A.example/x", "http://a.example:80/y", true},
+		{"https://a.example", "https://a.example:443", true},
+		{"wss://a.example/x", "wss://a.example/y", true},
+		{"http://a.example", "https://a.example", false},
+		{"http://a.example", "http://a.example:8080", false},
+		{"http://a.example", "http://b.example", false},
+	} {
+		a, _ := url.Parse(test.a)
+		b, _ := url.Parse(test.b)
+		if got := httpx.SameOrigin(a, b); got != test.want {
+			t.Errorf("%s and %s: %t", test.a, test.b, got)
+		}
+	}
+}
+
+func TestURLsThatNameNoServerAreRefusedWithoutTheirSecrets(t *testing.T) {
+	for at, want := range map[string]string{
+		"": "scheme", "ftp://hunter2@x": `it must be http, https or unix`, "http://": "no host", "http://%zz:hunter2@": "cannot be read", "unix://here": "absolute path",
+	} {
+		_, err := httpx.NewClient("test", &httpx.ClientOptions{URL: at, UnixPath: "/mcp"})
+		if err == nil || !strings.HasPrefix(err.Error(), "test: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", at, err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package sse
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/memnet"
+)
+
+// inBubble runs a test with a server on a network in memory. send sends a request and
+// returns its connection, of which nothing is read.
+func inBubble(t *testing.T, s *Server, test func(t *testing.T, send func(method, path, body string, header ...string) net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.Listen()
+		server := &http.Server{Handler: mount(s, "")}
+		go func() { _ = server.Serve(network) }() // ends with server.Close
+		test(t, func(method, path, body string, header ...string) net.Conn {
+			conn, err := network.DialContext(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			lines := append([]string{
+				method + " " + path + " HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body)),
+			}, header...)
+			if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return conn
+		})
+		_ = s.Close()
+		_ = server.Close()
+		time.Sleep(2 * time.Hour) // of the bubble: whoever ignores the end has ended
+	})
+}
+
+// readAnswer returns the answer on a connection.
+func readAnswer(t *testing.T, conn net.Conn) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("the answer broke off: %v", err)
+	}
+	return resp, string(text)
+}
+
+// openStream opens a session and returns its connection and where its messages go.
+func openStream(t *testing.T, conn net.Conn) (r *bufio.Reader, endpoint string) {
+	t.Helper()
+	r = bufio.NewReader(conn)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := strings.CutPrefix(line, "data: "); ok {
+			return r, "/" + strings.TrimSpace(at)
+		}
+	}
+}
+
+// endless answers when its context ends.
+var endless = dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}}
+
+func TestShutdownIsNotHeldUpByAReaderThatReadsNothing(t *testing.T) {
+	large := []byte(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)
+	answers := func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		if req.Method() == "initialize" {
+			return req.Reply(nil)
+		}
+		return req.Reply(large)
+	}
+	ignores := func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		if req.Method() != "initialize" {
+			time.Sleep(time.Hour) // of the bubble
+		}
+		return req.Reply(nil)
+	}
+	for _, test := range []struct {
+		name    string
+		call    func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error)
+		session bool
+	}{
+		{"an answer", answers, false},
+		{"an answer on a stream", answers, true},
+		{"a call that ignores its context", ignores, false},
+		{"a call that ignores its context, of a session", ignores, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &Server{Acceptor: accept(dragoman.Funcs{OnCall: test.call}), WriteTimeout: -1}
+			inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
+				to := "/messages"
+				if test.session {
+					_, to = openStream(t, send("GET", "/sse", ""))
+				}
+				conn := send("POST", to, ping)
+				if test.session {
+					_, _ = readAnswer(t, conn)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Shutdown returned %v", err)
+				}
+				if took := time.Since(began); took > 700*time.Millisecond {
+					t.Errorf("Shutdown took %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestNegativeMeansNone(t *testing.T) {
+	s := &Server{Acceptor: accept(pinger), MaxSessions: -1, MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, IdleTimeout: -1}
+	inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
+		if _, text := readAnswer(t, send("POST", "/messages", ping)); text != pong {
+			t.Errorf("answered %s", text)
+		}
+		stream, _ := openStream(t, send("GET", "/sse", "", "Connection: close"))
+		time.Sleep(time.Hour) // of the bubble
+		if n := len(s.syncConns); n != 1 {
+			t.Errorf("there are %d conversations without a session, want 1", n)
+		}
+		_ = s.Close()
+		if rest, err := io.ReadAll(stream); err != nil && !errors.Is(err, io.EOF) || strings.Contains(string(rest), ":") {
+			t.Errorf("the stream said %q, %v", rest, err)
+		}
+	})
+}
+
+func TestTooManyRequestsGet503(t *testing.T) {
+	s := &Server{Acceptor: accept(endless), MaxRequests: 1}
+	inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
+		send("POST", "/messages", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+		resp, text := readAnswer(t, send("POST", "/messages", ping))
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "-31004") || !strings.Contains(text, "not_sent") || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("one too many got %d %s", resp.StatusCode, text)
+		}
+	})
+}
+
+func TestRefusalsWhileStoppingCanBeReadByPages(t *testing.T) {
+	s := &Server{Acceptor: accept(pinger)}
+	inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, door := range [][2]string{{"GET", "/sse"}, {"POST", "/messages"}} {
+			resp, text := readAnswer(t, send(door[0], door[1], "", "Origin: http://localhost:3000"))
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Access-Control-Allow-Origin") == "" || resp.Header.Get("Retry-After") == "" {
+				t.Errorf("%v: %d %v %s", door, resp.StatusCode, resp.Header, text)
+			}
+		}
+	})
+}
