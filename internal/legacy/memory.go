@@ -15,10 +15,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
+// What is remembered of a session is bounded.
 const (
-	// MaxSubscriptions and MaxSubscriptionBytes bound the subscriptions of a session
-	// that are remembered. The client has to make those beyond anew itself.
-	MaxSubscriptions     = 1024
+	// MaxSubscriptions is how many subscriptions are remembered. The client has to make
+	// those beyond anew itself.
+	MaxSubscriptions = 1024
+
+	// MaxSubscriptionBytes bounds the length of all their URIs.
 	MaxSubscriptionBytes = 64 << 10
 
 	// MaxHello is the longest initialize that a Record may hold.
