@@ -2,6 +2,8 @@ package era_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -127,6 +129,28 @@ func TestServerThatComesBackInAnotherEra(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLegacySessionCrossesOverWhenAModernServerTakesNoMoreThanItsHandshake(t *testing.T) {
+	u := serving(protocol.Latest)
+	modern := u.acceptor
+	u.acceptor = dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+		peer, err := modern.Accept(ctx, client)
+		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			switch {
+			case req.Method() == protocol.MethodInitialize:
+				return dragoman.NewResult(req.ID(), json.RawMessage(`{"protocolVersion":"`+protocol.LatestLegacy.String()+`","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`))
+			case !protocol.IsModern(req):
+				return nil, errors.New("nothing without an envelope")
+			}
+			return peer.Call(ctx, req, from)
+		}}, err
+	})
+	s := start(t, &era.Server{Dialer: u})
+	if _, err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	join(t, s, protocol.LatestLegacy).echo()
 }
 
 func TestLegacySessionGoesOnWithAServerThatComesBackInAnotherRevision(t *testing.T) {

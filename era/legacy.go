@@ -75,7 +75,7 @@ func (v *legacySession) Call(ctx context.Context, req *dragoman.Message, from dr
 		err = v.check(ctx)
 	}
 	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
-		if other := v.cross(ctx); other != nil {
+		if other := v.cross(ctx, new(legacy.Memory)); other != nil { // the client begins only now
 			return other.Call(ctx, req, from)
 		}
 	}
@@ -93,10 +93,10 @@ func (v *legacySession) check(ctx context.Context) error {
 	return err
 }
 
-// cross has a client use the crossing whose handshake the server has refused. It
-// returns nil if the server is not modern.
-func (v *legacySession) cross(ctx context.Context) dragoman.Peer {
-	other, err := v.crossing.Get(ctx, flight.Here, func() (dragoman.Peer, error) { return v.crossOver(ctx) })
+// cross has a client use the crossing whose handshake the server has refused. The
+// crossing is told what memory holds. It returns nil if the server is not modern.
+func (v *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
+	other, err := v.crossing.Get(ctx, flight.Here, func() (dragoman.Peer, error) { return v.crossOver(ctx, memory) })
 	if err != nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (v *legacySession) cross(ctx context.Context) dragoman.Peer {
 
 // crossOver begins the session anew behind the crossing, and tells that what the
 // server was told.
-func (v *legacySession) crossOver(ctx context.Context) (dragoman.Peer, error) {
+func (v *legacySession) crossOver(ctx context.Context, memory *legacy.Memory) (dragoman.Peer, error) {
 	s := v.server
 	if s.Era != nil {
 		return nil, errNotModern
@@ -123,7 +123,7 @@ func (v *legacySession) crossOver(ctx context.Context) (dragoman.Peer, error) {
 		return nil, err
 	}
 	accept := func(*dragoman.Message) error { return nil }
-	if err := v.memory.Replay(ctx, other, s.repeatID, accept, s.log); err != nil {
+	if err := memory.Replay(ctx, other, s.repeatID, accept, s.log); err != nil {
 		return nil, err
 	}
 	v.other.Store(&other)
@@ -139,7 +139,7 @@ func (v *legacySession) crossAfter(ctx context.Context, err error) dragoman.Peer
 	if _, refused := errors.AsType[*dragoman.Error](err); !refused || !v.memory.IsOpen() {
 		return nil
 	}
-	other := v.cross(ctx)
+	other := v.cross(ctx, &v.memory)
 	if other != nil {
 		v.remind(ctx)
 	}
