@@ -170,7 +170,7 @@ func TestReloadByItself(t *testing.T) {
 	a := child(t, fault.Legacy, j)
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{"a": a}}, Probe: "a"})
 	g.Write(object{"servers": object{"a": a, "b": child(t, fault.Modern, j)}})
-	g.Await("was read again")
+	g.Await("configuration reloaded")
 	ctx := kit.Hurry(t, kit.Patience)
 	echoes(ctx, t, enter(ctx, t, g, "b", kit.HTTP, protocol.Modern), "new")
 }
