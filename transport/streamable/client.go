@@ -24,7 +24,12 @@ const (
 //
 // Its conversations carry both eras, message by message: what has an envelope
 // goes out by the rules of the modern era, all else belongs to the session that
-// initialize opens. They keep what a Conn promises; at the limit of 1,024 calls
+// initialize opens, and end with it: a request that the server refuses because it has
+// ended the session fails with an error that is [ErrSessionGone], [dragoman.ErrClosed]
+// and a [protocol.Fault] which says that it was not carried out; others under way fail
+// with [dragoman.ErrClosed]. Who wants to go on dials again, as package era does.
+//
+// They keep what a Conn promises; at the limit of 1,024 calls
 // under way a call fails with [dragoman.ErrOverloaded].
 //
 // Notifications go out in the background, one after the other. When 1,024 of
@@ -66,14 +71,6 @@ type Client struct {
 	// Retry is how streams that break are opened anew, and what may be lost with
 	// its link is sent again. It may be nil.
 	Retry *Retry
-
-	// OneSession ends a conversation when the server has ended its session.
-	// Otherwise a new session takes its place: the same initialize is sent, then
-	// what the server was told before, the log level and resource subscriptions;
-	// requests that the server has refused because of the session are sent
-	// again; and the local peer is told that lists and subscribed resources may
-	// have changed.
-	OneSession bool
 
 	// NoToolList keeps the client from asking for the list of tools by itself.
 	// It does so before the first call of a tool that it has seen no schema of,

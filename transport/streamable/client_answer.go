@@ -54,7 +54,8 @@ func (k *clientCall) refused(x *clientExchange) (*dragoman.Message, error) {
 	ours := resp != nil && resp.ID() == k.ID()
 	if refusal.Status == http.StatusNotFound && k.session != nil && k.session.id != "" &&
 		(!ours || resp.RPCError().Code == clientCodeNoSession) {
-		return nil, ErrSessionGone
+		k.conn.end(ErrSessionGone)
+		return nil, refusedError{k.conn.why()}
 	}
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
 		return resp, nil
@@ -233,7 +234,7 @@ func (k *clientCall) resume(u *clientCursor) (*clientExchange, error) {
 			err = httpx.ReadStatus(x.resp)
 			x.close()
 			if status == http.StatusNotFound && k.session != nil && k.session.id != "" {
-				c.gone(k.session)
+				c.end(ErrSessionGone)
 				return nil, k.noResponse(ErrSessionGone)
 			}
 			if !clientPasses(status) {

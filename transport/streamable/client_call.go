@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
@@ -20,10 +21,9 @@ type clientCall struct {
 	cancel context.CancelCauseFunc
 
 	// owned by the caller's goroutine
-	renewing bool
-	status   int            // of the last HTTP answer
-	session  *clientSession // what it was sent in
-	opened   *clientSession // what the answer to initialize opened
+	status  int            // of the last HTTP answer
+	session *clientSession // what it was sent in
+	opened  *clientSession // what the answer to initialize opened
 
 	cancelSent chan struct{} // closed when the server has been told of a cancel, if it is
 	mark       uint64        // that notification; set before cancelSent is closed
@@ -45,8 +45,14 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 }
 
 // Ended implements rpc.Owner: the answer came on another stream, the call took too
-// long, or the conversation is over.
+// long, or the conversation is over. When that is because the server refuses its
+// session, this call may be refused for it too, which is worth a moment: then it was
+// not carried out.
 func (k *clientCall) Ended(err error) {
+	if errors.Is(err, ErrSessionGone) {
+		time.AfterFunc(clientGoneWait, func() { k.cancel(err) })
+		return
+	}
 	if late, ok := errors.AsType[*rpc.TimeoutError](err); ok {
 		err = &TimeoutError{After: late.Took}
 	}
@@ -68,7 +74,7 @@ func (k *clientCall) finish(err error) error {
 	}
 	k.answered = err == nil
 	close(k.cancelSent)
-	if err != nil && ended != nil {
+	if refused := (refusedError{}); err != nil && ended != nil && !errors.As(err, &refused) {
 		err = ended
 	}
 	k.cancel(nil)
@@ -76,8 +82,7 @@ func (k *clientCall) finish(err error) error {
 	return err
 }
 
-// run makes the call. It is made again only if the server has not looked at it:
-// because it has ended the session, or misses headers.
+// run makes the call.
 func (k *clientCall) run() (*dragoman.Message, error) {
 	c := k.conn
 	if k.modern {
@@ -87,18 +92,10 @@ func (k *clientCall) run() (*dragoman.Message, error) {
 		k.session = c.session()
 	}
 	resp, err := k.once(nil)
-	if err == nil && c.client.OneSession && resp.IsError() && resp.RPCError().Code == protocol.CodeLost {
+	if err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeLost {
 		err = c.check(k)
 	}
-	if !errors.Is(err, ErrSessionGone) || k.renewing || errors.Is(err, ErrNoResponse) {
-		return resp, err
-	}
-	s, gone := c.renew(k.ctx, k.session)
-	if gone != nil {
-		return nil, gone
-	}
-	k.session = s
-	return k.once(nil)
+	return resp, err
 }
 
 // once sends the request and returns the answer.

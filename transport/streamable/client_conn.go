@@ -21,6 +21,10 @@ const (
 	// of the session, may take at Close.
 	clientCloseWait = 2 * time.Second
 
+	// clientGoneWait is how long the other calls of a session that the server has
+	// ended may take to be refused too.
+	clientGoneWait = 500 * time.Millisecond
+
 	// clientPeerWait is how long peers that were told to stop are waited for.
 	clientPeerWait = 500 * time.Millisecond
 )
@@ -41,10 +45,10 @@ type clientConn struct {
 	silence context.CancelFunc
 	closed  chan struct{} // closed when its goroutines have ended
 
-	mu      sync.Mutex    // guards the fields up to the blank line
-	ended   error         // why the conversation is over
-	instead dragoman.Conn // takes all messages, if the server speaks HTTP+SSE
-	state   clientState
+	mu      sync.Mutex     // guards the fields up to the blank line
+	ended   error          // why the conversation is over
+	instead dragoman.Conn  // takes all messages, if the server speaks HTTP+SSE
+	current *clientSession // or nil
 
 	busy     sync.WaitGroup // our goroutines; none is added after the end
 	calls    *rpc.Calls     // their owners are *clientCall
@@ -100,7 +104,7 @@ func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from drago
 	if other := c.other(); other != nil {
 		return other.Call(ctx, req, from)
 	}
-	k, resp, err := c.call(ctx, req, from, false)
+	k, resp, err := c.call(ctx, req, from)
 	if k == nil {
 		return nil, err
 	}
@@ -109,7 +113,6 @@ func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from drago
 	case k.modern:
 	case req.Method() != protocol.MethodInitialize:
 		if err == nil && !resp.IsError() {
-			c.remember(req)
 			c.relisten(k.session)
 		}
 	case clientIsOld(k.status, resp, err):
@@ -117,13 +120,13 @@ func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from drago
 			return other.Call(ctx, req, from)
 		}
 	case k.opened != nil:
-		c.adopt(req, k.opened)
+		c.adopt(k.opened)
 	}
 	return resp, err
 }
 
-// call makes one call. With renewing it is part of the making of a new session.
-func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, renewing bool) (*clientCall, *dragoman.Message, error) {
+// call makes one call.
+func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*clientCall, *dragoman.Message, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
@@ -131,7 +134,6 @@ func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from drago
 	if err != nil {
 		return nil, nil, err
 	}
-	k.renewing = renewing
 	resp, err := k.run()
 	if err != nil {
 		if other, _, _ := k.Outcome(); other != nil { // it came on another stream
@@ -219,7 +221,7 @@ func (c *clientConn) Correlates() bool { return c.other() == nil }
 func (c *clientConn) ReceivesBackground() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.instead != nil || c.state.session == nil || c.state.session.listening != clientRefused
+	return c.instead != nil || c.current == nil || c.current.listening != clientRefused
 }
 
 // end makes the conversation over, once. It does not wait.
@@ -230,7 +232,7 @@ func (c *clientConn) end(reason error) {
 		return
 	}
 	c.ended = dragoman.Closed(reason)
-	ended, s := c.ended, c.state.session
+	ended, s := c.ended, c.current
 	c.mu.Unlock()
 	c.out.close(ended)
 	c.in.Close()

@@ -18,9 +18,20 @@ var (
 	// be resumed. Whether the request was carried out is not known.
 	ErrNoResponse = errors.New("streamable: no response received for request")
 
-	// ErrSessionGone says that the server has ended the session.
+	// ErrSessionGone says that the server has ended the session, and so the
+	// conversation.
 	ErrSessionGone = errors.New("streamable: the server has ended the session")
 )
+
+// A refusedError is the error of a request that the server has refused because it
+// has ended the session. It is a [protocol.Fault]: the request was not carried out.
+type refusedError struct{ error }
+
+// Outcome implements protocol.Fault.
+func (refusedError) Outcome() string { return protocol.OutcomeNotSent }
+
+// Unwrap returns why the conversation is over.
+func (e refusedError) Unwrap() error { return e.error }
 
 // clientMaxErrorBody is how much of an answer is read that nobody wants.
 const clientMaxErrorBody = 64 << 10

@@ -208,7 +208,7 @@ func (k *clientCall) listTools() error {
 		return err
 	}
 	for _, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
-		_, resp, err := k.conn.call(k.ctx, req, nil, false)
+		_, resp, err := k.conn.call(k.ctx, req, nil)
 		return resp, err
 	}) {
 		if err != nil {

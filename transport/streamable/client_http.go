@@ -135,7 +135,8 @@ func (c *clientConn) tellServer(ctx context.Context, m *dragoman.Message, s *cli
 	}
 	refusal := httpx.ReadStatus(x.resp)
 	if x.resp.StatusCode == http.StatusNotFound && s != nil && s.id != "" {
-		return ErrSessionGone
+		c.end(ErrSessionGone)
+		return c.why()
 	}
 	return refusal
 }

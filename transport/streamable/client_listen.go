@@ -80,7 +80,7 @@ func (c *clientConn) listen(s *clientSession) <-chan struct{} {
 // reached now.
 func (c *clientConn) relisten(s *clientSession) {
 	c.mu.Lock()
-	failed := s != nil && s.listening == clientFailed && s == c.state.session
+	failed := s != nil && s.listening == clientFailed && s == c.current
 	c.mu.Unlock()
 	if failed {
 		c.listen(s)
@@ -120,7 +120,7 @@ func (c *clientConn) listener(s *clientSession, answered chan<- struct{}) int {
 			err := httpx.ReadStatus(x.resp)
 			x.close()
 			if status == http.StatusNotFound && opened && s.id != "" {
-				c.gone(s)
+				c.end(ErrSessionGone)
 				return clientRefused
 			}
 			if !clientPasses(status) {

@@ -86,7 +86,7 @@ func (c *clientConn) sendAll() {
 	}
 }
 
-// sendOne sends a notification, in a new session if the old one is gone.
+// sendOne sends a notification.
 func (c *clientConn) sendOne(note *dragoman.Message, s *clientSession) error {
 	ctx := c.sending // what was queued before the end is still sent, for a while
 	if s == nil {
@@ -94,13 +94,6 @@ func (c *clientConn) sendOne(note *dragoman.Message, s *clientSession) error {
 	}
 	if note.Method() == protocol.NoteCancelled {
 		return c.sendCancel(ctx, note, s)
-	}
-	err := c.tellServer(ctx, note, s)
-	if !errors.Is(err, ErrSessionGone) {
-		return err
-	}
-	if s, err = c.renew(ctx, s); err != nil {
-		return err
 	}
 	return c.tellServer(ctx, note, s)
 }

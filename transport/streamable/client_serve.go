@@ -2,7 +2,6 @@ package streamable
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -131,9 +130,6 @@ func (q *clientQuestion) reply(resp *dragoman.Message) {
 	}
 	if err := c.repeat(c.ctx, while, resp, q.session); err != nil && c.ctx.Err() == nil {
 		c.log.Warn("answer not taken by the server", "method", q.req.Method(), "error", err)
-		if errors.Is(err, ErrSessionGone) {
-			c.gone(q.session)
-		}
 	}
 }
 

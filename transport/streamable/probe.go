@@ -109,7 +109,7 @@ func (c *clientConn) discover(ctx context.Context) (*clientCall, *dragoman.Messa
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.call(ctx, req, nil, false)
+	return c.call(ctx, req, nil)
 }
 
 var clientInfo = map[string]string{"name": "dragoman", "version": dragoman.Version}
@@ -179,7 +179,7 @@ func (c *clientConn) probeLegacy(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	k, resp, err := c.call(ctx, req, nil, false)
+	k, resp, err := c.call(ctx, req, nil)
 	switch {
 	case k == nil || err != nil && !clientSpeaks(err):
 		return Verdict{}, err
