@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 )
 
 // Defaults of a Client.
@@ -84,7 +85,7 @@ type Client struct {
 	opts clientOptions
 	bad  error // why the fields make no client
 
-	tools clientTools
+	tools toollist.Cache
 
 	mu      sync.Mutex
 	verdict *Verdict
@@ -133,6 +134,7 @@ func (c *Client) prepare() error {
 			}
 		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
+		c.tools = toollist.Cache{MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
 		o.log = c.Logger
 		if o.log == nil {
 			o.log = slog.New(slog.DiscardHandler)

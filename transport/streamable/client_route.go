@@ -124,7 +124,7 @@ func (c *clientConn) notification(m *dragoman.Message, from clientSource) error 
 		}
 		return nil
 	case protocol.NoteToolsChanged:
-		c.client.tools.stale()
+		c.client.tools.Forget("")
 	case protocol.NoteMessage:
 		if from.late {
 			c.lost.Add(1) // it is of the call, and must not be taken for another's
