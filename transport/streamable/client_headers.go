@@ -20,8 +20,8 @@ const (
 	toolsFailed = time.Minute
 )
 
-// clientHeaders returns the headers that repeat parts of a modern message.
-func clientHeaders(m *dragoman.Message) http.Header {
+// modernHeaders returns the headers that repeat parts of a modern message.
+func modernHeaders(m *dragoman.Message) http.Header {
 	h := make(http.Header, 4)
 	h.Set(protocol.HeaderVersion, m.MetaText(protocol.MetaProtocolVersion))
 	h.Set(protocol.HeaderMethod, m.Method())
@@ -37,7 +37,7 @@ func (k *clientCall) runModern() (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodCallTool {
 		return k.runTool()
 	}
-	resp, err := k.once(clientHeaders(req))
+	resp, err := k.once(modernHeaders(req))
 	if err == nil && req.Method() == protocol.MethodListTools {
 		k.conn.client.tools.Learn("", req, resp)
 		resp = k.conn.withoutInvalidTools(resp)
@@ -78,7 +78,7 @@ func (k *clientCall) runTool() (*dragoman.Message, error) {
 // included. The list may be nil.
 func (k *clientCall) toolHeaders(list *toollist.List) http.Header {
 	req := k.Request()
-	h := clientHeaders(req)
+	h := modernHeaders(req)
 	if list == nil || list.Tool(req.Name()) == nil {
 		return h
 	}

@@ -166,7 +166,7 @@ func TestClientInvalidTools(t *testing.T) {
 	}
 }
 
-// What a server does with one kind of request. It tells whether it did.
+// What a server does with one kind of request. It reports whether it did.
 type does = func(w http.ResponseWriter, k *took) bool
 
 func failsWith(status int, id, body string) does {
@@ -185,7 +185,7 @@ func answersWith(result string) does {
 	return func(w http.ResponseWriter, k *took) bool { replyTo(w, k, result); return true }
 }
 
-// A verdict that turns out wrong is forgotten.
+// What turns out wrong is forgotten.
 func TestClientProbesAgain(t *testing.T) {
 	var old atomic.Bool
 	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {

@@ -2,29 +2,34 @@ package streamable
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A clientSession is a session of the legacy era. It does not change, but for
-// what is said of listening.
+// what is said of its background stream.
 type clientSession struct {
 	id       string // may be empty: then the server knows none
 	version  string // as the server spelt it
 	revision protocol.Revision
 
-	listening int           // guarded by clientConn.mu: one of the constants below
-	deaf      chan struct{} // guarded by clientConn.mu: closed when it does not listen any more
+	background     int           // guarded by clientConn.mu: one of the constants below
+	backgroundDone chan struct{} // guarded by clientConn.mu: closed when there is none any more
 }
 
 // The background stream of a session.
 const (
-	clientNotYet  = iota // not asked for
-	clientListens        // open, or about to be
-	clientFailed         // given up after failures; a later success tries again
-	clientRefused        // the server has none
+	backgroundNone    = iota // not asked for
+	backgroundOpen           // open, or about to be
+	backgroundFailed         // given up after failures; a later success tries again
+	backgroundRefused        // the server has none
 )
 
 // set adds the headers of the session.
@@ -40,7 +45,7 @@ func (s *clientSession) set(h http.Header) {
 	}
 }
 
-// batches tells whether messages may come in arrays.
+// batches reports whether messages may come in arrays.
 func (s *clientSession) batches() bool { return s != nil && s.revision.HasBatch() }
 
 // session returns the current session, or nil.
@@ -74,6 +79,16 @@ func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
 	return nil
 }
 
+// gone ends the conversation if a status says that the server has ended its session
+// s, and reports whether it does.
+func (c *clientConn) gone(status int, s *clientSession) bool {
+	if status != http.StatusNotFound || s == nil || s.id == "" {
+		return false
+	}
+	c.end(ErrSessionGone)
+	return true
+}
+
 // check asks whether the session of a call is still there, after a server has
 // answered that a conversation is lost: that may be ours, or another behind it. It
 // returns why the conversation is over, if it is.
@@ -88,4 +103,165 @@ func (c *clientConn) check(k *clientCall) error {
 		_ = p.finish(err) // all that counts is what it did to the conversation
 	}
 	return c.why()
+}
+
+const (
+	// steadyAfter is how long a stream without events must last to count as one.
+	steadyAfter = 10 * time.Second
+
+	// listenWait is how long the end of the handshake waits until the
+	// background stream is open: what a server says there before that is lost.
+	// Some send no header before they have something to say.
+	listenWait = time.Second
+)
+
+// backgroundDone returns what is closed when there is no background stream any more, or
+// nil if there is none now.
+func (c *clientConn) backgroundDone(s *clientSession) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s == nil || s.background != backgroundOpen {
+		return nil
+	}
+	return s.backgroundDone
+}
+
+// awaitStream waits until the background stream of a session is open, or the server has
+// said otherwise, but not for long.
+func (c *clientConn) awaitStream(ctx context.Context, s *clientSession) {
+	opened := c.openBackground(s)
+	if opened == nil {
+		return
+	}
+	t := time.NewTimer(listenWait)
+	defer t.Stop()
+	select {
+	case <-opened:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
+}
+
+// openBackground opens the background stream of a session, unless it is open, or the
+// server is known to have none: then it returns nil. What it returns is closed
+// when the server has answered.
+func (c *clientConn) openBackground(s *clientSession) <-chan struct{} {
+	if s == nil || !s.revision.HasStreamableHTTP() && s.id == "" {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil || s.background == backgroundOpen || s.background == backgroundRefused {
+		return nil
+	}
+	s.background = backgroundOpen
+	opened, done := make(chan struct{}), make(chan struct{})
+	s.backgroundDone = done
+	// Ends with the conversation, or when the server has no such stream.
+	c.busy.Go(func() {
+		became := c.runBackground(s, opened)
+		c.mu.Lock()
+		s.background = became
+		c.mu.Unlock()
+		close(done)
+	})
+	return opened
+}
+
+// reopenBackground opens a background stream again that was given up: the server can be
+// reached now.
+func (c *clientConn) reopenBackground(s *clientSession) {
+	c.mu.Lock()
+	failed := s != nil && s.background == backgroundFailed && s == c.current
+	c.mu.Unlock()
+	if failed {
+		c.openBackground(s)
+	}
+}
+
+// runBackground reads the background stream, and opens it again when it breaks. It
+// closes answered when the server has answered for the first time, and returns
+// what became of the stream.
+func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) int {
+	var u cursor
+	opened, first := false, true
+	for failures := 0; ; {
+		x, err := c.get(c.ctx, s, u.last)
+		if first {
+			first = false
+			close(answered)
+		}
+		switch {
+		case c.ctx.Err() != nil:
+			if err == nil {
+				x.close()
+			}
+			return backgroundFailed
+		case err != nil:
+			failures++
+			c.log.Debug("background stream failed", "error", err)
+		case x.resp.StatusCode == http.StatusOK && x.isStream():
+			opened = true
+			if c.readStream(x, s, &u) {
+				failures = 0
+			} else {
+				failures++
+			}
+		default:
+			status := x.resp.StatusCode
+			err := httpx.ReadStatus(x.resp)
+			x.close()
+			if opened && c.gone(status, s) {
+				return backgroundRefused
+			}
+			if !isTemporary(status) {
+				c.log.Debug("the server has no background stream", "status", status)
+				return backgroundRefused
+			}
+			failures++
+			c.log.Debug("background stream refused", "error", err)
+		}
+		if failures > c.opts.retry.Attempts {
+			c.log.Warn("background stream given up", "failures", failures)
+			return backgroundFailed
+		}
+		if !u.wait(c.ctx, &c.opts.retry, max(failures-1, 0)) {
+			return backgroundFailed
+		}
+	}
+}
+
+// readStream takes what the background stream brings until it ends. It reports
+// whether that was a good stream.
+func (c *clientConn) readStream(x *exchange, s *clientSession, u *cursor) bool {
+	defer x.close()
+	u.count = 0
+	began := time.Now()
+	if err := c.readBackground(c.events(x.resp.Body), source{session: s}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+		c.log.Debug("background stream broken", "error", err)
+	}
+	return u.count > 0 || time.Since(began) > steadyAfter
+}
+
+// readBackground takes what a stream brings that belongs to no call, until it ends.
+func (c *clientConn) readBackground(r *sse.Reader, from source, u *cursor) error {
+	for {
+		e, err := r.Next()
+		if errors.Is(err, dragoman.ErrTooLarge) {
+			c.log.Warn("message that belongs to no call skipped", "error", err)
+			if kind, _ := c.skip(r, from.session); kind != dragoman.Invalid {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		u.advance(e)
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+			continue
+		}
+		// What is returned would be the answer to a call; this stream has none.
+		_, _ = c.take(e.Data, from)
+	}
 }

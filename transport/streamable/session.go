@@ -308,8 +308,8 @@ func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	q := new(rpc.Call)
-	if err := v.questions.Begin(q, req, from, nil); err != nil {
+	q, err := v.questions.Begin(req, from)
+	if err != nil {
 		return nil, err
 	}
 	defer q.Finish()
