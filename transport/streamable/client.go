@@ -231,11 +231,6 @@ func (e *TimeoutError) Is(target error) bool { return target == context.Deadline
 // Timeout implements net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// lostRequest returns the error of a request that got no answer of any kind.
-func lostRequest(err error) error {
-	return httpx.Lost(fmt.Errorf("streamable: the request failed: %w", err))
-}
-
 // isUnknownMethod reports whether a refusal says that the server has no such method. The
 // Go SDK says that in plain text.
 func isUnknownMethod(e *protocol.StatusError, method string) bool {

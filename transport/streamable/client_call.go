@@ -78,7 +78,7 @@ func (k *clientCall) finish(err error) error {
 	if err != nil && ended == nil && k.ctx.Err() != nil {
 		err = context.Cause(k.ctx)
 		if k.WasSent() && !k.modern && protocol.Cancellable(k.Request()) {
-			k.mark, _ = k.conn.send(k.CancelNote(err.Error()), k.session) // nobody is left to be told
+			k.mark, _ = k.conn.send(k.CancelNote(err.Error())) // nobody is left to be told
 		}
 	}
 	k.answered = err == nil
@@ -133,13 +133,13 @@ func (k *clientCall) tell(note *dragoman.Message) { k.Notify(k.ctx, note, k.conn
 // Not every server takes the end of a session for that. What a server makes of the
 // calls then does not count: they end because the conversation does.
 func (c *clientConn) cancelAll() {
-	open, s := c.calls.Refuse(dragoman.ErrClosed), c.session()
-	if s == nil {
+	open := c.calls.Refuse(dragoman.ErrClosed)
+	if c.session() == nil {
 		return
 	}
 	for _, k := range open {
 		if req := k.Request(); !protocol.IsModern(req) && protocol.Cancellable(req) {
-			_, _ = c.send(k.CancelNote("the session ends"), s) // nobody is left to be told
+			_, _ = c.send(k.CancelNote("the session ends")) // nobody is left to be told
 		}
 	}
 }
@@ -205,11 +205,11 @@ var errEmptyAnswer = errors.New("the server's answer is empty")
 // await waits for an answer that comes on the session's own stream, as a status
 // like 202 promises. If the server has none, it never will.
 func (k *clientCall) await() (*dragoman.Message, error) {
-	if deaf := k.conn.backgroundDone(k.session); deaf != nil {
+	if done := k.conn.backgroundDone(k.session); done != nil {
 		select {
 		case <-k.ctx.Done():
 			return nil, context.Cause(k.ctx)
-		case <-deaf:
+		case <-done:
 		}
 	}
 	return nil, k.noResponse(errEmptyAnswer)
@@ -288,7 +288,7 @@ func (k *clientCall) events(r *sse.Reader, u *cursor) (*dragoman.Message, error)
 		e, err := r.Next()
 		switch {
 		case errors.Is(err, dragoman.ErrTooLarge):
-			if kind, id := k.conn.skip(r, k.session); k.wasAnswer(kind, id) {
+			if kind, id := k.conn.skip(r); k.wasAnswer(kind, id) {
 				return nil, err
 			}
 			continue
@@ -320,23 +320,23 @@ func (c *clientConn) events(body io.Reader) *sse.Reader {
 
 // skip passes over an event that is too large. It returns what the event was, as
 // oversize does.
-func (c *clientConn) skip(r *sse.Reader, s *clientSession) (dragoman.Kind, dragoman.ID) {
+func (c *clientConn) skip(r *sse.Reader) (dragoman.Kind, dragoman.ID) {
 	head, tail, err := r.Skip(8 * c.opts.limits.Message())
 	if err != nil {
 		return dragoman.Invalid, dragoman.ID{}
 	}
-	return c.oversize(head, tail, s)
+	return c.oversize(head, tail)
 }
 
 // oversize tells what a message was that is too large, from its ends, if that can
 // be told. A question is refused.
-func (c *clientConn) oversize(head, tail []byte, s *clientSession) (dragoman.Kind, dragoman.ID) {
+func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
 	c.lost.Add(1)
 	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
 		c.refuse(dragoman.NewFailure(id, &dragoman.Error{
 			Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + dragoman.ErrTooLarge.Error(),
-		}), s)
+		}))
 	}
 	return kind, id
 }

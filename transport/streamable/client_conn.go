@@ -157,7 +157,7 @@ func (c *clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteInitialized && !protocol.IsModern(note) {
 		return c.ready(ctx, note)
 	}
-	_, err := c.send(note, nil)
+	_, err := c.send(note)
 	return err
 }
 

@@ -15,15 +15,14 @@ import (
 // A source is where a message came from: the stream of a call that is under
 // way, or one that belongs to none, if call is nil.
 type source struct {
-	call    *clientCall
-	session *clientSession
-	late    bool // the stream of a call that has its answer
+	call *clientCall
+	late bool // the stream of a call that has its answer
 }
 
 // take takes what a stream of the call brings. It returns the answer, if that
 // was it, or why there will be none.
 func (k *clientCall) take(data []byte) (*dragoman.Message, error) {
-	return k.conn.take(data, source{call: k, session: k.session})
+	return k.conn.take(data, source{call: k})
 }
 
 // take takes one message, or a batch where the revision has them.
@@ -34,13 +33,13 @@ func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
 	}
 	if errors.Is(err, dragoman.ErrTooLarge) {
 		const ends = 256
-		kind, id := c.oversize(data[:min(len(data), ends)], data[max(0, len(data)-ends):], from.session)
+		kind, id := c.oversize(data[:min(len(data), ends)], data[max(0, len(data)-ends):])
 		if from.call == nil || !from.call.wasAnswer(kind, id) {
 			err = nil
 		}
 		return nil, err
 	}
-	if isArray(data) && from.session.batches() {
+	if isArray(data) && c.session().batches() {
 		return c.batch(data, from)
 	}
 	c.lost.Add(1)
@@ -176,9 +175,8 @@ func (c *clientConn) deliver(note *dragoman.Message, k *clientCall) {
 
 // A question is one request of the server.
 type question struct {
-	conn    *clientConn
-	req     *dragoman.Message
-	session *clientSession
+	conn *clientConn
+	req  *dragoman.Message
 
 	// owned by the goroutine that answers
 	call *clientCall     // whose caller is asked, or nil
@@ -192,7 +190,7 @@ type question struct {
 // serve answers a request of the server on a goroutine of its own: who made the
 // call on whose stream it came is asked, or else the local peer.
 func (c *clientConn) serve(req *dragoman.Message, from source) {
-	q := &question{conn: c, req: req, session: from.session}
+	q := &question{conn: c, req: req}
 	if k := from.call; k != nil {
 		if ctx, done, ok := k.Ask(k.ctx); ok {
 			q.call, q.ctx, q.done = k, ctx, done
@@ -203,7 +201,7 @@ func (c *clientConn) serve(req *dragoman.Message, from source) {
 		if q.call != nil {
 			q.done()
 		}
-		c.refuse(req.Fail(refusal), q.session)
+		c.refuse(req.Fail(refusal))
 		return
 	}
 	// Ends when the peer has answered and the server has the answer, at the
@@ -257,14 +255,14 @@ func (q *question) answer(ctx context.Context, peer dragoman.Peer, r *rpc.Reques
 
 // refuse sends an answer in the background. Answers that find no room in the
 // table of requests are dropped: the server asks faster than it takes answers.
-func (c *clientConn) refuse(resp *dragoman.Message, s *clientSession) {
+func (c *clientConn) refuse(resp *dragoman.Message) {
 	if !c.requests.TryEnter() {
 		return
 	}
 	// Ends when the server has the answer, or with the conversation.
 	go func() {
 		defer c.requests.Leave()
-		if err := c.repeat(c.ctx, c.ctx, resp, s); err != nil {
+		if err := c.repeat(c.ctx, c.ctx, resp); err != nil {
 			c.log.Debug("answer not taken by the server", "error", err)
 		}
 	}()
@@ -293,7 +291,7 @@ func (q *question) reply(resp *dragoman.Message) {
 	if q.call != nil {
 		while = q.call.ctx // nobody waits for the answer after it
 	}
-	if err := c.repeat(c.ctx, while, resp, q.session); err != nil && c.ctx.Err() == nil {
+	if err := c.repeat(c.ctx, while, resp); err != nil && c.ctx.Err() == nil {
 		c.log.Warn("answer not taken by the server", "method", q.req.Method(), "error", err)
 	}
 }
@@ -305,7 +303,7 @@ func (q *question) Call(ctx context.Context, req *dragoman.Message, from dragoma
 
 // Notify tells the server, before the answer.
 func (q *question) Notify(_ context.Context, note *dragoman.Message) error {
-	mark, err := q.conn.send(note, q.session)
+	mark, err := q.conn.send(note)
 	q.mu.Lock()
 	q.mark = max(q.mark, mark)
 	q.mu.Unlock()

@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -16,8 +17,7 @@ import (
 )
 
 const (
-	jsonType   = "application/json"
-	acceptBoth = jsonType + ", " + sse.ContentType
+	acceptBoth = "application/json, " + sse.ContentType
 
 	// A stream that has brought its answer is read to its end, by at most so many
 	// goroutines and for so long. In the modern era, where nothing may follow, so
@@ -52,7 +52,7 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, lostRequest(err)
+	return nil, httpx.Lost(fmt.Errorf("streamable: the request failed: %w", err))
 }
 
 func (x *exchange) done() {
@@ -84,7 +84,7 @@ func (k *clientCall) drain(x *exchange, r *sse.Reader) {
 			return
 		}
 		var u cursor
-		_ = c.readBackground(r, source{session: k.session, late: true}, &u)
+		_ = c.readBackground(r, source{late: true}, &u)
 	}) {
 		return
 	}
@@ -119,10 +119,10 @@ func (c *clientConn) get(ctx context.Context, s *clientSession, last string) (*e
 
 // postOneWay posts a message that has no answer, and waits until the server has
 // taken it.
-func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message, s *clientSession) error {
+func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &TimeoutError{After: c.opts.oneWayTimeout})
 	defer cancel()
-	var header http.Header
+	s, header := c.session(), http.Header(nil)
 	if protocol.IsModern(m) {
 		s, header = nil, modernHeaders(m)
 	}
@@ -161,7 +161,7 @@ func (x *exchange) isStream() bool { return httpx.MediaType(x.resp.Header) == ss
 // order, while there are any.
 type noteQueue struct {
 	mu      sync.Mutex
-	notes   rpc.Queue[*clientSession] // in which each must be sent; nil: whatever is current
+	notes   rpc.Queue[struct{}]
 	sending bool
 	last    uint64 // the number of the last that was put
 	done    uint64 // the number of the last that was sent
@@ -179,7 +179,7 @@ type waiter struct {
 }
 
 // send queues a notification for the server. It returns a mark to wait for.
-func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, error) {
+func (c *clientConn) send(note *dragoman.Message) (uint64, error) {
 	if note.Len() > c.opts.limits.Message() {
 		return 0, dragoman.ErrTooLarge
 	}
@@ -190,7 +190,7 @@ func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, err
 		return 0, q.ended
 	}
 	waiting := q.notes.Len()
-	if !q.notes.Put(note, s) {
+	if !q.notes.Put(note, struct{}{}) {
 		c.lost.Add(1)
 		if m := note.Method(); m == protocol.NoteProgress || m == protocol.NoteMessage {
 			return q.last, nil
@@ -201,7 +201,7 @@ func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, err
 		q.last++
 	}
 	if !q.sending && !c.start(c.sendAll) {
-		q.notes, q.last = rpc.Queue[*clientSession]{}, q.done
+		q.notes, q.last = rpc.Queue[struct{}]{}, q.done
 		return 0, c.why()
 	}
 	q.sending = true
@@ -213,7 +213,7 @@ func (c *clientConn) sendAll() {
 	q := &c.out
 	for {
 		q.mu.Lock()
-		note, s, ok := q.notes.Next()
+		note, _, ok := q.notes.Next()
 		if !ok {
 			q.sending = false
 			q.mu.Unlock()
@@ -221,7 +221,7 @@ func (c *clientConn) sendAll() {
 		}
 		mark := q.done + 1
 		q.mu.Unlock()
-		err := c.sendOne(note, s)
+		err := c.sendOne(note)
 		if err != nil {
 			c.log.Debug("notification not taken by the server", "method", note.Method(), "error", err)
 		}
@@ -232,25 +232,17 @@ func (c *clientConn) sendAll() {
 	}
 }
 
-// sendOne sends a notification.
-func (c *clientConn) sendOne(note *dragoman.Message, s *clientSession) error {
+// sendOne sends a notification, a cancel again if the link breaks: who is cancelled
+// would work on for nobody. That must not hold up the end of the conversation.
+func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 	ctx := c.sending // what was queued before the end is still sent, for a while
-	if s == nil {
-		s = c.session()
+	if note.Method() != protocol.NoteCancelled {
+		return c.postOneWay(ctx, note)
 	}
-	if note.Method() == protocol.NoteCancelled {
-		return c.sendCancel(ctx, note, s)
-	}
-	return c.postOneWay(ctx, note, s)
-}
-
-// sendCancel sends a cancel, again if the link breaks: who is cancelled would work
-// on for nobody. That must not hold up the end of the conversation.
-func (c *clientConn) sendCancel(ctx context.Context, note *dragoman.Message, s *clientSession) (err error) {
 	if c.out.lastCancelFailed || c.ctx.Err() != nil {
-		err = c.postOneWay(ctx, note, s)
+		err = c.postOneWay(ctx, note)
 	} else {
-		err = c.repeat(ctx, c.ctx, note, s)
+		err = c.repeat(ctx, c.ctx, note)
 	}
 	_, c.out.lastCancelFailed = retryDelay(err)
 	return err
@@ -307,7 +299,7 @@ func (q *noteQueue) drain(limit time.Duration) {
 	_ = q.sent(ctx, mark) // it was logged
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.notes = rpc.Queue[*clientSession]{}
+	q.notes = rpc.Queue[struct{}]{}
 	q.done = q.last
 	q.wake(q.ended)
 }
@@ -323,10 +315,10 @@ const (
 
 // repeat posts such a message until the server has taken or refused it. It is
 // posted again only as long as while goes on.
-func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message, s *clientSession) error {
+func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, repeatAll)
 	defer cancel()
-	err := c.repeatOnce(ctx, m, s)
+	err := c.repeatOnce(ctx, m)
 	if err == nil {
 		return nil
 	}
@@ -340,15 +332,15 @@ func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message, s *
 		if !u.wait(ctx, &c.opts.retry, failures) {
 			break
 		}
-		err = c.repeatOnce(ctx, m, s)
+		err = c.repeatOnce(ctx, m)
 	}
 	return err
 }
 
-func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message, s *clientSession) error {
+func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, repeatOne, &TimeoutError{After: repeatOne})
 	defer cancel()
-	return c.postOneWay(ctx, m, s)
+	return c.postOneWay(ctx, m)
 }
 
 // retryDelay reports whether a message that was not taken may be taken soon, and
@@ -357,5 +349,5 @@ func retryDelay(err error) (time.Duration, bool) {
 	if refusal, ok := errors.AsType[*protocol.StatusError](err); ok {
 		return refusal.RetryAfter, isTemporary(refusal.Status)
 	}
-	return 0, err != nil && !errors.Is(err, ErrSessionGone)
+	return 0, err != nil && !errors.Is(err, dragoman.ErrClosed)
 }

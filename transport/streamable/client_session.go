@@ -68,7 +68,7 @@ func (c *clientConn) adopt(s *clientSession) {
 // has it, and opens the background stream, so that no request overtakes it.
 func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
 	s := c.session()
-	mark, err := c.send(note, s)
+	mark, err := c.send(note)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 			c.log.Debug("background stream failed", "error", err)
 		case x.resp.StatusCode == http.StatusOK && x.isStream():
 			opened = true
-			if c.readStream(x, s, &u) {
+			if c.readStream(x, &u) {
 				failures = 0
 			} else {
 				failures++
@@ -234,11 +234,11 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 
 // readStream takes what the background stream brings until it ends. It reports
 // whether that was a good stream.
-func (c *clientConn) readStream(x *exchange, s *clientSession, u *cursor) bool {
+func (c *clientConn) readStream(x *exchange, u *cursor) bool {
 	defer x.close()
 	u.count = 0
 	began := time.Now()
-	if err := c.readBackground(c.events(x.resp.Body), source{session: s}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+	if err := c.readBackground(c.events(x.resp.Body), source{}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
 		c.log.Debug("background stream broken", "error", err)
 	}
 	return u.count > 0 || time.Since(began) > steadyAfter
@@ -250,7 +250,7 @@ func (c *clientConn) readBackground(r *sse.Reader, from source, u *cursor) error
 		e, err := r.Next()
 		if errors.Is(err, dragoman.ErrTooLarge) {
 			c.log.Warn("message that belongs to no call skipped", "error", err)
-			if kind, _ := c.skip(r, from.session); kind != dragoman.Invalid {
+			if kind, _ := c.skip(r); kind != dragoman.Invalid {
 				continue
 			}
 		}
