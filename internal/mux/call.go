@@ -11,9 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// NewID is [rpc.NewID].
-func NewID[Call any](open map[int64]Call) int64 { return rpc.NewID(open) }
-
 // LimitCalls sets how long the other side may take over a call, counted anew with
 // each progress it makes, and not while it waits for an answer of ours. A call
 // that takes longer is cancelled, and its error is [context.DeadlineExceeded]. A
@@ -26,8 +23,8 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	k := new(rpc.Call)
-	if err := c.calls.Begin(k, req, from, nil); err != nil {
+	k, err := c.calls.Begin(req, from)
+	if err != nil {
 		return nil, err
 	}
 	mark, err := c.send(ctx, k)

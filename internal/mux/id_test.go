@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 )
 
 func TestD04_NoTwoConversationsUseTheSameID(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAnswerThatComesLateIsToldFromOneThatIsNotForUs(t *testing.T) {
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, ids[len(ids)-1]))
 		await(t, done)
 	}
-	for _, id := range append(ids[len(ids)-256:], ids[0], fmt.Sprint(mux.NewID[any](nil))) {
+	for _, id := range append(ids[len(ids)-256:], ids[0], fmt.Sprint(rpc.NewID[any](nil))) {
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id))
 	}
 	w.say(`{"jsonrpc":"2.0","method":"x"}`) // behind the last, so that it has been counted
@@ -85,8 +85,8 @@ func TestAnswerThatComesLateIsToldFromOneThatIsNotForUs(t *testing.T) {
 }
 
 func TestIDThatIsUnderWayIsNotMintedAgain(t *testing.T) {
-	next := mux.NewID[any](nil) + 1
-	if id := mux.NewID(map[int64]bool{next: true}); id != next+1 {
+	next := rpc.NewID[any](nil) + 1
+	if id := rpc.NewID(map[int64]bool{next: true}); id != next+1 {
 		t.Errorf("the id is %d while %d is under way, want %d", id, next, next+1)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -162,7 +163,7 @@ func TestCallThatWaitsForRoomTakesTooLongToo(t *testing.T) {
 func TestWhatComesBeforeARequestIsSentIsTakenAfterwards(t *testing.T) {
 	limited(t, &mux.Options{MaxQueue: 160, Queued: true}, func(t *testing.T, c *mux.Conn, w *wire) {
 		w.hold = make(chan struct{})
-		id := mux.NewID[any](nil) + 2 // the second call's
+		id := rpc.NewID[any](nil) + 2 // the second call's
 		call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 		synctest.Wait()
 		told := make(notes, 1)

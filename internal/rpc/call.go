@@ -68,7 +68,7 @@ func (c *Call) Request() *dragoman.Message { return c.req }
 // From returns the caller, who may be nil. See Ask and Notify.
 func (c *Call) From() dragoman.Peer { return c.from }
 
-// Owner returns what Begin was given.
+// Owner returns what BeginOwned was given.
 func (c *Call) Owner() Owner { return c.owner }
 
 // IsListen reports whether the request is one that lasts.

@@ -42,14 +42,25 @@ type Owner interface {
 }
 
 // Begin enters a new call, or returns why it cannot be made; nothing has been sent
-// then. Whoever begins a call removes it, unless it was answered, and finishes it.
-// The owner is nil if the caller waits by Wait.
-func (t *Calls) Begin(c *Call, req *dragoman.Message, from dragoman.Peer, owner Owner) error {
-	c.table, c.req, c.out, c.from, c.owner = t, req, req, from, owner
-	c.listen = req.Method() == protocol.MethodListen
-	if owner == nil {
-		c.ready = make(chan struct{}, 1)
+// then. Whoever begins a call waits for it by Wait, removes it, unless it was
+// answered, and finishes it.
+func (t *Calls) Begin(req *dragoman.Message, from dragoman.Peer) (*Call, error) {
+	c := &Call{ready: make(chan struct{}, 1)}
+	if err := t.begin(c, req, from); err != nil {
+		return nil, err
 	}
+	return c, nil
+}
+
+// BeginOwned is Begin for a call that is part of its owner, who does not use Wait.
+func (t *Calls) BeginOwned(c *Call, owner Owner, req *dragoman.Message, from dragoman.Peer) error {
+	c.owner = owner
+	return t.begin(c, req, from)
+}
+
+func (t *Calls) begin(c *Call, req *dragoman.Message, from dragoman.Peer) error {
+	c.table, c.req, c.out, c.from = t, req, req, from
+	c.listen = req.Method() == protocol.MethodListen
 	if err := t.add(c); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func begin(t *testing.T, table *rpc.Calls, from dragoman.Peer) *owner {
 	t.Helper()
 	o := &owner{ended: make(chan error, 2)}
 	req := message(t, `{"jsonrpc":"2.0","id":"caller","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"tok"}}}`)
-	if err := table.Begin(&o.Call, req, from, o); err != nil {
+	if err := table.BeginOwned(&o.Call, o, req, from); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -130,7 +130,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	for range 3 {
 		began = append(began, &begin(t, table, nil).Call)
 	}
-	err := table.Begin(new(rpc.Call), message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil, nil)
+	_, err := table.Begin(message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 	if !errors.Is(err, dragoman.ErrOverloaded) {
 		t.Errorf("a call over the limit: %v", err)
 	}
@@ -141,7 +141,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	if len(open) != 2 || open[0] != began[0] || open[1] != began[2] {
 		t.Errorf("%d calls are under way", len(open))
 	}
-	if err := table.Begin(new(rpc.Call), message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil, nil); !errors.Is(err, dragoman.ErrClosed) {
+	if _, err := table.Begin(message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("a call after that: %v", err)
 	}
 	if open, ended := began[0].Remove(); !open || !errors.Is(ended, dragoman.ErrClosed) {

@@ -81,11 +81,3 @@ func (l *List) add(page *dragoman.Message, limit int) error {
 
 // end says that there are no more pages.
 func (l *List) end() { l.body = append(l.body, "]}"...) }
-
-// life is how long the list counts.
-func (l *List) life() time.Duration {
-	if l.ttl > 0 {
-		return l.ttl
-	}
-	return fresh
-}

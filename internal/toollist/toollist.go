@@ -3,6 +3,7 @@
 package toollist
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	// fresh is how long a list counts if the server does not say, maxAge how
+	// fresh is how long a list counts if nobody says otherwise, maxAge how
 	// long at most, and minAge how old it is at least when a newer one is
 	// fetched because something does not fit it.
 	fresh  = 30 * time.Second
@@ -42,6 +43,10 @@ type Fetch func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, 
 type Cache struct {
 	// MaxList is how many bytes a list may have. Zero means no limit.
 	MaxList int
+
+	// Fresh is how long a list counts if the server does not say, an hour at most.
+	// Zero means 30 seconds.
+	Fresh time.Duration
 
 	// FailedFor is how long nobody asks again for a list that the server has
 	// refused, and LostFor for one that got no answer from the server itself.
@@ -103,6 +108,13 @@ func (c *Cache) Valid(ctx context.Context, caller string, meta json.RawMessage, 
 		return nil, e.err
 	}
 	return e.list, nil
+}
+
+// Known returns the list that a caller was given in the last hour, or nil.
+func (c *Cache) Known(caller string) *List {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stale(caller, time.Now())
 }
 
 // Learn takes an answer to tools/list that passes by, if it is a whole list.
@@ -223,7 +235,7 @@ func (c *Cache) keep(caller string, list *List, err error) *entry {
 		e.list, e.until = c.stale(caller, now), now.Add(c.failedFor(err))
 	} else {
 		list.fetched = now
-		e.until = now.Add(list.life())
+		e.until = now.Add(cmp.Or(list.ttl, min(c.Fresh, maxAge), fresh))
 	}
 	c.drop(caller)
 	if err == nil && list.public {

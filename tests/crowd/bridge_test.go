@@ -78,7 +78,7 @@ func newBridge(t *testing.T, settings *era.Server) *bridge {
 	return &bridge{map[string]func() dragoman.Dialer{
 		// A session that the bridge does not know any more must be noticed.
 		overHTTP: func() dragoman.Dialer {
-			return &streamable.Client{URL: web.URL + "/mcp", Timeout: -1, OneSession: true}
+			return &streamable.Client{URL: web.URL + "/mcp", Timeout: -1}
 		},
 		overSSE:   func() dragoman.Dialer { return &sse.Client{URL: web.URL + "/sse"} },
 		overWS:    func() dragoman.Dialer { return &ws.Client{URL: strings.Replace(web.URL, "http", "ws", 1) + "/ws"} },

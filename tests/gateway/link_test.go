@@ -254,7 +254,7 @@ func TestS46_BadLinksLoseNothing(t *testing.T) {
 		all.Go(func() { // ends with its calls
 			era := kit.Eras[i%2]
 			url := strings.Replace(g.URL(server, "mcp"), strings.TrimPrefix(g.Base, "http://"), link.Address(), 1)
-			c, err := kit.Dial(ctx, &streamable.Client{URL: url, Timeout: -1, OneSession: true}, fmt.Sprint("client ", i), era)
+			c, err := kit.Dial(ctx, &streamable.Client{URL: url, Timeout: -1}, fmt.Sprint("client ", i), era)
 			if err != nil {
 				t.Error(err)
 				return

@@ -191,7 +191,7 @@ func (g *Gateway) Dialer(server, way string) dragoman.Dialer {
 		return &ws.Client{URL: strings.Replace(g.URL(server, "ws"), "http", "ws", 1)}
 	}
 	// A session that is lost must be noticed.
-	return &streamable.Client{URL: g.URL(server, "mcp"), Timeout: -1, OneSession: true}
+	return &streamable.Client{URL: g.URL(server, "mcp"), Timeout: -1}
 }
 
 // Enter opens the conversation of a client, which leaves when the test is over.

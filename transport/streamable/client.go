@@ -4,13 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Defaults of a Client.
@@ -24,7 +29,12 @@ const (
 //
 // Its conversations carry both eras, message by message: what has an envelope
 // goes out by the rules of the modern era, all else belongs to the session that
-// initialize opens. They keep what a Conn promises; at the limit of 1,024 calls
+// initialize opens, and end with it: a request that the server refuses because it has
+// ended the session fails with an error that is [ErrSessionGone], [dragoman.ErrClosed]
+// and a [protocol.Fault] which says that it was not carried out; others under way fail
+// with [dragoman.ErrClosed]. Who wants to go on dials again, as package era does.
+//
+// They keep what a Conn promises; at the limit of 1,024 calls
 // under way a call fails with [dragoman.ErrOverloaded].
 //
 // Notifications go out in the background, one after the other. When 1,024 of
@@ -67,14 +77,6 @@ type Client struct {
 	// its link is sent again. It may be nil.
 	Retry *Retry
 
-	// OneSession ends a conversation when the server has ended its session.
-	// Otherwise a new session takes its place: the same initialize is sent, then
-	// what the server was told before, the log level and resource subscriptions;
-	// requests that the server has refused because of the session are sent
-	// again; and the local peer is told that lists and subscribed resources may
-	// have changed.
-	OneSession bool
-
 	// NoToolList keeps the client from asking for the list of tools by itself.
 	// It does so before the first call of a tool that it has seen no schema of,
 	// in the modern era, because a schema may want headers.
@@ -87,14 +89,14 @@ type Client struct {
 	opts clientOptions
 	bad  error // why the fields make no client
 
-	tools clientTools
+	tools toollist.Cache
 
-	mu      sync.Mutex
-	verdict *Verdict
+	mu    sync.Mutex
+	known *Protocol
 }
 
-// clientUnixPath is the endpoint on a Unix socket if the URL names none.
-const clientUnixPath = "/mcp"
+// unixPath is the endpoint on a Unix socket if the URL names none.
+const unixPath = "/mcp"
 
 // A Retry is how streams that break are opened anew: after Min, then after twice
 // as long, and so on up to Max, each time less a random part of up to one half.
@@ -115,55 +117,56 @@ var _ dragoman.Dialer = (*Client)(nil)
 
 // clientOptions are the fields of a Client with their defaults filled in.
 type clientOptions struct {
-	http       *httpx.Client
-	timeout    time.Duration // zero: none
-	maxTimeout time.Duration // zero: none
-	limits     dragoman.Limits
-	retry      Retry
-	log        *slog.Logger
-	bounded    time.Duration // for what nobody waits for: like timeout, but always there
+	http          *httpx.Client
+	timeout       time.Duration // zero: none
+	maxTimeout    time.Duration // zero: none
+	limits        dragoman.Limits
+	retry         Retry
+	log           *slog.Logger
+	oneWayTimeout time.Duration // for what nobody waits for: like timeout, but always there
 }
 
 func (c *Client) prepare() error {
 	c.once.Do(func() {
 		o := &c.opts
-		o.timeout = clientDuration(c.Timeout, DefaultCallTimeout)
-		o.maxTimeout = max(clientDuration(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
-		o.bounded = min(o.timeout, DefaultCallTimeout)
+		o.timeout = orDefault(c.Timeout, DefaultCallTimeout)
+		o.maxTimeout = max(orDefault(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
+		o.oneWayTimeout = min(o.timeout, DefaultCallTimeout)
 		for _, d := range []*time.Duration{&o.timeout, &o.maxTimeout} {
-			if *d == clientForever {
+			if *d == forever {
 				*d = 0
 			}
 		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
+		c.tools = toollist.Cache{MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
 		o.log = c.Logger
 		if o.log == nil {
 			o.log = slog.New(slog.DiscardHandler)
 		}
 		o.retry = Retry{Min: 250 * time.Millisecond, Max: 10 * time.Second, Attempts: 5}
 		if r := c.Retry; r != nil {
-			o.retry.Min = clientDuration(r.Min, o.retry.Min)
-			o.retry.Max = max(clientDuration(r.Max, o.retry.Max), o.retry.Min)
+			o.retry.Min = orDefault(r.Min, o.retry.Min)
+			o.retry.Max = max(orDefault(r.Max, o.retry.Max), o.retry.Min)
 			if r.Attempts != 0 {
 				o.retry.Attempts = max(r.Attempts, 0)
 			}
 		}
 		o.http, c.bad = httpx.NewClient("streamable", &httpx.ClientOptions{
-			URL: c.URL, UnixPath: clientUnixPath, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header,
+			URL: c.URL, UnixPath: unixPath, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header,
 		})
 	})
 	return c.bad
 }
 
-// clientForever stands for no limit of time.
-const clientForever = time.Duration(1<<63 - 1)
+// forever stands for no limit of time.
+const forever = time.Duration(1<<63 - 1)
 
-func clientDuration(d, byDefault time.Duration) time.Duration {
+func orDefault(d, byDefault time.Duration) time.Duration {
 	switch {
 	case d == 0:
 		return byDefault
 	case d < 0:
-		return clientForever
+		return forever
 	}
 	return d
 }
@@ -184,12 +187,52 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 		}
 		return conn, err
 	}
-	return c.dial(local), nil
+	return newClientConn(c, local), nil
 }
 
-func (c *Client) dial(local dragoman.Peer) *clientConn {
-	c.opts.http.Acquire()
-	return newClientConn(c, local)
+var (
+	// ErrNoResponse says that a stream ended before the answer came and cannot
+	// be resumed. Whether the request was carried out is not known.
+	ErrNoResponse = errors.New("streamable: no response received for request")
+
+	// ErrSessionGone says that the server has ended the session, and so the
+	// conversation.
+	ErrSessionGone = errors.New("streamable: the server has ended the session")
+)
+
+// A refusedError is the error of a request that the server has refused because it
+// has ended the session. It is a [protocol.Fault]: the request was not carried out.
+type refusedError struct{ error }
+
+// Outcome implements protocol.Fault.
+func (refusedError) Outcome() string { return protocol.OutcomeNotSent }
+
+// Unwrap returns why the conversation is over.
+func (e refusedError) Unwrap() error { return e.error }
+
+// maxErrorBody is how much of an answer is read that nobody wants.
+const maxErrorBody = 64 << 10
+
+// A TimeoutError says that a request took too long. It is a
+// [context.DeadlineExceeded], although no deadline of the caller passed.
+type TimeoutError struct {
+	// After is how long the request was waited for.
+	After time.Duration
 }
 
-var errClientAnswered = errors.New("streamable: answered on another stream")
+// Error implements error.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("streamable: no answer within %v", e.After)
+}
+
+// Is reports whether target is [context.DeadlineExceeded].
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout implements net.Error.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// isUnknownMethod reports whether a refusal says that the server has no such method. The
+// Go SDK says that in plain text.
+func isUnknownMethod(e *protocol.StatusError, method string) bool {
+	return e.Status == http.StatusBadRequest && strings.Contains(string(e.Body), strconv.Quote(method)+" unsupported")
+}

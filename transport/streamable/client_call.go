@@ -3,10 +3,18 @@ package streamable
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -20,10 +28,9 @@ type clientCall struct {
 	cancel context.CancelCauseFunc
 
 	// owned by the caller's goroutine
-	renewing bool
-	status   int            // of the last HTTP answer
-	session  *clientSession // what it was sent in
-	opened   *clientSession // what the answer to initialize opened
+	status  int            // of the last HTTP answer
+	session *clientSession // what it was sent in
+	opened  *clientSession // what the answer to initialize opened
 
 	cancelSent chan struct{} // closed when the server has been told of a cancel, if it is
 	mark       uint64        // that notification; set before cancelSent is closed
@@ -37,21 +44,29 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 	}
 	k := &clientCall{conn: c, modern: protocol.IsModern(req), cancelSent: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
-	if err := c.calls.Begin(&k.Call, req, from, k); err != nil {
+	if err := c.calls.BeginOwned(&k.Call, k, req, from); err != nil {
 		k.cancel(nil)
 		return nil, err
 	}
 	return k, nil
 }
 
+var errAnsweredElsewhere = errors.New("streamable: answered on another stream")
+
 // Ended implements rpc.Owner: the answer came on another stream, the call took too
-// long, or the conversation is over.
+// long, or the conversation is over. When that is because the server refuses its
+// session, this call may be refused for it too, which is worth a moment: then it was
+// not carried out.
 func (k *clientCall) Ended(err error) {
+	if errors.Is(err, ErrSessionGone) {
+		time.AfterFunc(goneWait, func() { k.cancel(err) })
+		return
+	}
 	if late, ok := errors.AsType[*rpc.TimeoutError](err); ok {
 		err = &TimeoutError{After: late.Took}
 	}
 	if err == nil {
-		err = errClientAnswered
+		err = errAnsweredElsewhere
 	}
 	k.cancel(err)
 }
@@ -63,12 +78,12 @@ func (k *clientCall) finish(err error) error {
 	if err != nil && ended == nil && k.ctx.Err() != nil {
 		err = context.Cause(k.ctx)
 		if k.WasSent() && !k.modern && protocol.Cancellable(k.Request()) {
-			k.mark, _ = k.conn.send(k.CancelNote(err.Error()), k.session) // nobody is left to be told
+			k.mark, _ = k.conn.send(k.CancelNote(err.Error())) // nobody is left to be told
 		}
 	}
 	k.answered = err == nil
 	close(k.cancelSent)
-	if err != nil && ended != nil {
+	if refused := (refusedError{}); err != nil && ended != nil && !errors.As(err, &refused) {
 		err = ended
 	}
 	k.cancel(nil)
@@ -76,8 +91,7 @@ func (k *clientCall) finish(err error) error {
 	return err
 }
 
-// run makes the call. It is made again only if the server has not looked at it:
-// because it has ended the session, or misses headers.
+// run makes the call.
 func (k *clientCall) run() (*dragoman.Message, error) {
 	c := k.conn
 	if k.modern {
@@ -87,18 +101,10 @@ func (k *clientCall) run() (*dragoman.Message, error) {
 		k.session = c.session()
 	}
 	resp, err := k.once(nil)
-	if err == nil && c.client.OneSession && resp.IsError() && resp.RPCError().Code == protocol.CodeLost {
+	if err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeLost {
 		err = c.check(k)
 	}
-	if !errors.Is(err, ErrSessionGone) || k.renewing || errors.Is(err, ErrNoResponse) {
-		return resp, err
-	}
-	s, gone := c.renew(k.ctx, k.session)
-	if gone != nil {
-		return nil, gone
-	}
-	k.session = s
-	return k.once(nil)
+	return resp, err
 }
 
 // once sends the request and returns the answer.
@@ -127,13 +133,268 @@ func (k *clientCall) tell(note *dragoman.Message) { k.Notify(k.ctx, note, k.conn
 // Not every server takes the end of a session for that. What a server makes of the
 // calls then does not count: they end because the conversation does.
 func (c *clientConn) cancelAll() {
-	open, s := c.calls.Refuse(dragoman.ErrClosed), c.session()
-	if s == nil {
+	open := c.calls.Refuse(dragoman.ErrClosed)
+	if c.session() == nil {
 		return
 	}
 	for _, k := range open {
 		if req := k.Request(); !protocol.IsModern(req) && protocol.Cancellable(req) {
-			_, _ = c.send(k.CancelNote("the session ends"), s) // nobody is left to be told
+			_, _ = c.send(k.CancelNote("the session ends")) // nobody is left to be told
 		}
 	}
+}
+
+// answer reads the answer out of a response with a good status.
+func (k *clientCall) answer(x *exchange) (*dragoman.Message, error) {
+	if x.isStream() {
+		return k.stream(x)
+	}
+	body, err := httpx.ReadAll(x.resp, k.conn.opts.limits.Message())
+	x.close()
+	switch {
+	case errors.Is(err, dragoman.ErrTooLarge):
+		return nil, err
+	case err != nil:
+		return nil, k.noResponse(err)
+	case len(body) == 0 && k.status != http.StatusOK:
+		return k.await()
+	case len(body) == 0: // 200 says that this is the answer
+		return nil, k.noResponse(errEmptyAnswer)
+	}
+	resp, err := k.take(body)
+	if resp == nil && err == nil {
+		err = k.noResponse(errors.New("the server's answer holds none"))
+	}
+	return resp, err
+}
+
+// refused reads the answer out of a response with a bad status: the body is it
+// if that is a JSON-RPC error.
+func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
+	refusal := httpx.ReadStatus(x.resp)
+	resp := refusal.Response(k.conn.opts.limits)
+	if resp != nil && refusal.WantsAuth() {
+		refusal.RPC = resp.RPCError()
+		return nil, refusal
+	}
+	ours := resp != nil && resp.ID() == k.ID()
+	if (!ours || resp.RPCError().Code == codeNoSession) && k.conn.gone(refusal.Status, k.session) {
+		return nil, refusedError{k.conn.why()}
+	}
+	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
+		return resp, nil
+	}
+	if isUnknownMethod(refusal, k.Request().Method()) {
+		return k.Request().Fail(&dragoman.Error{
+			Code:    protocol.CodeMethodNotFound,
+			Message: "method not found: " + k.Request().Method() + "; the server does not know it",
+		}), nil
+	}
+	return nil, refusal
+}
+
+// codeNoSession is what SDKs of the legacy era say for an unknown session.
+const codeNoSession = -32001
+
+func (k *clientCall) noResponse(reason error) error {
+	return httpx.LostOnTheWay(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
+}
+
+var errEmptyAnswer = errors.New("the server's answer is empty")
+
+// await waits for an answer that comes on the session's own stream, as a status
+// like 202 promises. If the server has none, it never will.
+func (k *clientCall) await() (*dragoman.Message, error) {
+	if done := k.conn.backgroundDone(k.session); done != nil {
+		select {
+		case <-k.ctx.Done():
+			return nil, context.Cause(k.ctx)
+		case <-done:
+		}
+	}
+	return nil, k.noResponse(errEmptyAnswer)
+}
+
+const (
+	// maxServerSessionID bounds the session id that a server gives us, and
+	// maxEventID the event id behind which a stream is resumed, both in bytes:
+	// they go back to the server in headers.
+	maxServerSessionID = 1024
+	maxEventID         = 8 << 10
+)
+
+// A cursor is how far a stream has been read.
+type cursor struct {
+	last  string        // the id of the last event that has one; empty if the stream cannot be resumed
+	retry time.Duration // what the server asks to wait
+	known bool          // it does
+	count int           // events so far
+}
+
+func (u *cursor) advance(e *sse.Event) {
+	u.count++
+	switch {
+	case e.ID == "":
+	case len(e.ID) > maxEventID || strings.ContainsFunc(e.ID, unicode.IsControl):
+		u.last = ""
+	default:
+		u.last = e.ID
+	}
+	if e.Retry > 0 {
+		u.retry, u.known = time.Duration(e.Retry)*time.Millisecond, true
+	}
+}
+
+// wait waits before a stream is opened anew, after so many failures in a row. It
+// reports whether ctx goes on.
+func (u *cursor) wait(ctx context.Context, r *Retry, failures int) bool {
+	d := u.retry
+	if !u.known || failures > 0 {
+		d = max(d, backoff.Backoff{Min: r.Min, Max: r.Max}.Wait(failures+1))
+	}
+	return backoff.Sleep(ctx, d) == nil
+}
+
+// stream reads events until the answer comes. A stream that breaks off is
+// resumed, where that is possible.
+func (k *clientCall) stream(x *exchange) (*dragoman.Message, error) {
+	var u cursor
+	for {
+		r := k.conn.events(x.resp.Body)
+		resp, err := k.events(r, &u)
+		if resp != nil {
+			k.drain(x, r)
+			return resp, nil
+		}
+		x.close()
+		if k.ctx.Err() != nil || !errors.Is(err, errStreamEnded) {
+			return nil, err
+		}
+		if k.modern || u.last == "" {
+			return nil, k.noResponse(err)
+		}
+		if x, err = k.resume(&u); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errStreamEnded says that a stream ended.
+var errStreamEnded = errors.New("the stream ended")
+
+// events reads what a stream brings until the answer comes or it ends.
+func (k *clientCall) events(r *sse.Reader, u *cursor) (*dragoman.Message, error) {
+	for {
+		e, err := r.Next()
+		switch {
+		case errors.Is(err, dragoman.ErrTooLarge):
+			if kind, id := k.conn.skip(r); k.wasAnswer(kind, id) {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, io.EOF):
+			return nil, errStreamEnded
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", errStreamEnded, err)
+		}
+		u.advance(e)
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+			continue
+		}
+		if resp, err := k.take(e.Data); resp != nil || err != nil {
+			return resp, err
+		}
+	}
+}
+
+// wasAnswer reports whether a message that is too large was the answer, or may have
+// been.
+func (k *clientCall) wasAnswer(kind dragoman.Kind, id dragoman.ID) bool {
+	return kind == dragoman.Invalid || kind == dragoman.Response && id == k.ID()
+}
+
+// events reads events with room for the fields around the largest message.
+func (c *clientConn) events(body io.Reader) *sse.Reader {
+	return sse.NewReader(body, c.opts.limits.Message()+1024)
+}
+
+// skip passes over an event that is too large. It returns what the event was, as
+// oversize does.
+func (c *clientConn) skip(r *sse.Reader) (dragoman.Kind, dragoman.ID) {
+	head, tail, err := r.Skip(8 * c.opts.limits.Message())
+	if err != nil {
+		return dragoman.Invalid, dragoman.ID{}
+	}
+	return c.oversize(head, tail)
+}
+
+// oversize tells what a message was that is too large, from its ends, if that can
+// be told. A question is refused.
+func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
+	c.lost.Add(1)
+	kind, id := rpc.Oversize(head, tail)
+	if kind == dragoman.Request {
+		c.refuse(dragoman.NewFailure(id, &dragoman.Error{
+			Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + dragoman.ErrTooLarge.Error(),
+		}))
+	}
+	return kind, id
+}
+
+// resume opens the rest of a stream.
+func (k *clientCall) resume(u *cursor) (*exchange, error) {
+	c := k.conn
+	u.count = 0
+	for failures := 0; ; {
+		if !u.wait(k.ctx, &c.opts.retry, failures) {
+			return nil, context.Cause(k.ctx)
+		}
+		x, err := c.get(k.ctx, k.session, u.last)
+		if err == nil {
+			status := x.resp.StatusCode
+			if status == http.StatusOK && x.isStream() {
+				return x, nil
+			}
+			err = httpx.ReadStatus(x.resp)
+			x.close()
+			if c.gone(status, k.session) || !isTemporary(status) {
+				return nil, k.noResponse(err)
+			}
+		}
+		if k.ctx.Err() != nil {
+			return nil, context.Cause(k.ctx)
+		}
+		if failures++; failures > c.opts.retry.Attempts {
+			return nil, k.noResponse(err)
+		}
+	}
+}
+
+// isTemporary reports whether what a status says may be otherwise soon.
+func isTemporary(status int) bool {
+	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
+}
+
+// learn takes the session out of the answer to initialize.
+func (k *clientCall) learn(x *exchange, resp *dragoman.Message) error {
+	if resp.IsError() {
+		return nil
+	}
+	var result struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if err := resp.Decode(&result); err != nil {
+		return fmt.Errorf("streamable: the answer to initialize cannot be read: %w", err)
+	}
+	id := x.resp.Header.Get(protocol.HeaderSession)
+	if len(id) > maxServerSessionID {
+		return fmt.Errorf("streamable: the server's session id has %d characters, more than %d", len(id), maxServerSessionID)
+	}
+	for i := range len(id) {
+		if id[i] < 0x21 || id[i] > 0x7e {
+			return errors.New("streamable: the server's session id has characters other than visible ASCII")
+		}
+	}
+	k.opened = &clientSession{id: id, version: result.ProtocolVersion, revision: protocol.ParseRevision(result.ProtocolVersion)}
+	return nil
 }

@@ -14,15 +14,19 @@ import (
 )
 
 const (
-	clientMaxCalls  = 1024
-	clientMaxServed = 1024
+	maxCalls  = 1024
+	maxServed = 1024
 
-	// clientCloseWait is how long notifications that wait, and then the DELETE
+	// closeWait is how long notifications that wait, and then the DELETE
 	// of the session, may take at Close.
-	clientCloseWait = 2 * time.Second
+	closeWait = 2 * time.Second
 
-	// clientPeerWait is how long peers that were told to stop are waited for.
-	clientPeerWait = 500 * time.Millisecond
+	// goneWait is how long the other calls of a session that the server has
+	// ended may take to be refused too.
+	goneWait = 500 * time.Millisecond
+
+	// peerWait is how long peers that were told to stop are waited for.
+	peerWait = 500 * time.Millisecond
 )
 
 // A clientConn is a conversation over Streamable HTTP. There is no connection
@@ -34,23 +38,23 @@ type clientConn struct {
 	log    *slog.Logger
 	local  dragoman.Peer
 
-	ctx     context.Context // ends with the conversation
-	cancel  context.CancelCauseFunc
-	done    chan struct{}   // closed when the conversation is over
-	sending context.Context // of notifications; ends a little later
-	silence context.CancelFunc
-	closed  chan struct{} // closed when its goroutines have ended
+	ctx         context.Context // ends with the conversation
+	cancel      context.CancelCauseFunc
+	done        chan struct{}   // closed when the conversation is over
+	sending     context.Context // of notifications; ends a little later
+	stopSending context.CancelFunc
+	closed      chan struct{} // closed when its goroutines have ended
 
-	mu      sync.Mutex    // guards the fields up to the blank line
-	ended   error         // why the conversation is over
-	instead dragoman.Conn // takes all messages, if the server speaks HTTP+SSE
-	state   clientState
+	mu       sync.Mutex     // guards the fields up to the blank line
+	ended    error          // why the conversation is over
+	fallback dragoman.Conn  // takes all messages, if the server speaks HTTP+SSE
+	current  *clientSession // or nil
 
 	busy     sync.WaitGroup // our goroutines; none is added after the end
 	calls    *rpc.Calls     // their owners are *clientCall
 	requests *rpc.Requests  // of the server
 	in       *rpc.Inbox[*clientCall]
-	out      clientQueue
+	out      noteQueue
 	drains   atomic.Int32
 	lost     atomic.Uint64 // messages that could not be read or belonged to nobody
 }
@@ -65,6 +69,7 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 	if local == nil {
 		local = dragoman.Nobody
 	}
+	client.opts.http.Acquire() // until shut
 	c := &clientConn{
 		client:   client,
 		opts:     &client.opts,
@@ -72,13 +77,13 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 		local:    local,
 		done:     make(chan struct{}),
 		closed:   make(chan struct{}),
-		calls:    rpc.NewCalls(clientMaxCalls),
-		requests: rpc.NewRequests(clientMaxServed),
+		calls:    rpc.NewCalls(maxCalls),
+		requests: rpc.NewRequests(maxServed),
 	}
 	c.in = rpc.NewInbox(c.deliver)
 	c.calls.SetTimeout(client.opts.timeout, client.opts.maxTimeout)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.sending, c.silence = context.WithCancel(context.Background())
+	c.sending, c.stopSending = context.WithCancel(context.Background())
 	return c
 }
 
@@ -100,30 +105,29 @@ func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from drago
 	if other := c.other(); other != nil {
 		return other.Call(ctx, req, from)
 	}
-	k, resp, err := c.call(ctx, req, from, false)
+	k, resp, err := c.call(ctx, req, from)
 	if k == nil {
 		return nil, err
 	}
-	c.client.doubt(err)
+	c.client.forgetIfRefused(err)
 	switch {
 	case k.modern:
 	case req.Method() != protocol.MethodInitialize:
 		if err == nil && !resp.IsError() {
-			c.remember(req)
-			c.relisten(k.session)
+			c.reopenBackground(k.session)
 		}
-	case clientIsOld(k.status, resp, err):
-		if other := c.fallBack(ctx); other != nil {
+	case looksLikeSSE(k.status, resp, err):
+		if other := c.dialFallback(ctx); other != nil {
 			return other.Call(ctx, req, from)
 		}
 	case k.opened != nil:
-		c.adopt(req, k.opened)
+		c.adopt(k.opened)
 	}
 	return resp, err
 }
 
-// call makes one call. With renewing it is part of the making of a new session.
-func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, renewing bool) (*clientCall, *dragoman.Message, error) {
+// call makes one call.
+func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*clientCall, *dragoman.Message, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
@@ -131,7 +135,6 @@ func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from drago
 	if err != nil {
 		return nil, nil, err
 	}
-	k.renewing = renewing
 	resp, err := k.run()
 	if err != nil {
 		if other, _, _ := k.Outcome(); other != nil { // it came on another stream
@@ -154,7 +157,7 @@ func (c *clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteInitialized && !protocol.IsModern(note) {
 		return c.ready(ctx, note)
 	}
-	_, err := c.send(note, nil)
+	_, err := c.send(note)
 	return err
 }
 
@@ -162,12 +165,12 @@ func (c *clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
 func (c *clientConn) other() dragoman.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.instead
+	return c.fallback
 }
 
-// fallBack opens a conversation over HTTP+SSE in place of this one. It returns
+// dialFallback opens a conversation over HTTP+SSE in place of this one. It returns
 // nil if there is none to be had.
-func (c *clientConn) fallBack(ctx context.Context) dragoman.Conn {
+func (c *clientConn) dialFallback(ctx context.Context) dragoman.Conn {
 	if c.client.Fallback == nil {
 		return nil
 	}
@@ -177,7 +180,7 @@ func (c *clientConn) fallBack(ctx context.Context) dragoman.Conn {
 		return nil
 	}
 	c.mu.Lock()
-	c.instead = other
+	c.fallback = other
 	c.mu.Unlock()
 	if !c.start(func() {
 		select {
@@ -189,13 +192,13 @@ func (c *clientConn) fallBack(ctx context.Context) dragoman.Conn {
 		_ = other.Close()
 		return other
 	}
-	c.client.remember(&Verdict{SSE: true, Era: protocol.Legacy, Revisions: []protocol.Revision{protocol.V20241105}})
+	c.client.remember(&Protocol{SSE: true, Era: protocol.Legacy, Revisions: []protocol.Revision{protocol.V20241105}})
 	return other
 }
 
-// clientIsOld tells whether an answer to initialize is what a server that knows
+// looksLikeSSE reports whether an answer to initialize is what a server that knows
 // only HTTP+SSE would say.
-func clientIsOld(status int, resp *dragoman.Message, err error) bool {
+func looksLikeSSE(status int, resp *dragoman.Message, err error) bool {
 	if status != 400 && status != 404 && status != 405 {
 		return false
 	}
@@ -203,10 +206,10 @@ func clientIsOld(status int, resp *dragoman.Message, err error) bool {
 		_, ok := errors.AsType[*protocol.StatusError](err)
 		return ok
 	}
-	return resp.IsError() && !clientIsModernCode(resp.RPCError().Code)
+	return resp.IsError() && !isModernCode(resp.RPCError().Code)
 }
 
-func clientIsModernCode(code int) bool {
+func isModernCode(code int) bool {
 	return code == protocol.CodeUnsupported || code == protocol.CodeMissingCapability || code == protocol.CodeHeaderMismatch
 }
 
@@ -219,7 +222,7 @@ func (c *clientConn) Correlates() bool { return c.other() == nil }
 func (c *clientConn) ReceivesBackground() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.instead != nil || c.state.session == nil || c.state.session.listening != clientRefused
+	return c.fallback != nil || c.current == nil || c.current.background != backgroundRefused
 }
 
 // end makes the conversation over, once. It does not wait.
@@ -230,7 +233,7 @@ func (c *clientConn) end(reason error) {
 		return
 	}
 	c.ended = dragoman.Closed(reason)
-	ended, s := c.ended, c.state.session
+	ended, s := c.ended, c.current
 	c.mu.Unlock()
 	c.out.close(ended)
 	c.in.Close()
@@ -244,10 +247,10 @@ func (c *clientConn) end(reason error) {
 // shut says what is left to say: the notifications that wait, then the DELETE.
 func (c *clientConn) shut(s *clientSession, reason error) {
 	defer close(c.closed)
-	c.out.drain(clientCloseWait)
-	c.silence()
+	c.out.drain(closeWait)
+	c.stopSending()
 	if s != nil && s.id != "" && !errors.Is(reason, ErrSessionGone) {
-		ctx, cancel := context.WithTimeout(context.Background(), clientCloseWait)
+		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		c.deleteSession(ctx, s)
 		cancel()
 	}
@@ -263,8 +266,8 @@ func (c *clientConn) Close() error {
 	c.cancelAll()
 	c.end(nil)
 	<-c.closed
-	c.in.Wait(clientPeerWait)
-	c.requests.Wait(clientPeerWait, nil)
+	c.in.Wait(peerWait)
+	c.requests.Wait(peerWait, nil)
 	return nil
 }
 

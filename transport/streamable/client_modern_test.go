@@ -2,6 +2,7 @@ package streamable_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -58,12 +61,12 @@ func TestClientModernHeaders(t *testing.T) {
 const schema = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"%s"},"n":{"type":"integer"}}}`
 
 // toolServer has a tool with a header of a name that may change, and one whose
-// header is not valid. It lists them on two pages.
-func toolServer(header *atomic.Value) func(w http.ResponseWriter, k *took) {
+// header is not valid. It lists them on two pages, or without the latter on one.
+func toolServer(header *atomic.Value, pages bool) func(w http.ResponseWriter, k *took) {
 	return func(w http.ResponseWriter, k *took) {
 		want, _ := header.Load().(string)
 		switch {
-		case k.what() == "tools/list" && k.m.Get("cursor") == nil:
+		case k.what() == "tools/list" && k.m.Get("cursor") == nil && pages:
 			replyTo(w, k, `{"tools":[{"name":"bad","inputSchema":`+fmt.Sprintf(schema, "a b")+`},{"name":"other"}],"nextCursor":"2"}`)
 		case k.what() == "tools/list":
 			replyTo(w, k, `{"tools":[{"name":"echo","inputSchema":`+fmt.Sprintf(schema, want)+`}]}`)
@@ -79,48 +82,73 @@ func toolServer(header *atomic.Value) func(w http.ResponseWriter, k *took) {
 // Arguments are headers where the tool's schema says so. The client fetches the
 // schemas if it has not seen them, and again if the server misses a header.
 func TestClientParamHeaders(t *testing.T) {
-	for _, known := range []bool{false, true} {
-		t.Run(fmt.Sprintf("listed=%v", known), func(t *testing.T) {
-			var header atomic.Value
-			header.Store("Region")
-			s, c := serveScript(t, toolServer(&header))
-			c.NoToolList = known // who lists by himself needs no help
-			conn := dialScript(t, c, nil)
-			if known {
-				for _, cursor := range []string{"", `"cursor":"2",`} {
-					req := read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+cursor+modernMeta+`}}`)
-					if _, err := conn.Call(t.Context(), req, nil); err != nil {
-						t.Fatal(err)
+	for name, c := range map[string]struct {
+		listed, pages bool
+		first, again  string // the requests that list the tools
+	}{
+		"the client lists":    {false, true, "tools/list tools/list", "tools/list tools/list"},
+		"the caller has done": {true, false, "tools/list", "tools/list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var header atomic.Value
+				header.Store("Region")
+				s, client := serveInMemory(t, toolServer(&header, c.pages))
+				client.NoToolList = c.listed // who lists by himself needs no help
+				conn := dialScript(t, client, nil)
+				call := func(text string) {
+					t.Helper()
+					if resp, err := conn.Call(t.Context(), read(t, text), nil); err != nil || resp.IsError() {
+						t.Fatalf("got %v, %v", resp, err)
 					}
 				}
-			}
-			for range 2 {
-				resp, err := conn.Call(t.Context(), read(t, modernTool), nil)
-				if err != nil || resp.IsError() {
-					t.Fatalf("got %v, %v", resp, err)
+				if c.listed {
+					call(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`)
 				}
-			}
-			all, _ := s.taken("")
-			if got := strings.Join(all, " "); got != "tools/list tools/list tools/call tools/call" {
-				t.Errorf("requests: %s", got)
-			}
-			header.Store("Zone")
-			if resp, err := conn.Call(t.Context(), read(t, modernTool), nil); err != nil || resp.IsError() {
-				t.Fatalf("got %v, %v", resp, err)
-			}
-			all, _ = s.taken("")
-			if got := strings.Join(all[4:], " "); got != "tools/call tools/list tools/list tools/call" {
-				t.Errorf("requests after the change: %s", got)
-			}
+				call(modernTool)
+				time.Sleep(toolsAge) // it counts until something does not fit it
+				call(modernTool)
+				all, _ := s.taken("")
+				if got := strings.Join(all, " "); got != c.first+" tools/call tools/call" {
+					t.Errorf("requests: %s", got)
+				}
+				header.Store("Zone")
+				call(modernTool)
+				after, _ := s.taken("")
+				if got := strings.Join(after[len(all):], " "); got != "tools/call "+c.again+" tools/call" {
+					t.Errorf("requests after the change: %s", got)
+				}
+			})
 		})
 	}
+}
+
+// toolsAge is how long a list of tools is used for that the server says nothing of.
+const toolsAge = 50 * time.Minute
+
+// A call whose caller leaves while the client asks for the list of tools ends at once.
+func TestCallIsNotHeldUpByTheListOfToolsWhenItsCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := serveInMemory(t, func(_ http.ResponseWriter, k *took) { <-k.Context().Done() })
+		c.NoToolList = false
+		conn := dialScript(t, c, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { // ends when the server is asked
+			s.wait("tools/list")
+			cancel()
+		}()
+		began := time.Now()
+		if _, err := conn.Call(ctx, read(t, modernTool), nil); !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+			t.Errorf("got %v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // A tool whose header is not valid is left out of lists, with a warning.
 func TestClientInvalidTools(t *testing.T) {
 	var header atomic.Value
 	header.Store("Region")
-	_, c := serveScript(t, toolServer(&header))
+	_, c := serveScript(t, toolServer(&header, true))
 	var log bytes.Buffer
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	conn := dialScript(t, c, nil)
@@ -138,7 +166,7 @@ func TestClientInvalidTools(t *testing.T) {
 	}
 }
 
-// What a server does with one kind of request. It tells whether it did.
+// What a server does with one kind of request. It reports whether it did.
 type does = func(w http.ResponseWriter, k *took) bool
 
 func failsWith(status int, id, body string) does {
@@ -157,7 +185,7 @@ func answersWith(result string) does {
 	return func(w http.ResponseWriter, k *took) bool { replyTo(w, k, result); return true }
 }
 
-// A verdict that turns out wrong is forgotten.
+// What turns out wrong is forgotten.
 func TestClientProbesAgain(t *testing.T) {
 	var old atomic.Bool
 	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {

@@ -55,7 +55,7 @@ func dialServer(r protocol.Revision) peertest.Connect {
 func dialHandler(t *testing.T, client dragoman.Peer, s *streamable.Server) dragoman.Conn {
 	h := httptest.NewServer(s)
 	c := &streamable.Client{
-		URL: h.URL + "/mcp", OneSession: true, MaxMessage: clientMaxMessage,
+		URL: h.URL + "/mcp", MaxMessage: clientMaxMessage,
 		Retry: &streamable.Retry{Min: 10 * time.Millisecond},
 	}
 	conn, err := c.Dial(t.Context(), client)

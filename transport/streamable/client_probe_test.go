@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// The verdict about a server, by its answers. There is a handshake only if the
+// What a server speaks, by its answers. There is a handshake only if the
 // answer to server/discover leaves it open, and no session is ever deleted.
 func TestClientProbe(t *testing.T) {
 	opens := func(w http.ResponseWriter, k *took) bool { return shakes(w, k, "2025-06-18") }
@@ -51,10 +51,10 @@ func TestClientProbe(t *testing.T) {
 
 		{"a gateway whose server is away", failsWith(200, "$", `{"code":-31001,"message":"x"}`), failsWith(200, "$", `{"code":-31001,"message":"away"}`), nil, "", "away"},
 		{"a failure", failsWith(200, "$", `{"code":-32603,"message":"x"}`), failsWith(200, "$", `{"code":-32603,"message":"broken"}`), nil, "", "broken"},
-		{"401 is no verdict", says(401), nil, nil, "", "401"},
-		{"403 is no verdict", says(403), nil, nil, "", "403"},
-		{"429 is no verdict", failsWith(429, "$", `{"code":-32000,"message":"slow down"}`), nil, nil, "", "slow down"},
-		{"503 is no verdict", says(503), nil, nil, "", "503"},
+		{"401 leaves it open", says(401), nil, nil, "", "401"},
+		{"403 leaves it open", says(403), nil, nil, "", "403"},
+		{"429 leaves it open", failsWith(429, "$", `{"code":-32000,"message":"slow down"}`), nil, nil, "", "slow down"},
+		{"503 leaves it open", says(503), nil, nil, "", "503"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, client := serveScript(t, func(w http.ResponseWriter, k *took) {

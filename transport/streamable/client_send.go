@@ -3,37 +3,183 @@ package streamable
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A clientQueue holds notifications for the server. One goroutine sends them, in
+const (
+	acceptBoth = "application/json, " + sse.ContentType
+
+	// A stream that has brought its answer is read to its end, by at most so many
+	// goroutines and for so long. In the modern era, where nothing may follow, so
+	// many bytes of it are.
+	maxDrains  = 64
+	drainTime  = time.Second
+	drainBytes = 64 << 10
+)
+
+// An exchange is one HTTP request and its answer.
+type exchange struct {
+	resp   *http.Response
+	cancel context.CancelCauseFunc
+	unhook func() bool
+}
+
+// do makes a request. It ends with ctx and with the conversation.
+func (c *clientConn) do(ctx context.Context, method string, body []byte, set func(http.Header)) (*exchange, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	// The answer's body outlives ctx when it is read to its end for nobody.
+	hctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	x := &exchange{cancel: cancel}
+	x.unhook = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	var err error
+	x.resp, err = c.opts.http.Do(hctx, method, c.opts.http.URL, body, set) //nolint:bodyclose // whoever gets x closes it
+	if err == nil {
+		return x, nil
+	}
+	x.done()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, httpx.Lost(fmt.Errorf("streamable: the request failed: %w", err))
+}
+
+func (x *exchange) done() {
+	x.unhook()
+	x.cancel(nil)
+}
+
+// close gives up what has not been read.
+func (x *exchange) close() {
+	x.done()
+	_ = x.resp.Body.Close()
+}
+
+// drain reads a stream that has brought its answer to its end in the
+// background, so that its connection can be used again. What a legacy server says
+// there belongs to no call any more, but may be a question.
+func (k *clientCall) drain(x *exchange, r *sse.Reader) {
+	c := k.conn
+	x.unhook()
+	if c.drains.Add(1) <= maxDrains && c.start(func() {
+		defer c.drains.Add(-1)
+		defer x.close()
+		// Both end the reading below.
+		t := time.AfterFunc(drainTime, func() { x.cancel(nil) })
+		defer t.Stop()
+		defer context.AfterFunc(c.ctx, func() { x.cancel(nil) })()
+		if k.modern {
+			_, _ = io.CopyN(io.Discard, x.resp.Body, drainBytes)
+			return
+		}
+		var u cursor
+		_ = c.readBackground(r, source{late: true}, &u)
+	}) {
+		return
+	}
+	c.drains.Add(-1)
+	x.close()
+}
+
+// post sends one message: in a session, if s is not nil, and with headers of the
+// modern era, if there are any.
+func (c *clientConn) post(ctx context.Context, body []byte, s *clientSession, header http.Header) (*exchange, error) {
+	return c.do(ctx, http.MethodPost, body, func(h http.Header) {
+		h.Set("Accept", acceptBoth)
+		s.set(h)
+		for name, values := range header {
+			h[name] = values
+		}
+	})
+}
+
+// get opens an event stream: that of the session, or what follows the event
+// with the id last.
+func (c *clientConn) get(ctx context.Context, s *clientSession, last string) (*exchange, error) {
+	return c.do(ctx, http.MethodGet, nil, func(h http.Header) {
+		h.Set("Accept", sse.ContentType)
+		h.Set("Cache-Control", "no-cache")
+		s.set(h)
+		if last != "" {
+			h.Set(protocol.HeaderLastEventID, last)
+		}
+	})
+}
+
+// postOneWay posts a message that has no answer, and waits until the server has
+// taken it.
+func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &TimeoutError{After: c.opts.oneWayTimeout})
+	defer cancel()
+	s, header := c.session(), http.Header(nil)
+	if protocol.IsModern(m) {
+		s, header = nil, modernHeaders(m)
+	}
+	x, err := c.post(ctx, m.Bytes(), s, header)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	if x.resp.StatusCode >= 200 && x.resp.StatusCode <= 299 {
+		// An empty body is at its end already, and the connection is free.
+		_, _ = io.CopyN(io.Discard, x.resp.Body, 1)
+		return nil
+	}
+	refusal := httpx.ReadStatus(x.resp)
+	if c.gone(refusal.Status, s) {
+		return c.why()
+	}
+	return refusal
+}
+
+// deleteSession tells the server that a session is over. It need not care.
+func (c *clientConn) deleteSession(ctx context.Context, s *clientSession) {
+	x, err := c.do(ctx, http.MethodDelete, nil, s.set)
+	if err != nil {
+		c.log.Debug("session not deleted", "error", err)
+		return
+	}
+	_, _ = io.CopyN(io.Discard, x.resp.Body, maxErrorBody)
+	x.close()
+}
+
+// isStream reports whether the answer is an event stream.
+func (x *exchange) isStream() bool { return httpx.MediaType(x.resp.Header) == sse.ContentType }
+
+// A noteQueue holds notifications for the server. One goroutine sends them, in
 // order, while there are any.
-type clientQueue struct {
+type noteQueue struct {
 	mu      sync.Mutex
-	notes   rpc.Queue[*clientSession] // in which each must be sent; nil: whatever is current
+	notes   rpc.Queue[struct{}]
 	sending bool
 	last    uint64 // the number of the last that was put
 	done    uint64 // the number of the last that was sent
 	ended   error  // why no more may be put
-	waiters []clientWaiter
+	waiters []waiter
 
 	// cancelFailed says that the last cancel was given up: then the next is not
 	// insisted on, so that they do not pile up. The goroutine that sends owns it.
-	cancelFailed bool
+	lastCancelFailed bool
 }
 
-type clientWaiter struct {
+type waiter struct {
 	mark uint64
 	done chan error
 }
 
 // send queues a notification for the server. It returns a mark to wait for.
-func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, error) {
+func (c *clientConn) send(note *dragoman.Message) (uint64, error) {
 	if note.Len() > c.opts.limits.Message() {
 		return 0, dragoman.ErrTooLarge
 	}
@@ -44,7 +190,7 @@ func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, err
 		return 0, q.ended
 	}
 	waiting := q.notes.Len()
-	if !q.notes.Put(note, s) {
+	if !q.notes.Put(note, struct{}{}) {
 		c.lost.Add(1)
 		if m := note.Method(); m == protocol.NoteProgress || m == protocol.NoteMessage {
 			return q.last, nil
@@ -55,7 +201,7 @@ func (c *clientConn) send(note *dragoman.Message, s *clientSession) (uint64, err
 		q.last++
 	}
 	if !q.sending && !c.start(c.sendAll) {
-		q.notes, q.last = rpc.Queue[*clientSession]{}, q.done
+		q.notes, q.last = rpc.Queue[struct{}]{}, q.done
 		return 0, c.why()
 	}
 	q.sending = true
@@ -67,7 +213,7 @@ func (c *clientConn) sendAll() {
 	q := &c.out
 	for {
 		q.mu.Lock()
-		note, s, ok := q.notes.Next()
+		note, _, ok := q.notes.Next()
 		if !ok {
 			q.sending = false
 			q.mu.Unlock()
@@ -75,7 +221,7 @@ func (c *clientConn) sendAll() {
 		}
 		mark := q.done + 1
 		q.mu.Unlock()
-		err := c.sendOne(note, s)
+		err := c.sendOne(note)
 		if err != nil {
 			c.log.Debug("notification not taken by the server", "method", note.Method(), "error", err)
 		}
@@ -86,39 +232,24 @@ func (c *clientConn) sendAll() {
 	}
 }
 
-// sendOne sends a notification, in a new session if the old one is gone.
-func (c *clientConn) sendOne(note *dragoman.Message, s *clientSession) error {
+// sendOne sends a notification, a cancel again if the link breaks: who is cancelled
+// would work on for nobody. That must not hold up the end of the conversation.
+func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 	ctx := c.sending // what was queued before the end is still sent, for a while
-	if s == nil {
-		s = c.session()
+	if note.Method() != protocol.NoteCancelled {
+		return c.postOneWay(ctx, note)
 	}
-	if note.Method() == protocol.NoteCancelled {
-		return c.sendCancel(ctx, note, s)
-	}
-	err := c.tellServer(ctx, note, s)
-	if !errors.Is(err, ErrSessionGone) {
-		return err
-	}
-	if s, err = c.renew(ctx, s); err != nil {
-		return err
-	}
-	return c.tellServer(ctx, note, s)
-}
-
-// sendCancel sends a cancel, again if the link breaks: who is cancelled would work
-// on for nobody. That must not hold up the end of the conversation.
-func (c *clientConn) sendCancel(ctx context.Context, note *dragoman.Message, s *clientSession) (err error) {
-	if c.out.cancelFailed || c.ctx.Err() != nil {
-		err = c.tellServer(ctx, note, s)
+	if c.out.lastCancelFailed || c.ctx.Err() != nil {
+		err = c.postOneWay(ctx, note)
 	} else {
-		err = c.repeat(ctx, c.ctx, note, s)
+		err = c.repeat(ctx, c.ctx, note)
 	}
-	_, c.out.cancelFailed = clientPassing(err)
+	_, c.out.lastCancelFailed = retryDelay(err)
 	return err
 }
 
 // wake tells those who wait for what has been sent.
-func (q *clientQueue) wake(err error) {
+func (q *noteQueue) wake(err error) {
 	kept := q.waiters[:0]
 	for _, w := range q.waiters {
 		if w.mark > q.done {
@@ -134,13 +265,13 @@ func (q *clientQueue) wake(err error) {
 }
 
 // sent waits until what has the mark was sent, and returns why it failed.
-func (q *clientQueue) sent(ctx context.Context, mark uint64) error {
+func (q *noteQueue) sent(ctx context.Context, mark uint64) error {
 	q.mu.Lock()
 	if q.done >= mark {
 		q.mu.Unlock()
 		return nil
 	}
-	w := clientWaiter{mark, make(chan error, 1)}
+	w := waiter{mark, make(chan error, 1)}
 	q.waiters = append(q.waiters, w)
 	q.mu.Unlock()
 	select {
@@ -151,7 +282,7 @@ func (q *clientQueue) sent(ctx context.Context, mark uint64) error {
 	}
 }
 
-func (q *clientQueue) close(err error) {
+func (q *noteQueue) close(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = err
@@ -159,7 +290,7 @@ func (q *clientQueue) close(err error) {
 
 // drain waits until nothing is left to send, or limit has passed. Then what is
 // left is dropped.
-func (q *clientQueue) drain(limit time.Duration) {
+func (q *noteQueue) drain(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	q.mu.Lock()
@@ -168,7 +299,7 @@ func (q *clientQueue) drain(limit time.Duration) {
 	_ = q.sent(ctx, mark) // it was logged
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.notes = rpc.Queue[*clientSession]{}
+	q.notes = rpc.Queue[struct{}]{}
 	q.done = q.last
 	q.wake(q.ended)
 }
@@ -178,45 +309,45 @@ func (q *clientQueue) drain(limit time.Duration) {
 // it has it: as often and after such waits as a Retry says. One attempt may take
 // so long, and all of them together.
 const (
-	clientRepeatOne = 10 * time.Second
-	clientRepeatAll = time.Minute
+	repeatOne = 10 * time.Second
+	repeatAll = time.Minute
 )
 
 // repeat posts such a message until the server has taken or refused it. It is
 // posted again only as long as while goes on.
-func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message, s *clientSession) error {
-	ctx, cancel := context.WithTimeout(ctx, clientRepeatAll)
+func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, repeatAll)
 	defer cancel()
-	err := c.repeatOnce(ctx, m, s)
+	err := c.repeatOnce(ctx, m)
 	if err == nil {
 		return nil
 	}
 	defer context.AfterFunc(while, cancel)()
 	for failures := range c.opts.retry.Attempts {
-		wait, passes := clientPassing(err)
+		wait, passes := retryDelay(err)
 		if !passes || ctx.Err() != nil {
 			break
 		}
-		u := clientCursor{retry: wait, known: wait > 0}
+		u := cursor{retry: wait, known: wait > 0}
 		if !u.wait(ctx, &c.opts.retry, failures) {
 			break
 		}
-		err = c.repeatOnce(ctx, m, s)
+		err = c.repeatOnce(ctx, m)
 	}
 	return err
 }
 
-func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message, s *clientSession) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, clientRepeatOne, &TimeoutError{After: clientRepeatOne})
+func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, repeatOne, &TimeoutError{After: repeatOne})
 	defer cancel()
-	return c.tellServer(ctx, m, s)
+	return c.postOneWay(ctx, m)
 }
 
-// clientPassing reports whether a message that was not taken may be taken soon, and
+// retryDelay reports whether a message that was not taken may be taken soon, and
 // how long the server asks to wait until then.
-func clientPassing(err error) (time.Duration, bool) {
+func retryDelay(err error) (time.Duration, bool) {
 	if refusal, ok := errors.AsType[*protocol.StatusError](err); ok {
-		return refusal.RetryAfter, clientPasses(refusal.Status)
+		return refusal.RetryAfter, isTemporary(refusal.Status)
 	}
-	return 0, err != nil && !errors.Is(err, ErrSessionGone)
+	return 0, err != nil && !errors.Is(err, dragoman.ErrClosed)
 }

@@ -2,55 +2,35 @@ package streamable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
+	"io"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// clientMaxRestored is how many subscriptions are made anew in a new session.
-const clientMaxRestored = 1024
-
 // A clientSession is a session of the legacy era. It does not change, but for
-// what is said of listening.
+// what is said of its background stream.
 type clientSession struct {
 	id       string // may be empty: then the server knows none
 	version  string // as the server spelt it
 	revision protocol.Revision
 
-	listening int           // guarded by clientConn.mu: one of the constants below
-	deaf      chan struct{} // guarded by clientConn.mu: closed when it does not listen any more
+	background     int           // guarded by clientConn.mu: one of the constants below
+	backgroundDone chan struct{} // guarded by clientConn.mu: closed when there is none any more
 }
 
 // The background stream of a session.
 const (
-	clientNotYet  = iota // not asked for
-	clientListens        // open, or about to be
-	clientFailed         // given up after failures; a later success tries again
-	clientRefused        // the server has none
+	backgroundNone    = iota // not asked for
+	backgroundOpen           // open, or about to be
+	backgroundFailed         // given up after failures; a later success tries again
+	backgroundRefused        // the server has none
 )
-
-// clientState is what a conversation knows of its sessions.
-type clientState struct {
-	session *clientSession               // the current one, or nil
-	hello   *dragoman.Message            // the initialize that opened it
-	ready   *dragoman.Message            // the notification that followed
-	renewal *clientRenewal               // under way, or nil
-	level   *dragoman.Message            // the last that set the log level
-	watched map[string]*dragoman.Message // subscriptions by URI
-}
-
-// A clientRenewal is the making of a new session, for all who wait for it.
-type clientRenewal struct {
-	done    chan struct{}
-	session *clientSession // set before done is closed
-	err     error          // likewise
-}
 
 // set adds the headers of the session.
 func (s *clientSession) set(h http.Header) {
@@ -65,22 +45,22 @@ func (s *clientSession) set(h http.Header) {
 	}
 }
 
-// batches tells whether messages may come in arrays.
+// batches reports whether messages may come in arrays.
 func (s *clientSession) batches() bool { return s != nil && s.revision.HasBatch() }
 
 // session returns the current session, or nil.
 func (c *clientConn) session() *clientSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state.session
+	return c.current
 }
 
-// adopt makes s the session of the conversation, which hello opened.
-func (c *clientConn) adopt(hello *dragoman.Message, s *clientSession) {
+// adopt makes s the session of the conversation.
+func (c *clientConn) adopt(s *clientSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended == nil {
-		c.state = clientState{session: s, hello: hello}
+		c.current = s
 	}
 }
 
@@ -88,180 +68,200 @@ func (c *clientConn) adopt(hello *dragoman.Message, s *clientSession) {
 // has it, and opens the background stream, so that no request overtakes it.
 func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
 	s := c.session()
-	mark, err := c.send(note, s)
+	mark, err := c.send(note)
 	if err != nil {
 		return err
 	}
 	if err := c.out.sent(ctx, mark); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.state.ready = note
-	c.mu.Unlock()
 	c.awaitStream(ctx, s)
 	return nil
 }
 
-// remember notes what a new session would have to be told too.
-func (c *clientConn) remember(req *dragoman.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	st := &c.state
-	switch uri := req.URI(); req.Method() {
-	case protocol.MethodSetLevel:
-		st.level = req
-	case protocol.MethodSubscribe:
-		if st.watched == nil {
-			st.watched = make(map[string]*dragoman.Message)
-		}
-		if len(st.watched) < clientMaxRestored {
-			st.watched[uri] = req
-		}
-	case protocol.MethodUnsubscribe:
-		delete(st.watched, uri)
+// gone ends the conversation if a status says that the server has ended its session
+// s, and reports whether it does.
+func (c *clientConn) gone(status int, s *clientSession) bool {
+	if status != http.StatusNotFound || s == nil || s.id == "" {
+		return false
 	}
-}
-
-// gone is called when the server is known to have ended a session outside of a
-// request that could be repeated.
-func (c *clientConn) gone(s *clientSession) {
-	if c.client.OneSession {
-		c.end(ErrSessionGone)
-		return
-	}
-	c.startRenewal(s)
-}
-
-// renew returns the session that takes the place of old. Who asks first has it
-// made.
-func (c *clientConn) renew(ctx context.Context, old *clientSession) (*clientSession, error) {
-	if c.client.OneSession {
-		c.end(ErrSessionGone)
-		return nil, c.why()
-	}
-	r := c.startRenewal(old)
-	select {
-	case <-r.done:
-		return r.session, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	c.end(ErrSessionGone)
+	return true
 }
 
 // check asks whether the session of a call is still there, after a server has
-// answered that a conversation is lost: that may be ours, or another behind it.
+// answered that a conversation is lost: that may be ours, or another behind it. It
+// returns why the conversation is over, if it is.
 func (c *clientConn) check(k *clientCall) error {
 	ping, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodPing, nil)
-	if err != nil || k.session == nil {
+	if err != nil || k.session == nil || k.session.id == "" {
 		return err
 	}
-	p, err := c.begin(k.ctx, ping, nil)
-	if err != nil {
-		return err
+	if p, err := c.begin(k.ctx, ping, nil); err == nil {
+		p.session = k.session
+		_, err = p.once(nil)
+		_ = p.finish(err) // all that counts is what it did to the conversation
 	}
-	p.renewing, p.session = true, k.session
-	_, err = p.once(nil)
-	if err = p.finish(err); errors.Is(err, ErrSessionGone) || errors.Is(err, dragoman.ErrClosed) {
-		return err
-	}
-	return nil // the server's word is all that counts
+	return c.why()
 }
 
-// startRenewal has a new session made, unless that is under way or has been done.
-func (c *clientConn) startRenewal(old *clientSession) *clientRenewal {
+const (
+	// steadyAfter is how long a stream without events must last to count as one.
+	steadyAfter = 10 * time.Second
+
+	// listenWait is how long the end of the handshake waits until the
+	// background stream is open: what a server says there before that is lost.
+	// Some send no header before they have something to say.
+	listenWait = time.Second
+)
+
+// backgroundDone returns what is closed when there is no background stream any more, or
+// nil if there is none now.
+func (c *clientConn) backgroundDone(s *clientSession) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st := &c.state
-	if r := st.renewal; r != nil {
-		return r
+	if s == nil || s.background != backgroundOpen {
+		return nil
 	}
-	r := &clientRenewal{done: make(chan struct{})}
-	switch {
-	case c.ended != nil:
-		r.err = c.ended
-	case st.session != old:
-		r.session = st.session
-	case st.hello == nil:
-		r.err = ErrSessionGone
-	default:
-		st.renewal = r
-		was := *st
-		was.watched = maps.Clone(st.watched) // remember may change it meanwhile
-		// Ends when the server has answered, at the timeouts, or with the
-		// conversation.
-		c.busy.Go(func() { c.startOver(r, was) })
-		return r
-	}
-	close(r.done)
-	return r
+	return s.backgroundDone
 }
 
-// startOver makes a new session like the one that was.
-func (c *clientConn) startOver(r *clientRenewal, was clientState) {
-	s, caps, err := c.again(was)
-	if err == nil && was.ready != nil {
-		c.awaitStream(c.ctx, s)
-		c.remind(caps, was.watched)
-	}
-	c.mu.Lock()
-	r.session, r.err = s, err
-	c.state.renewal = nil
-	if err == nil {
-		c.state.session = s
-	}
-	c.mu.Unlock()
-	close(r.done)
-	if err != nil {
-		c.log.Warn("the session is gone and no new one could be opened", "error", err)
+// awaitStream waits until the background stream of a session is open, or the server has
+// said otherwise, but not for long.
+func (c *clientConn) awaitStream(ctx context.Context, s *clientSession) {
+	opened := c.openBackground(s)
+	if opened == nil {
 		return
 	}
-	c.log.Info("a new session takes the place of one that the server has ended")
+	t := time.NewTimer(listenWait)
+	defer t.Stop()
+	select {
+	case <-opened:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
 }
 
-// again makes the session. It also returns the server's capabilities.
-func (c *clientConn) again(was clientState) (*clientSession, json.RawMessage, error) {
-	k, resp, err := c.call(c.ctx, was.hello, nil, true)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case resp.IsError():
-		return nil, nil, fmt.Errorf("%w and refuses a new one: %w", ErrSessionGone, resp.RPCError())
-	case k.opened.version != was.session.version:
-		return nil, nil, fmt.Errorf("%w and now speaks revision %q instead of %q", ErrSessionGone, k.opened.version, was.session.version)
+// openBackground opens the background stream of a session, unless it is open, or the
+// server is known to have none: then it returns nil. What it returns is closed
+// when the server has answered.
+func (c *clientConn) openBackground(s *clientSession) <-chan struct{} {
+	if s == nil || !s.revision.HasStreamableHTTP() && s.id == "" {
+		return nil
 	}
-	s := k.opened
-	if was.ready != nil {
-		if err := c.tellServer(c.ctx, was.ready, s); err != nil {
-			return nil, nil, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil || s.background == backgroundOpen || s.background == backgroundRefused {
+		return nil
+	}
+	s.background = backgroundOpen
+	opened, done := make(chan struct{}), make(chan struct{})
+	s.backgroundDone = done
+	// Ends with the conversation, or when the server has no such stream.
+	c.busy.Go(func() {
+		became := c.runBackground(s, opened)
+		c.mu.Lock()
+		s.background = became
+		c.mu.Unlock()
+		close(done)
+	})
+	return opened
+}
+
+// reopenBackground opens a background stream again that was given up: the server can be
+// reached now.
+func (c *clientConn) reopenBackground(s *clientSession) {
+	c.mu.Lock()
+	failed := s != nil && s.background == backgroundFailed && s == c.current
+	c.mu.Unlock()
+	if failed {
+		c.openBackground(s)
+	}
+}
+
+// runBackground reads the background stream, and opens it again when it breaks. It
+// closes answered when the server has answered for the first time, and returns
+// what became of the stream.
+func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) int {
+	var u cursor
+	opened, first := false, true
+	for failures := 0; ; {
+		x, err := c.get(c.ctx, s, u.last)
+		if first {
+			first = false
+			close(answered)
+		}
+		switch {
+		case c.ctx.Err() != nil:
+			if err == nil {
+				x.close()
+			}
+			return backgroundFailed
+		case err != nil:
+			failures++
+			c.log.Debug("background stream failed", "error", err)
+		case x.resp.StatusCode == http.StatusOK && x.isStream():
+			opened = true
+			if c.readStream(x, &u) {
+				failures = 0
+			} else {
+				failures++
+			}
+		default:
+			status := x.resp.StatusCode
+			err := httpx.ReadStatus(x.resp)
+			x.close()
+			if opened && c.gone(status, s) {
+				return backgroundRefused
+			}
+			if !isTemporary(status) {
+				c.log.Debug("the server has no background stream", "status", status)
+				return backgroundRefused
+			}
+			failures++
+			c.log.Debug("background stream refused", "error", err)
+		}
+		if failures > c.opts.retry.Attempts {
+			c.log.Warn("background stream given up", "failures", failures)
+			return backgroundFailed
+		}
+		if !u.wait(c.ctx, &c.opts.retry, max(failures-1, 0)) {
+			return backgroundFailed
 		}
 	}
-	restore := make([]*dragoman.Message, 0, len(was.watched)+1)
-	if was.level != nil {
-		restore = append(restore, was.level)
+}
+
+// readStream takes what the background stream brings until it ends. It reports
+// whether that was a good stream.
+func (c *clientConn) readStream(x *exchange, u *cursor) bool {
+	defer x.close()
+	u.count = 0
+	began := time.Now()
+	if err := c.readBackground(c.events(x.resp.Body), source{}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+		c.log.Debug("background stream broken", "error", err)
 	}
-	for _, req := range was.watched {
-		restore = append(restore, req)
-	}
-	for _, req := range restore {
-		k, err := c.begin(c.ctx, req, nil)
+	return u.count > 0 || time.Since(began) > steadyAfter
+}
+
+// readBackground takes what a stream brings that belongs to no call, until it ends.
+func (c *clientConn) readBackground(r *sse.Reader, from source, u *cursor) error {
+	for {
+		e, err := r.Next()
+		if errors.Is(err, dragoman.ErrTooLarge) {
+			c.log.Warn("message that belongs to no call skipped", "error", err)
+			if kind, _ := c.skip(r); kind != dragoman.Invalid {
+				continue
+			}
+		}
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		k.renewing, k.session = true, s
-		_, err = k.once(nil)
-		if err = k.finish(err); err != nil {
-			c.log.Warn("not restored in the new session", "method", req.Method(), "error", err)
+		u.advance(e)
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+			continue
 		}
-	}
-	return s, resp.Get("capabilities"), nil
-}
-
-// remind tells the local peer what may have changed while there was no session:
-// the lists that the server tells of, and what was subscribed to.
-func (c *clientConn) remind(caps json.RawMessage, watched map[string]*dragoman.Message) {
-	lost := protocol.ListsOf(caps)
-	lost.URIs = slices.Collect(maps.Keys(watched))
-	for note := range lost.ChangeNotes() {
-		c.enqueue(nil, note)
+		// What is returned would be the answer to a call; this stream has none.
+		_, _ = c.take(e.Data, from)
 	}
 }

@@ -20,91 +20,136 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// forgetful is a server whose sessions are s1, s2 and so on; the first ends when
-// the test says so.
-func forgetful(t *testing.T) (*script, *streamable.Client, *atomic.Bool) {
+// forgetful is a server that forgets its only session when the test says so.
+func forgetful(t *testing.T, do func(w http.ResponseWriter, k *took)) (*script, *streamable.Client, *atomic.Bool) {
 	var gone atomic.Bool
-	var count atomic.Int32
 	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
-		id := k.Header.Get("Mcp-Session-Id")
 		switch {
-		case id == "s1" && gone.Load():
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
-		case k.what() == "initialize":
-			w.Header().Set("Mcp-Session-Id", fmt.Sprintf("s%d", count.Add(1)))
-			replyTo(w, k, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)
-		case shakes(w, k, "2025-11-25"):
-		default:
-			replyTo(w, k, `{"in":"`+id+`"}`)
+		case k.Header.Get("Mcp-Session-Id") != "" && gone.Load():
+			noSession(w)
+		case !shakes(w, k, "2025-11-25"):
+			do(w, k)
 		}
 	})
 	return s, c, &gone
 }
 
-// After a 404 the client starts over, once for all who call, restores what
-// it had told the server, and repeats what was refused.
-func TestB12_ClientStartsOverWhenTheSessionIsGone(t *testing.T) {
-	s, c, gone := forgetful(t)
-	conn := dialScript(t, c, nil)
-	shake(t, conn, "2025-11-25")
-	for _, m := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:1"}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:2"}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":"a:1"}}`,
+func noSession(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
+}
+
+// isGone reports whether err says that the session is gone and the conversation over.
+func isGone(err error) bool {
+	return errors.Is(err, dragoman.ErrClosed) && errors.Is(err, streamable.ErrSessionGone)
+}
+
+func TestB12_ConversationEndsWhenItsSessionIsGone(t *testing.T) {
+	for name, find := range map[string]func(conn dragoman.Conn) error{
+		"by a request": func(conn dragoman.Conn) error {
+			_, err := conn.Call(t.Context(), read(t, callTool), nil)
+			if !protocol.NotSent(err) {
+				t.Errorf("the error does not say that the request was not carried out: %v", err)
+			}
+			return err
+		},
+		"by a notification": func(conn dragoman.Conn) error {
+			return conn.Notify(t.Context(), read(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
+		},
 	} {
-		if _, err := conn.Call(t.Context(), read(t, m), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	gone.Store(true)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			resp, err := conn.Call(t.Context(), read(t, callTool), nil)
-			if err != nil || string(resp.Result()) != `{"in":"s2"}` {
-				t.Errorf("got %v, %v", resp, err)
+		t.Run(name, func(t *testing.T) {
+			began, stop := make(chan struct{}), make(chan struct{})
+			s, c, gone := forgetful(t, func(http.ResponseWriter, *took) {
+				close(began)
+				<-stop
+			})
+			conn := dialScript(t, c, nil)
+			shake(t, conn, "2025-11-25")
+			other := make(chan error, 1)
+			go func() { // ends soon after the conversation
+				_, err := conn.Call(t.Context(), read(t, callTool), nil)
+				other <- err
+			}()
+			<-began
+			gone.Store(true)
+			if err := find(conn); err != nil && !isGone(err) {
+				t.Errorf("got %v", err)
+			}
+			<-conn.Done()
+			if !isGone(conn.Err()) || protocol.NotSent(conn.Err()) {
+				t.Errorf("the conversation ended with %v", conn.Err())
+			}
+			if err := <-other; !isGone(err) || protocol.NotSent(err) {
+				t.Errorf("the call under way ended with %v", err)
+			}
+			close(stop)
+			_ = conn.Close()
+			for _, name := range []string{"initialize", "DELETE"} {
+				if _, list := s.taken(name); len(list) > 1 || name == "DELETE" && len(list) > 0 {
+					t.Errorf("%d times %s", len(list), name)
+				}
 			}
 		})
 	}
-	wg.Wait()
-	for name, want := range map[string]int{"initialize": 2, "notifications/initialized": 2, "logging/setLevel": 2, "resources/subscribe": 3, "resources/unsubscribe": 1} {
-		if _, list := s.taken(name); len(list) != want {
-			t.Errorf("%d times %s, want %d", len(list), name, want)
-		}
-	}
-	_, inits := s.taken("initialize")
-	if string(inits[0].m.Params()) != string(inits[1].m.Params()) || inits[1].Header.Get("Mcp-Session-Id") != "" {
-		t.Errorf("the second initialize is %s", inits[1].text)
-	}
-	if err := conn.Notify(t.Context(), read(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)); err != nil {
-		t.Error(err)
-	}
-	_ = conn.Close()
-	if _, list := s.taken("notifications/roots/list_changed"); len(list) != 1 || list[0].Header.Get("Mcp-Session-Id") != "s2" {
-		t.Errorf("%d notifications after the change", len(list))
-	}
-	if _, list := s.taken("DELETE"); len(list) != 1 || list[0].Header.Get("Mcp-Session-Id") != "s2" {
-		t.Errorf("%d DELETEs", len(list))
-	}
 }
 
-// A conversation of one session ends with it.
-func TestClientOneSession(t *testing.T) {
-	s, c, gone := forgetful(t)
-	c.OneSession = true
+// Each of several calls that a server refuses for their session is known not to
+// have been carried out, also those that are refused a moment later.
+func TestEveryCallThatIsRefusedForItsSessionSaysThatItWasNotSent(t *testing.T) {
+	const calls = 8
+	var came sync.WaitGroup
+	came.Add(calls)
+	_, c, _ := forgetful(t, func(w http.ResponseWriter, _ *took) {
+		came.Done()
+		came.Wait()
+		noSession(w)
+	})
 	conn := dialScript(t, c, nil)
 	shake(t, conn, "2025-11-25")
-	gone.Store(true)
-	_, err := conn.Call(t.Context(), read(t, callTool), nil)
-	if !errors.Is(err, dragoman.ErrClosed) || !errors.Is(err, streamable.ErrSessionGone) {
-		t.Errorf("got %v", err)
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() { // ends with its call
+			if _, err := conn.Call(t.Context(), read(t, callTool), nil); !isGone(err) || !protocol.NotSent(err) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
-	<-conn.Done()
-	if _, list := s.taken("initialize"); len(list) != 1 {
-		t.Errorf("%d times initialize", len(list))
+	all.Wait()
+}
+
+// A server that says that a conversation is lost may mean its own session, or one
+// behind it: a ping tells. The call may have been carried out in both cases.
+func TestClientAsksWhichConversationIsLost(t *testing.T) {
+	for name, forgets := range map[string]bool{"the session": true, "another behind it": false} {
+		t.Run(name, func(t *testing.T) {
+			var gone atomic.Bool
+			s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
+				switch {
+				case gone.Load():
+					noSession(w)
+				case shakes(w, k, "2025-11-25"):
+				case k.what() == "ping":
+					replyTo(w, k, `{}`)
+				default:
+					gone.Store(forgets)
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"lost"}}`, k.m.ID(), protocol.CodeLost)
+				}
+			})
+			conn := dialScript(t, c, nil)
+			shake(t, conn, "2025-11-25")
+			resp, err := conn.Call(t.Context(), read(t, callTool), nil)
+			if _, list := s.taken("ping"); len(list) != 1 {
+				t.Errorf("%d pings", len(list))
+			}
+			switch {
+			case forgets && (!isGone(err) || protocol.NotSent(err)):
+				t.Errorf("got %v, %v", resp, err)
+			case !forgets && (err != nil || resp.RPCError().Code != protocol.CodeLost || conn.Err() != nil):
+				t.Errorf("got %v, %v; the conversation ended with %v", resp, err, conn.Err())
+			}
+		})
 	}
 }
 

@@ -114,8 +114,8 @@ func TestB06_D05_ClientTakesJSONAndStreams(t *testing.T) {
 	}
 }
 
-// rpc refuses with an error of JSON-RPC. In its id, $ is that of the request.
-func rpc(status int, id, header string) func(w http.ResponseWriter, k *took) {
+// failRPC refuses with an error of JSON-RPC. In its id, $ is that of the request.
+func failRPC(status int, id, header string) func(w http.ResponseWriter, k *took) {
 	return func(w http.ResponseWriter, k *took) {
 		if name, value, ok := strings.Cut(header, ": "); ok {
 			w.Header().Set(name, value)
@@ -140,14 +140,14 @@ func TestA15_D06_D16_D17_ClientTurnsRefusalsIntoErrors(t *testing.T) {
 		code   int    // of the answer
 		text   string // in the Go error
 	}{
-		{"400 with our id", rpc(400, "$", ""), -32601, ""},
-		{"400 with a null id", rpc(400, "null", ""), -32601, ""},
-		{"404 with our id is no lost session", rpc(404, "$", ""), -32601, ""},
-		{"500 with our id", rpc(500, "$", ""), -32601, ""},
-		{"400 with the id of another", rpc(400, "99", ""), 0, "400 Bad Request"},
+		{"400 with our id", failRPC(400, "$", ""), -32601, ""},
+		{"400 with a null id", failRPC(400, "null", ""), -32601, ""},
+		{"404 with our id is no lost session", failRPC(404, "$", ""), -32601, ""},
+		{"500 with our id", failRPC(500, "$", ""), -32601, ""},
+		{"400 with the id of another", failRPC(400, "99", ""), 0, "400 Bad Request"},
 		{"400 in the Go SDK's words for an unknown method", says400(`JSON RPC not handled: "tools/call" unsupported`), -32601, ""},
 		{"400 about another method", says400(`JSON RPC not handled: "tools/list" unsupported`), 0, "400 Bad Request"},
-		{"401 is about authorization, also with a body", rpc(401, "$", "WWW-Authenticate: Bearer realm=x"), 0, "401 Unauthorized: no"},
+		{"401 is about authorization, also with a body", failRPC(401, "$", "WWW-Authenticate: Bearer realm=x"), 0, "401 Unauthorized: no"},
 		{"503", func(w http.ResponseWriter, _ *took) { w.WriteHeader(503) }, 0, "503 Service Unavailable"},
 		{"302 to elsewhere", func(w http.ResponseWriter, k *took) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A Verdict is what a server turned out to speak.
-type Verdict struct {
+// A Protocol is what a server turned out to speak.
+type Protocol struct {
 	// Era is what it should be spoken to in.
 	Era protocol.Era
 
@@ -32,71 +32,71 @@ var ErrNoRevision = errors.New("streamable: the server speaks no revision that w
 // Probe finds out what the server speaks: it asks for server/discover. If the
 // answer leaves that open, it tries initialize, then looks for HTTP+SSE. A session
 // that initialize opens is left to expire: some servers do not survive a DELETE.
-// The verdict is remembered until something contradicts it. A server that cannot
-// be reached, that wants authorization or that fails leaves no verdict.
-func (c *Client) Probe(ctx context.Context) (Verdict, error) {
+// That is remembered until something contradicts it. It remains open for a server
+// that cannot be reached, that wants authorization or that fails.
+func (c *Client) Probe(ctx context.Context) (Protocol, error) {
 	if err := c.prepare(); err != nil {
-		return Verdict{}, err
+		return Protocol{}, err
 	}
 	if v := c.remembered(); v != nil {
 		return *v, nil
 	}
-	conn := c.dial(nil)
+	conn := newClientConn(c, nil)
 	defer func() { _ = conn.Close() }() // it has no session, see probeLegacy
 	v, err := conn.probe(ctx)
 	if err != nil {
-		return Verdict{}, err
+		return Protocol{}, err
 	}
 	c.remember(&v)
 	return v, nil
 }
 
-func (c *Client) remembered() *Verdict {
+func (c *Client) remembered() *Protocol {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.verdict
+	return c.known
 }
 
-func (c *Client) remember(v *Verdict) {
+func (c *Client) remember(v *Protocol) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.verdict = v
+	c.known = v
 }
 
-// forget is called when the server contradicts the verdict.
+// forget is called when the server contradicts what is remembered.
 func (c *Client) forget() { c.remember(nil) }
 
-// doubt forgets the verdict if the server refuses a call without a word of
+// forgetIfRefused forgets what is remembered if the server refuses a call without a word of
 // JSON-RPC, as one of another era or transport would.
-func (c *Client) doubt(err error) {
-	if err != nil && clientSpeaks(err) && c.remembered() != nil {
+func (c *Client) forgetIfRefused(err error) {
+	if err != nil && isProtocolRefusal(err) && c.remembered() != nil {
 		c.forget()
 	}
 }
 
-func (c *clientConn) probe(ctx context.Context) (Verdict, error) {
+func (c *clientConn) probe(ctx context.Context) (Protocol, error) {
 	k, resp, err := c.discover(ctx)
 	if err != nil {
-		if !clientSpeaks(err) {
-			return Verdict{}, err
+		if !isProtocolRefusal(err) {
+			return Protocol{}, err
 		}
-		refusal, _ := errors.AsType[*protocol.StatusError](err) // clientSpeaks has seen it
+		refusal, _ := errors.AsType[*protocol.StatusError](err) // isProtocolRefusal has seen it
 		// The Python SDK puts an id of its own into what it says of HTTP.
 		resp = refusal.Response(c.opts.limits)
 	}
 	if resp != nil {
-		if v, ok, err := c.judge(k.status, resp); ok || err != nil {
+		if v, ok, err := c.readDiscover(k.status, resp); ok || err != nil {
 			return v, err
 		}
 	}
 	return c.probeLegacy(ctx)
 }
 
-// clientSpeaks tells whether an error of an HTTP request says something about
+// isProtocolRefusal reports whether an error of an HTTP request says something about
 // what the server speaks.
-func clientSpeaks(err error) bool {
+func isProtocolRefusal(err error) bool {
 	e, ok := errors.AsType[*protocol.StatusError](err)
-	return ok && e.Status >= 400 && e.Status < 500 && !clientPasses(e.Status) &&
+	return ok && e.Status >= 400 && e.Status < 500 && !isTemporary(e.Status) &&
 		e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden
 }
 
@@ -104,24 +104,24 @@ func (c *clientConn) discover(ctx context.Context) (*clientCall, *dragoman.Messa
 	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodDiscover, map[string]any{"_meta": map[string]any{
 		protocol.MetaProtocolVersion:    protocol.Latest.String(),
 		protocol.MetaClientCapabilities: struct{}{},
-		protocol.MetaClientInfo:         clientInfo,
+		protocol.MetaClientInfo:         ourInfo,
 	}})
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.call(ctx, req, nil, false)
+	return c.call(ctx, req, nil)
 }
 
-var clientInfo = map[string]string{"name": "dragoman", "version": dragoman.Version}
+var ourInfo = map[string]string{"name": "dragoman", "version": dragoman.Version}
 
-// judge draws the conclusion from an answer of a server that may be modern. It
+// readDiscover draws the conclusion from an answer of a server that may be modern. It
 // returns false if there is none.
-func (c *clientConn) judge(status int, resp *dragoman.Message) (v Verdict, ok bool, err error) {
-	if resp.IsError() && (status == http.StatusForbidden || clientPasses(status)) {
+func (c *clientConn) readDiscover(status int, resp *dragoman.Message) (v Protocol, ok bool, err error) {
+	if resp.IsError() && (status == http.StatusForbidden || isTemporary(status)) {
 		return v, false, resp.RPCError()
 	}
 	if !resp.IsError() {
-		v, ok = clientVerdict(resp.Get("supportedVersions"))
+		v, ok = readRevisions(resp.Get("supportedVersions"))
 		return v, ok, nil
 	}
 	switch e := resp.RPCError(); e.Code {
@@ -130,28 +130,28 @@ func (c *clientConn) judge(status int, resp *dragoman.Message) (v Verdict, ok bo
 			Supported json.RawMessage `json:"supported"`
 		}
 		_ = json.Unmarshal(e.Data, &data) // without it, nothing is supported
-		if v, ok = clientVerdict(data.Supported); !ok {
+		if v, ok = readRevisions(data.Supported); !ok {
 			err = fmt.Errorf("%w: %w", ErrNoRevision, e)
 		}
 		return v, ok, err
 	case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability:
 		c.log.Warn("the server speaks the modern era but refuses the probe", "error", e)
-		return Verdict{Era: protocol.Modern, Revisions: []protocol.Revision{protocol.Latest}}, true, nil
+		return Protocol{Era: protocol.Modern, Revisions: []protocol.Revision{protocol.Latest}}, true, nil
 	default:
 		// A modern server has the method. A legacy one says so, or wants a session.
-		return Verdict{Era: protocol.Legacy}, status >= 400 || clientDeclines(e.Code), nil
+		return Protocol{Era: protocol.Legacy}, status >= 400 || declines(e.Code), nil
 	}
 }
 
-// clientDeclines reports whether the code of an error that comes with status 200
+// declines reports whether the code of an error that comes with status 200
 // says that a request is not for this server: it is one of those that JSON-RPC
 // reserves, and does not say that the server has failed.
-func clientDeclines(code int) bool {
+func declines(code int) bool {
 	return code >= -32768 && code <= -32000 && code != protocol.CodeInternal
 }
 
-// clientVerdict reads a list of revisions. Modern ones go before.
-func clientVerdict(list json.RawMessage) (v Verdict, ok bool) {
+// readRevisions reads a list of revisions. Modern ones go before.
+func readRevisions(list json.RawMessage) (v Protocol, ok bool) {
 	var names []string
 	if json.Unmarshal(list, &names) != nil {
 		return v, false
@@ -172,52 +172,52 @@ func clientVerdict(list json.RawMessage) (v Verdict, ok bool) {
 
 // probeLegacy tries initialize, then HTTP+SSE. The session is nobody's: the
 // conversation does not adopt it, so that its end does not delete it.
-func (c *clientConn) probeLegacy(ctx context.Context) (Verdict, error) {
+func (c *clientConn) probeLegacy(ctx context.Context) (Protocol, error) {
 	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodInitialize, map[string]any{
-		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": clientInfo,
+		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": ourInfo,
 	})
 	if err != nil {
-		return Verdict{}, err
+		return Protocol{}, err
 	}
-	k, resp, err := c.call(ctx, req, nil, false)
+	k, resp, err := c.call(ctx, req, nil)
 	switch {
-	case k == nil || err != nil && !clientSpeaks(err):
-		return Verdict{}, err
+	case k == nil || err != nil && !isProtocolRefusal(err):
+		return Protocol{}, err
 	case k.opened != nil:
 		if k.opened.revision == protocol.Unknown {
-			return Verdict{}, fmt.Errorf("%w: it answers %q", ErrNoRevision, k.opened.version)
+			return Protocol{}, fmt.Errorf("%w: it answers %q", ErrNoRevision, k.opened.version)
 		}
-		return Verdict{Era: protocol.Legacy, Revisions: []protocol.Revision{k.opened.revision}}, nil
-	case err == nil && resp.IsError() && clientIsModernCode(resp.RPCError().Code):
-		v, _, err := c.judge(k.status, resp)
+		return Protocol{Era: protocol.Legacy, Revisions: []protocol.Revision{k.opened.revision}}, nil
+	case err == nil && resp.IsError() && isModernCode(resp.RPCError().Code):
+		v, _, err := c.readDiscover(k.status, resp)
 		return v, err
-	case !clientIsOld(k.status, resp, err):
+	case !looksLikeSSE(k.status, resp, err):
 		if err == nil {
 			err = resp.RPCError()
 		}
-		return Verdict{}, err
+		return Protocol{}, err
 	}
 	return c.probeSSE(ctx, resp, err)
 }
 
 // probeSSE looks for the event that opens a conversation over HTTP+SSE.
-func (c *clientConn) probeSSE(ctx context.Context, resp *dragoman.Message, refusal error) (Verdict, error) {
+func (c *clientConn) probeSSE(ctx context.Context, resp *dragoman.Message, refusal error) (Protocol, error) {
 	if refusal == nil {
 		refusal = resp.RPCError()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.bounded, &TimeoutError{After: c.opts.bounded})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &TimeoutError{After: c.opts.oneWayTimeout})
 	defer cancel()
 	x, err := c.get(ctx, nil, "")
 	if err != nil {
-		return Verdict{}, err
+		return Protocol{}, err
 	}
 	defer x.close()
-	if x.resp.StatusCode != http.StatusOK || x.mediaType() != sse.ContentType {
-		return Verdict{}, refusal
+	if x.resp.StatusCode != http.StatusOK || !x.isStream() {
+		return Protocol{}, refusal
 	}
-	e, err := sse.NewReader(x.resp.Body, clientMaxErrorBody).Next()
+	e, err := sse.NewReader(x.resp.Body, maxErrorBody).Next()
 	if err != nil || e.Name != "endpoint" {
-		return Verdict{}, refusal
+		return Protocol{}, refusal
 	}
-	return Verdict{SSE: true, Era: protocol.Legacy, Revisions: []protocol.Revision{protocol.V20241105}}, nil
+	return Protocol{SSE: true, Era: protocol.Legacy, Revisions: []protocol.Revision{protocol.V20241105}}, nil
 }

@@ -305,8 +305,11 @@ type outbound interface {
 // ask sends a request to the client, under an id of our own, and waits for the
 // answer, which comes by POST.
 func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
-	q := new(rpc.Call)
-	if err := v.questions.Begin(q, req, from, nil); err != nil {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	q, err := v.questions.Begin(req, from)
+	if err != nil {
 		return nil, err
 	}
 	defer q.Finish()

@@ -1,0 +1,311 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A source is where a message came from: the stream of a call that is under
+// way, or one that belongs to none, if call is nil.
+type source struct {
+	call *clientCall
+	late bool // the stream of a call that has its answer
+}
+
+// take takes what a stream of the call brings. It returns the answer, if that
+// was it, or why there will be none.
+func (k *clientCall) take(data []byte) (*dragoman.Message, error) {
+	return k.conn.take(data, source{call: k})
+}
+
+// take takes one message, or a batch where the revision has them.
+func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
+	m, err := c.opts.limits.Parse(data)
+	if err == nil {
+		return c.dispatch(m, from)
+	}
+	if errors.Is(err, dragoman.ErrTooLarge) {
+		const ends = 256
+		kind, id := c.oversize(data[:min(len(data), ends)], data[max(0, len(data)-ends):])
+		if from.call == nil || !from.call.wasAnswer(kind, id) {
+			err = nil
+		}
+		return nil, err
+	}
+	if isArray(data) && c.session().batches() {
+		return c.batch(data, from)
+	}
+	c.lost.Add(1)
+	c.log.Warn("not a message", "error", err, "text", redact.JSON(data[:min(len(data), 256)]))
+	p, ok := errors.AsType[*dragoman.ParseError](err)
+	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == from.call.ID() {
+		return nil, err
+	}
+	return nil, nil
+}
+
+func isArray(data []byte) bool {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	return len(data) > 0 && data[0] == '['
+}
+
+// batch takes the messages of an array. The answer, if it is among them, comes
+// after the others.
+func (c *clientConn) batch(data []byte, from source) (resp *dragoman.Message, err error) {
+	parts, bad := dragoman.Elements(data)
+	if bad != nil {
+		c.lost.Add(1) // what cannot be read is skipped
+	}
+	for _, part := range parts {
+		m, err := c.opts.limits.Parse(part)
+		if err != nil {
+			c.lost.Add(1)
+			continue
+		}
+		answer, err := c.dispatch(m, from)
+		if err != nil {
+			return nil, err
+		}
+		if answer != nil && resp == nil {
+			resp = answer
+		}
+	}
+	return resp, nil
+}
+
+// dispatch takes one message, by its method first, then by its id.
+func (c *clientConn) dispatch(m *dragoman.Message, from source) (*dragoman.Message, error) {
+	switch k := from.call; m.Kind() {
+	case dragoman.Response:
+		return c.response(m, k), nil
+	case dragoman.Request:
+		if k != nil && k.modern {
+			c.lost.Add(1)
+			c.log.Warn("the server asks, which its revision does not allow", "method", m.Method())
+			return nil, nil
+		}
+		c.serve(m, from)
+		return nil, nil
+	default:
+		return nil, c.notification(m, from)
+	}
+}
+
+// response returns the answer to k, and gives answers to others to them.
+func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Message {
+	unnamed := m.ID().IsNull() || m.ID().IsZero()
+	if k != nil && (m.ID() == k.ID() || unnamed && m.IsError()) {
+		return m
+	}
+	if unnamed || c.calls.Answer(m) != rpc.Matched {
+		c.lost.Add(1) // late, or nobody's
+	}
+	return nil
+}
+
+// notification gives a notification to whom it belongs. The error ends the call
+// on whose stream it came.
+func (c *clientConn) notification(m *dragoman.Message, from source) error {
+	k := from.call
+	switch m.Method() {
+	case protocol.NoteProgress:
+		c.progress(m, k)
+		return nil
+	case protocol.NoteCancelled:
+		id, ok := dragoman.ParseID(m.Get("requestId"))
+		if ok && !c.requests.Cancel(id) && k != nil && k.IsListen() && id == k.ID() {
+			return dragoman.ErrCancelled
+		}
+		return nil
+	case protocol.NoteToolsChanged:
+		c.client.tools.Forget("")
+	case protocol.NoteMessage:
+		if from.late {
+			c.lost.Add(1) // it is of the call, and must not be taken for another's
+			return nil
+		}
+	}
+	switch {
+	case k == nil || k.From() == nil && !k.modern && !k.IsListen():
+		c.enqueue(nil, m)
+	default:
+		k.tell(k.Incoming(m))
+	}
+	return nil
+}
+
+// progress gives a call its progress, with the caller's token: at once if it
+// came on the call's own stream.
+func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
+	of, own := c.calls.Progress(m)
+	switch {
+	case of == nil:
+		c.lost.Add(1)
+	case of.Owner() == rpc.Owner(on):
+		on.tell(own)
+	default:
+		c.enqueue(of.Owner().(*clientCall), own)
+	}
+}
+
+// enqueue tells the local peer, or a call, in the background. When there is no room,
+// the notification is dropped.
+func (c *clientConn) enqueue(k *clientCall, note *dragoman.Message) {
+	if !c.in.Put(note, k) {
+		c.lost.Add(1)
+		c.log.Debug("notification dropped: the local peer is slow to take them", "method", note.Method())
+	}
+}
+
+// deliver delivers what was enqueued.
+func (c *clientConn) deliver(note *dragoman.Message, k *clientCall) {
+	if k != nil {
+		k.tell(note)
+		return
+	}
+	rpc.Notify(c.ctx, c.local, note, c.log)
+}
+
+// A question is one request of the server.
+type question struct {
+	conn *clientConn
+	req  *dragoman.Message
+
+	// owned by the goroutine that answers
+	call *clientCall     // whose caller is asked, or nil
+	ctx  context.Context // ends with the call
+	done func()          // lets the call go on
+
+	mu   sync.Mutex
+	mark uint64 // guarded by mu: the last notification that must go before the answer
+}
+
+// serve answers a request of the server on a goroutine of its own: who made the
+// call on whose stream it came is asked, or else the local peer.
+func (c *clientConn) serve(req *dragoman.Message, from source) {
+	q := &question{conn: c, req: req}
+	if k := from.call; k != nil {
+		if ctx, done, ok := k.Ask(k.ctx); ok {
+			q.call, q.ctx, q.done = k, ctx, done
+		}
+	}
+	r, refusal := c.requests.Begin(c.ctx, req, q)
+	if refusal != nil {
+		if q.call != nil {
+			q.done()
+		}
+		c.refuse(req.Fail(refusal))
+		return
+	}
+	// Ends when the peer has answered and the server has the answer, at the
+	// latest with the conversation if the peer heeds its context.
+	go func() {
+		defer r.Done()
+		resp := q.ask(r)
+		r.Free()
+		if resp != nil {
+			q.reply(resp)
+		}
+	}()
+}
+
+// ask returns the answer to the request, or nil if it was cancelled. If the call of
+// its stream has been answered meanwhile, but there are others, then the server may
+// have asked on the stream of the wrong one, and the local peer is asked.
+func (q *question) ask(r *rpc.Request) *dragoman.Message {
+	c, k := q.conn, q.call
+	if k == nil {
+		return q.answer(r.Context(), c.local, r)
+	}
+	ctx, cancel := context.WithCancelCause(q.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })()
+	resp := q.answer(ctx, k.From(), r)
+	q.done()
+	if ctx.Err() == nil || r.Context().Err() != nil || resp == nil || !resp.IsError() {
+		return resp
+	}
+	select {
+	case <-k.cancelSent:
+	case <-c.ctx.Done():
+		return resp
+	}
+	if !k.answered || !c.calls.Asking() {
+		return resp
+	}
+	q.call = nil
+	return q.answer(r.Context(), c.local, r)
+}
+
+// answer returns the answer of peer, or nil if the request was cancelled.
+func (q *question) answer(ctx context.Context, peer dragoman.Peer, r *rpc.Request) *dragoman.Message {
+	resp := rpc.Serve(ctx, peer, q.req, r, q.conn.log)
+	if resp != nil && resp.Len() > q.conn.opts.limits.Message() {
+		return protocol.Failure(q.req, dragoman.ErrTooLarge)
+	}
+	return resp
+}
+
+// refuse sends an answer in the background. Answers that find no room in the
+// table of requests are dropped: the server asks faster than it takes answers.
+func (c *clientConn) refuse(resp *dragoman.Message) {
+	if !c.requests.TryEnter() {
+		return
+	}
+	// Ends when the server has the answer, or with the conversation.
+	go func() {
+		defer c.requests.Leave()
+		if err := c.repeat(c.ctx, c.ctx, resp); err != nil {
+			c.log.Debug("answer not taken by the server", "error", err)
+		}
+	}()
+}
+
+// reply sends the answer, behind what was told before it.
+func (q *question) reply(resp *dragoman.Message) {
+	c := q.conn
+	q.mu.Lock()
+	mark := q.mark
+	q.mu.Unlock()
+	if k := q.call; k != nil && k.ctx.Err() != nil {
+		// The server should learn first that the call is cancelled.
+		select {
+		case <-k.cancelSent:
+			mark = max(mark, k.mark)
+		case <-c.ctx.Done():
+			return
+		}
+	}
+	_ = c.out.sent(c.ctx, mark) // the answer goes out in any case
+	if c.ctx.Err() != nil {
+		return
+	}
+	while := c.ctx
+	if q.call != nil {
+		while = q.call.ctx // nobody waits for the answer after it
+	}
+	if err := c.repeat(c.ctx, while, resp); err != nil && c.ctx.Err() == nil {
+		c.log.Warn("answer not taken by the server", "method", q.req.Method(), "error", err)
+	}
+}
+
+// Call asks the server, from inside the request that it made.
+func (q *question) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return q.conn.Call(ctx, req, from)
+}
+
+// Notify tells the server, before the answer.
+func (q *question) Notify(_ context.Context, note *dragoman.Message) error {
+	mark, err := q.conn.send(note)
+	q.mu.Lock()
+	q.mark = max(q.mark, mark)
+	q.mu.Unlock()
+	return err
+}
