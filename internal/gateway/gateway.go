@@ -292,7 +292,7 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 			refuse(w, err)
 			return
 		}
-		r = httpx.Identified(w, r)
+		r = httpx.WithClientRequestID(w, r)
 		if h := g.public(r.URL.Path); h != nil {
 			h(w, r)
 			return

@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 )
 
-// A CallerFunc tells who makes a request, or why it is refused.
+// A CallerFunc returns who makes a request, or why it is refused.
 type CallerFunc = func(*http.Request) (*dragoman.Caller, error)
 
-// Address is the CallerFunc of doors that ask for no proof: callers are told apart by
-// where they come from.
-func Address(r *http.Request) (*dragoman.Caller, error) {
+// ByAddress is the CallerFunc of servers without authentication: it distinguishes
+// callers by their address.
+func ByAddress(r *http.Request) (*dragoman.Caller, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr // a Unix socket
@@ -21,11 +21,11 @@ func Address(r *http.Request) (*dragoman.Caller, error) {
 	return &dragoman.Caller{Address: host, Header: r.Header}, nil
 }
 
-// Named returns the request with its caller in its context, as who tells it; if that
-// is nil, Address does.
-func Named(r *http.Request, who CallerFunc) (*http.Request, *Refusal) {
+// WithCaller returns the request with its caller in its context. If who is nil,
+// ByAddress finds it.
+func WithCaller(r *http.Request, who CallerFunc) (*http.Request, *Refusal) {
 	if who == nil {
-		who = Address
+		who = ByAddress
 	}
 	c, err := who(r)
 	if err != nil {
@@ -37,9 +37,10 @@ func Named(r *http.Request, who CallerFunc) (*http.Request, *Refusal) {
 	return r.WithContext(dragoman.WithCaller(r.Context(), c)), nil
 }
 
-// Key returns what tells the caller of a request that is [Named] from others.
-func Key(r *http.Request) string { return dragoman.CallerOf(r.Context()).Key() }
+// CallerKey returns what distinguishes the caller of a request that has [WithCaller] from
+// others.
+func CallerKey(r *http.Request) string { return dragoman.CallerOf(r.Context()).Key() }
 
-// Owner returns what the caller of a request must have in common with who opened
-// something in order to use it.
-func Owner(r *http.Request) string { return dragoman.CallerOf(r.Context()).Identity() }
+// CallerIdentity returns the identity that the caller of a request shares with whoever
+// may use what it opens.
+func CallerIdentity(r *http.Request) string { return dragoman.CallerOf(r.Context()).Identity() }

@@ -26,7 +26,7 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	var c *session
 	switch {
 	case named:
-		if c = s.find(id, httpx.Owner(x.R)); c == nil {
+		if c = s.find(id, httpx.CallerIdentity(x.R)); c == nil {
 			return noSession()
 		}
 	case s.NoSync:

@@ -93,7 +93,7 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 // open makes a session.
 func (s *Server) open(r *http.Request) (*session, error) {
 	c := &session{
-		server: s, id: httpx.NewID(), caller: httpx.Owner(r), key: httpx.Key(r),
+		server: s, id: httpx.NewID(), caller: httpx.CallerIdentity(r), key: httpx.CallerKey(r),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}

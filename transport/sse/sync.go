@@ -65,7 +65,7 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 		x.Accepted()
 		return nil
 	}
-	d, err := s.enter(httpx.Key(x.R), m)
+	d, err := s.enter(httpx.CallerKey(x.R), m)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (c *call) serve() error {
 // far as that can be told.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
-	tool, known := s.tool(ctx, httpx.Key(c.x.R), c.req.Name())
+	tool, known := s.tool(ctx, httpx.CallerKey(c.x.R), c.req.Name())
 	switch {
 	case known && tool == nil:
 		return c.refuse(http.StatusNotFound, &dragoman.Error{

@@ -42,7 +42,7 @@ func (s *Server) getTools(x *httpx.Exchange) error {
 	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
-	list, err := s.tools.Valid(r.Context(), httpx.Key(r), nil, s.list)
+	list, err := s.tools.Valid(r.Context(), httpx.CallerKey(r), nil, s.list)
 	if err != nil {
 		req, _ := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, nil) // nothing in it can fail
 		e := toolError(protocol.Failure(req, err)).RPCError()
