@@ -10,7 +10,7 @@ import (
 // fills, so the first buffer of each is a small one.
 type (
 	small [4 << 10]byte
-	large [gatherMost]byte
+	large [maxBuffered]byte
 )
 
 var (
@@ -23,14 +23,14 @@ func getLarge() *large {
 	return b
 }
 
-// readAll returns a message in memory of its own. How long it is shows only at
-// its end, so it is gathered in buffers first.
+// readAll returns a message in memory of its own. Its length is known only
+// at its end, so it is read into buffers first.
 func readAll(r io.Reader) ([]byte, error) {
 	first, _ := smalls.Get().(*small)
 	defer smalls.Put(first)
 	n, err := fill(r, first[:])
 	if err != nil {
-		return exact(err, first[:n])
+		return concat(err, first[:n])
 	}
 	rest := make([]*large, 0, 4)
 	for err == nil {
@@ -44,7 +44,7 @@ func readAll(r io.Reader) ([]byte, error) {
 		parts = append(parts, b[:])
 	}
 	parts[len(rest)] = rest[len(rest)-1][:n]
-	data, err := exact(err, parts...)
+	data, err := concat(err, parts...)
 	for _, b := range rest {
 		larges.Put(b)
 	}
@@ -61,8 +61,8 @@ func fill(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// exact returns the parts as one if what ended them is their end.
-func exact(end error, parts ...[]byte) ([]byte, error) {
+// concat returns the parts as one if end is io.EOF.
+func concat(end error, parts ...[]byte) ([]byte, error) {
 	if !errors.Is(end, io.EOF) {
 		return nil, end
 	}

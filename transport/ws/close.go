@@ -36,41 +36,41 @@ func (e *CloseError) Unwrap() error {
 	return nil
 }
 
-// lost stands for a code where there is nobody to send one to.
-const lost websocket.StatusCode = -1
+// noCode means that no close frame is sent.
+const noCode websocket.StatusCode = -1
 
-// A verdict is why a socket ends: what the other side is told, and what our own
-// side is.
-type verdict struct {
-	code   websocket.StatusCode
-	reason string
-	err    error
+// A closeReason is why a socket ends: code and text for the other side, the error for
+// ours.
+type closeReason struct {
+	code websocket.StatusCode
+	text string
+	err  error
 }
 
 var (
-	errLost     = errors.New("ws: the connection was lost without a close")
-	errSilent   = errors.New("ws: the other side answers no ping")
-	errBinary   = errors.New("ws: the other side sent a binary message")
-	errNotUTF8  = errors.New("ws: the other side sent text that is not UTF-8")
-	errStopping = errors.New("ws: the server is stopping")
+	errConnectionLost = errors.New("ws: the connection was lost without a close")
+	errNoPong         = errors.New("ws: the other side answers no ping")
+	errBinary         = errors.New("ws: the other side sent a binary message")
+	errNotUTF8        = errors.New("ws: the other side sent text that is not UTF-8")
+	errStopping       = errors.New("ws: the server is stopping")
 )
 
-// judge says what an error of the library means.
-func (s *socket) judge(err error) verdict {
+// reasonOf returns the reason that an error of the library stands for.
+func (s *socket) reasonOf(err error) closeReason {
 	var closed websocket.CloseError
 	var network net.Error
 	switch {
 	case errors.As(err, &closed):
-		return verdict{closed.Code, "", &CloseError{int(closed.Code), closed.Reason}}
+		return closeReason{closed.Code, "", &CloseError{int(closed.Code), closed.Reason}}
 	case errors.Is(err, websocket.ErrMessageTooBig), errors.Is(err, errFrame):
-		return verdict{websocket.StatusMessageTooBig, "",
+		return closeReason{websocket.StatusMessageTooBig, "",
 			fmt.Errorf("ws: a message of more than %d bytes came: %w", s.limit, dragoman.ErrTooLarge)}
 	case errors.Is(err, context.DeadlineExceeded):
-		return verdict{lost, "", dragoman.ErrSlow} // the library could not write a pong
+		return closeReason{noCode, "", dragoman.ErrSlow} // the library could not write a pong
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
 		errors.Is(err, net.ErrClosed), errors.As(err, &network):
-		return verdict{lost, "", errLost}
+		return closeReason{noCode, "", errConnectionLost}
 	}
-	return verdict{websocket.StatusProtocolError, "this is not WebSocket",
+	return closeReason{websocket.StatusProtocolError, "this is not WebSocket",
 		fmt.Errorf("ws: the other side does not speak WebSocket: %w", err)}
 }

@@ -17,7 +17,7 @@ import (
 // cutWait is how long a close may take when Shutdown has run out of time.
 const cutWait = 50 * time.Millisecond
 
-// errNotAccepted is why a socket ends whose client nobody serves.
+// errNotAccepted is why a socket ends whose client is not accepted.
 var errNotAccepted = errors.New("ws: the client could not be served")
 
 // A conn is one client of a Server. Its socket owns it: the conn is over when that is
@@ -25,51 +25,51 @@ var errNotAccepted = errors.New("ws: the client could not be served")
 type conn struct {
 	server  *Server
 	socket  *socket
-	release func()          // tells the door that it is over
+	release func()          // ends the exchange of the door
 	ctx     context.Context // of Accept
 	cancel  context.CancelCauseFunc
 
-	mu   sync.Mutex
-	mux  *mux.Conn // nil before it is known what the client speaks
-	gone bool      // no conversation may begin any more
+	mu      sync.Mutex
+	mux     *mux.Conn // nil before it is known what the client speaks
+	closing bool      // no conversation may be opened any more
 }
 
 // start finds out what the client speaks and starts the conversation.
-func (t *conn) start() {
-	s := t.server
+func (c *conn) start() {
+	s := c.server
 	defer func() {
 		if p := recover(); p != nil {
 			s.door.Log.Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
-			t.refuse()
+			c.refuse()
 		}
 	}()
 	tools := false
-	if t.socket.ws.Subprotocol() == "" {
-		first, err := t.socket.Read()
+	if c.socket.ws.Subprotocol() == "" {
+		first, err := c.socket.Read()
 		if err != nil {
-			_ = t.socket.Close()
+			_ = c.socket.Close()
 			return
 		}
-		t.socket.first = first
+		c.socket.first = first
 		tools = isToolFrame(first)
 	}
 	o := mux.Options{
-		Limits: s.door.Limits, Stall: t.socket.pings.within, Server: true, Logger: s.Logger,
+		Limits: s.door.Limits, Stall: c.socket.pings.timeout, Server: true, Logger: s.Logger,
 	}
-	var stream mux.Stream = t.socket
+	var stream mux.Stream = c.socket
 	if tools {
-		stream = toolSource{t.socket}
-		o.Limits.MaxMessage = -1 // the socket has looked, and a request is larger than its frame
+		stream = toolSource{c.socket}
+		o.Limits.MaxMessage = -1 // the socket has checked it, and a request is larger than its frame
 	}
-	m := t.open(stream, &o)
+	m := c.open(stream, &o)
 	if m == nil {
-		_ = t.socket.Close()
+		_ = c.socket.Close()
 		return
 	}
-	peer, err := t.accept(m, tools)
+	peer, err := c.accept(m, tools)
 	if err != nil {
 		s.door.Log.Warn("client not accepted", "error", err)
-		t.refuse()
+		c.refuse()
 		return
 	}
 	m.Start(peer)
@@ -82,70 +82,70 @@ func isToolFrame(frame []byte) bool {
 }
 
 // open makes the conversation, unless that has been cut meanwhile.
-func (t *conn) open(stream mux.Stream, o *mux.Options) *mux.Conn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.gone {
+func (c *conn) open(stream mux.Stream, o *mux.Options) *mux.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
 		return nil
 	}
-	t.mux = mux.New(stream, o)
-	t.socket.conn = t.mux
-	return t.mux
+	c.mux = mux.New(stream, o)
+	c.socket.conn = c.mux
+	return c.mux
 }
 
-// accept finds who answers the client.
-func (t *conn) accept(m *mux.Conn, tools bool) (dragoman.Peer, error) {
-	s := t.server
+// accept returns the peer that answers the client.
+func (c *conn) accept(m *mux.Conn, tools bool) (dragoman.Peer, error) {
+	s := c.server
 	switch {
 	case tools:
-		return toolDesk{s.Requests, dragoman.CallerOf(t.ctx)}, nil
+		return toolPeer{s.Requests, dragoman.CallerOf(c.ctx)}, nil
 	case s.Acceptor == nil:
 		return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "JSON-RPC is not served here; " + shape}), nil
+			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "JSON-RPC is not served here; " + frameShape}), nil
 		}}, nil
 	}
-	peer, err := s.Acceptor.Accept(t.ctx, m)
+	peer, err := s.Acceptor.Accept(c.ctx, m)
 	if err == nil && peer == nil {
-		err = fmt.Errorf("ws: the acceptor gave neither a peer nor an error")
+		err = fmt.Errorf("ws: the acceptor returned neither a peer nor an error")
 	}
 	return peer, err
 }
 
 // refuse ends a conn that cannot begin.
-func (t *conn) refuse() {
-	_ = t.socket.because(verdict{websocket.StatusInternalError, "the server cannot serve this client; its log says why", errNotAccepted})
-	t.end()
+func (c *conn) refuse() {
+	_ = c.socket.setReason(closeReason{websocket.StatusInternalError, "the server cannot serve this client; its log says why", errNotAccepted})
+	c.end()
 }
 
 // shutdown ends the conn when what is under way is answered, or ctx ends: then what is
-// not is told that it is lost, and a client that does not read is cut.
-func (t *conn) shutdown(ctx context.Context) {
-	t.mu.Lock()
-	m := t.mux
-	t.mu.Unlock()
+// not is answered as lost, and the connection of a client that does not read is cut.
+func (c *conn) shutdown(ctx context.Context) {
+	c.mu.Lock()
+	m := c.mux
+	c.mu.Unlock()
 	if m != nil && m.Finish(ctx) != nil {
-		defer time.AfterFunc(cutWait, t.socket.wire.cut).Stop()
+		defer time.AfterFunc(cutWait, c.socket.wire.cut).Stop()
 	}
-	t.cancel(errStopping)
-	_ = t.socket.because(verdict{websocket.StatusGoingAway, "the server is stopping", errStopping})
-	t.end()
+	c.cancel(errStopping)
+	_ = c.socket.setReason(closeReason{websocket.StatusGoingAway, "the server is stopping", errStopping})
+	c.end()
 }
 
-func (t *conn) end() {
-	t.mu.Lock()
-	m := t.mux
-	t.gone = true
-	t.mu.Unlock()
+func (c *conn) end() {
+	c.mu.Lock()
+	m := c.mux
+	c.closing = true
+	c.mu.Unlock()
 	if m != nil {
 		_ = m.Close()
 		return
 	}
-	_ = t.socket.Close()
+	_ = c.socket.Close()
 }
 
 // closed is called when the socket is.
-func (t *conn) closed(reason error) {
-	t.cancel(reason)
-	t.server.door.Log.Debug("conversation ended", "reason", reason)
-	t.release()
+func (c *conn) closed(reason error) {
+	c.cancel(reason)
+	c.server.door.Log.Debug("conversation ended", "reason", reason)
+	c.release()
 }

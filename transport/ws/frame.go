@@ -12,19 +12,19 @@ var errFrame = errors.New("ws: a frame is too large")
 
 // frames follows the frames that are read, by their headers.
 type frames struct {
-	limit uint64 // bytes of a message
-	under bool   // a message is under way, in fragments
-	most  uint64 // bytes that its frames may have
-	sum   uint64 // and have, by their headers so far
+	limit      uint64 // bytes of a message
+	fragmented bool   // a message is under way, in fragments
+	max        uint64 // bytes that its frames may have
+	sum        uint64 // and have, by their headers so far
 
 	header [10]byte // the header that has begun, without the mask
 	have   int      // bytes of it
 	left   uint64   // bytes of the frame behind that: the mask and the payload
 }
 
-// follow looks at the next bytes and returns how many of them are to be read. If it is
-// fewer than there are, what follows is a frame that is too large.
-func (f *frames) follow(b []byte) int {
+// check reads the frame headers in b and returns how many bytes may be passed on. If it
+// is fewer than len(b), the next frame is too large.
+func (f *frames) check(b []byte) int {
 	at := 0
 	for at < len(b) {
 		if f.left > 0 {
@@ -39,7 +39,7 @@ func (f *frames) follow(b []byte) int {
 			f.have++
 			at++
 		}
-		if f.have == f.length() && !f.begin() {
+		if f.have == f.length() && !f.startFrame() {
 			return start
 		}
 	}
@@ -60,10 +60,9 @@ func (f *frames) length() int {
 	return 2
 }
 
-// begin begins the frame whose header has come. It reports whether the message may be
-// that large. What else is wrong with a header, such as its highest bit, is for the library
-// to see.
-func (f *frames) begin() bool {
+// startFrame takes the header that is complete. It reports whether the message may be
+// that large. The library checks the rest of the header.
+func (f *frames) startFrame() bool {
 	n := uint64(f.header[1] & 0x7F)
 	switch f.have {
 	case 4:
@@ -79,15 +78,15 @@ func (f *frames) begin() bool {
 	if first&controlBit != 0 {
 		return true
 	}
-	if first&opcodeBits != 0 || !f.under { // a fragment of nothing is for the library to refuse
-		f.sum, f.most = 0, f.limit
+	if first&opcodeBits != 0 || !f.fragmented { // the library refuses a continuation without a beginning
+		f.sum, f.max = 0, f.limit
 		if first&deflateBit != 0 {
-			f.most += f.limit/16 + 64 // what cannot be deflated grows
+			f.max += f.limit/16 + 64 // what cannot be deflated grows
 		}
 	}
-	f.under = first&finBit == 0
+	f.fragmented = first&finBit == 0
 	f.sum += n
-	return f.sum <= f.most
+	return f.sum <= f.max
 }
 
 // The first byte of a frame.

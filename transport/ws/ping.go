@@ -16,23 +16,23 @@ const (
 	DefaultWriteTimeout = 30 * time.Second
 )
 
-// pings is what finds out that the other side is gone. It has a timer instead
+// pings detects that the other side is gone. It has a timer instead
 // of a goroutine: most sockets are idle most of the time.
 type pings struct {
-	socket *socket
-	every  time.Duration
-	within time.Duration
+	socket   *socket
+	interval time.Duration
+	timeout  time.Duration
 
 	mu      sync.Mutex
 	timer   *time.Timer
 	stopped bool
 }
 
-func (p *pings) start(s *socket, every, within time.Duration) {
-	p.socket, p.every, p.within = s, every, within
+func (p *pings) start(s *socket, interval, timeout time.Duration) {
+	p.socket, p.interval, p.timeout = s, interval, timeout
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(every, p.ping)
+	p.timer = time.AfterFunc(interval, p.ping)
 }
 
 func (p *pings) stop() {
@@ -44,25 +44,24 @@ func (p *pings) stop() {
 	}
 }
 
-// ping asks for a sign of life. Anything that comes is one; and where nobody
-// reads, none can be seen.
+// ping sends a ping and closes the connection if nothing is read in time. Anything
+// counts as an answer; while Read is not running, none can be seen.
 func (p *pings) ping() {
 	s := p.socket
-	heard, reading := s.wire.heard.Load(), s.reading.Load()
-	ctx, cancel := context.WithTimeout(context.Background(), p.within)
+	reads, reading := s.wire.reads.Load(), s.reading.Load()
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
 	err := s.ws.Ping(ctx)
-	if err != nil && ctx.Err() != nil && reading && s.reading.Load() && s.wire.heard.Load() == heard {
-		_ = s.because(verdict{lost, "", errSilent})
+	if err != nil && ctx.Err() != nil && reading && s.reading.Load() && s.wire.reads.Load() == reads {
+		_ = s.setReason(closeReason{noCode, "", errNoPong})
 		s.wire.cut() // makes Read return
 		return
 	}
-	// That the ping could not be written means that somebody else writes, and
-	// that has a limit of its own; or that the socket is closed, and then stop
-	// comes.
+	// If the ping could not be written, another write is under way, which has a
+	// limit of its own; or the socket is closed, and stop is called.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.stopped {
-		p.timer.Reset(p.every)
+		p.timer.Reset(p.interval)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // DefaultMaxConns is how many clients a Server serves at once.
 const DefaultMaxConns = 16384
 
-// subprotocol is what says that JSON-RPC is spoken.
+// subprotocol is the name of the subprotocol that is JSON-RPC.
 const subprotocol = "mcp"
 
 // A Server is an http.Handler that answers clients by WebSocket. It must not be
@@ -35,13 +35,13 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser. Trusted says that whoever stands
-	// in front has checked both.
+	// this machine against pages in its browser. Trusted says that both have
+	// been checked already.
 	Hosts, Origins []string
 	Trusted        bool
 
-	// Caller tells who opens a conversation, for those who answer it. If nil,
-	// callers are told apart by their address.
+	// Caller returns who opens a conversation. If nil, callers are distinguished by
+	// their address.
 	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MaxMessage is the largest message accepted, in bytes, after it has been
@@ -82,7 +82,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.door.Serve(w, r, s.serve)
 }
 
-// serve looks at all that is to be known before the upgrade.
+// serve checks a request before the upgrade.
 func (s *Server) serve(x *httpx.Exchange) error {
 	r, h := x.R, x.W.Header()
 	switch {
@@ -97,7 +97,7 @@ func (s *Server) serve(x *httpx.Exchange) error {
 	case !canHijack(x.W):
 		return &httpx.Refusal{
 			Status: http.StatusNotImplemented, Code: protocol.CodeInternal,
-			Message: "the connection cannot be upgraded: something around the server hides it",
+			Message: "the connection cannot be upgraded: the response writer does not support it",
 		}
 	}
 	s.upgrade(x)
@@ -119,15 +119,15 @@ func hasToken(h http.Header, name, token string) bool {
 // upgrade makes the request a socket, and that a conversation. If it fails, the
 // request has been answered.
 func (s *Server) upgrade(x *httpx.Exchange) {
-	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the door has looked
+	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the door checks the origin
 	if s.Acceptor != nil {
 		o.Subprotocols = []string{subprotocol}
 	}
 	if s.Compression {
 		o.CompressionMode = websocket.CompressionNoContextTakeover
 	}
-	var line wire
-	c, err := websocket.Accept(&tap{x.W, &line}, x.R, &o)
+	var w wire
+	c, err := websocket.Accept(&hijackTap{x.W, &w}, x.R, &o)
 	if err != nil {
 		s.door.Log.Debug("client refused", "error", err)
 		return
@@ -135,7 +135,7 @@ func (s *Server) upgrade(x *httpx.Exchange) {
 	t := &conn{server: s, release: x.Detach()}
 	// The request's own context ends when ServeHTTP returns.
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(x.R.Context()))
-	t.socket = newSocket(c, &line, s.door.Limits, s.PingInterval, s.WriteTimeout)
+	t.socket = newSocket(c, &w, s.door.Limits, s.PingInterval, s.WriteTimeout)
 	t.socket.closed = t.closed
 	x.OnShutdown(t.shutdown)
 	// Ends when the conversation has begun, or cannot.

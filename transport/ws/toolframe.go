@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// shape is what a person is told whose tool frame is refused.
-const shape = `a tool frame is {"id":1,"name":"tool","arguments":{}}`
+// frameShape is part of the error for a tool frame that is refused.
+const frameShape = `a tool frame is {"id":1,"name":"tool","arguments":{}}`
 
 // A toolSource is a socket whose other side sends tool frames: to the
 // conversation they are requests. Answers are the same on both sides.
@@ -32,19 +32,19 @@ func (s toolSource) Read() ([]byte, error) {
 	}
 }
 
-// before stands in front of a tool frame to have it read as params, by the same
+// requestPrefix stands in front of a tool frame to have it read as params, by the same
 // strict rules.
-const before = `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":`
+const requestPrefix = `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":`
 
 // asParams reads a frame as the params of a request.
 func asParams(frame []byte) (*dragoman.Message, error) {
-	text := make([]byte, 0, len(before)+len(frame)+1)
-	text = append(text, before...)
+	text := make([]byte, 0, len(requestPrefix)+len(frame)+1)
+	text = append(text, requestPrefix...)
 	text = append(text, frame...)
 	m, err := dragoman.Limits{MaxMessage: -1}.Parse(append(text, '}'))
 	var p *dragoman.ParseError
 	if errors.As(err, &p) {
-		p.Offset, p.Kind, p.ID = max(0, p.Offset-len(before)), dragoman.Request, dragoman.ID{}
+		p.Offset, p.Kind, p.ID = max(0, p.Offset-len(requestPrefix)), dragoman.Request, dragoman.ID{}
 		return nil, p
 	}
 	if err == nil && len(m.Params()) != len(trim(frame)) {
@@ -67,15 +67,15 @@ func trim(text []byte) []byte {
 // toolRequest turns a tool frame into a request of the newest revision. Both
 // results are nil if the frame is none and asks for nothing: clients may send
 // pings and notifications of their own. What else is wrong with a frame whose
-// id can be read is for whoever answers to say.
+// id can be read is checked by toolPeer.
 func toolRequest(frame []byte) ([]byte, error) {
 	m, err := asParams(frame)
 	var p *dragoman.ParseError
 	if errors.As(err, &p) {
 		if text := trim(frame); p.Code != protocol.CodeParse && text[0] != '{' {
-			p.Reason, p.Offset = shape, 0
+			p.Reason, p.Offset = frameShape, 0
 		} else if p.Code != protocol.CodeParse {
-			p.ID = looseID(frame)
+			p.ID = lenientID(frame)
 		}
 	}
 	if err != nil {
@@ -86,10 +86,10 @@ func toolRequest(frame []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if id == nil {
-		return nil, badID("a tool frame needs an id to be answered under; " + shape)
+		return nil, badID("a tool frame needs an id to be answered under; " + frameShape)
 	}
 	if _, ok := dragoman.ParseID(id); !ok {
-		return nil, badID("the id must be a string or an integer; " + shape)
+		return nil, badID("the id must be a string or an integer; " + frameShape)
 	}
 	req := make([]byte, 0, len(frame)+len(envelope())+96)
 	req = append(req, `{"jsonrpc":"2.0","id":`...)
@@ -109,8 +109,8 @@ func badID(reason string) error {
 	return &mux.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Kind: dragoman.Request, Reason: reason}}
 }
 
-// looseID reads the id of a frame that is JSON but refused, for the answer.
-func looseID(frame []byte) dragoman.ID {
+// lenientID reads the id of a frame that is JSON but refused, for the answer.
+func lenientID(frame []byte) dragoman.ID {
 	var f struct {
 		ID json.RawMessage `json:"id"`
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A toolDesk answers requests that were tool frames.
-type toolDesk struct {
+// A toolPeer answers requests that were tool frames.
+type toolPeer struct {
 	peer   dragoman.Peer
 	caller *dragoman.Caller
 }
 
 // Call implements dragoman.Peer.
-func (d toolDesk) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (d toolPeer) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	if err := protocol.CheckToolRequest(req); err != nil {
-		return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + ofFrame(err) + "; " + shape}), nil
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + frameReason(err) + "; " + frameShape}), nil
 	}
 	if d.peer == nil {
 		return req.Fail(&dragoman.Error{
@@ -36,10 +36,10 @@ func (d toolDesk) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Pe
 }
 
 // Notify implements dragoman.Peer. Tool frames have no notifications.
-func (toolDesk) Notify(context.Context, *dragoman.Message) error { return nil }
+func (toolPeer) Notify(context.Context, *dragoman.Message) error { return nil }
 
-// ofFrame says what is wrong with a request in terms of the frame it came as.
-func ofFrame(err error) string {
+// frameReason says what is wrong with a request in terms of the frame it came as.
+func frameReason(err error) string {
 	var c *protocol.CheckError
 	if errors.As(err, &c) {
 		return strings.TrimPrefix(c.Path, "params.") + " " + c.Reason
@@ -59,7 +59,7 @@ func toolResponse(req, resp *dragoman.Message) *dragoman.Message {
 	}
 	fit, err := protocol.ToolResponse(resp)
 	if err != nil {
-		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "the tool's answer is no tool response: " + ofFrame(err)})
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "the tool's answer is no tool response: " + frameReason(err)})
 	}
 	return fit
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// gatherMost is how much is gathered for one write.
-	gatherMost = 64 << 10
+	// maxBuffered is how much is buffered for one write.
+	maxBuffered = 64 << 10
 
 	// A server's socket has buffers of its own only for what is small: larger
 	// messages pass them by. Most sockets are idle most of the time.
@@ -26,22 +26,21 @@ const (
 	lingerBytes = 256 << 10
 )
 
-// A wire is the connection below a socket. The library keeps it to itself, but
-// cannot be made to give up a close that the other side does not answer, nor
-// tell whether anything comes, nor write several messages at once; so we take
-// hold of it when it is opened.
+// A wire is the connection below a socket. The library hides it, but cannot
+// abort a close that the other side does not answer, report whether anything is read,
+// or write several messages at once; so we take the connection when it is opened.
 type wire struct {
 	conn  io.ReadWriteCloser
-	heard atomic.Uint64 // reads that brought something
+	reads atomic.Uint64 // reads that brought something
 
-	// Owned by who reads: the library has one at a time.
-	early    []byte // what was read before the connection was taken
+	// Owned by the reader: the library has one at a time.
+	unread   []byte // what was read before the connection was taken
 	frames   frames
 	tooLarge bool // a frame is, and nothing is read any more
 
 	mu        sync.Mutex
-	gathering bool
-	gathered  []byte
+	buffering bool
+	buffered  []byte
 }
 
 func (w *wire) cut() { _ = w.conn.Close() }
@@ -50,16 +49,16 @@ func (w *wire) read(p []byte) (n int, err error) {
 	switch {
 	case w.tooLarge:
 		return 0, errFrame
-	case len(w.early) > 0:
-		n = copy(p, w.early)
-		w.early = w.early[n:]
+	case len(w.unread) > 0:
+		n = copy(p, w.unread)
+		w.unread = w.unread[n:]
 	default:
 		n, err = w.conn.Read(p)
 	}
 	if n > 0 {
-		w.heard.Add(1)
+		w.reads.Add(1)
 	}
-	passed := w.frames.follow(p[:n])
+	passed := w.frames.check(p[:n])
 	if passed == n {
 		return n, err
 	}
@@ -70,14 +69,14 @@ func (w *wire) read(p []byte) (n int, err error) {
 	return passed, err
 }
 
-// Write writes, or gathers what is to be written. The library makes sure that a
-// frame is whole before the next begins. What is small is always gathered: it
-// may be a pong, by the goroutine that reads. All else comes from the one that
-// gathers, so its memory is not in use elsewhere.
+// Write writes p, or buffers it. The library makes sure that a frame is whole before
+// the next begins. What is small is always buffered: it may be a pong, by the goroutine
+// that reads. All else comes from the goroutine that called buffer, so its memory is
+// not in use elsewhere.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
-	if w.gathering && (len(p) <= writeBuffer || len(w.gathered)+len(p) <= gatherMost) {
-		w.gathered = append(w.gathered, p...)
+	if w.buffering && (len(p) <= writeBuffer || len(w.buffered)+len(p) <= maxBuffered) {
+		w.buffered = append(w.buffered, p...)
 		w.mu.Unlock()
 		return len(p), nil
 	}
@@ -88,26 +87,26 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.conn.Write(p)
 }
 
-// gather makes the next writes wait for flush, in the memory of b, which is in
+// buffer makes the next writes wait for flush, in the memory of b, which is in
 // use until then.
-func (w *wire) gather(b []byte) {
+func (w *wire) buffer(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.gathering, w.gathered = true, b
+	w.buffering, w.buffered = true, b
 }
 
-// full tells whether enough has been gathered.
+// full reports whether enough is buffered for a write.
 func (w *wire) full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.gathering || len(w.gathered) >= gatherMost/2
+	return !w.buffering || len(w.buffered) >= maxBuffered/2
 }
 
-// flush writes what has been gathered.
+// flush writes what is buffered.
 func (w *wire) flush() error {
 	w.mu.Lock()
-	b := w.gathered
-	w.gathering, w.gathered = false, nil
+	b := w.buffered
+	w.buffering, w.buffered = false, nil
 	w.mu.Unlock()
 	if len(b) == 0 {
 		return nil
@@ -116,21 +115,21 @@ func (w *wire) flush() error {
 	return err
 }
 
-// A tap is a response writer that keeps the wire which is taken from it.
-type tap struct {
+// A hijackTap is a response writer that keeps the wire which is taken from it.
+type hijackTap struct {
 	http.ResponseWriter
 	wire *wire
 }
 
 // Hijack implements http.Hijacker.
-func (t *tap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (t *hijackTap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(t.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
 	t.wire.conn = conn
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered()) // as much as there is
-	t.wire.early = bytes.Clone(early)
+	t.wire.unread = bytes.Clone(early)
 	rw.Reader = bufio.NewReaderSize(conn, readBuffer)
 	rw.Writer = bufio.NewWriterSize(t.wire, writeBuffer)
 	return &tappedConn{conn, t.wire}, rw, nil
@@ -154,7 +153,7 @@ func (c *tappedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// canHijack tells whether connections can be taken from w.
+// canHijack reports whether connections can be taken from w.
 func canHijack(w http.ResponseWriter) bool {
 	for {
 		switch t := w.(type) {
