@@ -3,7 +3,11 @@ package ws
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,4 +210,127 @@ func (s *socket) localReason() *closeReason {
 		return &closeReason{websocket.StatusPolicyViolation, "too much at once", err}
 	}
 	return &closeReason{websocket.StatusNormalClosure, "", dragoman.ErrClosed}
+}
+
+// Defaults of Server and Client.
+const (
+	// DefaultPingInterval is how often the other side is pinged.
+	DefaultPingInterval = 25 * time.Second
+
+	// DefaultWriteTimeout is how long one write may take, and how long the other
+	// side may be silent after a ping.
+	DefaultWriteTimeout = 30 * time.Second
+)
+
+// pings detects that the other side is gone. It has a timer instead
+// of a goroutine: most sockets are idle most of the time.
+type pings struct {
+	socket   *socket
+	interval time.Duration
+	timeout  time.Duration
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+func (p *pings) start(s *socket, interval, timeout time.Duration) {
+	p.socket, p.interval, p.timeout = s, interval, timeout
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(interval, p.ping)
+}
+
+func (p *pings) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// ping sends a ping and closes the connection if nothing is read in time. Anything
+// counts as an answer; while Read is not running, none can be seen.
+func (p *pings) ping() {
+	s := p.socket
+	reads, reading := s.wire.reads.Load(), s.reading.Load()
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	defer cancel()
+	err := s.ws.Ping(ctx)
+	if err != nil && ctx.Err() != nil && reading && s.reading.Load() && s.wire.reads.Load() == reads {
+		_ = s.setReason(closeReason{noCode, "", errNoPong})
+		s.wire.cut() // makes Read return
+		return
+	}
+	// If the ping could not be written, another write is under way, which has a
+	// limit of its own; or the socket is closed, and stop is called.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stopped {
+		p.timer.Reset(p.interval)
+	}
+}
+
+// A CloseError says that the other side closed the socket, and how. It is
+// [dragoman.ErrTooLarge] if a message of ours was too large for it.
+type CloseError struct {
+	Code   int    // 1000, say; 1005 if the other side gave none
+	Reason string // what the other side said, perhaps nothing
+}
+
+// Error implements error.
+func (e *CloseError) Error() string {
+	s := fmt.Sprintf("ws: the other side closed the socket with code %d", e.Code)
+	if e.Reason != "" {
+		s += ": " + strings.ToValidUTF8(e.Reason, "\uFFFD")
+	}
+	return s
+}
+
+// Unwrap returns what the code means to a caller, or nil.
+func (e *CloseError) Unwrap() error {
+	if e.Code == int(websocket.StatusMessageTooBig) {
+		return dragoman.ErrTooLarge
+	}
+	return nil
+}
+
+// noCode means that no close frame is sent.
+const noCode websocket.StatusCode = -1
+
+// A closeReason is why a socket ends: code and text for the other side, the error for
+// ours.
+type closeReason struct {
+	code websocket.StatusCode
+	text string
+	err  error
+}
+
+var (
+	errConnectionLost = errors.New("ws: the connection was lost without a close")
+	errNoPong         = errors.New("ws: the other side answers no ping")
+	errBinary         = errors.New("ws: the other side sent a binary message")
+	errNotUTF8        = errors.New("ws: the other side sent text that is not UTF-8")
+	errStopping       = errors.New("ws: the server is stopping")
+)
+
+// reasonOf returns the reason that an error of the library stands for.
+func (s *socket) reasonOf(err error) closeReason {
+	var closed websocket.CloseError
+	var network net.Error
+	switch {
+	case errors.As(err, &closed):
+		return closeReason{closed.Code, "", &CloseError{int(closed.Code), closed.Reason}}
+	case errors.Is(err, websocket.ErrMessageTooBig), errors.Is(err, errFrame):
+		return closeReason{websocket.StatusMessageTooBig, "",
+			fmt.Errorf("ws: a message of more than %d bytes came: %w", s.limit, dragoman.ErrTooLarge)}
+	case errors.Is(err, context.DeadlineExceeded):
+		return closeReason{noCode, "", dragoman.ErrSlow} // the library could not write a pong
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
+		errors.Is(err, net.ErrClosed), errors.As(err, &network):
+		return closeReason{noCode, "", errConnectionLost}
+	}
+	return closeReason{websocket.StatusProtocolError, "this is not WebSocket",
+		fmt.Errorf("ws: the other side does not speak WebSocket: %w", err)}
 }
