@@ -74,7 +74,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 		return nil, err
 	}
 	client.HTTP.Timeout = 0 // it would end the stream
-	l := newLink(c, client)
+	l := newClientStream(c, client)
 	if err := l.connect(ctx, client.URL, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
 		_ = l.Close()
 		return nil, err
@@ -88,7 +88,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 var errNoEndpoint = errors.New("sse: the server named no endpoint in time")
 
 // connect opens the event stream and finds out where messages go.
-func (l *link) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
+func (l *clientStream) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoEndpoint)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
@@ -101,35 +101,35 @@ func (l *link) connect(ctx context.Context, base *url.URL, timeout time.Duration
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		if status, ok := errors.AsType[*protocol.StatusError](err); ok && l.variant && noStream(status.Status) {
-			l.endpoint, l.sync = messagesBeside(base), true // nothing will be told, but it can be asked
+		if status, ok := errors.AsType[*protocol.StatusError](err); ok && l.allowSync && noStream(status.Status) {
+			l.endpoint, l.sync = syncEndpoint(base), true // there are no notifications, but calls work
 			return nil
 		}
 		return err
 	}
 	l.running.Add(1)
-	go l.pump(resp.Body) // ends with the stream
+	go l.readEvents(resp.Body) // ends with the stream
 	var first *sse.Event
 	select {
 	case first = <-l.first:
 	case <-l.ctx.Done():
 		return context.Cause(l.ctx)
 	case <-ctx.Done():
-		if err := context.Cause(ctx); !l.variant || !errors.Is(err, errNoEndpoint) {
+		if err := context.Cause(ctx); !l.allowSync || !errors.Is(err, errNoEndpoint) {
 			return err
 		}
 	}
-	return l.begin(base, resp.Request.URL, first)
+	return l.setEndpoint(base, resp.Request.URL, first)
 }
 
-// begin settles where messages go, by the first event of the stream at that URL,
-// or by its absence.
-func (l *link) begin(base, at *url.URL, first *sse.Event) error {
+// setEndpoint sets where messages are posted, by the first event of the stream at that
+// URL, or by its absence.
+func (l *clientStream) setEndpoint(base, at *url.URL, first *sse.Event) error {
 	if first == nil || first.Name != eventEndpoint {
-		if !l.variant {
+		if !l.allowSync {
 			return errors.New("sse: the event stream does not begin with an endpoint")
 		}
-		l.endpoint, l.sync = messagesBeside(base), true
+		l.endpoint, l.sync = syncEndpoint(base), true
 		return nil
 	}
 	endpoint, err := at.Parse(strings.TrimSpace(string(first.Data)))
@@ -145,10 +145,10 @@ func (l *link) begin(base, at *url.URL, first *sse.Event) error {
 }
 
 // open gets the event stream: at base, or behind it.
-func (l *link) open(base *url.URL) (*http.Response, error) {
+func (l *clientStream) open(base *url.URL) (*http.Response, error) {
 	resp, err := l.get(base)
 	status, said := errors.AsType[*protocol.StatusError](err)
-	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.variant {
+	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.allowSync {
 		return resp, err
 	}
 	again, err := l.get(base.JoinPath("sse"))
@@ -159,7 +159,7 @@ func (l *link) open(base *url.URL) (*http.Response, error) {
 }
 
 // get opens the event stream at a URL.
-func (l *link) get(at *url.URL) (*http.Response, error) {
+func (l *clientStream) get(at *url.URL) (*http.Response, error) {
 	resp, err := l.http.Do(l.ctx, http.MethodGet, at, nil, func(h http.Header) {
 		h.Set("Accept", sse.ContentType)
 		h.Set("Accept-Encoding", "identity") // compressed streams get stuck in buffers
@@ -179,8 +179,8 @@ func (l *link) get(at *url.URL) (*http.Response, error) {
 	return nil, status
 }
 
-// messagesBeside returns where the variant without sessions takes messages.
-func messagesBeside(base *url.URL) *url.URL {
+// syncEndpoint returns where the variant without sessions takes messages.
+func syncEndpoint(base *url.URL) *url.URL {
 	u := *base
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/sse"), ""
 	return u.JoinPath("messages")

@@ -22,67 +22,67 @@ const (
 	// as one that will not end.
 	endlessFactor = 8
 
-	// envelope is what an event may have besides its data.
-	envelope = 4 << 10
+	// eventOverhead is what an event may have besides its data.
+	eventOverhead = 4 << 10
 )
 
-// A link is the client's end of a conversation: it reads the event stream and
-// posts what is written.
-type link struct {
-	http    *httpx.Client // released with the link
-	limits  dragoman.Limits
-	timeout time.Duration // for one POST
-	variant bool          // the variant without sessions is allowed
-	log     *slog.Logger
+// A clientStream is the mux.Stream of a client: it reads the event stream and posts
+// what is written.
+type clientStream struct {
+	http      *httpx.Client // released by Close
+	limits    dragoman.Limits
+	timeout   time.Duration // for one POST
+	allowSync bool          // the variant without sessions is allowed
+	log       *slog.Logger
 
 	endpoint *url.URL // set by connect
 	sync     bool     // answers come in the response; set by connect
 
-	ctx     context.Context // ends with the link
-	cancel  context.CancelCauseFunc
-	first   chan *sse.Event // the first event
-	arrived chan arrival
+	ctx      context.Context // ends with the stream
+	cancel   context.CancelCauseFunc
+	first    chan *sse.Event // the first event
+	incoming chan incoming
 
-	mu      sync.Mutex // guards what follows
-	closed  bool
-	queues  [kinds]queue
-	opening bool          // a message of the handshake is not posted yet
-	held    []*post       // what waits for that
-	change  chan struct{} // closed when a POST is over; nil while nobody waits
+	mu             sync.Mutex // guards what follows
+	closed         bool
+	queues         [kinds]queue
+	handshaking    bool          // a message of the handshake is not posted yet
+	afterHandshake []*post       // posts that wait for that
+	postDone       chan struct{} // closed when a POST is over; nil if no goroutine waits
 
 	// What waits or is under way, and others may have to follow:
-	asked    map[dragoman.ID]*post // requests
-	stopping []*post               // cancels
-	told     *post                 // the last of the reports, or nil
+	requests   map[dragoman.ID]*post // requests
+	cancels    []*post               // cancels
+	lastReport *post                 // the last of the reports, or nil
 
-	running sync.WaitGroup // of pump and posts
+	running sync.WaitGroup // of readEvents and posts
 	release sync.Once      // of http
 }
 
-// An arrival is what Read returns.
-type arrival struct {
+// An incoming is what Read returns.
+type incoming struct {
 	data []byte
 	err  error
 }
 
-func newLink(c *Client, client *httpx.Client) *link {
-	l := &link{
+func newClientStream(c *Client, client *httpx.Client) *clientStream {
+	l := &clientStream{
 		http: client, limits: dragoman.Limits{MaxMessage: c.MaxMessage},
-		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), variant: c.Sync, log: httpx.Logger(c.Logger),
-		first: make(chan *sse.Event, 1), arrived: make(chan arrival),
-		asked: make(map[dragoman.ID]*post),
+		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), allowSync: c.Sync, log: httpx.Logger(c.Logger),
+		first: make(chan *sse.Event, 1), incoming: make(chan incoming),
+		requests: make(map[dragoman.ID]*post),
 	}
 	client.Acquire()
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
 
-// pump takes events until the stream ends, and the link with it.
-func (l *link) pump(body io.ReadCloser) {
+// readEvents reads events until the stream ends, and ends the conversation.
+func (l *clientStream) readEvents(body io.ReadCloser) {
 	defer l.running.Done()
 	defer body.Close()
 	limit := l.limits.Message()
-	r := sse.NewReader(body, limit+envelope)
+	r := sse.NewReader(body, limit+eventOverhead)
 	for {
 		e, err := r.Next()
 		var bad *mux.BadFrame
@@ -90,15 +90,15 @@ func (l *link) pump(body io.ReadCloser) {
 		case errors.Is(err, dragoman.ErrTooLarge):
 			bad = &mux.BadFrame{Err: err}
 			if bad.Head, bad.Tail, err = r.Skip(endlessFactor * limit); err == nil {
-				l.deliver(arrival{err: bad})
+				l.deliver(incoming{err: bad})
 				continue
 			}
 		case err == nil && e.Name == eventEndpoint:
-			l.note(e)
+			l.keepFirst(e)
 			continue
 		case err == nil:
 			if (e.Name == "" || e.Name == eventMessage) && len(e.Data) > 0 {
-				l.note(e)
+				l.keepFirst(e)
 				l.deliver(l.check(e.Data))
 			}
 			continue
@@ -112,8 +112,8 @@ func (l *link) pump(body io.ReadCloser) {
 	}
 }
 
-// note keeps the first event for connect.
-func (l *link) note(e *sse.Event) {
+// keepFirst keeps the first event for connect.
+func (l *clientStream) keepFirst(e *sse.Event) {
 	select {
 	case l.first <- e:
 	default:
@@ -121,32 +121,32 @@ func (l *link) note(e *sse.Event) {
 }
 
 // check refuses a message over the limit.
-func (l *link) check(data []byte) arrival {
+func (l *clientStream) check(data []byte) incoming {
 	const ends = 256
 	if limit := l.limits.Message(); len(data) > limit {
-		return arrival{err: &mux.BadFrame{
+		return incoming{err: &mux.BadFrame{
 			Err:  fmt.Errorf("%w: %d bytes", dragoman.ErrTooLarge, len(data)),
 			Head: data[:min(len(data), ends)], Tail: data[max(0, len(data)-ends):],
 		}}
 	}
-	return arrival{data: data}
+	return incoming{data: data}
 }
 
 // deliver hands something to Read.
-func (l *link) deliver(a arrival) {
+func (l *clientStream) deliver(a incoming) {
 	select {
-	case l.arrived <- a:
+	case l.incoming <- a:
 	case <-l.ctx.Done():
 	}
 }
 
-// end makes the link end, for the first reason given.
-func (l *link) end(reason error) { l.cancel(reason) }
+// end ends the stream, for the first reason given.
+func (l *clientStream) end(reason error) { l.cancel(reason) }
 
 // Read implements mux.Stream.
-func (l *link) Read() ([]byte, error) {
+func (l *clientStream) Read() ([]byte, error) {
 	select {
-	case a := <-l.arrived:
+	case a := <-l.incoming:
 		return a.data, a.err
 	case <-l.ctx.Done():
 		return nil, context.Cause(l.ctx)
@@ -154,7 +154,7 @@ func (l *link) Read() ([]byte, error) {
 }
 
 // Close implements mux.Stream. It waits for all that is under way.
-func (l *link) Close() error {
+func (l *clientStream) Close() error {
 	l.flush()
 	l.end(dragoman.ErrClosed)
 	l.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// maxRest is how much of the body of an answer is read that nobody wants, so that its
+// maxRest is how much of the body of a response is read and dropped, so that its
 // connection can be used again.
 const maxRest = 64 << 10
 
@@ -27,7 +27,7 @@ func noStream(status int) bool {
 }
 
 // outcome takes what the server says to a message that was posted.
-func (l *link) outcome(resp *http.Response, m *dragoman.Message) {
+func (l *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
 		if l.sync && m != nil && m.Kind() == dragoman.Request {
@@ -42,7 +42,7 @@ func (l *link) outcome(resp *http.Response, m *dragoman.Message) {
 	case !l.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
 		gone := fmt.Errorf("sse: the session is gone: %w", e)
 		if m != nil && m.Kind() == dragoman.Request {
-			l.fail(m, dragoman.Closed(gone)) // it was refused, and of others nobody knows
+			l.fail(m, dragoman.Closed(gone)) // it was refused; the outcome of others is unknown
 		}
 		l.end(httpx.LostOnTheWay(gone))
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !hasOwnError(e):
@@ -60,20 +60,20 @@ func hasOwnError(e *protocol.StatusError) bool {
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.
-func (l *link) refused(m *dragoman.Message, e *protocol.StatusError) {
+func (l *clientStream) refused(m *dragoman.Message, e *protocol.StatusError) {
 	answer := e.Response(dragoman.Limits{})
 	if answer == nil || m == nil || m.Kind() != dragoman.Request {
 		l.fail(m, e)
 		return
 	}
-	l.deliver(arrival{data: answer.WithID(m.ID()).Bytes()})
+	l.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
 }
 
 // errNoAnswer says that a server took a request but did not answer it.
 var errNoAnswer = errors.New("sse: no response received for request")
 
 // answer takes the answer in the body of a response.
-func (l *link) answer(resp *http.Response, m *dragoman.Message) {
+func (l *clientStream) answer(resp *http.Response, m *dragoman.Message) {
 	limit := l.limits.Message()
 	body, err := httpx.ReadAll(resp, limit)
 	if errors.Is(err, dragoman.ErrTooLarge) {
@@ -93,15 +93,15 @@ func (l *link) answer(resp *http.Response, m *dragoman.Message) {
 	case answer.Kind() != dragoman.Response || answer.ID().Key() != m.ID().Key() && !answer.IsError():
 		l.fail(m, fmt.Errorf("%w: the body is another message", errNoAnswer))
 	default:
-		l.deliver(arrival{data: answer.WithID(m.ID()).Bytes()})
+		l.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
 	}
 }
 
 // fail ends the call that posted m, if it is a request. An answer that the server
-// has refused is replaced by an error, so that it does not wait in vain.
-func (l *link) fail(m *dragoman.Message, err error) {
+// has refused is replaced by an error, so that the server need not wait.
+func (l *clientStream) fail(m *dragoman.Message, err error) {
 	if m != nil && m.Kind() == dragoman.Request {
-		l.deliver(arrival{err: &mux.BadFrame{Err: err, Call: m.ID()}})
+		l.deliver(incoming{err: &mux.BadFrame{Err: err, Call: m.ID()}})
 		return
 	}
 	if l.ctx.Err() != nil {

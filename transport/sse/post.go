@@ -14,7 +14,7 @@ import (
 )
 
 // sessionParams are the names under which clients send the session. The first
-// is ours; the others are those of endpoints that somebody made up.
+// is ours; the others are those of other implementations.
 var sessionParams = [...]string{sessionParam, "sessionid", "session_id"}
 
 // serveMessage takes one message: for a session, or to be answered at once.
@@ -38,7 +38,7 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	}
 	m, err := s.door.Limits.Parse(body)
 	switch {
-	case err != nil && (c == nil || !addressed(err)):
+	case err != nil && (c == nil || !hasID(err)):
 		return unreadable(body, err)
 	case c != nil && modern(m):
 		return c.refuseModern(x, m)
@@ -72,10 +72,10 @@ func sessionOf(r *http.Request) (id string, named bool, err error) {
 	return all[0], true, nil
 }
 
-// addressed reports whether a body that is not a message has an id all the same. A
+// hasID reports whether a body that is not a message has an id all the same. A
 // session says on its stream what is wrong with it, or ends the question that it was
 // to answer: many clients take a status for the end of the whole session.
-func addressed(err error) bool {
+func hasID(err error) bool {
 	p, ok := errors.AsType[*dragoman.ParseError](err)
 	return ok && !p.ID.IsZero() && !p.ID.IsNull()
 }
@@ -116,7 +116,7 @@ func modern(m *dragoman.Message) bool {
 }
 
 // refuseModern accepts what is of the modern era, and answers a request on the stream.
-// Nobody else need be asked, so that a client that only looks costs no server.
+// The peer is not asked, so that a client that only probes starts no server.
 func (c *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && c.conn.Notify(x.R.Context(), unsupported(m)) != nil {
 		return noSession()
@@ -147,7 +147,7 @@ func (c *session) enqueue(x *httpx.Exchange, body []byte, m *dragoman.Message) e
 	case <-c.gone:
 		return noSession()
 	case <-x.R.Context().Done():
-		return nil // nobody is there to be told
+		return nil // the client is gone
 	case <-t.C:
 		return refuse(m, httpx.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
 	}

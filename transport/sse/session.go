@@ -30,15 +30,15 @@ const (
 	maxWaiting = 16
 	queueWait  = 5 * time.Second
 
-	// drainMost bounds how long requests may take after Shutdown, whose context
+	// maxDrain bounds how long requests may take after Shutdown, whose context
 	// is what counts.
-	drainMost = 24 * time.Hour
+	maxDrain = 24 * time.Hour
 
 	// endWait is how long the end of a stream may take to be written.
 	endWait = time.Second
 
-	// keepBuffer is how much memory a session keeps for its next event.
-	keepBuffer = 64 << 10
+	// maxIdleBuffer is how much memory a session keeps for its next event.
+	maxIdleBuffer = 64 << 10
 )
 
 // errClientGone is why a session ends that the client has ended.
@@ -66,7 +66,7 @@ type session struct {
 	out   *sse.Writer // set before ready is closed
 	buf   []byte
 	frame []byte
-	wrote bool // since the last look
+	wrote bool // since the last tick
 }
 
 // serveStream opens a session, which lasts as long as the request.
@@ -102,7 +102,7 @@ func (s *Server) open(r *http.Request) (*session, error) {
 	if err := s.admit(); err != nil {
 		return nil, err
 	}
-	c.conn = mux.New(c, &mux.Options{Limits: s.door.Limits, Server: true, Linger: drainMost, Logger: s.Logger})
+	c.conn = mux.New(c, &mux.Options{Limits: s.door.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
 	s.sessions[c.id] = c
 	return c, nil
 }
@@ -158,25 +158,24 @@ func (c *session) run(ctx context.Context, out *sse.Writer) {
 		case <-tick.C:
 			c.keepAlive()
 		case <-ctx.Done():
-			c.left()
+			c.clientLeft()
 		case <-c.gone:
-			c.settle()
+			c.waitConn()
 			return
 		}
 	}
 }
 
-// left ends the stream because the request has ended. If that is because a write
-// failed, whoever writes knows better why.
-func (c *session) left() {
+// clientLeft ends the stream because the request has ended. If that is because a write
+// failed, Write has the reason.
+func (c *session) clientLeft() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end(errClientGone)
 }
 
-// settle gives the conversation time to end for the reason that the stream has
-// ended for.
-func (c *session) settle() {
+// waitConn gives the conversation time to end with the same reason as the stream.
+func (c *session) waitConn() {
 	if !c.used.Load() {
 		return
 	}
@@ -188,7 +187,8 @@ func (c *session) settle() {
 	}
 }
 
-// accept finds who answers the client. If nobody does, each request is told why.
+// accept finds the peer that answers the client. If there is none, each request is
+// answered with the reason.
 func (c *session) accept(ctx context.Context) {
 	peer, err := c.server.Acceptor.Accept(ctx, c.conn)
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *session) accept(ctx context.Context) {
 // keepAlive writes a comment if nothing else has been written of late.
 func (c *session) keepAlive() {
 	if !c.mu.TryLock() {
-		return // somebody writes
+		return // a write is under way
 	}
 	defer c.mu.Unlock()
 	if c.wrote {
@@ -211,7 +211,7 @@ func (c *session) keepAlive() {
 		return
 	}
 	if err := c.out.Comment("keep-alive"); err != nil {
-		c.end(broken(err))
+		c.end(writeError(err))
 	}
 }
 
@@ -280,11 +280,11 @@ func (c *session) Write(frames []mux.Frame) error {
 	}
 	c.wrote = true
 	err := c.out.Raw(c.buf)
-	if cap(c.buf) > keepBuffer {
+	if cap(c.buf) > maxIdleBuffer {
 		c.buf, c.frame = nil, nil
 	}
 	if err != nil {
-		c.end(broken(err))
+		c.end(writeError(err))
 		return c.reason
 	}
 	return nil
@@ -306,8 +306,8 @@ func (c *session) Close() error {
 	return nil
 }
 
-// broken says what it means that a write failed.
-func broken(err error) error {
+// writeError returns why the session ends when a write has failed.
+func writeError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return dragoman.ErrSlow
 	}

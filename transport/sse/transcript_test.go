@@ -33,7 +33,7 @@ func TestTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, at := serve(t, &Server{Acceptor: everything.New(nil)})
-	p := &player{web: newWeb(t), at: at, values: make(map[string]string)}
+	p := &player{web: newTestServer(t), at: at, values: make(map[string]string)}
 	sections := strings.Split("\n"+string(text), "\n-- ")
 	got := strings.TrimPrefix(sections[0], "\n")
 	for _, section := range sections[1:] {
@@ -52,7 +52,7 @@ func TestTranscript(t *testing.T) {
 
 // A player is the client of a transcript.
 type player struct {
-	web    *web
+	web    *testServer
 	at     string
 	stream *bufio.Reader     // that it opened by GET
 	values map[string]string // by what stands for them
