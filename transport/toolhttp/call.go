@@ -12,12 +12,12 @@ import (
 
 // A call is one tool call while it is served.
 type call struct {
-	server *Server
-	x      *httpx.Exchange
-	req    *dragoman.Message
-	id     dragoman.ID // of errors that are no events
-	bare   bool        // the answer is the result alone
-	stream bool        // the answer is an event stream
+	server     *Server
+	x          *httpx.Exchange
+	req        *dragoman.Message
+	id         dragoman.ID // of errors that are no events
+	resultOnly bool        // the answer is the result without the response around it
+	stream     bool        // the answer is an event stream
 }
 
 // refuse is an error that comes before there is an answer.
@@ -43,14 +43,14 @@ func (c *call) serve() error {
 	}
 	resp := s.ask(ctx, c.req, nil)
 	if c.x.R.Context().Err() != nil {
-		return nil // nobody reads it
+		return nil // the caller is gone
 	}
-	c.write(conclude(c.req, resp))
+	c.write(toolAnswer(c.req, resp))
 	return nil
 }
 
 // check refuses a tool that does not exist, and arguments that do not fit it, as
-// far as that can be told.
+// far as that is known.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
 	tool, known := s.tool(ctx, httpx.CallerKey(c.x.R), c.req.Name())
@@ -72,7 +72,7 @@ func (c *call) check(ctx context.Context) error {
 		Path() string
 		Reason() string
 	}); ok {
-		e.Data = where(at.Path(), at.Reason())
+		e.Data = errorData(at.Path(), at.Reason())
 	}
 	return c.refuse(http.StatusBadRequest, e)
 }
@@ -81,7 +81,7 @@ func (c *call) check(ctx context.Context) error {
 func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) *dragoman.Message {
 	resp := rpc.Serve(ctx, s.Requests, req, from, s.door.Log)
 	if resp == nil {
-		return protocol.Failure(req, dragoman.ErrCancelled) // nobody reads it
+		return protocol.Failure(req, dragoman.ErrCancelled) // the caller is gone
 	}
 	if resp.ID() != req.ID() {
 		resp = resp.WithID(req.ID())
@@ -93,9 +93,9 @@ func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.P
 func (c *call) write(resp *dragoman.Message, status int) {
 	var body []byte
 	switch {
-	case c.bare && resp.IsError():
+	case c.resultOnly && resp.IsError():
 		body = resp.WithID(c.id).Bytes()
-	case c.bare:
+	case c.resultOnly:
 		body = resp.Result()
 	default:
 		body = resp.Bytes()

@@ -67,7 +67,7 @@ type Client struct {
 	Logger *slog.Logger
 
 	once   sync.Once
-	bad    error // why the fields make no client
+	err    error // why the fields make no client
 	http   *httpx.Client
 	limits dragoman.Limits
 	log    *slog.Logger
@@ -79,7 +79,7 @@ func (c *Client) prepare() {
 	c.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
 	c.log = httpx.Logger(c.Logger)
 	// Compressed streams would wait for blocks to fill.
-	c.http, c.bad = httpx.NewClient("toolhttp", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header, Plain: true})
+	c.http, c.err = httpx.NewClient("toolhttp", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header, Plain: true})
 }
 
 // Dial opens a conversation. It has no state on the server, so nothing is sent.
@@ -88,8 +88,8 @@ func (c *Client) Dial(ctx context.Context, _ dragoman.Peer) (dragoman.Conn, erro
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if c.once.Do(c.prepare); c.bad != nil {
-		return nil, c.bad
+	if c.once.Do(c.prepare); c.err != nil {
+		return nil, c.err
 	}
 	c.http.Acquire()
 	return newConn(c), nil

@@ -15,11 +15,11 @@ type conn struct {
 	ctx    context.Context // ends with the conversation
 	cancel context.CancelCauseFunc
 
-	mu    sync.Mutex
-	ended bool
-	calls int            // under way
-	busy  sync.WaitGroup // the same; none is added after the end
-	free  sync.Once      // the client has been told that this is over
+	mu      sync.Mutex
+	ended   bool
+	calls   int            // under way
+	busy    sync.WaitGroup // the same; none is added after the end
+	release sync.Once      // releases the client's connections
 }
 
 var _ dragoman.Conn = (*conn)(nil)
@@ -30,7 +30,7 @@ func newConn(client *Client) *conn {
 	return c
 }
 
-// enter counts a call in.
+// enter counts a call, or refuses it.
 func (c *conn) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	return dragoman.Nobody.Call(ctx, req, from)
 }
 
-// Notify implements dragoman.Peer. There is nothing that a server without
-// conversations could be told.
+// Notify implements dragoman.Peer. A server without
+// conversations takes no notifications.
 func (c *conn) Notify(context.Context, *dragoman.Message) error { return c.Err() }
 
 // Close implements dragoman.Conn.
@@ -81,7 +81,7 @@ func (c *conn) Close() error {
 	c.mu.Unlock()
 	c.cancel(dragoman.ErrClosed)
 	c.busy.Wait()
-	c.free.Do(c.client.http.Release)
+	c.release.Do(c.client.http.Release)
 	return nil
 }
 

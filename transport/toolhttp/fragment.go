@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// fragment returns the part of a result that a notification tells, as JSON text,
-// or nil if it tells none.
+// fragment returns the part of a result that a notification carries, as JSON text,
+// or nil if it carries none.
 func fragment(note *dragoman.Message) []byte {
 	if note.Method() != protocol.NoteProgress {
 		return nil

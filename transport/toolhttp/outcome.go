@@ -9,20 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// conclude returns what a server's answer becomes: a tool response or a tool
+// toolAnswer returns what a server's answer becomes: a tool response or a tool
 // error, and the status that goes with it.
-func conclude(req, resp *dragoman.Message) (*dragoman.Message, int) {
+func toolAnswer(req, resp *dragoman.Message) (*dragoman.Message, int) {
 	if resp.IsError() {
 		resp = toolError(resp)
 		return resp, statusOf(resp.RPCError().Code)
 	}
-	if why := unfinished(resp); why != "" {
+	if why := notFinal(resp); why != "" {
 		return req.Fail(&dragoman.Error{Code: protocol.CodeMissingCapability, Message: why}), http.StatusUnprocessableEntity
 	}
 	fit, err := protocol.ToolResponse(resp)
 	if err != nil {
 		return req.Fail(&dragoman.Error{
-			Code: protocol.CodeInternal, Message: "Internal error: the server's answer is no tool response: " + plain(err),
+			Code: protocol.CodeInternal, Message: "Internal error: the server's answer is no tool response: " + reasonText(err),
 		}), http.StatusBadGateway
 	}
 	return fit, http.StatusOK
@@ -48,8 +48,8 @@ func statusOf(code int) int {
 	return http.StatusInternalServerError
 }
 
-// unfinished says why a result is none that a plain caller can use, or "".
-func unfinished(resp *dragoman.Message) string {
+// notFinal says why a result is none that a plain caller can use, or "".
+func notFinal(resp *dragoman.Message) string {
 	switch string(resp.Get("resultType")) {
 	case `"` + protocol.ResultInputRequired + `"`:
 		return "the tool wants to ask its caller, which is not possible over plain HTTP; call it over MCP"
@@ -71,13 +71,13 @@ func toolError(resp *dragoman.Message) *dragoman.Message {
 		e.Code = protocol.CodeInternal
 	}
 	if strings.TrimSpace(e.Message) == "" {
-		e.Message = "the server's error says nothing: " + plain(err)
+		e.Message = "the server's error says nothing: " + reasonText(err)
 	}
 	return dragoman.NewFailure(resp.ID(), e)
 }
 
-// plain returns the text of a check's error without its package.
-func plain(err error) string {
+// reasonText returns the text of a check's error without its package.
+func reasonText(err error) string {
 	var wrong *protocol.CheckError
 	if errors.As(err, &wrong) {
 		return wrong.Path + " " + wrong.Reason

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// listFailed is how long nobody asks again for a list of tools that could not be
-// had. Calls go unchecked meanwhile: the server checks them too.
+// listFailed is how long a list of tools that could not be fetched is not fetched again.
+// Calls go unchecked meanwhile: the server checks them too.
 const listFailed = 5 * time.Second
 
 // tool returns what the server says of a tool, and whether that is known. It is nil
