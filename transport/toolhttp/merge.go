@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -180,4 +181,42 @@ func (m *merge) notify(ctx context.Context, f *dragoman.Message) {
 	if err == nil {
 		_ = m.from.Notify(ctx, note) // progress may be lost
 	}
+}
+
+// fragment returns the part of a result that a notification carries, as JSON text,
+// or nil if it carries none.
+func fragment(note *dragoman.Message) []byte {
+	if note.Method() != protocol.NoteProgress {
+		return nil
+	}
+	content, message := note.Get("content"), note.Get("message")
+	if message != nil && (message[0] != '"' || string(message) == `""`) {
+		message = nil
+	}
+	var f struct {
+		Content json.RawMessage            `json:"content"`
+		Meta    map[string]json.RawMessage `json:"_meta,omitempty"`
+	}
+	f.Meta = make(map[string]json.RawMessage)
+	switch {
+	case !protocol.EmptyContent(content):
+		f.Content = content
+		if message != nil {
+			f.Meta["message"] = message
+		}
+	case message != nil:
+		f.Content = slices.Concat(json.RawMessage(`[{"type":"text","text":`), message, json.RawMessage(`}]`))
+	default:
+		return nil
+	}
+	for _, name := range [...]string{"progress", "total"} {
+		if n := note.Get(name); n != nil {
+			f.Meta[name] = n
+		}
+	}
+	m, err := dragoman.NewResult(dragoman.IntID(1), f)
+	if err != nil || protocol.CheckToolResponse(m) != nil {
+		return nil // it would be no fragment of a result
+	}
+	return m.Result()
 }
