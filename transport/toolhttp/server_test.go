@@ -175,7 +175,7 @@ func TestA02_A03_AnswersAreChecked(t *testing.T) {
 		}}, 500, "no answer"},
 		{"a panic", scriptedPeer{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			panic("part of the test")
-		}}, 500, "failed on it"},
+		}}, 500, "failed on this request"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, &toolhttp.Server{Requests: test.peer})
