@@ -182,7 +182,7 @@ func (t *clientTools) fetch(k *clientCall, again bool) error {
 		return failed
 	}
 	t.list.Forget(nil)
-	_, err := t.list.Get(k.ctx, flight.Here, func() (struct{}, error) {
+	_, err := t.list.Get(k.ctx, flight.OnCaller, func() (struct{}, error) {
 		err := k.listTools()
 		t.mu.Lock()
 		defer t.mu.Unlock()
