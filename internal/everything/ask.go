@@ -32,7 +32,7 @@ func elicitation(key, message string, f form) question {
 	return question{key: key, method: protocol.MethodElicit, form: f, params: object{"message": message}}
 }
 
-func visit(key, message, url string) question {
+func urlElicitation(key, message, url string) question {
 	return question{key: key, method: protocol.MethodElicit, params: object{"mode": "url", "message": message, "url": url}}
 }
 
@@ -40,7 +40,7 @@ func roots(key string) question {
 	return question{key: key, method: protocol.MethodListRoots, params: object{}}
 }
 
-// byURL tells whether the question sends the user to a web site.
+// byURL reports whether the question sends the user to a web site.
 func (q question) byURL() bool { return q.params["mode"] == "url" }
 
 // needs returns the capability that a client must have declared to be asked, in
@@ -57,7 +57,7 @@ func (q question) needs() object {
 	return object{"elicitation": object{}}
 }
 
-// can tells whether a client declared what a question needs.
+// can reports whether a client declared what a question needs.
 func (caps capabilities) can(q question) bool {
 	switch e := caps.Elicitation; {
 	case q.method == protocol.MethodCreateMessage:
@@ -74,14 +74,14 @@ func (caps capabilities) can(q question) bool {
 	}
 }
 
-// A lack says that the client cannot be asked what a handler needs to know: it
+// A missingCapability says that the client cannot be asked what a handler needs to know: it
 // did not declare that it can, or the revision has no such question.
-type lack struct {
+type missingCapability struct {
 	need object            // capability
 	old  protocol.Revision // that has no such question, or Unknown
 }
 
-func (e *lack) Error() string {
+func (e *missingCapability) Error() string {
 	if e.old != protocol.Unknown {
 		return fmt.Sprintf("revision %s cannot ask the user like that; initialize with a newer one", e.old)
 	}
@@ -89,15 +89,15 @@ func (e *lack) Error() string {
 	return fmt.Sprintf("this needs a client capability that was not declared; declare %s and call again", need)
 }
 
-// may tells whether the client can be asked in the call's revision. The error
+// canAsk reports whether the client can be asked in the call's revision. The error
 // says what to do about it if not.
-func (c *call) may(q question) error {
+func (c *call) canAsk(q question) error {
 	switch {
 	case q.method == protocol.MethodElicit && !c.rev.HasElicitation(),
 		q.byURL() && !c.rev.HasURLElicitation():
-		return &lack{old: c.rev}
+		return &missingCapability{old: c.rev}
 	case !c.caps.can(q):
-		return &lack{need: q.needs()}
+		return &missingCapability{need: q.needs()}
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (c *call) may(q question) error {
 // it asks, it does again in every round.
 func (c *call) ask(ctx context.Context, questions ...question) (answers, error) {
 	for _, q := range questions {
-		if err := c.may(q); err != nil {
+		if err := c.canAsk(q); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +188,7 @@ func (q question) paramsFor(rev protocol.Revision, n int64) object {
 	return params
 }
 
-// check tells what is wrong with an answer.
+// check returns what is wrong with an answer.
 func (q question) check(answer json.RawMessage) error {
 	if !isObject(answer) {
 		return errors.New("it must be an object")
@@ -196,7 +196,7 @@ func (q question) check(answer json.RawMessage) error {
 	a := answers{q.key: answer}
 	switch q.method {
 	case protocol.MethodCreateMessage:
-		if a.said(q.key) == nil {
+		if a.texts(q.key) == nil {
 			return errors.New("it must have role, content and model")
 		}
 	case protocol.MethodListRoots:
@@ -244,8 +244,8 @@ func (a answers) entered(key, field string) (string, bool) {
 	return s, true
 }
 
-// said returns the texts of a model's message, or nil if it is none.
-func (a answers) said(key string) []string {
+// texts returns the texts of a model's message, or nil if it is none.
+func (a answers) texts(key string) []string {
 	var result struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
@@ -278,7 +278,7 @@ func (a answers) said(key string) []string {
 }
 
 // message returns a model's message as one text.
-func (a answers) message(key string) string { return strings.Join(a.said(key), "\n") }
+func (a answers) message(key string) string { return strings.Join(a.texts(key), "\n") }
 
 // roots returns the URIs of the client's roots, or nil if it is no such answer.
 func (a answers) roots(key string) []string {

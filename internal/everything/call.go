@@ -94,7 +94,7 @@ func (c *call) run(ctx context.Context, h handler) (*dragoman.Message, error) {
 		return c.req.Reply(result)
 	}
 	if ctx.Err() != nil {
-		// Nobody waits for an answer any more.
+		// The caller does not wait for an answer any more.
 		return nil, context.Cause(ctx)
 	}
 	return c.req.Fail(c.answerTo(err)), nil
@@ -104,7 +104,7 @@ func (c *call) run(ctx context.Context, h handler) (*dragoman.Message, error) {
 func (c *call) answerTo(err error) *dragoman.Error {
 	var (
 		rpc  *dragoman.Error
-		lack *lack
+		lack *missingCapability
 	)
 	switch {
 	case errors.As(err, &rpc):
@@ -117,7 +117,7 @@ func (c *call) answerTo(err error) *dragoman.Error {
 	return failure(protocol.CodeInternal, nil, "%v", err)
 }
 
-// notify tells the caller something that belongs to this call.
+// notify sends the caller a notification that belongs to this call.
 func (c *call) notify(ctx context.Context, method string, params any) {
 	if c.from == nil {
 		return
@@ -126,11 +126,11 @@ func (c *call) notify(ctx context.Context, method string, params any) {
 	if err != nil {
 		return // params are ours, so this cannot happen
 	}
-	// A caller that cannot be told has gone, which ctx will say.
+	// If it fails, the caller is gone and ctx ends.
 	_ = c.from.Notify(ctx, note)
 }
 
-// progress tells how far the call is, if the caller wants to know.
+// progress reports how far the call is, if the caller asked for it.
 func (c *call) progress(ctx context.Context, done, total float64, message string) {
 	token := c.req.Meta(protocol.MetaProgressToken)
 	if _, ok := dragoman.ParseID(token); !ok {

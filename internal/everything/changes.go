@@ -7,11 +7,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// join makes a session hear of changes until its conversation ends.
-func (s *Server) join(v *session) {
+// addSession notifies a session of changes until its conversation ends.
+func (s *Server) addSession(v *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v.over() {
+	if v.ended() {
 		return
 	}
 	s.sessions[v] = struct{}{}
@@ -26,14 +26,14 @@ func (s *Server) join(v *session) {
 // sweep forgets the sessions that are over. The caller holds mu.
 func (s *Server) sweep() {
 	for v := range s.sessions {
-		if v.over() {
+		if v.ended() {
 			delete(s.sessions, v)
 		}
 	}
 }
 
-// hearers returns everybody who may want to hear of a change.
-func (s *Server) hearers() (sessions []*session, listens []*listen) {
+// subscribers returns the sessions and listens that may want a change.
+func (s *Server) subscribers() (sessions []*session, listens []*listen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
@@ -47,27 +47,27 @@ func (s *Server) hearers() (sessions []*session, listens []*listen) {
 }
 
 // change adds the entry that a list has in reserve, or takes it out again, and
-// tells everybody. list is the method of the list.
+// notifies all clients. list is the method of the list.
 func (s *Server) change(ctx context.Context, list, note string) {
 	s.mu.Lock()
 	s.added[list] = !s.added[list]
 	s.mu.Unlock()
-	s.tell(ctx, event{method: note})
+	s.notifyAll(ctx, event{method: note})
 }
 
-// hasAdded tells whether the entry that a list has in reserve is in it.
+// hasAdded reports whether the entry that a list has in reserve is in it.
 func (s *Server) hasAdded(list string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.added[list]
 }
 
-// update gives a resource a new content and tells who subscribed to it.
+// update gives a resource a new content and notifies its subscribers.
 func (s *Server) update(ctx context.Context, uri string) {
 	s.mu.Lock()
 	s.versions[uri]++
 	s.mu.Unlock()
-	s.tell(ctx, event{protocol.NoteResourceUpdated, uri})
+	s.notifyAll(ctx, event{protocol.NoteResourceUpdated, uri})
 }
 
 // version returns how often a resource was updated.
@@ -77,15 +77,15 @@ func (s *Server) version(uri string) int {
 	return s.versions[uri]
 }
 
-// An event is a change that clients may want to hear of.
+// An event is a change that clients may subscribe to.
 type event struct {
 	method string
 	uri    string // of a resource that was updated
 }
 
-// tell tells everybody who wants to know.
-func (s *Server) tell(ctx context.Context, e event) {
-	sessions, listens := s.hearers()
+// notifyAll notifies all subscribers of a change.
+func (s *Server) notifyAll(ctx context.Context, e event) {
+	sessions, listens := s.subscribers()
 	for _, l := range listens {
 		l.put(e)
 	}
@@ -101,7 +101,7 @@ func (s *Server) tell(ctx context.Context, e event) {
 	ctx = context.WithoutCancel(ctx)
 	for _, v := range sessions {
 		if e.uri == "" || v.isSubscribed(e.uri) {
-			// One who cannot be told has gone and is forgotten by the next sweep.
+			// If it fails, the client is gone, and the next sweep removes it.
 			_ = v.client.Notify(ctx, note)
 		}
 	}

@@ -89,7 +89,7 @@ func (d field) options(rev protocol.Revision) object {
 	return object{"oneOf": titled}
 }
 
-// check tells what is wrong with the content of a form that was filled in.
+// check returns what is wrong with the content of a form that was filled in.
 func (f form) check(content map[string]json.RawMessage) error {
 	for _, d := range f {
 		value, ok := content[d.name]

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A listen is a subscription of the modern era. What it is to tell waits here
-// until its own call tells it, since the caller may be told nothing after that
+// A listen is a subscription of the modern era. Its events wait here
+// until its own call sends them, since the caller may be sent nothing after that
 // call has returned.
 type listen struct {
 	wanted protocol.Interest
@@ -20,24 +20,24 @@ type listen struct {
 	ended   bool    // guarded by mu
 }
 
-// subscribe tells the caller of changes until it cancels or the server closes.
+// subscribe notifies the caller of changes until it cancels or the server closes.
 func subscribe(ctx context.Context, c *call) (any, error) {
 	var params struct {
 		Notifications *protocol.Interest `json:"notifications"`
 	}
 	if err := c.req.Decode(&params); err != nil || params.Notifications == nil {
-		return nil, invalid("params.notifications must be an object that says of which changes to tell, " +
+		return nil, invalid("params.notifications must be an object that names the changes to notify, " +
 			`such as {"toolsListChanged":true,"resourceSubscriptions":["` + watched + `"]}`)
 	}
 	l := &listen{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
 	l.wanted.URIs = slices.DeleteFunc(l.wanted.URIs, func(uri string) bool { return !c.server.knows(uri) })
 	l.wanted.Tasks = nil // there are none
 	if c.from == nil {
-		l.wanted = protocol.Interest{} // nobody would hear it
+		l.wanted = protocol.Interest{} // there is no from to notify
 	}
 	// From here on nothing is missed, though the acknowledgement goes first.
-	c.server.open(l)
-	defer c.server.leave(l)
+	c.server.addListen(l)
+	defer c.server.removeListen(l)
 
 	tag := object{protocol.MetaSubscriptionID: c.req.ID()}
 	c.notify(ctx, protocol.NoteAcknowledged, object{"notifications": l.wanted, "_meta": tag})
@@ -73,18 +73,18 @@ func (l *listen) put(e event) {
 		l.waiting = append(l.waiting, e)
 	}
 	l.mu.Unlock()
-	l.rouse()
+	l.signal()
 }
 
-// end makes the subscription end after what waits has been told.
+// end ends the subscription after the events that wait.
 func (l *listen) end() {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
-	l.rouse()
+	l.signal()
 }
 
-func (l *listen) rouse() {
+func (l *listen) signal() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // awake already
@@ -99,8 +99,8 @@ func (l *listen) next() (events []event, ended bool) {
 	return events, l.ended
 }
 
-// open makes a subscription hear of changes. After Close it ends at once.
-func (s *Server) open(l *listen) {
+// addListen adds a subscription. After Close it ends at once.
+func (s *Server) addListen(l *listen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -109,7 +109,7 @@ func (s *Server) open(l *listen) {
 	s.listens[l] = struct{}{}
 }
 
-func (s *Server) leave(l *listen) {
+func (s *Server) removeListen(l *listen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listens, l)

@@ -81,7 +81,7 @@ func (c *call) decorate(resp *dragoman.Message) (*dragoman.Message, error) {
 	return e.Message()
 }
 
-// caching says for how long and for whom a result may be kept.
+// caching says for how long and for whom a result may be cached.
 func (c *call) caching() (ttl int64, scope string) {
 	const second = 1000
 	switch {
@@ -103,7 +103,7 @@ func discover(_ context.Context, c *call) (any, error) {
 	}, nil
 }
 
-// isObject tells whether valid JSON text is an object.
+// isObject reports whether valid JSON text is an object.
 func isObject(text json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
 }

@@ -69,7 +69,7 @@ type Server struct {
 	templates []*template
 
 	mu       sync.Mutex
-	sessions map[*session]struct{} // that want to hear of changes
+	sessions map[*session]struct{} // that are notified of changes
 	sweepAt  int                   // number of sessions at which dead ones are looked for
 	listens  map[*listen]struct{}
 	closed   bool
@@ -124,7 +124,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// serves tells whether a revision of an era is served.
+// serves reports whether a revision of an era is served.
 func (s *Server) serves(era protocol.Era) bool {
 	return slices.ContainsFunc(s.opts.Revisions, func(r protocol.Revision) bool { return r.Era() == era })
 }

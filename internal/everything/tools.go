@@ -27,13 +27,13 @@ type tool struct {
 // A toolResult is what a tool returns. An error that a tool returns instead
 // becomes a result with isError, so that a model can see it.
 type toolResult struct {
-	said       string          // the one text, in place of Content
+	text       string          // the one text, in place of Content
 	Content    []block         `json:"content"`
 	Structured json.RawMessage `json:"structuredContent,omitempty"`
 	IsError    bool            `json:"isError,omitempty"`
 }
 
-func say(s string) *toolResult { return &toolResult{said: s} }
+func newTextResult(s string) *toolResult { return &toolResult{text: s} }
 
 // allTools returns the table of tools, in the order in which they are listed.
 func allTools() []*tool {
@@ -111,10 +111,10 @@ func callTool(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	if result.Content == nil {
-		if isSimple(result.said) {
-			return c.textResult(result.said), nil
+		if isSimple(result.text) {
+			return c.textResult(result.text), nil
 		}
-		result.Content = []block{text(result.said)}
+		result.Content = []block{text(result.text)}
 	}
 	result.Content = adapt(c.rev, result.Content)
 	result.Structured = wrapValue(c.rev, result.Structured)
@@ -133,7 +133,7 @@ func (c *call) textResult(s string) json.RawMessage {
 	return append(b, behind...)
 }
 
-// isSimple tells whether a text is the same in JSON, and at a glance.
+// isSimple reports whether a text is the same in JSON, and at a glance.
 func isSimple[T string | json.RawMessage](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -155,7 +155,7 @@ func (t *tool) call(ctx context.Context, c *call) (*toolResult, error) {
 	var (
 		rpc   *dragoman.Error
 		input *needInput
-		lack  *lack
+		lack  *missingCapability
 	)
 	switch {
 	case ctx.Err() != nil, errors.As(err, &rpc), errors.As(err, &input):

@@ -36,7 +36,7 @@ func askingTools() []*tool {
 	}, {
 		name: "test_elicitation_url", title: "Elicitation by URL",
 		description: "Sends the user to a web page.",
-		run:         sendUser,
+		run:         askByURL,
 	}, {
 		name: "test_streaming_elicitation", title: "Elicitation with progress",
 		description: "Tells its progress, then asks the user.",
@@ -59,7 +59,7 @@ func askModel(ctx context.Context, c *call) (*toolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return say("LLM response: " + got.message("completion")), nil
+	return newTextResult("LLM response: " + got.message("completion")), nil
 }
 
 func askUser(ctx context.Context, c *call) (*toolResult, error) {
@@ -76,7 +76,7 @@ func askUser(ctx context.Context, c *call) (*toolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return say("User response: " + got.deed("user")), nil
+	return newTextResult("User response: " + got.describe("user")), nil
 }
 
 func fillIn(ctx context.Context, c *call, message string, f form) (*toolResult, error) {
@@ -84,11 +84,11 @@ func fillIn(ctx context.Context, c *call, message string, f form) (*toolResult, 
 	if err != nil {
 		return nil, err
 	}
-	return say("Elicitation completed: " + got.deed("form")), nil
+	return newTextResult("Elicitation completed: " + got.describe("form")), nil
 }
 
-// deed says what the user did with a question.
-func (a answers) deed(key string) string {
+// describe says what the user did with a question.
+func (a answers) describe(key string) string {
 	action, content := a.elicited(key)
 	if content == nil {
 		return "action=" + action
@@ -123,12 +123,12 @@ func choicesForm() form {
 	}
 }
 
-func sendUser(ctx context.Context, c *call) (*toolResult, error) {
-	got, err := c.ask(ctx, visit("visit", "Please open this page", "https://example.com/consent"))
+func askByURL(ctx context.Context, c *call) (*toolResult, error) {
+	got, err := c.ask(ctx, urlElicitation("visit", "Please open this page", "https://example.com/consent"))
 	if err != nil {
 		return nil, err
 	}
-	return say("The user was sent to the page: " + got.deed("visit")), nil
+	return newTextResult("The user was sent to the page: " + got.describe("visit")), nil
 }
 
 func askLater(ctx context.Context, c *call) (*toolResult, error) {
@@ -140,12 +140,12 @@ func askLater(ctx context.Context, c *call) (*toolResult, error) {
 		return nil, err
 	}
 	c.progress(ctx, 3, 3, "after the question")
-	return say("Elicitation completed: " + got.deed("confirm")), nil
+	return newTextResult("Elicitation completed: " + got.describe("confirm")), nil
 }
 
 func needSampling(_ context.Context, c *call) (*toolResult, error) {
-	if err := c.may(sampling("", "", 1)); err != nil {
+	if err := c.canAsk(sampling("", "", 1)); err != nil {
 		return nil, err
 	}
-	return say("The client can be asked for sampling."), nil
+	return newTextResult("The client can be asked for sampling."), nil
 }

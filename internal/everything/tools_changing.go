@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// changingTools change the server itself, as whoever runs it might do: lists are
+// changingTools change the server itself, as its operator might do: lists are
 // not to change by what clients do, but a test must be able to make them.
 func changingTools() []*tool {
 	return []*tool{
@@ -16,7 +16,7 @@ func changingTools() []*tool {
 		changingTool("test_trigger_resource_change", "resource", protocol.MethodListResources, protocol.NoteResourcesChanged),
 		{
 			name: "update_resource", title: "Update a resource",
-			description: "Gives a resource a new content, and tells those who subscribed to it.",
+			description: "Gives a resource a new content, and notifies its subscribers.",
 			input: `{"type":"object","properties":{
 				"uri":{"type":"string","description":"the resource; ` + watched + ` if left out"}}}`,
 			run: updateResource,
@@ -30,10 +30,10 @@ func changingTools() []*tool {
 func changingTool(name, kind, list, note string) *tool {
 	return &tool{
 		name: name, title: "Change the list of " + kind + "s",
-		description: "Adds a " + kind + " or takes it away again, and tells everybody.",
+		description: "Adds a " + kind + " or takes it away again, and notifies all clients.",
 		run: func(ctx context.Context, c *call) (*toolResult, error) {
 			c.server.change(ctx, list, note)
-			return say("The list of " + kind + "s has changed."), nil
+			return newTextResult("The list of " + kind + "s has changed."), nil
 		},
 	}
 }
@@ -53,5 +53,5 @@ func updateResource(ctx context.Context, c *call) (*toolResult, error) {
 		return nil, fmt.Errorf("there is no resource %s; resources/list names those there are", uri)
 	}
 	c.server.update(ctx, uri)
-	return say("Updated " + uri + "."), nil
+	return newTextResult("Updated " + uri + "."), nil
 }

@@ -64,10 +64,10 @@ func describe(c *call) []block {
 	}{
 		{" sampling", question{method: protocol.MethodCreateMessage}},
 		{" elicitation", elicitation("", "", nil)},
-		{" url", visit("", "", "")},
+		{" url", urlElicitation("", "", "")},
 		{" roots", roots("")},
 	} {
-		if c.may(q.question) == nil {
+		if c.canAsk(q.question) == nil {
 			can += q.name
 		}
 	}

@@ -35,7 +35,7 @@ func plainTools() []*tool {
 		description: "Sends its arguments back as structured content, byte for byte.",
 		input:       `{"type":"object"}`,
 		output:      `{"type":"object"}`,
-		run:         sendBack,
+		run:         returnArguments,
 	}, {
 		name: "large", title: "Large result", readOnly: true,
 		description: "Returns a text of the given size, for trying out limits.",
@@ -60,7 +60,7 @@ func plainTools() []*tool {
 		description: "Has an input schema with the vocabulary of JSON Schema 2020-12, which must arrive unchanged.",
 		input:       wideSchema,
 		run: func(_ context.Context, c *call) (*toolResult, error) {
-			return say("Called with " + string(c.req.Get("arguments"))), nil
+			return newTextResult("Called with " + string(c.req.Get("arguments"))), nil
 		},
 	}, {
 		name: "test_x_mcp_header", title: "Mirrored header", readOnly: true,
@@ -91,7 +91,7 @@ const wideSchema = `{
 
 func echo(_ context.Context, c *call) (*toolResult, error) {
 	text, err := c.argument("text")
-	return say(text), err
+	return newTextResult(text), err
 }
 
 func add(_ context.Context, c *call) (*toolResult, error) {
@@ -105,7 +105,7 @@ func add(_ context.Context, c *call) (*toolResult, error) {
 	return structured(object{"sum": args.A + args.B})
 }
 
-func sendBack(_ context.Context, c *call) (*toolResult, error) {
+func returnArguments(_ context.Context, c *call) (*toolResult, error) {
 	args := c.req.Get("arguments")
 	if args == nil {
 		args = json.RawMessage("{}")
@@ -129,7 +129,7 @@ func large(_ context.Context, c *call) (*toolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return say(strings.Repeat("x", args.Bytes)), nil
+	return newTextResult(strings.Repeat("x", args.Bytes)), nil
 }
 
 func raise(_ context.Context, c *call) (*toolResult, error) {
@@ -152,5 +152,5 @@ func header(_ context.Context, c *call) (*toolResult, error) {
 	args, err := arguments[struct {
 		Region string `json:"region"`
 	}](c)
-	return say(fmt.Sprintf("region=%s", args.Region)), err
+	return newTextResult(fmt.Sprintf("region=%s", args.Region)), err
 }

@@ -22,7 +22,7 @@ func roundTools() []*tool {
 			if err != nil {
 				return nil, err
 			}
-			return say("The model says: " + got.message("capital_question")), nil
+			return newTextResult("The model says: " + got.message("capital_question")), nil
 		},
 	}, {
 		name: prefix + "list_roots", title: "Round with roots",
@@ -32,7 +32,7 @@ func roundTools() []*tool {
 			if err != nil {
 				return nil, err
 			}
-			return say("The client's roots: " + strings.Join(got.roots("client_roots"), ", ")), nil
+			return newTextResult("The client's roots: " + strings.Join(got.roots("client_roots"), ", ")), nil
 		},
 	}, {
 		name: prefix + "request_state", title: "Round with state", sealed: true,
@@ -65,9 +65,9 @@ func greet(ctx context.Context, c *call) (*toolResult, error) {
 		return nil, err
 	}
 	if name, ok := got.entered("user_name", "name"); ok {
-		return say("Hello, " + name + "!"), nil
+		return newTextResult("Hello, " + name + "!"), nil
 	}
-	return say("Hello, whoever you are: " + got.deed("user_name")), nil
+	return newTextResult("Hello, whoever you are: " + got.describe("user_name")), nil
 }
 
 func confirm(ctx context.Context, c *call) (*toolResult, error) {
@@ -75,7 +75,7 @@ func confirm(ctx context.Context, c *call) (*toolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return say("state-ok: " + got.deed("confirm")), nil
+	return newTextResult("state-ok: " + got.describe("confirm")), nil
 }
 
 func askAll(ctx context.Context, c *call) (*toolResult, error) {
@@ -88,7 +88,7 @@ func askAll(ctx context.Context, c *call) (*toolResult, error) {
 		return nil, err
 	}
 	name, _ := got.entered("user_name", "name")
-	return say(fmt.Sprintf("%s %s (roots: %d)", got.message("greeting"), name, len(got.roots("client_roots")))), nil
+	return newTextResult(fmt.Sprintf("%s %s (roots: %d)", got.message("greeting"), name, len(got.roots("client_roots")))), nil
 }
 
 func askTwice(ctx context.Context, c *call) (*toolResult, error) {
@@ -103,7 +103,7 @@ func askTwice(ctx context.Context, c *call) (*toolResult, error) {
 	}
 	name, _ := first.entered("step1", "name")
 	color, _ := second.entered("step2", "color")
-	return say(fmt.Sprintf("%s likes %s.", name, color)), nil
+	return newTextResult(fmt.Sprintf("%s likes %s.", name, color)), nil
 }
 
 func askPossible(ctx context.Context, c *call) (*toolResult, error) {
@@ -113,7 +113,7 @@ func askPossible(ctx context.Context, c *call) (*toolResult, error) {
 		sampling("greeting", "Generate a greeting", 50),
 		roots("client_roots"),
 	} {
-		if c.may(q) == nil {
+		if c.canAsk(q) == nil {
 			possible = append(possible, q)
 		}
 	}
@@ -121,5 +121,5 @@ func askPossible(ctx context.Context, c *call) (*toolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return say(fmt.Sprintf("The client was asked %d questions.", len(got))), nil
+	return newTextResult(fmt.Sprintf("The client was asked %d questions.", len(got))), nil
 }

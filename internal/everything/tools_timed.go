@@ -12,14 +12,14 @@ import (
 // beat is the pause between the messages of a tool that sends several.
 const beat = 50 * time.Millisecond
 
-// timedTools take their time, and tell what they do meanwhile.
+// timedTools take a while, and report progress meanwhile.
 func timedTools() []*tool {
 	return []*tool{{
 		name: "slow", title: "Slow tool", readOnly: true,
 		description: "Takes the given time, in steps with progress.",
 		input: `{"type":"object","properties":{
 			"ms":{"type":"integer","minimum":0,"maximum":3600000,"description":"how long it takes"},
-			"steps":{"type":"integer","minimum":1,"maximum":10000,"description":"how often it tells its progress; once if left out"}},
+			"steps":{"type":"integer","minimum":1,"maximum":10000,"description":"how often it reports its progress; once if left out"}},
 			"required":["ms"]}`,
 		run: slow,
 	}, {
@@ -76,7 +76,7 @@ func slow(ctx context.Context, c *call) (*toolResult, error) {
 		}
 		c.progress(ctx, float64(i+1), float64(steps), fmt.Sprintf("step %d of %d", i+1, steps))
 	}
-	return say(fmt.Sprintf("Took %d ms in %d steps.", args.MS, steps)), nil
+	return newTextResult(fmt.Sprintf("Took %d ms in %d steps.", args.MS, steps)), nil
 }
 
 func withProgress(ctx context.Context, c *call) (*toolResult, error) {
@@ -88,7 +88,7 @@ func withProgress(ctx context.Context, c *call) (*toolResult, error) {
 		}
 		c.progress(ctx, done, 100, fmt.Sprintf("%v of 100", done))
 	}
-	return say("Progress was told three times."), nil
+	return newTextResult("Progress was reported three times."), nil
 }
 
 func withLogging(ctx context.Context, c *call) (*toolResult, error) {
@@ -100,7 +100,7 @@ func withLogging(ctx context.Context, c *call) (*toolResult, error) {
 		}
 		c.log(ctx, "info", line)
 	}
-	return say("Three messages were logged."), nil
+	return newTextResult("Three messages were logged."), nil
 }
 
 func reconnect(ctx context.Context, c *call) (*toolResult, error) {
@@ -110,12 +110,12 @@ func reconnect(ctx context.Context, c *call) (*toolResult, error) {
 	if err := pause(ctx, 2*beat); err != nil {
 		return nil, err
 	}
-	return say("If this arrived after a cut, the client came back for it."), nil
+	return newTextResult("If this arrived after a cut, the client came back for it."), nil
 }
 
 func logAll(ctx context.Context, c *call) (*toolResult, error) {
 	for _, level := range protocol.LogLevels {
 		c.log(ctx, level, "a message of level "+level)
 	}
-	return say("One message of each level was logged."), nil
+	return newTextResult("One message of each level was logged."), nil
 }

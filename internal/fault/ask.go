@@ -26,7 +26,7 @@ func serverRequest(ctx context.Context, c *call) (any, error) {
 	switch {
 	case !c.modern():
 		if c.from == nil {
-			return nil, errors.New("fault: there is nobody to ask")
+			return nil, errors.New("fault: there is no client to ask")
 		}
 		req, err := dragoman.NewRequest(dragoman.StringID("fault"), protocol.MethodListRoots, nil)
 		if err != nil {

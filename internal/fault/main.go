@@ -28,17 +28,17 @@ const (
 
 // What a fault server may be.
 const (
-	Legacy = "legacy" // serves the legacy era alone
-	Modern = "modern" // serves the modern era alone
-	Both   = "both"   // serves both
-	Dead   = "dead"   // ends at once, with status 1 and a last word
-	Mute   = "mute"   // lives, and never answers anything
+	Legacy       = "legacy"       // serves the legacy era alone
+	Modern       = "modern"       // serves the modern era alone
+	Both         = "both"         // serves both
+	Dead         = "dead"         // ends at once, with status 1 and a last word
+	Unresponsive = "unresponsive" // lives, and never answers anything
 
 	sleeper = "sleeper"
 )
 
-// LastWord is the line on stderr with which a server that is Dead ends.
-const LastWord = "fault: dead on arrival"
+// LastStderrLine is the line on stderr with which a server that is Dead ends.
+const LastStderrLine = "fault: dead on arrival"
 
 // Env returns the environment of a fault server, without what it has anyway.
 func Env(mode string, j Journal, more ...string) map[string]string {
@@ -74,9 +74,9 @@ func Main() {
 	j.Write(Started, mode)
 	switch mode {
 	case Dead:
-		fmt.Fprintln(os.Stderr, LastWord)
+		fmt.Fprintln(os.Stderr, LastStderrLine)
 		os.Exit(1)
-	case Mute, sleeper:
+	case Unresponsive, sleeper:
 		forever()
 	}
 	s := New(&Options{Name: "fault-" + mode, Revisions: Revisions(mode), Journal: j})

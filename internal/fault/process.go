@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Process is what whoami tells, as JSON in its text.
+// A Process is what whoami returns, as JSON in its text.
 type Process struct {
 	PID, PPID int
 	Group     int // the process group; 0 if that is not known
@@ -67,7 +67,7 @@ func grandchild(_ context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It ends when it is killed: nobody waits for it, and it holds our standard
+	// It ends when it is killed: it is not waited for, and it holds our standard
 	// output open.
 	cmd := exec.CommandContext(context.WithoutCancel(context.Background()), self)
 	cmd.Env = append(os.Environ(), modeVariable+"="+sleeper)

@@ -75,11 +75,11 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	if err != nil {
 		return nil, err
 	}
-	return door{peer, s}, nil
+	return faultPeer{peer, s}, nil
 }
 
 // Requests returns the door for requests of the modern era.
-func (s *Server) Requests() dragoman.Peer { return door{s.base.Requests(), s} }
+func (s *Server) Requests() dragoman.Peer { return faultPeer{s.base.Requests(), s} }
 
 func (s *Server) serves(era protocol.Era) bool {
 	return slices.ContainsFunc(s.revs, func(r protocol.Revision) bool { return r.Era() == era })
@@ -88,14 +88,14 @@ func (s *Server) serves(era protocol.Era) bool {
 // Close ends all subscriptions of the modern era.
 func (s *Server) Close() error { return s.base.Close() }
 
-// A door is one of the built-in server's, with our tools.
-type door struct {
+// A faultPeer is one of the built-in server's, with our tools.
+type faultPeer struct {
 	dragoman.Peer
 	server *Server
 }
 
 // Call implements dragoman.Peer.
-func (d door) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (d faultPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	s := d.server
 	switch req.Method() {
 	case protocol.MethodListTools:

@@ -22,7 +22,7 @@ func TestS34_CrashLoopIsBroken(t *testing.T) {
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
 		"dead":    with(child(t, fault.Dead, j), quick),
 		"missing": with(object{"command": "/nonexistent/server"}, quick),
-		"mute":    with(child(t, fault.Mute, j), object{"connectTimeout": "1s", "retry": quick["retry"]}),
+		"mute":    with(child(t, fault.Unresponsive, j), object{"connectTimeout": "1s", "retry": quick["retry"]}),
 		"other":   child(t, fault.Legacy, j),
 	}}})
 	kit.Eventually(t, func() error {
@@ -66,12 +66,12 @@ func TestS34_CrashLoopIsBroken(t *testing.T) {
 			t.Errorf("it was started again %v after its fifth start", wait)
 		}
 	}
-	if s := g.Status()["dead"]; s.LastStderr != fault.LastWord {
+	if s := g.Status()["dead"]; s.LastStderr != fault.LastStderrLine {
 		t.Errorf("its last word is %q", s.LastStderr)
 	}
 	// One that hangs is killed, and tried again.
 	kit.Eventually(t, func() error {
-		mutes := j.Of(fault.Started, fault.Mute)
+		mutes := j.Of(fault.Started, fault.Unresponsive)
 		if len(mutes) < 2 {
 			return fmt.Errorf("the mute one was started %d times", len(mutes))
 		}

@@ -136,7 +136,7 @@ func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol
 // that were carried out.
 func judge(t *testing.T, j fault.Journal, prefix string, replies []reply, status, most int) (done []reply) {
 	t.Helper()
-	if got := j.Most(prefix); got > most {
+	if got := j.MaxCount(prefix); got > most {
 		t.Errorf("%d calls ran at once, want %d at most", got, most)
 	}
 	ran := map[string]int{}

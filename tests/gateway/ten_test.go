@@ -70,7 +70,7 @@ func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
 	}
 	broken := object{
 		"dead":    child(t, fault.Dead, j),
-		"mute":    with(child(t, fault.Mute, j), object{"connectTimeout": "120s"}),
+		"mute":    with(child(t, fault.Unresponsive, j), object{"connectTimeout": "120s"}),
 		"missing": object{"command": "/nonexistent/server"},
 	}
 	from := time.Now()
@@ -111,7 +111,7 @@ func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
 				return fmt.Errorf("%s is %q because of %q", name, s.State, s.LastError)
 			}
 		}
-		if s := status["dead"]; s.LastStderr != fault.LastWord {
+		if s := status["dead"]; s.LastStderr != fault.LastStderrLine {
 			return fmt.Errorf("the last word of the dead one is %q", s.LastStderr)
 		}
 		return nil
