@@ -25,7 +25,7 @@ func (w *rig) mishaps(stop <-chan struct{}) {
 			return
 		case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
 		}
-		w.weigh()
+		w.measureMemory()
 		switch n % 6 {
 		case 0, 2, 4:
 			w.kill()
