@@ -171,7 +171,7 @@ func (x *crossing) until(t *testing.T, tool, says, method string) {
 	x.notes.wait(t, before+1, method, "")
 }
 
-// crossHasty tells whether a client does not wait until it is subscribed.
+// crossHasty reports whether a client does not wait until it is subscribed.
 func crossHasty(c crossClient) bool {
 	if p, ok := c.(*prefixed); ok {
 		c = p.crossClient

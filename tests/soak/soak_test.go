@@ -41,7 +41,7 @@ const (
 	moreMemory     = 64 << 20
 )
 
-// grew tells whether there is more than is allowed.
+// grew reports whether there is more than is allowed.
 func grew[N int | int64](before, after, more N) bool { return after > before+before/20+more }
 
 // enough is the share of the calls that no accident hit that must succeed.
