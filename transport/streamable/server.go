@@ -93,7 +93,7 @@ type Server struct {
 	tools   toollist.Cache
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
-	quiet   *httpx.Timeouts                // answers that are no stream yet
+	quiet   *httpx.Timeouts             // answers that are no stream yet
 	records *handover.Records[*session] // nil without a Store
 	link    handover.Link[*Server]
 
