@@ -37,7 +37,7 @@ type singleServer struct {
 	*target.Target
 	file    config.File
 	builtIn *everything.Server // nil if the server is named
-	root    *gateway.Backend    // what clients of the built-in server see; else nil
+	root    *gateway.Backend   // what clients of the built-in server see; else nil
 }
 
 // singleServer returns the server that the settings name. framing is how it is spoken to on a

@@ -184,7 +184,7 @@ func (q question) paramsFor(rev protocol.Revision, n int64) object {
 		params["requestedSchema"] = q.form.schema(rev)
 	}
 	if q.byURL() && rev.ServerMayAsk() {
-		params["elicitationId"] = fmt.Sprintf("visit-%d", n)
+		params["elicitationId"] = fmt.Sprintf("elicitation-%d", n)
 	}
 	return params
 }

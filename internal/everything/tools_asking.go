@@ -125,11 +125,11 @@ func choicesForm() form {
 }
 
 func askByURL(ctx context.Context, c *call) (*toolResult, error) {
-	got, err := c.ask(ctx, urlElicitation("visit", "Please open this page", "https://example.com/consent"))
+	got, err := c.ask(ctx, urlElicitation("consent", "Please open this page", "https://example.com/consent"))
 	if err != nil {
 		return nil, err
 	}
-	return newTextResult("The user was sent to the page: " + got.describe("visit")), nil
+	return newTextResult("The user was sent to the page: " + got.describe("consent")), nil
 }
 
 func askLater(ctx context.Context, c *call) (*toolResult, error) {

@@ -30,7 +30,7 @@ type object = map[string]any
 
 const waitLimit = 30 * time.Second
 
-// A client talks to a fault server without anything between.
+// A client uses a fault server without anything between.
 type client struct {
 	t      *testing.T
 	ctx    context.Context

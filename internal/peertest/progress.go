@@ -118,17 +118,17 @@ func progressTooLate(t *test) {
 		from  dragoman.Peer
 		token []byte
 	}
-	kept := make(chan stash, 1)
+	stashed := make(chan stash, 1)
 	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"keep"}`: func(_ context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-			kept <- stash{from, req.Meta(protocol.MetaProgressToken)}
+			stashed <- stash{from, req.Meta(protocol.MetaProgressToken)}
 			return t.answer(req, "kept")
 		},
 	}))
 	h := t.recorder("the caller", nil)
 	req := t.requestWith(`1`, `{"do":"keep"}`, `,"_meta":{"progressToken":"p"}`)
 	t.want(t.finish(t.callWith(to, req, h), "the call whose from is kept"), req, "kept")
-	s := receive(t, kept, "the callee keeps its from")
+	s := receive(t, stashed, "the callee keeps its from")
 	for i := range 5 {
 		note, err := progressNote(s.token, i, "too late")
 		_ = sendNote(t.ctx, s.from, note, err) // it may say that it is too late

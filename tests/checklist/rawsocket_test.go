@@ -105,7 +105,7 @@ func scriptSocket(t *testing.T, c *ws.Client) (*rawSocket, dragoman.Conn) {
 		t.Fatal(d.err)
 	}
 	t.Cleanup(func() { _ = d.conn.Close() })
-	t.Cleanup(func() { _ = s.conn.Close() }) // before that, which would wait for a farewell
+	t.Cleanup(func() { _ = s.conn.Close() }) // before that, which would wait for the closing handshake
 	return s, d.conn
 }
 

@@ -46,10 +46,10 @@ func overCutLink(t *testing.T, cut func(n int64) (breaks, arrives bool)) (posted
 			}
 			breaks, arrives := cut(posts.Add(1))
 			if arrives {
-				kept := httptest.NewRecorder()
-				doors.ServeHTTP(kept, r)
-				if kept.Code != http.StatusAccepted {
-					t.Errorf("the server answers %d", kept.Code)
+				recorded := httptest.NewRecorder()
+				doors.ServeHTTP(recorded, r)
+				if recorded.Code != http.StatusAccepted {
+					t.Errorf("the server answers %d", recorded.Code)
 				}
 			}
 			if breaks {

@@ -73,7 +73,7 @@ func endlessPeer() scriptedPeer {
 
 func TestShutdownDoesNotWaitForACallerThatDoesNotRead(t *testing.T) {
 	large := replies(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)
-	deaf := scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	ignoring := scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		time.Sleep(time.Hour) // of the bubble
 		return req.Reply(json.RawMessage(`{"content":[]}`))
 	}}
@@ -84,8 +84,8 @@ func TestShutdownDoesNotWaitForACallerThatDoesNotRead(t *testing.T) {
 	}{
 		{"JSON", large, "application/json"},
 		{"events", large, "text/event-stream"},
-		{"a call that ignores its context", deaf, "application/json"},
-		{"a stream of a call that ignores its context", deaf, "text/event-stream"},
+		{"a call that ignores its context", ignoring, "application/json"},
+		{"a stream of a call that ignores its context", ignoring, "text/event-stream"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &toolhttp.Server{Requests: test.peer}

@@ -136,7 +136,7 @@ func TestListIsCachedForItsTTL(t *testing.T) {
 	call := request(`1`, "t", `{}`)
 	for _, test := range []struct {
 		name, more string
-		kept       time.Duration // for checks
+		ttl        time.Duration // for checks
 		listed     time.Duration // for GET
 	}{
 		{"by its ttl", `"ttlMs":120000,"cacheScope":"public",`, 2 * time.Minute, 2 * time.Minute},
@@ -152,7 +152,7 @@ func TestListIsCachedForItsTTL(t *testing.T) {
 				for range 3 {
 					serveRecorded(t, s, "POST", "/", call).wantOK()
 				}
-				time.Sleep(test.kept - time.Millisecond)
+				time.Sleep(test.ttl - time.Millisecond)
 				serveRecorded(t, s, "POST", "/", call).wantOK()
 				if got := c.count.Load(); got != 1 {
 					t.Fatalf("listed %d times, want once", got)
