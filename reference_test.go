@@ -90,7 +90,7 @@ func refDepth(text []byte) int {
 	return deepest
 }
 
-// refHalfPair tells whether a JSON string has an escape that is half a
+// refHalfPair reports whether a JSON string has an escape that is half a
 // surrogate pair.
 func refHalfPair(text string) bool {
 	var units []rune
@@ -177,7 +177,7 @@ func refParse(data []byte) (m refMessage) {
 	return m
 }
 
-// read tells whether the message is right.
+// read reports whether the message is right.
 func (m *refMessage) read(text string) bool {
 	if refDepth([]byte(text)) > dragoman.MaxDepth || strings.TrimLeft(text, " \t\r\n")[0] != '{' {
 		return false

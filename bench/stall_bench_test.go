@@ -133,7 +133,7 @@ func (s *stallSite) stall(b *testing.B) (stop func()) {
 	}
 }
 
-// blocked tells whether a write of the first connection takes longer than any
+// blocked reports whether a write of the first connection takes longer than any
 // write that somebody reads.
 func (s *stallSite) blocked() bool {
 	c := s.last.Load()

@@ -30,7 +30,7 @@ type modern struct {
 	client *Client
 	door   dragoman.Peer
 	busy   running.Group // the goroutines of keeper
-	keeper *listening.Keeper
+	keeper *listening.Subscription
 
 	mu       sync.Mutex
 	envelope protocol.Envelope // of the next request; guarded by mu
@@ -39,7 +39,7 @@ type modern struct {
 func newModern(c *Client, door dragoman.Peer) *modern {
 	m := &modern{client: c, door: door}
 	// Ends with the Client, whose Close waits for it.
-	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Tell: c.notify, Busy: &m.busy, Logger: c.opts.Logger})
+	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Notify: c.notify, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision
 	if rev == protocol.Unknown {
 		rev = protocol.Latest

@@ -96,7 +96,7 @@ func (v *legacySession) check(ctx context.Context) error {
 // cross has a client use the crossing whose handshake the server has refused. The
 // crossing is told what memory holds. It returns nil if the server is not modern.
 func (v *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
-	other, err := v.crossing.Get(ctx, flight.Here, func() (dragoman.Peer, error) { return v.crossOver(ctx, memory) })
+	other, err := v.crossing.Get(ctx, flight.OnCaller, func() (dragoman.Peer, error) { return v.crossOver(ctx, memory) })
 	if err != nil {
 		return nil
 	}
@@ -411,7 +411,7 @@ func (v *legacySession) supervise() {
 			losses = v.reopen(losses)
 			continue
 		}
-		if e, ok := v.conn.Last(); ok {
+		if e, ok := v.conn.WaitValue(); ok {
 			v.server.pool.Release(e) // and with it the conversation
 		}
 		return

@@ -178,8 +178,8 @@ func (s *Server) newModernConn(ctx context.Context, conn dragoman.Conn) *modernC
 			}
 			return conn.Call(ctx, req, from)
 		},
-		Tell: func(note *dragoman.Message) { s.changed(whose, note) },
-		Busy: &s.busy, Gone: conn.Done(), Logger: s.log,
+		Notify: func(note *dragoman.Message) { s.changed(whose, note) },
+		Busy:   &s.busy, Done: conn.Done(), Logger: s.log,
 	})
 	lists.Want(protocol.Interest{Tools: true, Prompts: true, Resources: true})
 	lists.Await(ctx, firstHold)

@@ -125,7 +125,7 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 
 // Acceptor takes conversations of either era with all servers as one, for transports that
 // the caller serves, such as [github.com/dragoman-mcp/dragoman/transport/stdio.Serve].
-func (g *Gateway) Acceptor() dragoman.Acceptor { return g.core.Served().Acceptor }
+func (g *Gateway) Acceptor() dragoman.Acceptor { return g.core.Backend().Acceptor }
 
 // Shutdown takes no new work, waits for requests under way until ctx ends, ends all
 // streams in good order and stops the servers. own are the Shutdown functions of

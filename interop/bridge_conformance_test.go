@@ -136,7 +136,7 @@ var (
 	}}
 )
 
-// TestConformanceThroughTheBridge lets the suite judge servers of one era through
+// TestConformanceThroughTheBridge runs the suite against servers of one era through
 // `dragoman run`, with clients of both eras on one endpoint. It wants exactly the
 // scenarios to pass that are said to.
 func TestConformanceThroughTheBridge(t *testing.T) {
@@ -162,15 +162,15 @@ func TestConformanceThroughTheBridge(t *testing.T) {
 				t.Errorf("the bridge says %q, want %q", said, want)
 			}
 			for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
-				t.Run(rev.String(), func(t *testing.T) { judge(t, url, rev, far.cannot[rev]) })
+				t.Run(rev.String(), func(t *testing.T) { wantConformance(t, url, rev, far.cannot[rev]) })
 			}
 		})
 	}
 }
 
-// judge runs the suite against a URL. All scenarios of a revision must get the
+// wantConformance runs the suite against a URL. All scenarios of a revision must get the
 // mark that they should.
-func judge(t *testing.T, url string, rev protocol.Revision, cannot map[string]string) {
+func wantConformance(t *testing.T, url string, rev protocol.Revision, cannot map[string]string) {
 	t.Helper()
 	want := maps.Clone(unscored[rev])
 	for _, name := range serverScenarios[rev] {

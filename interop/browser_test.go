@@ -46,17 +46,17 @@ func startBrowser(t *testing.T) context.Context {
 	return browser
 }
 
-// A house is our built-in server on every path, and notes whom it refuses.
-type house struct {
-	doors http.Handler
-	url   string
+// A testServer is our built-in server on every path, and records refusals.
+type testServer struct {
+	handler http.Handler
+	url     string
 
 	mu      sync.Mutex
 	refused map[string]int // 403 by path; guarded by mu
 }
 
-// openHouse serves the built-in server on all transports that browsers have.
-func openHouse(t *testing.T, origins ...string) *house {
+// newTestServer serves the built-in server on all transports that browsers have.
+func newTestServer(t *testing.T, origins ...string) *testServer {
 	t.Helper()
 	server := everything.New(nil)
 	mcp := &streamable.Server{Sessions: server, Requests: server.Requests(), Origins: origins}
@@ -71,7 +71,7 @@ func openHouse(t *testing.T, origins ...string) *house {
 	m.Handle("/call", http.StripPrefix("/call", calls))
 	m.Handle("/call/", http.StripPrefix("/call", calls))
 	m.HandleFunc("/page", servePage)
-	h := &house{doors: m, refused: make(map[string]int)}
+	h := &testServer{handler: m, refused: make(map[string]int)}
 	web := httptest.NewServer(h)
 	h.url = web.URL
 	t.Cleanup(func() {
@@ -89,35 +89,35 @@ func openHouse(t *testing.T, origins ...string) *house {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.doors.ServeHTTP(&doorkeeper{w, h, r.URL.Path}, r)
+func (h *testServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.handler.ServeHTTP(&refusalRecorder{w, h, r.URL.Path}, r)
 }
 
-// A doorkeeper notes that a request is refused.
-type doorkeeper struct {
+// A refusalRecorder records that a request is refused.
+type refusalRecorder struct {
 	http.ResponseWriter
-	house *house
-	path  string
+	server *testServer
+	path   string
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (d *doorkeeper) WriteHeader(status int) {
+func (d *refusalRecorder) WriteHeader(status int) {
 	if status == http.StatusForbidden {
-		d.house.mu.Lock()
-		d.house.refused[d.path]++
-		d.house.mu.Unlock()
+		d.server.mu.Lock()
+		d.server.refused[d.path]++
+		d.server.mu.Unlock()
 	}
 	d.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap is for http.ResponseController.
-func (d *doorkeeper) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+func (d *refusalRecorder) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 func servePage(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "browser/page.html") }
 
-// visit opens the page of an origin in a tab of its own and returns what it shows
+// openPage opens the page of an origin in a tab of its own and returns what it shows
 // of its use of a server.
-func visit(t *testing.T, browser context.Context, origin, server string) map[string]string {
+func openPage(t *testing.T, browser context.Context, origin, server string) map[string]string {
 	t.Helper()
 	tab, leave := chromedp.NewContext(browser)
 	defer leave()
@@ -173,30 +173,30 @@ func TestBrowserUsesEveryTransport(t *testing.T) {
 	foreign := named("foreign.example", pages.URL)
 	tests := []struct {
 		name    string
-		house   *house
+		server  *testServer
 		page    string // its origin
-		server  func(url string) string
+		rename  func(url string) string
 		want    map[string]string
 		refused bool
 	}{
-		{name: "from the server itself", house: openHouse(t), want: allWays},
-		{name: "from another origin of this machine", house: openHouse(t), page: pages.URL, want: allWays},
-		{name: "B03 not from a foreign origin", house: openHouse(t), page: foreign, want: barred("TypeError: Failed to fetch"), refused: true},
-		{name: "from a foreign origin that is allowed", house: openHouse(t, foreign), page: foreign, want: allWays},
-		{name: "B03 not under a name of the page", house: openHouse(t), server: func(url string) string { return named("rebound.example", url) },
+		{name: "from the server itself", server: newTestServer(t), want: allWays},
+		{name: "from another origin of this machine", server: newTestServer(t), page: pages.URL, want: allWays},
+		{name: "B03 not from a foreign origin", server: newTestServer(t), page: foreign, want: barred("TypeError: Failed to fetch"), refused: true},
+		{name: "from a foreign origin that is allowed", server: newTestServer(t, foreign), page: foreign, want: allWays},
+		{name: "B03 not under a name of the page", server: newTestServer(t), rename: func(url string) string { return named("rebound.example", url) },
 			want: barred("Error: status 403"), refused: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			server := test.house.url
-			if test.server != nil {
-				server = test.server(server)
+			server := test.server.url
+			if test.rename != nil {
+				server = test.rename(server)
 			}
 			page := test.page
 			if page == "" {
 				page = server
 			}
-			got := visit(t, browser, page, server)
+			got := openPage(t, browser, page, server)
 			for way, want := range test.want {
 				if got[way] != want {
 					t.Errorf("%s: the page shows %s, want %s", way, got[way], want)
@@ -205,13 +205,13 @@ func TestBrowserUsesEveryTransport(t *testing.T) {
 			if len(got) != len(test.want) {
 				t.Errorf("the page shows %d ways, want %d", len(got), len(test.want))
 			}
-			test.house.mu.Lock()
-			defer test.house.mu.Unlock()
+			test.server.mu.Lock()
+			defer test.server.mu.Unlock()
 			paths := "none"
 			if test.refused {
 				paths = "/call /call/slow /mcp /sse /ws"
 			}
-			refused := strings.Join(slices.Sorted(maps.Keys(test.house.refused)), " ")
+			refused := strings.Join(slices.Sorted(maps.Keys(test.server.refused)), " ")
 			if refused == "" {
 				refused = "none"
 			}

@@ -78,7 +78,7 @@ func init() {
 	})
 }
 
-// TestConformanceOfTheClient lets the suite judge conformclient, and wants
+// TestConformanceOfTheClient runs the suite against conformclient, and wants
 // exactly the scenarios to pass that are said to.
 func TestConformanceOfTheClient(t *testing.T) {
 	judgeClient(t)

@@ -94,7 +94,7 @@ func (s *crossServer) listen(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	hello := (&ours{t: t, conn: conn, rev: protocol.Latest, name: "dragoman", caps: object{}, heard: newEar()}).want(protocol.MethodDiscover, object{})
+	hello := (&ours{t: t, conn: conn, rev: protocol.Latest, name: "dragoman", caps: object{}, notes: newNotifications()}).want(protocol.MethodDiscover, object{})
 	if hello["supportedVersions"] == nil {
 		t.Errorf("the bridge begins with %v", hello)
 	}

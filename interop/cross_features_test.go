@@ -13,9 +13,9 @@ import (
 )
 
 // cross uses every feature of the server.
-func cross(t *testing.T, s *crossServer, c crossClient, heard *ear, rev protocol.Revision) {
+func cross(t *testing.T, s *crossServer, c crossClient, notes *notifications, rev protocol.Revision) {
 	t.Helper()
-	x := &crossing{crossClient: c, server: s, heard: heard, rev: rev}
+	x := &crossing{crossClient: c, server: s, notes: notes, rev: rev}
 	for _, f := range []struct {
 		name string
 		try  func(*testing.T, *crossing)
@@ -42,7 +42,7 @@ func cross(t *testing.T, s *crossServer, c crossClient, heard *ear, rev protocol
 type crossing struct {
 	crossClient
 	server *crossServer
-	heard  *ear
+	notes  *notifications
 	rev    protocol.Revision
 }
 
@@ -61,7 +61,7 @@ func (x *crossing) want(t *testing.T, method string, params object) object {
 // tool calls a tool whose first text is what is wanted.
 func (x *crossing) tool(t *testing.T, name, text, want string) {
 	t.Helper()
-	callTool(t, x, x.heard, name, expected{args: object{"text": text}, text: want, logs: -1})
+	callTool(t, x, x.notes, name, expected{args: object{"text": text}, text: want, logs: -1})
 }
 
 func crossLists(t *testing.T, x *crossing) {
@@ -93,7 +93,7 @@ func crossLists(t *testing.T, x *crossing) {
 
 func crossCalls(t *testing.T, x *crossing) {
 	x.tool(t, "echo", "hello, wörld \n", "hello, wörld \n")
-	callTool(t, x, x.heard, "fail", expected{args: object{}, isError: true, text: "as asked", logs: -1})
+	callTool(t, x, x.notes, "fail", expected{args: object{}, isError: true, text: "as asked", logs: -1})
 	if x.server.kind == "Python" && x.server.transport == "stdio" {
 		return // each call would start an interpreter that takes its time
 	}
@@ -106,7 +106,7 @@ func crossCalls(t *testing.T, x *crossing) {
 }
 
 func crossHearProgress(t *testing.T, x *crossing) {
-	callTool(t, x, x.heard, "progress", expected{args: object{}, text: "three times", progress: 3, logs: -1})
+	callTool(t, x, x.notes, "progress", expected{args: object{}, text: "three times", progress: 3, logs: -1})
 }
 
 func crossHearLogs(t *testing.T, x *crossing) {
@@ -114,7 +114,7 @@ func crossHearLogs(t *testing.T, x *crossing) {
 		x.want(t, "setLoggingLevel", object{"level": "debug"})
 	}
 	x.tool(t, "log", "from the tool", "logged")
-	x.heard.wait(t, 1, protocol.NoteMessage, "from the tool")
+	x.notes.wait(t, 1, protocol.NoteMessage, "from the tool")
 }
 
 func crossAsk(tool, text, want string) func(*testing.T, *crossing) {
@@ -142,10 +142,10 @@ func crossHearUpdates(t *testing.T, x *crossing) {
 		return
 	}
 	x.want(t, "unsubscribeResource", object{"uri": crossWatched})
-	before, _ := x.heard.count(protocol.NoteResourceUpdated, crossWatched)
+	before, _ := x.notes.count(protocol.NoteResourceUpdated, crossWatched)
 	x.tool(t, "touch", "", "touched")
 	x.tool(t, "echo", "a", "a")
-	x.heard.only(t, before, protocol.NoteResourceUpdated, crossWatched)
+	x.notes.only(t, before, protocol.NoteResourceUpdated, crossWatched)
 }
 
 // crossHearListsAgain lets the list of tools change after the subscriptions did.
@@ -157,21 +157,21 @@ func crossHearListsAgain(t *testing.T, x *crossing) {
 // once, unless the client does not wait until it is subscribed.
 func (x *crossing) until(t *testing.T, tool, says, method string) {
 	t.Helper()
-	before, _ := x.heard.count(method, "")
+	before, _ := x.notes.count(method, "")
 	hasty := crossHasty(x.crossClient)
 	for end := time.Now().Add(patience); ; {
 		x.tool(t, tool, "", says)
 		if !hasty || x.rev.HasSessions() || time.Now().After(end) {
 			break
 		}
-		if n, _ := x.heard.count(method, ""); n > before {
+		if n, _ := x.notes.count(method, ""); n > before {
 			break
 		}
 	}
-	x.heard.wait(t, before+1, method, "")
+	x.notes.wait(t, before+1, method, "")
 }
 
-// crossHasty tells whether a client does not wait until it is subscribed.
+// crossHasty reports whether a client does not wait until it is subscribed.
 func crossHasty(c crossClient) bool {
 	if p, ok := c.(*prefixed); ok {
 		c = p.crossClient

@@ -195,18 +195,18 @@ func crossNote(file, line string) {
 // crossGo is a client of the Go SDK, used as one of another language is.
 type crossGo struct{ *goSDK }
 
-func newCrossGo() (*mcp.Client, *ear) {
-	heard := newEar()
+func newCrossGo() (*mcp.Client, *notifications) {
+	notes := newNotifications()
 	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.8.0"}, &mcp.ClientOptions{
 		ToolListChangedHandler: func(_ context.Context, r *mcp.ToolListChangedRequest) {
-			heard.hear(protocol.NoteToolsChanged, r.Params)
+			notes.add(protocol.NoteToolsChanged, r.Params)
 		},
 		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
-			heard.hear(protocol.NoteResourceUpdated, r.Params)
+			notes.add(protocol.NoteResourceUpdated, r.Params)
 		},
-		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { heard.hear(protocol.NoteMessage, r.Params) },
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { notes.add(protocol.NoteMessage, r.Params) },
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			heard.hear(protocol.NoteProgress, r.Params)
+			notes.add(protocol.NoteProgress, r.Params)
 		},
 		CreateMessageHandler: func(_ context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 			return answerAs[mcp.CreateMessageResult](protocol.MethodCreateMessage, r.Params)
@@ -219,7 +219,7 @@ func newCrossGo() (*mcp.Client, *ear) {
 		},
 	})
 	client.AddRoots(&mcp.Root{URI: rootURI, Name: "interop"})
-	return client, heard
+	return client, notes
 }
 
 // do calls a method by the name that it has in the TypeScript SDK.

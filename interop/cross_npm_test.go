@@ -19,7 +19,7 @@ import (
 type crossKind struct {
 	name             string
 	clients, servers []protocol.Era
-	client           func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *ear)
+	client           func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *notifications)
 	server           func(t *testing.T, era protocol.Era, transport string) *crossServer
 }
 
@@ -83,8 +83,8 @@ func (s *crossServer) run(t *testing.T, command []string, env ...string) {
 
 // crossDriven makes a client by its command, of which to is where the bridge is:
 // a URL or a command.
-func crossDriven(command func(t *testing.T, rev protocol.Revision, to []string) []string) func(*testing.T, *crossServer, string, protocol.Revision) (crossClient, *ear) {
-	return func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *ear) {
+func crossDriven(command func(t *testing.T, rev protocol.Revision, to []string) []string) func(*testing.T, *crossServer, string, protocol.Revision) (crossClient, *notifications) {
+	return func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *notifications) {
 		t.Helper()
 		var to []string
 		switch door {
@@ -98,7 +98,7 @@ func crossDriven(command func(t *testing.T, rev protocol.Revision, to []string) 
 			to = []string{s.listen(t) + "/" + door}
 		}
 		c := crossDrive(t, s, rev, command(t, rev, to))
-		return c, c.heard
+		return c, c.notes
 	}
 }
 
@@ -152,8 +152,8 @@ func crossMeet(t *testing.T, client, server crossKind, door, transport string, r
 	t.Run(fmt.Sprintf("%s %s over %s to %s %s over %s", client.name, rev.Era(), door, server.name, other, transport), func(t *testing.T) {
 		t.Parallel()
 		s := server.server(t, other, transport)
-		c, heard := client.client(t, s, door, rev)
-		cross(t, s, c, heard, rev)
+		c, notes := client.client(t, s, door, rev)
+		cross(t, s, c, notes, rev)
 	})
 }
 
@@ -171,8 +171,8 @@ func TestNpmCrossModernClientsUseTheReferenceServer(t *testing.T) {
 			} else {
 				s.url = npmServerOverHTTP(t).URL
 			}
-			c, heard := client.client(t, s, way[0], protocol.Latest)
-			x := &crossing{crossClient: c, server: s, heard: heard, rev: protocol.Latest}
+			c, notes := client.client(t, s, way[0], protocol.Latest)
+			x := &crossing{crossClient: c, server: s, notes: notes, rev: protocol.Latest}
 			x.callReference(t)
 			x.hearReference(t)
 		})
@@ -203,7 +203,7 @@ func (x *crossing) callReference(t *testing.T) {
 			if want.args == nil {
 				want.args = object{}
 			}
-			callTool(t, x, x.heard, name, want)
+			callTool(t, x, x.notes, name, want)
 		}
 	}
 	for _, name := range []string{"get-roots-list", "trigger-sampling-request", "trigger-elicitation-request", "trigger-long-running-operation"} {
@@ -223,6 +223,6 @@ func (x *crossing) hearReference(t *testing.T) {
 		x.want(t, "listen", object{"resourceSubscriptions": []string{uri}})
 	}
 	x.tool(t, "toggle-subscriber-updates", "", "")
-	x.heard.wait(t, 1, protocol.NoteResourceUpdated, uri)
+	x.notes.wait(t, 1, protocol.NoteResourceUpdated, uri)
 	x.tool(t, "toggle-subscriber-updates", "", "")
 }

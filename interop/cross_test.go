@@ -52,7 +52,7 @@ func crossGoServerOf(t *testing.T, era protocol.Era, transport string) *crossSer
 }
 
 // crossGoClient connects a client of the Go SDK to a server through a bridge.
-func crossGoClient(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *ear) {
+func crossGoClient(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *notifications) {
 	t.Helper()
 	var wire mcp.Transport
 	switch door {
@@ -63,7 +63,7 @@ func crossGoClient(t *testing.T, s *crossServer, door string, rev protocol.Revis
 	case "sse":
 		wire = &mcp.SSEClientTransport{Endpoint: s.listen(t) + "/sse", HTTPClient: connections(t)}
 	}
-	client, heard := newCrossGo()
+	client, notes := newCrossGo()
 	session, err := client.Connect(t.Context(), wire, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func crossGoClient(t *testing.T, s *crossServer, door string, rev protocol.Revis
 	if hello.ProtocolVersion != rev.String() || hello.ServerInfo == nil || hello.ServerInfo.Name != s.says() {
 		t.Errorf("the conversation begins with %+v, server %+v", hello, hello.ServerInfo)
 	}
-	return crossGo{&goSDK{session, rev}}, heard
+	return crossGo{&goSDK{session, rev}}, notes
 }
 
 func crossOther(era protocol.Era) protocol.Era {
@@ -99,8 +99,8 @@ func TestCrossGoSDKClientUsesAGoSDKServerOfTheOtherEra(t *testing.T) {
 				t.Run(fmt.Sprintf("%s over %s to %s over %s", rev, door, other, transport), func(t *testing.T) {
 					t.Parallel()
 					s := crossGoServerOf(t, other, transport)
-					c, heard := crossGoClient(t, s, door, rev)
-					cross(t, s, c, heard, rev)
+					c, notes := crossGoClient(t, s, door, rev)
+					cross(t, s, c, notes, rev)
 				})
 			}
 		}

@@ -126,7 +126,7 @@ func adapt(rev protocol.Revision, all map[string]expected) {
 }
 
 // callEveryTool calls every tool of the built-in server.
-func callEveryTool(t *testing.T, rev protocol.Revision, client sdk, heard *ear) {
+func callEveryTool(t *testing.T, rev protocol.Revision, client sdk, notes *notifications) {
 	t.Helper()
 	names, err := client.tools(t.Context())
 	if err != nil {
@@ -138,7 +138,7 @@ func callEveryTool(t *testing.T, rev protocol.Revision, client sdk, heard *ear) 
 			t.Errorf("the tool %s is new: say what is expected of it", name)
 			continue
 		}
-		callTool(t, client, heard, name, want[name])
+		callTool(t, client, notes, name, want[name])
 	}
 	for name := range want {
 		if !slices.Contains(names, name) && name != addedTool {
@@ -146,17 +146,17 @@ func callEveryTool(t *testing.T, rev protocol.Revision, client sdk, heard *ear) 
 		}
 	}
 	// Only known after the change that one of the tools has made.
-	heard.wait(t, 1, protocol.NoteToolsChanged, "")
+	notes.wait(t, 1, protocol.NoteToolsChanged, "")
 	if names, err = client.tools(t.Context()); err != nil || !slices.Contains(names, addedTool) {
 		t.Fatalf("tools after the change: %v, %v", names, err)
 	}
-	callTool(t, client, heard, addedTool, want[addedTool])
-	heard.wait(t, 1, protocol.NotePromptsChanged, "")
-	heard.wait(t, 1, protocol.NoteResourcesChanged, "")
+	callTool(t, client, notes, addedTool, want[addedTool])
+	notes.wait(t, 1, protocol.NotePromptsChanged, "")
+	notes.wait(t, 1, protocol.NoteResourcesChanged, "")
 }
 
 // callTool calls one tool and checks what comes of it.
-func callTool(t *testing.T, client sdk, heard *ear, name string, want expected) {
+func callTool(t *testing.T, client sdk, notes *notifications, name string, want expected) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -164,7 +164,7 @@ func callTool(t *testing.T, client sdk, heard *ear, name string, want expected) 
 		callWaiting(t, client, name)
 		return
 	}
-	logsBefore, _ := heard.count(protocol.NoteMessage, "")
+	logsBefore, _ := notes.count(protocol.NoteMessage, "")
 	result, err := client.call(ctx, name, want.args, name)
 	switch {
 	case want.raises != "" && err != nil && strings.Contains(err.Error(), want.raises):
@@ -178,11 +178,11 @@ func callTool(t *testing.T, client sdk, heard *ear, name string, want expected) 
 	}
 	checkResult(t, name, result, want)
 	// A client may hand out notifications after the result that followed them.
-	heard.wait(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
-	heard.only(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
+	notes.wait(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
+	notes.only(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
 	if want.logs >= 0 {
-		heard.wait(t, logsBefore+want.logs, protocol.NoteMessage, "")
-		heard.only(t, logsBefore+want.logs, protocol.NoteMessage, "")
+		notes.wait(t, logsBefore+want.logs, protocol.NoteMessage, "")
+		notes.only(t, logsBefore+want.logs, protocol.NoteMessage, "")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type gatewayClient struct {
 	name string
 	rev  protocol.Revision
-	open func(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *ear)
+	open func(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *notifications)
 }
 
 var gatewayClients = []gatewayClient{
@@ -25,7 +25,7 @@ var gatewayClients = []gatewayClient{
 }
 
 // crossGoAt connects a client of the Go SDK to a URL.
-func crossGoAt(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *ear) {
+func crossGoAt(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *notifications) {
 	t.Helper()
 	var wire mcp.Transport = &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: connections(t)}
 	if strings.HasSuffix(url, "/sse") {
@@ -34,9 +34,9 @@ func crossGoAt(t *testing.T, url, says string, rev protocol.Revision) (crossClie
 	return crossGoOver(t, wire, says, rev)
 }
 
-func crossGoOver(t *testing.T, wire mcp.Transport, says string, rev protocol.Revision) (crossClient, *ear) {
+func crossGoOver(t *testing.T, wire mcp.Transport, says string, rev protocol.Revision) (crossClient, *notifications) {
 	t.Helper()
-	client, heard := newCrossGo()
+	client, notes := newCrossGo()
 	session, err := client.Connect(t.Context(), wire, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func crossGoOver(t *testing.T, wire mcp.Transport, says string, rev protocol.Rev
 	if hello.ProtocolVersion != rev.String() || hello.ServerInfo == nil || hello.ServerInfo.Name != says {
 		t.Errorf("the conversation begins with %+v, server %+v", hello, hello.ServerInfo)
 	}
-	return crossGo{&goSDK{session, rev}}, heard
+	return crossGo{&goSDK{session, rev}}, notes
 }
 
 // gatewayOf starts a gateway with a server of the Go SDK and one of mcp-go, to
@@ -94,17 +94,17 @@ func useOfficial(t *testing.T, s *crossServer) {
 	}
 	for _, client := range gatewayClients {
 		t.Run(fmt.Sprintf("%s %s among all", client.name, client.rev), func(t *testing.T) {
-			c, heard := client.open(t, open(t)+"/mcp", gatewayName, client.rev)
-			cross(t, s, official(c), heard, client.rev)
+			c, notes := client.open(t, open(t)+"/mcp", gatewayName, client.rev)
+			cross(t, s, official(c), notes, client.rev)
 		})
 		t.Run(fmt.Sprintf("%s %s by itself", client.name, client.rev), func(t *testing.T) {
-			c, heard := client.open(t, open(t)+"/servers/official/mcp", s.says(), client.rev)
-			cross(t, s, c, heard, client.rev)
+			c, notes := client.open(t, open(t)+"/servers/official/mcp", s.says(), client.rev)
+			cross(t, s, c, notes, client.rev)
 		})
 	}
 	t.Run("Go SDK over SSE among all", func(t *testing.T) {
-		c, heard := crossGoAt(t, open(t)+"/sse", gatewayName, protocol.V20251125)
-		cross(t, s, official(c), heard, protocol.V20251125)
+		c, notes := crossGoAt(t, open(t)+"/sse", gatewayName, protocol.V20251125)
+		cross(t, s, official(c), notes, protocol.V20251125)
 	})
 }
 
@@ -118,8 +118,8 @@ func TestGatewayClientsUseTheGoSDKServerOverStdio(t *testing.T) {
 			file := gatewayFile(t, "dragoman.json", object{"servers": object{"official": s.configured()}})
 			cmd := gatewayCommand(t, "--stdio", file)
 			cmd.Stderr = t.Output()
-			c, heard := crossGoOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, gatewayName, rev)
-			cross(t, s, official(c), heard, rev)
+			c, notes := crossGoOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, gatewayName, rev)
+			cross(t, s, official(c), notes, rev)
 		})
 	}
 }
@@ -129,7 +129,7 @@ func TestGatewayClientsSeeTheToolsOfAllServers(t *testing.T) {
 	s := crossGoServerOf(t, protocol.Modern, "http")
 	url := gatewayOf(t, s, protocol.Modern)
 	for _, client := range gatewayClients {
-		c, heard := client.open(t, url+"/mcp", gatewayName, client.rev)
+		c, notes := client.open(t, url+"/mcp", gatewayName, client.rev)
 		names, err := c.tools(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -144,8 +144,8 @@ func TestGatewayClientsSeeTheToolsOfAllServers(t *testing.T) {
 				t.Errorf("%s %s: the tool %s is nobody's", client.name, client.rev, name)
 			}
 		}
-		callTool(t, c, heard, "echo", expected{raises: "nknown tool"})
-		callTool(t, c, heard, "official_echo", expected{args: object{"text": "a"}, text: "a"})
-		callTool(t, c, heard, "mark_echo", expected{args: object{"text": "b"}, text: "b"})
+		callTool(t, c, notes, "echo", expected{raises: "nknown tool"})
+		callTool(t, c, notes, "official_echo", expected{args: object{"text": "a"}, text: "a"})
+		callTool(t, c, notes, "mark_echo", expected{args: object{"text": "b"}, text: "b"})
 	}
 }

@@ -18,12 +18,12 @@ func TestGatewayClientsUseTheMCPGoServer(t *testing.T) {
 			s := &crossServer{kind: "mcp-go", era: era}
 			for _, client := range gatewayClients {
 				t.Run(fmt.Sprintf("%s %s among all", client.name, client.rev), func(t *testing.T) {
-					c, heard := client.open(t, url+"/mcp", gatewayName, client.rev)
-					tryMark(t, &crossing{crossClient: mark(c), server: s, heard: heard, rev: client.rev})
+					c, notes := client.open(t, url+"/mcp", gatewayName, client.rev)
+					tryMark(t, &crossing{crossClient: mark(c), server: s, notes: notes, rev: client.rev})
 				})
 				t.Run(fmt.Sprintf("%s %s by itself", client.name, client.rev), func(t *testing.T) {
-					c, heard := client.open(t, url+"/servers/mark/mcp", "mcpgoserver", client.rev)
-					tryMark(t, &crossing{crossClient: c, server: s, heard: heard, rev: client.rev})
+					c, notes := client.open(t, url+"/servers/mark/mcp", "mcpgoserver", client.rev)
+					tryMark(t, &crossing{crossClient: c, server: s, notes: notes, rev: client.rev})
 				})
 			}
 		})
@@ -60,7 +60,7 @@ func tryMark(t *testing.T, x *crossing) {
 		case want.waits && !cancels:
 			// It would go on, and the calls after it might be in another process.
 		default:
-			callTool(t, x, x.heard, name, want)
+			callTool(t, x, x.notes, name, want)
 		}
 	}
 	// In the modern era a server of mcp-go 1.2.1 does not say on stdio to which
@@ -86,7 +86,7 @@ func (x *crossing) cancelMark(t *testing.T) {
 			_, err := x.call(ctx, "wait", object{}, token)
 			ended <- err
 		}()
-		x.heard.wait(t, 1, protocol.NoteProgress, token)
+		x.notes.wait(t, 1, protocol.NoteProgress, token)
 		cancel()
 		select {
 		case err := <-ended:
@@ -97,5 +97,5 @@ func (x *crossing) cancelMark(t *testing.T) {
 			t.Fatal("the cancelled call does not end")
 		}
 	}
-	callTool(t, x, x.heard, "picture", mcpGoTools["picture"])
+	callTool(t, x, x.notes, "picture", mcpGoTools["picture"])
 }

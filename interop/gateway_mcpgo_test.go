@@ -17,7 +17,7 @@ import (
 type crossMark struct {
 	*mcpGo
 	t     *testing.T
-	heard *ear
+	notes *notifications
 }
 
 // cannot says why a feature cannot be tried with this client, or is empty.
@@ -39,7 +39,7 @@ func (a crossMarkAnswers) Elicit(ctx context.Context, r mcp.ElicitationRequest) 
 }
 
 // crossMarkAt connects a client of mcp-go to a URL.
-func crossMarkAt(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *ear) {
+func crossMarkAt(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *notifications) {
 	t.Helper()
 	opts := []transport.StreamableHTTPCOption{
 		transport.WithHTTPBasicClient(connections(t)), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
@@ -53,8 +53,8 @@ func crossMarkAt(t *testing.T, url, says string, rev protocol.Revision) (crossCl
 	}
 	c := client.NewClient(wire, client.WithProtocolVersion(rev.String()),
 		client.WithSamplingHandler(crossMarkAnswers{}), client.WithElicitationHandler(crossMarkAnswers{}), client.WithRootsHandler(crossMarkAnswers{}))
-	heard := newEar()
-	c.OnNotification(func(n mcp.JSONRPCNotification) { heard.hear(n.Method, n.Params) })
+	notes := newNotifications()
+	c.OnNotification(func(n mcp.JSONRPCNotification) { notes.add(n.Method, n.Params) })
 	if err := c.Start(context.Background()); err != nil { // its context is the conversation's
 		t.Fatal(err)
 	}
@@ -72,13 +72,13 @@ func crossMarkAt(t *testing.T, url, says string, rev protocol.Revision) (crossCl
 	if got.ProtocolVersion != rev.String() || got.ServerInfo.Name != says {
 		t.Errorf("the conversation begins with %+v", got)
 	}
-	m := crossMark{&mcpGo{c, rev}, t, heard}
+	m := crossMark{&mcpGo{c, rev}, t, notes}
 	var level mcp.SetLevelRequest
 	level.Params.Level = mcp.LoggingLevelDebug
 	if err := c.SetLevel(t.Context(), level); err != nil {
 		t.Fatal(err)
 	}
-	return m, heard
+	return m, notes
 }
 
 // do calls a method by the name that it has in the TypeScript SDK.
@@ -135,6 +135,6 @@ func (c crossMark) do(ctx context.Context, method string, params object) (json.R
 // listens opens the subscription of a modern client, until the test is over.
 func (c crossMark) listens(params object) error {
 	filter := decode[mcp.SubscriptionFilter](c.t, params)
-	c.t.Cleanup(c.listen(c.t, c.heard, filter))
+	c.t.Cleanup(c.listen(c.t, c.notes, filter))
 	return nil
 }

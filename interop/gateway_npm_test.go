@@ -63,7 +63,7 @@ func TestNpmPipGatewayClientsUseTheServersOfAHostFile(t *testing.T) {
 				t.Fatalf("tools: %q, %v", names, err)
 			}
 			snake := &prefixed{c, "snake_", func(uri string) bool { return strings.HasPrefix(uri, "test://") }}
-			cross(t, s, snake, c.heard, client.rev)
+			cross(t, s, snake, c.notes, client.rev)
 			t.Run("reference server", func(t *testing.T) { tryReference(t, c) })
 		})
 	}
@@ -78,7 +78,7 @@ func tryReference(t *testing.T, c *npmClient) {
 		if want.args == nil {
 			want.args = object{}
 		}
-		callTool(t, all, c.heard, name, want)
+		callTool(t, all, c.notes, name, want)
 	}
-	callTool(t, all, c.heard, "echo", expected{args: object{"message": "some text"}, text: "some text", logs: -1})
+	callTool(t, all, c.notes, "echo", expected{args: object{"message": "some text"}, text: "some text", logs: -1})
 }

@@ -21,9 +21,9 @@ type goSDK struct {
 
 // dialGoSDK starts our built-in server under a client of the official Go SDK.
 // If able, the client can be asked everything.
-func dialGoSDK(t *testing.T, rev protocol.Revision, able bool) (*goSDK, *ear) {
+func dialGoSDK(t *testing.T, rev protocol.Revision, able bool) (*goSDK, *notifications) {
 	t.Helper()
-	client, heard := newGoSDK(able)
+	client, notes := newGoSDK(able)
 	cmd := exec.Command(dragomanProgram.in(t), "everything")
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
 	if err != nil {
@@ -36,30 +36,30 @@ func dialGoSDK(t *testing.T, rev protocol.Revision, able bool) (*goSDK, *ear) {
 			t.Errorf("the server did not end by itself: %v after %v", err, time.Since(start))
 		}
 	})
-	return &goSDK{session, rev}, heard
+	return &goSDK{session, rev}, notes
 }
 
 // newGoSDK returns a client that is not connected yet, and what it will hear.
-func newGoSDK(able bool) (*mcp.Client, *ear) {
-	heard := newEar()
+func newGoSDK(able bool) (*mcp.Client, *notifications) {
+	notes := newNotifications()
 	opts := &mcp.ClientOptions{
 		ToolListChangedHandler: func(_ context.Context, r *mcp.ToolListChangedRequest) {
-			heard.hear(protocol.NoteToolsChanged, r.Params)
+			notes.add(protocol.NoteToolsChanged, r.Params)
 		},
 		PromptListChangedHandler: func(_ context.Context, r *mcp.PromptListChangedRequest) {
-			heard.hear(protocol.NotePromptsChanged, r.Params)
+			notes.add(protocol.NotePromptsChanged, r.Params)
 		},
 		ResourceListChangedHandler: func(_ context.Context, r *mcp.ResourceListChangedRequest) {
-			heard.hear(protocol.NoteResourcesChanged, r.Params)
+			notes.add(protocol.NoteResourcesChanged, r.Params)
 		},
 		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
-			heard.hear(protocol.NoteResourceUpdated, r.Params)
+			notes.add(protocol.NoteResourceUpdated, r.Params)
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
-			heard.hear(protocol.NoteMessage, r.Params)
+			notes.add(protocol.NoteMessage, r.Params)
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			heard.hear(protocol.NoteProgress, r.Params)
+			notes.add(protocol.NoteProgress, r.Params)
 		},
 		Capabilities: &mcp.ClientCapabilities{},
 	}
@@ -81,7 +81,7 @@ func newGoSDK(able bool) (*mcp.Client, *ear) {
 	if able {
 		client.AddRoots(&mcp.Root{URI: rootURI, Name: "interop"})
 	}
-	return client, heard
+	return client, notes
 }
 
 // answerAs is answer in the types of an SDK.
@@ -143,7 +143,7 @@ func eachRevision(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
 func TestE03_E09_GoSDKClientListsAndCallsEveryTool(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		client, heard := dialGoSDK(t, rev, true)
+		client, notes := dialGoSDK(t, rev, true)
 		init := client.InitializeResult()
 		if init.ProtocolVersion != rev.String() || init.ServerInfo == nil || init.ServerInfo.Name != "dragoman-everything" {
 			t.Fatalf("the conversation begins with %+v, server %+v", init, init.ServerInfo)
@@ -153,7 +153,7 @@ func TestE03_E09_GoSDKClientListsAndCallsEveryTool(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		callEveryTool(t, rev, client, heard)
+		callEveryTool(t, rev, client, notes)
 	})
 }
 
@@ -308,7 +308,7 @@ func goSDKCompletions(t *testing.T, client *goSDK) {
 func TestGoSDKClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		client, heard := dialGoSDK(t, rev, false)
+		client, notes := dialGoSDK(t, rev, false)
 		ctx := t.Context()
 		if err := client.Subscribe(ctx, &mcp.SubscribeParams{URI: watched}); err != nil {
 			t.Fatal(err)
@@ -323,26 +323,26 @@ func TestGoSDKClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 		if !rev.HasSessions() {
 			// The SDK begins its subscription without waiting until it is open.
 			for end := time.Now().Add(patience); time.Now().Before(end); update() {
-				if n, _ := heard.count(protocol.NoteResourceUpdated, watched); n > 0 {
+				if n, _ := notes.count(protocol.NoteResourceUpdated, watched); n > 0 {
 					break
 				}
 			}
 		}
-		heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+		notes.wait(t, 1, protocol.NoteResourceUpdated, watched)
 		if err := client.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: watched}); err != nil {
 			t.Fatal(err)
 		}
 		if rev.HasSessions() {
 			update()
-			heard.only(t, 1, protocol.NoteResourceUpdated, watched)
+			notes.only(t, 1, protocol.NoteResourceUpdated, watched)
 			return
 		}
 		// Nor does it wait for the end, so a few more updates may come.
 		for end := time.Now().Add(patience); ; {
-			before, _ := heard.count(protocol.NoteResourceUpdated, watched)
+			before, _ := notes.count(protocol.NoteResourceUpdated, watched)
 			update()
 			update()
-			if after, _ := heard.count(protocol.NoteResourceUpdated, watched); after == before {
+			if after, _ := notes.count(protocol.NoteResourceUpdated, watched); after == before {
 				return
 			}
 			if time.Now().After(end) {

@@ -130,9 +130,9 @@ func TestOurClientHearsOfChangesOfTheGoSDKServer(t *testing.T) {
 		c.want(protocol.MethodSubscribe, object{"uri": watched})
 		c.tool("test_trigger_tool_change")
 		c.tool("test_trigger_prompt_change")
-		c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
-		c.heard.wait(t, 1, protocol.NotePromptsChanged, "")
-		c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched) // the server tells every 3 seconds
+		c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
+		c.notes.wait(t, 1, protocol.NotePromptsChanged, "")
+		c.notes.wait(t, 1, protocol.NoteResourceUpdated, watched) // the server tells every 3 seconds
 		c.want(protocol.MethodUnsubscribe, object{"uri": watched})
 	})
 	t.Run(protocol.V20260728.String(), func(t *testing.T) {
@@ -141,9 +141,9 @@ func TestOurClientHearsOfChangesOfTheGoSDKServer(t *testing.T) {
 		stop := c.listen(object{"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": []string{watched}})
 		c.tool("test_trigger_tool_change")
 		c.tool("test_trigger_prompt_change")
-		c.heard.wait(t, 1, protocol.NoteToolsChanged, protocol.MetaSubscriptionID)
-		c.heard.wait(t, 1, protocol.NotePromptsChanged, protocol.MetaSubscriptionID)
-		c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+		c.notes.wait(t, 1, protocol.NoteToolsChanged, protocol.MetaSubscriptionID)
+		c.notes.wait(t, 1, protocol.NotePromptsChanged, protocol.MetaSubscriptionID)
+		c.notes.wait(t, 1, protocol.NoteResourceUpdated, watched)
 		stop()
 		c.tool("test_simple_text")
 	})

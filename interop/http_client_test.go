@@ -78,7 +78,7 @@ func TestB06_OurClientCallsEveryToolOfTheGoSDKServerOverHTTP(t *testing.T) {
 				case want.args == nil:
 					want.args = fill(tool["inputSchema"].(object), false).(object)
 				}
-				callTool(t, c, c.heard, name, want)
+				callTool(t, c, c.notes, name, want)
 			}
 		})
 	}

@@ -54,9 +54,9 @@ func eachOverHTTP(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
 
 // goSDKOverOurs connects a client of the official Go SDK to a URL. Without a
 // revision it asks for its newest.
-func goSDKOverOurs(t *testing.T, url, revision string) (*goSDK, *ear) {
+func goSDKOverOurs(t *testing.T, url, revision string) (*goSDK, *notifications) {
 	t.Helper()
-	client, heard := newGoSDK(true)
+	client, notes := newGoSDK(true)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: connections(t)},
 		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
@@ -67,13 +67,13 @@ func goSDKOverOurs(t *testing.T, url, revision string) (*goSDK, *ear) {
 			t.Errorf("the conversation does not end in good order: %v", err)
 		}
 	})
-	return &goSDK{session, protocol.ParseRevision(session.InitializeResult().ProtocolVersion)}, heard
+	return &goSDK{session, protocol.ParseRevision(session.InitializeResult().ProtocolVersion)}, notes
 }
 
 func TestB06_GoSDKClientUsesEverythingOverHTTP(t *testing.T) {
 	t.Parallel()
 	eachOverHTTP(t, func(t *testing.T, rev protocol.Revision) {
-		c, heard := goSDKOverOurs(t, serveHTTP(t), rev.String())
+		c, notes := goSDKOverOurs(t, serveHTTP(t), rev.String())
 		if c.rev != rev {
 			t.Fatalf("the conversation is in %s", c.rev)
 		}
@@ -82,7 +82,7 @@ func TestB06_GoSDKClientUsesEverythingOverHTTP(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		callEveryTool(t, rev, c, heard)
+		callEveryTool(t, rev, c, notes)
 		callAtOnce(t, c, atOnce(rev))
 		goSDKResources(t, c)
 		goSDKPrompts(t, c)
@@ -106,11 +106,11 @@ func TestGoSDKClientFindsOutWhatOurServerSpeaks(t *testing.T) {
 	for name, era := range oneEra {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, heard := goSDKOverOurs(t, serveHTTP(t, era.served...), "")
+			c, notes := goSDKOverOurs(t, serveHTTP(t, era.served...), "")
 			if c.rev != era.want {
 				t.Errorf("the conversation is in %s, want %s", c.rev, era.want)
 			}
-			callTool(t, c, heard, "session", expectations(era.want)["session"])
+			callTool(t, c, notes, "session", expectations(era.want)["session"])
 		})
 	}
 }
@@ -128,16 +128,16 @@ func TestB06_MCPGoClientUsesEverythingOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, heard := startMCPGo(t, wire, rev)
+		c, notes := startMCPGo(t, wire, rev)
 		var level mcpgo.SetLevelRequest
 		level.Params.Level = mcpgo.LoggingLevelDebug
 		if err := c.SetLevel(t.Context(), level); err != nil {
 			t.Fatal(err)
 		}
 		if rev.HasListen() {
-			defer c.listen(t, heard, mcpgo.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true})()
+			defer c.listen(t, notes, mcpgo.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true})()
 		}
-		callEveryTool(t, rev, c, heard)
+		callEveryTool(t, rev, c, notes)
 		callAtOnce(t, c, atOnce(rev))
 		mcpGoResources(t, c)
 		mcpGoPrompts(t, c)

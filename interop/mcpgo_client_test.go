@@ -36,14 +36,14 @@ func (mcpGoAnswers) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListR
 }
 
 // dialMCPGo starts our built-in server under a client of mcp-go.
-func dialMCPGo(t *testing.T, rev protocol.Revision) (*mcpGo, *ear) {
+func dialMCPGo(t *testing.T, rev protocol.Revision) (*mcpGo, *notifications) {
 	t.Helper()
 	return startMCPGo(t, transport.NewStdioWithOptions(dragomanProgram.in(t), nil, []string{"everything"},
 		transport.WithCommandLogger(slog.New(slog.DiscardHandler))), rev)
 }
 
 // startMCPGo begins a conversation of a client that can be asked everything.
-func startMCPGo(t *testing.T, wire transport.Interface, rev protocol.Revision) (*mcpGo, *ear) {
+func startMCPGo(t *testing.T, wire transport.Interface, rev protocol.Revision) (*mcpGo, *notifications) {
 	t.Helper()
 	c := client.NewClient(wire,
 		client.WithProtocolVersion(rev.String()),
@@ -52,8 +52,8 @@ func startMCPGo(t *testing.T, wire transport.Interface, rev protocol.Revision) (
 			Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
 		}),
 	)
-	heard := newEar()
-	c.OnNotification(func(n mcp.JSONRPCNotification) { heard.hear(n.Method, n.Params) })
+	notes := newNotifications()
+	c.OnNotification(func(n mcp.JSONRPCNotification) { notes.add(n.Method, n.Params) })
 	// The client ends the conversation when this context ends.
 	if err := c.Start(context.Background()); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func startMCPGo(t *testing.T, wire transport.Interface, rev protocol.Revision) (
 	if got.ProtocolVersion != rev.String() || got.ServerInfo.Name != "dragoman-everything" {
 		t.Fatalf("the conversation begins with %+v", got)
 	}
-	return &mcpGo{c, rev}, heard
+	return &mcpGo{c, rev}, notes
 }
 
 func (c *mcpGo) tools(ctx context.Context) ([]string, error) {
@@ -101,29 +101,29 @@ func (c *mcpGo) call(ctx context.Context, name string, args object, token string
 
 // listen opens the subscription by which a modern client hears of changes, and
 // waits until it is open.
-func (c *mcpGo) listen(t *testing.T, heard *ear, filter mcp.SubscriptionFilter) (stop func()) {
+func (c *mcpGo) listen(t *testing.T, notes *notifications, filter mcp.SubscriptionFilter) (stop func()) {
 	t.Helper()
 	stop, err := c.ListenAsync(t.Context(), filter, func(err error) { t.Errorf("listen: %v", err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard.wait(t, 1, protocol.NoteAcknowledged, "")
+	notes.wait(t, 1, protocol.NoteAcknowledged, "")
 	return stop
 }
 
 func TestE03_E09_MCPGoClientListsAndCallsEveryTool(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		c, heard := dialMCPGo(t, rev)
+		c, notes := dialMCPGo(t, rev)
 		var level mcp.SetLevelRequest
 		level.Params.Level = mcp.LoggingLevelDebug
 		if err := c.SetLevel(t.Context(), level); err != nil {
 			t.Fatal(err)
 		}
 		if rev.HasListen() {
-			defer c.listen(t, heard, mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true})()
+			defer c.listen(t, notes, mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true})()
 		}
-		callEveryTool(t, rev, c, heard)
+		callEveryTool(t, rev, c, notes)
 	})
 }
 
@@ -239,7 +239,7 @@ func mcpGoCompletions(t *testing.T, c *mcpGo) {
 func TestMCPGoClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 	t.Parallel()
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		c, heard := dialMCPGo(t, rev)
+		c, notes := dialMCPGo(t, rev)
 		ctx := t.Context()
 		update := func() {
 			t.Helper()
@@ -248,9 +248,9 @@ func TestMCPGoClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 			}
 		}
 		if rev.HasListen() {
-			stop := c.listen(t, heard, mcp.SubscriptionFilter{ResourceSubscriptions: []string{watched}})
+			stop := c.listen(t, notes, mcp.SubscriptionFilter{ResourceSubscriptions: []string{watched}})
 			update()
-			heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+			notes.wait(t, 1, protocol.NoteResourceUpdated, watched)
 			stop()
 			return
 		}
@@ -260,13 +260,13 @@ func TestMCPGoClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 			t.Fatal(err)
 		}
 		update()
-		heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+		notes.wait(t, 1, protocol.NoteResourceUpdated, watched)
 		var off mcp.UnsubscribeRequest
 		off.Params.URI = watched
 		if err := c.Unsubscribe(ctx, off); err != nil {
 			t.Fatal(err)
 		}
 		update()
-		heard.only(t, 1, protocol.NoteResourceUpdated, watched)
+		notes.only(t, 1, protocol.NoteResourceUpdated, watched)
 	})
 }

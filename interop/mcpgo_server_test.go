@@ -71,8 +71,8 @@ func TestOurClientHearsOfChangesOfTheMCPGoServer(t *testing.T) {
 		}
 		c.tool("change")
 		c.tool("update")
-		c.heard.wait(t, 1, protocol.NotePromptsChanged, "")
-		c.heard.wait(t, 1, protocol.NoteResourceUpdated, watched)
+		c.notes.wait(t, 1, protocol.NotePromptsChanged, "")
+		c.notes.wait(t, 1, protocol.NoteResourceUpdated, watched)
 		stop()
 		c.tool("progress")
 	})
@@ -93,7 +93,7 @@ func TestD10_OurCancelReachesTheMCPGoServer(t *testing.T) {
 				_, err := c.call(ctx, "wait", nil, token)
 				ended <- err
 			}()
-			c.heard.wait(t, 1, protocol.NoteProgress, token)
+			c.notes.wait(t, 1, protocol.NoteProgress, token)
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Errorf("the cancelled call returned %v", err)

@@ -25,7 +25,7 @@ import (
 type npmClient struct {
 	t     *testing.T
 	stdin io.WriteCloser
-	heard *ear
+	notes *notifications
 	gone  chan struct{} // closed when the process writes no more
 	rev   string        // of the conversation, over HTTP
 
@@ -78,7 +78,7 @@ func launch(t *testing.T, name string, args ...string) (c *npmClient, server str
 		t.Fatal(err)
 	}
 	hello := make(chan npmLine, 1)
-	c = &npmClient{t: t, stdin: stdin, heard: newEar(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
+	c = &npmClient{t: t, stdin: stdin, notes: newNotifications(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
 	go func() { // ends with the process
 		defer close(c.gone)
 		c.read(stdout)
@@ -138,7 +138,7 @@ func (c *npmClient) read(stdout io.Reader) {
 			}
 			c.write(object{"answer": line.Ask, "result": result})
 		default:
-			c.heard.hear(line.Method, line.Params)
+			c.notes.add(line.Method, line.Params)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestNpmE03_E09_ClientListsAndCallsEveryTool(t *testing.T) {
 	c := dialNpm(t)
 	c.want("setLoggingLevel", object{"level": "debug"})
 	c.want("ping", object{})
-	callEveryTool(t, protocol.LatestLegacy, c, c.heard)
+	callEveryTool(t, protocol.LatestLegacy, c, c.notes)
 }
 
 func TestNpmE06_ClientMakesManyCallsAtOnce(t *testing.T) {
@@ -289,12 +289,12 @@ func TestNpmClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
 func (c *npmClient) hearOfUpdates() {
 	t := c.t
 	t.Helper()
-	before, _ := c.heard.count(protocol.NoteResourceUpdated, watched)
+	before, _ := c.notes.count(protocol.NoteResourceUpdated, watched)
 	update := object{"name": "update_resource", "arguments": object{}}
 	c.want("subscribeResource", object{"uri": watched})
 	c.want("callTool", update)
-	c.heard.wait(t, before+1, protocol.NoteResourceUpdated, watched)
+	c.notes.wait(t, before+1, protocol.NoteResourceUpdated, watched)
 	c.want("unsubscribeResource", object{"uri": watched})
 	c.want("callTool", update)
-	c.heard.only(t, before+1, protocol.NoteResourceUpdated, watched)
+	c.notes.only(t, before+1, protocol.NoteResourceUpdated, watched)
 }

@@ -97,7 +97,7 @@ func (c *npmClient) tryEverything(rev protocol.Revision) {
 			"resourceSubscriptions": []string{watched},
 		})
 	}
-	callEveryTool(c.t, rev, c, c.heard)
+	callEveryTool(c.t, rev, c, c.notes)
 	callAtOnce(c.t, c, atOnce(rev))
 	if rev.HasElicitation() { // or some resources cannot be read
 		c.readEverything()
@@ -105,7 +105,7 @@ func (c *npmClient) tryEverything(rev protocol.Revision) {
 	if rev.HasSessions() {
 		c.hearOfUpdates()
 	} else {
-		c.heard.wait(c.t, 1, protocol.NoteResourceUpdated, watched)
+		c.notes.wait(c.t, 1, protocol.NoteResourceUpdated, watched)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestNpmV2ClientFindsOutWhatOurServerSpeaks(t *testing.T) {
 			if c.rev != era.want.String() {
 				t.Errorf("the conversation is in %s, want %s", c.rev, era.want)
 			}
-			callTool(t, c, c.heard, "session", expectations(era.want)["session"])
+			callTool(t, c, c.notes, "session", expectations(era.want)["session"])
 		})
 	}
 }

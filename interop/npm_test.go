@@ -138,16 +138,16 @@ func (c *ours) hearOfNpm() {
 	const uri = "demo://resource/dynamic/text/1"
 	c.want(protocol.MethodSetLevel, object{"level": "debug"})
 	c.want(protocol.MethodSubscribe, object{"uri": uri})
-	c.heard.wait(t, 1, protocol.NoteMessage, uri) // it logs that it was asked
+	c.notes.wait(t, 1, protocol.NoteMessage, uri) // it logs that it was asked
 	c.tool("toggle-subscriber-updates")
-	c.heard.wait(t, 1, protocol.NoteResourceUpdated, uri)
+	c.notes.wait(t, 1, protocol.NoteResourceUpdated, uri)
 	c.tool("toggle-simulated-logging")
-	c.heard.wait(t, 1, protocol.NoteMessage, "evel") // of a level by chance
+	c.notes.wait(t, 1, protocol.NoteMessage, "evel") // of a level by chance
 	c.want(protocol.MethodUnsubscribe, object{"uri": uri})
 	// The server asks for the roots by itself, and again when they changed.
-	c.heard.wait(t, 1, protocol.NoteMessage, "Roots updated: 1 root(s)")
+	c.notes.wait(t, 1, protocol.NoteMessage, "Roots updated: 1 root(s)")
 	c.tell(protocol.NoteRootsChanged, nil)
-	c.heard.wait(t, 2, protocol.NoteMessage, "Roots updated: 1 root(s)")
+	c.notes.wait(t, 2, protocol.NoteMessage, "Roots updated: 1 root(s)")
 	if n := c.questions(protocol.MethodListRoots); n != 2 {
 		t.Errorf("the server asked %d times for roots, want 2", n)
 	}

@@ -40,7 +40,7 @@ func TestNpmPipSocketServersAreUsedByOurClient(t *testing.T) {
 			t.Parallel()
 			c, _ := begin(t, &ws.Client{URL: url + "/noise"}, protocol.LatestLegacy)
 			callAtOnce(t, c, atOnce(protocol.LatestLegacy))
-			c.heard.wait(t, 1, "notifications/noise", "")
+			c.notes.wait(t, 1, "notifications/noise", "")
 		})
 	})
 }
@@ -90,7 +90,7 @@ func TestNpmPipA29_SocketServerThatIsGoneEndsAllCallsOfOurClient(t *testing.T) {
 				c.rev = protocol.Latest
 				args := object{"name": "slow", "arguments": object{"ms": 600_000, "steps": 10_000}, "_meta": object{protocol.MetaProgressToken: 1}}
 				ended := c.callInVain(args, 1)
-				c.heard.wait(t, 1, protocol.NoteProgress, "")
+				c.notes.wait(t, 1, protocol.NoteProgress, "")
 				c.endsBy(name, ended)
 			})
 			t.Run(name+"/tools", func(t *testing.T) {

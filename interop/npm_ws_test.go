@@ -31,7 +31,7 @@ func useEverything(t *testing.T, server dragoman.Dialer, rev protocol.Revision) 
 		c.level = "debug"
 		defer c.listen(object{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true})()
 	}
-	callEveryTool(t, rev, c, c.heard)
+	callEveryTool(t, rev, c, c.notes)
 	callAtOnce(t, c, atOnce(rev))
 	if c.readAll() == 0 || c.promptAll(nil) == 0 {
 		t.Error("no resources or no prompts are listed")

@@ -32,7 +32,7 @@ type ours struct {
 	name  string // of the client
 	caps  object
 	level string // of log messages that requests of the modern era ask for
-	heard *ear
+	notes *notifications
 	ids   atomic.Int64
 
 	// answer answers what the server asks, if not as everybody here does.
@@ -45,7 +45,7 @@ type ours struct {
 // dial reaches a server, or starts it, and says nothing.
 func dial(t *testing.T, server dragoman.Dialer) *ours {
 	t.Helper()
-	c := &ours{t: t, name: "dragoman", caps: canAll, heard: newEar(), asked: make(map[string]int)}
+	c := &ours{t: t, name: "dragoman", caps: canAll, notes: newNotifications(), asked: make(map[string]int)}
 	conn, err := server.Dial(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func (c *ours) reply(ctx context.Context, method string, params object) (object,
 
 // Notify takes what the server tells.
 func (c *ours) Notify(_ context.Context, note *dragoman.Message) error {
-	c.heard.hear(note.Method(), note.Params())
+	c.notes.add(note.Method(), note.Params())
 	return nil
 }
 
@@ -318,7 +318,7 @@ func (c *ours) callAll(rows map[string]expected) {
 		if want.args == nil {
 			want.args = fill(tool["inputSchema"].(object), false).(object)
 		}
-		callTool(c.t, c, c.heard, name, want)
+		callTool(c.t, c, c.notes, name, want)
 	}
 	if len(tools) != len(rows) {
 		c.t.Errorf("%d tools are listed, want %d", len(tools), len(rows))
@@ -372,7 +372,7 @@ func (c *ours) listen(filter object) (stop func()) {
 		ended <- err
 	}()
 	c.t.Cleanup(cancel)
-	c.heard.wait(c.t, 1, protocol.NoteAcknowledged, strings.Trim(req.ID().String(), `"`))
+	c.notes.wait(c.t, 1, protocol.NoteAcknowledged, strings.Trim(req.ID().String(), `"`))
 	return func() {
 		c.t.Helper()
 		cancel()

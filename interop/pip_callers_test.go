@@ -172,5 +172,5 @@ func TestPipModernClientHearsOfChangesThatALegacyServerNeverDeclared(t *testing.
 	c := beginAs(t, "listener", bridge, protocol.Latest)
 	defer c.listen(object{"toolsListChanged": true})()
 	c.tool("change")
-	c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+	c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
 }

@@ -66,7 +66,7 @@ func (c *ours) keepsItsEra(t *testing.T) {
 		t.Errorf("the server says %q after %d questions", got, c.questions(protocol.MethodElicit))
 	}
 	c.tool("hide")
-	c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+	c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
 	names, err := c.tools(t.Context())
 	if err != nil || slices.Contains(names, "spare") || !slices.Contains(names, "hide") {
 		t.Errorf("the tools are %s, %v", strings.Join(names, ", "), err)

@@ -69,7 +69,7 @@ func trySmall(t *testing.T, server dragoman.Dialer, rev protocol.Revision, tools
 	}
 	c.callAll(tools)
 	if _, ok := tools["change"]; ok {
-		c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+		c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
 	}
 	if n := c.readAll(); n != 1 {
 		t.Errorf("%d resources", n)

@@ -55,7 +55,7 @@ func connections(t *testing.T) *http.Client {
 func TestB14_GoSDKClientCallsEveryToolOverHTTPAndSSE(t *testing.T) {
 	t.Parallel()
 	eachLegacy(t, func(t *testing.T, rev protocol.Revision) {
-		client, heard := newGoSDK(true)
+		client, notes := newGoSDK(true)
 		session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: serveSSE(t), HTTPClient: connections(t)},
 			&mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
 		if err != nil {
@@ -69,7 +69,7 @@ func TestB14_GoSDKClientCallsEveryToolOverHTTPAndSSE(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &goSDK{session, rev}
-		callEveryTool(t, rev, c, heard)
+		callEveryTool(t, rev, c, notes)
 		callAtOnce(t, c, atOnce(rev))
 	})
 }
@@ -77,7 +77,7 @@ func TestB14_GoSDKClientCallsEveryToolOverHTTPAndSSE(t *testing.T) {
 // It asks for server/discover first, which is not served here.
 func TestGoSDKClientThatNegotiatesFallsBackOverHTTPAndSSE(t *testing.T) {
 	t.Parallel()
-	client, heard := newGoSDK(true)
+	client, notes := newGoSDK(true)
 	session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: serveSSE(t), HTTPClient: connections(t)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestGoSDKClientThatNegotiatesFallsBackOverHTTPAndSSE(t *testing.T) {
 	if got := session.InitializeResult().ProtocolVersion; got != rev.String() {
 		t.Fatalf("the conversation is in %s", got)
 	}
-	callTool(t, &goSDK{session, rev}, heard, "echo", expectations(rev)["echo"])
+	callTool(t, &goSDK{session, rev}, notes, "echo", expectations(rev)["echo"])
 }
 
 // The client of mcp-go cannot be asked over this transport.
@@ -100,8 +100,8 @@ func TestB14_MCPGoClientCallsToolsOverHTTPAndSSE(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := mcpgoclient.NewClient(wire, mcpgoclient.WithProtocolVersion(rev.String()))
-		heard := newEar()
-		c.OnNotification(func(n mcpgo.JSONRPCNotification) { heard.hear(n.Method, n.Params) })
+		notes := newNotifications()
+		c.OnNotification(func(n mcpgo.JSONRPCNotification) { notes.add(n.Method, n.Params) })
 		if err := c.Start(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestB14_MCPGoClientCallsToolsOverHTTPAndSSE(t *testing.T) {
 			if !slices.Contains(listed, name) {
 				t.Errorf("%s is not listed", name)
 			}
-			callTool(t, client, heard, name, all[name])
+			callTool(t, client, notes, name, all[name])
 			if name != "raise" && name != "large" {
 				some[name] = all[name]
 			}
@@ -186,13 +186,13 @@ func TestB15_OurClientTalksToTheGoSDKServerOverHTTPAndSSE(t *testing.T) {
 			"ask":      {args: object{}, text: modelSays},
 		}
 		for name, row := range rows {
-			callTool(t, c, c.heard, name, row)
+			callTool(t, c, c.notes, name, row)
 		}
 		callAtOnce(t, c, rows)
 		callWaiting(t, c, "wait")
 		c.want(protocol.MethodPing, object{})
 		server.RemoveTools("wait")
-		c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+		c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
 	})
 }
 
@@ -214,12 +214,12 @@ func TestB15_OurClientTalksToTheMCPGoServerOverHTTPAndSSE(t *testing.T) {
 		})
 		c, _ := begin(t, &sse.Client{URL: web.URL}, rev) // its stream is at /sse
 		rows := map[string]expected{"echo": {args: object{"text": "hello, wörld"}, text: "hello, wörld"}}
-		callTool(t, c, c.heard, "echo", rows["echo"])
-		callTool(t, c, c.heard, "fail", expected{args: object{}, raises: io.ErrUnexpectedEOF.Error()})
+		callTool(t, c, c.notes, "echo", rows["echo"])
+		callTool(t, c, c.notes, "fail", expected{args: object{}, raises: io.ErrUnexpectedEOF.Error()})
 		callAtOnce(t, c, rows)
 		s.AddTool(mcpgo.NewTool("another"), func(context.Context, mcpgo.CallToolRequest) (*mcpgo.CallToolResult, error) {
 			return mcpgo.NewToolResultText(""), nil
 		})
-		c.heard.wait(t, 1, protocol.NoteToolsChanged, "")
+		c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
 	})
 }

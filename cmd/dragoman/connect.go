@@ -88,6 +88,6 @@ func pipe(ctx context.Context, o *singleServer, opts *stdio.Options, v *console)
 		}
 	})
 	defer waiting.Stop()
-	f := &ingress{acceptor: g.Served().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: finalWriteTime}
+	f := &ingress{acceptor: g.Backend().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: finalWriteTime}
 	return f.serve(ctx, v)
 }

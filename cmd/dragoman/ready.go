@@ -10,7 +10,7 @@ import (
 
 // announce says where the server is, and what to write into the configuration of
 // a client.
-func announce(s *settings, name string, what *gateway.Served, listeners []*listener, v *console) {
+func announce(s *settings, name string, what *gateway.Backend, listeners []*listener, v *console) {
 	var places []string
 	for _, e := range listeners {
 		places = append(places, e.places(s.publicURL, what)...)
@@ -20,7 +20,7 @@ func announce(s *settings, name string, what *gateway.Served, listeners []*liste
 }
 
 // places returns what is at a listener.
-func (e *listener) places(public string, what *gateway.Served) []string {
+func (e *listener) places(public string, what *gateway.Backend) []string {
 	base := e.base(public)
 	switch {
 	case !e.http:

@@ -127,7 +127,7 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 	if f.exposed() {
 		v.printf("warning: everybody who can reach this machine can use the server: there is no authentication")
 	}
-	announce(s, o.Name, g.Served(), listeners, v)
+	announce(s, o.Name, g.Backend(), listeners, v)
 	return f.serve(ctx, v)
 }
 
@@ -151,6 +151,6 @@ func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Ga
 	}
 	handler := &paths{g.Handler(hosts, origins), also}
 	f.handler = func(*listener) http.Handler { return handler }
-	f.acceptor, f.shutdown = g.Served().Acceptor, g.Shutdown
+	f.acceptor, f.shutdown = g.Backend().Acceptor, g.Shutdown
 	return g, nil
 }

@@ -113,7 +113,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	f := &ingress{
 		listeners: listeners,
 		handler:   func(e *listener) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
-		acceptor:  g.Served().Acceptor,
+		acceptor:  g.Backend().Acceptor,
 		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
 		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
 		shutdown:  g.Shutdown,
@@ -122,7 +122,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if f.exposed() {
 		v.printf("warning: everybody who can reach this machine can use the servers: there is no authentication")
 	}
-	s.announce(f, g.Served(), file, v)
+	s.announce(f, g.Backend(), file, v)
 	stop := s.watchReload(c.Context(), g)
 	defer stop()
 	return f.serve(c.Context(), v)
@@ -282,7 +282,7 @@ func (s *serveOptions) openListeners(ctx context.Context, file *config.File) ([]
 }
 
 // announce says where everything is.
-func (s *serveOptions) announce(f *ingress, all *gateway.Served, file *config.File, v *console) {
+func (s *serveOptions) announce(f *ingress, all *gateway.Backend, file *config.File, v *console) {
 	v.printf("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
 	var places []string
 	for _, e := range f.listeners {

@@ -241,7 +241,7 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeListeners(l)
-	if got := strings.Join(l[0].places(s.publicURL, &gateway.Served{}), " "); !strings.Contains(got, "https://mcp.example.com/tools/mcp ") || !strings.Contains(got, "wss://mcp.example.com/tools/ws ") {
+	if got := strings.Join(l[0].places(s.publicURL, &gateway.Backend{}), " "); !strings.Contains(got, "https://mcp.example.com/tools/mcp ") || !strings.Contains(got, "wss://mcp.example.com/tools/ws ") {
 		t.Errorf("the places are %s", got)
 	}
 	for _, bad := range []*settings{{publicURL: "mcp.example.com"}, {publicURL: "ftp://h"}, {origins: []string{"app.example.com"}}, {origins: []string{"https://h/path"}}} {

@@ -37,7 +37,7 @@ type singleServer struct {
 	*target.Target
 	file    config.File
 	builtIn *everything.Server // nil if the server is named
-	root    *gateway.Served    // what clients of the built-in server see; else nil
+	root    *gateway.Backend   // what clients of the built-in server see; else nil
 }
 
 // singleServer returns the server that the settings name. framing is how it is spoken to on a
@@ -97,7 +97,7 @@ func (o *singleServer) useBuiltIn(s *settings) error {
 	}
 	o.Target = &target.Target{Name: "everything", How: "built-in"}
 	o.builtIn = everything.New(&everything.Options{Version: versionText(), Revisions: revisions})
-	o.root = &gateway.Served{Acceptor: o.builtIn}
+	o.root = &gateway.Backend{Acceptor: o.builtIn}
 	if speaksEra(revisions, protocol.Legacy) {
 		o.root.Sessions = o.builtIn
 	}

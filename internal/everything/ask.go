@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -32,7 +33,7 @@ func elicitation(key, message string, f form) question {
 	return question{key: key, method: protocol.MethodElicit, form: f, params: object{"message": message}}
 }
 
-func visit(key, message, url string) question {
+func urlElicitation(key, message, url string) question {
 	return question{key: key, method: protocol.MethodElicit, params: object{"mode": "url", "message": message, "url": url}}
 }
 
@@ -40,7 +41,7 @@ func roots(key string) question {
 	return question{key: key, method: protocol.MethodListRoots, params: object{}}
 }
 
-// byURL tells whether the question sends the user to a web site.
+// byURL reports whether the question sends the user to a web site.
 func (q question) byURL() bool { return q.params["mode"] == "url" }
 
 // needs returns the capability that a client must have declared to be asked, in
@@ -57,7 +58,7 @@ func (q question) needs() object {
 	return object{"elicitation": object{}}
 }
 
-// can tells whether a client declared what a question needs.
+// can reports whether a client declared what a question needs.
 func (caps capabilities) can(q question) bool {
 	switch e := caps.Elicitation; {
 	case q.method == protocol.MethodCreateMessage:
@@ -74,14 +75,14 @@ func (caps capabilities) can(q question) bool {
 	}
 }
 
-// A lack says that the client cannot be asked what a handler needs to know: it
+// A missingCapability says that the client cannot be asked what a handler needs to know: it
 // did not declare that it can, or the revision has no such question.
-type lack struct {
+type missingCapability struct {
 	need object            // capability
 	old  protocol.Revision // that has no such question, or Unknown
 }
 
-func (e *lack) Error() string {
+func (e *missingCapability) Error() string {
 	if e.old != protocol.Unknown {
 		return fmt.Sprintf("revision %s cannot ask the user like that; initialize with a newer one", e.old)
 	}
@@ -89,15 +90,15 @@ func (e *lack) Error() string {
 	return fmt.Sprintf("this needs a client capability that was not declared; declare %s and call again", need)
 }
 
-// may tells whether the client can be asked in the call's revision. The error
+// canAsk reports whether the client can be asked in the call's revision. The error
 // says what to do about it if not.
-func (c *call) may(q question) error {
+func (c *call) canAsk(q question) error {
 	switch {
 	case q.method == protocol.MethodElicit && !c.rev.HasElicitation(),
 		q.byURL() && !c.rev.HasURLElicitation():
-		return &lack{old: c.rev}
+		return &missingCapability{old: c.rev}
 	case !c.caps.can(q):
-		return &lack{need: q.needs()}
+		return &missingCapability{need: q.needs()}
 	}
 	return nil
 }
@@ -108,7 +109,7 @@ func (c *call) may(q question) error {
 // it asks, it does again in every round.
 func (c *call) ask(ctx context.Context, questions ...question) (answers, error) {
 	for _, q := range questions {
-		if err := c.may(q); err != nil {
+		if err := c.canAsk(q); err != nil {
 			return nil, err
 		}
 	}
@@ -183,12 +184,12 @@ func (q question) paramsFor(rev protocol.Revision, n int64) object {
 		params["requestedSchema"] = q.form.schema(rev)
 	}
 	if q.byURL() && rev.ServerMayAsk() {
-		params["elicitationId"] = fmt.Sprintf("visit-%d", n)
+		params["elicitationId"] = fmt.Sprintf("elicitation-%d", n)
 	}
 	return params
 }
 
-// check tells what is wrong with an answer.
+// check returns what is wrong with an answer.
 func (q question) check(answer json.RawMessage) error {
 	if !isObject(answer) {
 		return errors.New("it must be an object")
@@ -196,7 +197,7 @@ func (q question) check(answer json.RawMessage) error {
 	a := answers{q.key: answer}
 	switch q.method {
 	case protocol.MethodCreateMessage:
-		if a.said(q.key) == nil {
+		if a.texts(q.key) == nil {
 			return errors.New("it must have role, content and model")
 		}
 	case protocol.MethodListRoots:
@@ -244,8 +245,8 @@ func (a answers) entered(key, field string) (string, bool) {
 	return s, true
 }
 
-// said returns the texts of a model's message, or nil if it is none.
-func (a answers) said(key string) []string {
+// texts returns the texts of a model's message, or nil if it is none.
+func (a answers) texts(key string) []string {
 	var result struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
@@ -278,7 +279,7 @@ func (a answers) said(key string) []string {
 }
 
 // message returns a model's message as one text.
-func (a answers) message(key string) string { return strings.Join(a.said(key), "\n") }
+func (a answers) message(key string) string { return strings.Join(a.texts(key), "\n") }
 
 // roots returns the URIs of the client's roots, or nil if it is no such answer.
 func (a answers) roots(key string) []string {
@@ -298,4 +299,127 @@ func (a answers) roots(key string) []string {
 		uris = append(uris, r.URI)
 	}
 	return uris
+}
+
+// A form is what an elicitation asks the user to fill in.
+type form []field
+
+// A field of a form. Choices are by value; a choice may have a title.
+type field struct {
+	name        string
+	kind        string // JSON type; "array" is several of the choices
+	description string
+	required    bool
+	fallback    any // the default, or nil
+	choices     []choice
+	oldTitles   bool // titles are spelt as enumNames in every revision
+}
+
+type choice struct{ value, title string }
+
+// schema returns the form as the JSON schema that a revision understands.
+func (f form) schema(rev protocol.Revision) object {
+	properties := object{}
+	var required []string
+	for _, d := range f {
+		properties[d.name] = d.schema(rev)
+		if d.required {
+			required = append(required, d.name)
+		}
+	}
+	schema := object{"type": "object", "properties": properties}
+	if required != nil {
+		schema["required"] = required
+	}
+	return schema
+}
+
+func (d field) schema(rev protocol.Revision) object {
+	kind := d.kind
+	if kind == "array" && !rev.HasRichForms() {
+		kind = "string" // one of them is the most that can be asked for
+	}
+	schema := object{"type": kind}
+	if d.description != "" {
+		schema["description"] = d.description
+	}
+	if d.fallback != nil && (rev.HasRichForms() || kind == "boolean") {
+		schema["default"] = d.fallback
+	}
+	if d.choices == nil {
+		return schema
+	}
+	options := d.options(rev)
+	if kind != "array" {
+		for name, value := range options {
+			schema[name] = value
+		}
+		return schema
+	}
+	if titled, ok := options["oneOf"]; ok {
+		schema["items"] = object{"anyOf": titled}
+	} else {
+		options["type"] = "string"
+		schema["items"] = options
+	}
+	return schema
+}
+
+// options returns the members of a schema that list the choices.
+func (d field) options(rev protocol.Revision) object {
+	var values, titles []string
+	var titled []object
+	for _, c := range d.choices {
+		values, titles = append(values, c.value), append(titles, c.title)
+		titled = append(titled, object{"const": c.value, "title": c.title})
+	}
+	switch {
+	case d.choices[0].title == "":
+		return object{"enum": values}
+	case d.oldTitles || !rev.HasRichForms():
+		return object{"enum": values, "enumNames": titles}
+	}
+	return object{"oneOf": titled}
+}
+
+// check returns what is wrong with the content of a form that was filled in.
+func (f form) check(content map[string]json.RawMessage) error {
+	for _, d := range f {
+		value, ok := content[d.name]
+		if !ok {
+			if d.required {
+				return fmt.Errorf("content.%s is missing", d.name)
+			}
+			continue
+		}
+		if err := d.check(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d field) check(value json.RawMessage) error {
+	kind := typeOf(value)
+	if kind != d.kind && !(kind == "integer" && d.kind == "number") && !(kind == "string" && d.kind == "array") {
+		return fmt.Errorf("content.%s is of type %s, not %s", d.name, kind, d.kind)
+	}
+	if d.choices == nil {
+		return nil
+	}
+	var chosen []string
+	if kind == "string" {
+		chosen = make([]string, 1)
+		if err := json.Unmarshal(value, &chosen[0]); err != nil {
+			return fmt.Errorf("content.%s: %w", d.name, err)
+		}
+	} else if err := json.Unmarshal(value, &chosen); err != nil {
+		return fmt.Errorf("content.%s: %w", d.name, err)
+	}
+	for _, one := range chosen {
+		if !slices.ContainsFunc(d.choices, func(c choice) bool { return c.value == one }) {
+			return fmt.Errorf("content.%s: %q is none of the choices", d.name, one)
+		}
+	}
+	return nil
 }

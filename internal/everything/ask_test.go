@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// obliging answers every question the way a friendly user would.
-func obliging(method string, params object) any {
+// answeringClient answers every question the way a friendly user would.
+func answeringClient(method string, params object) any {
 	switch method {
 	case protocol.MethodCreateMessage:
 		return object{"role": "assistant", "content": object{"type": "text", "text": "Hi!"}, "model": "m"}
@@ -68,7 +68,7 @@ func TestQuestions(t *testing.T) {
 	}
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
 		d := open(t, everything.New(nil), rev, canAll)
-		d.answer = obliging
+		d.answer = answeringClient
 		for _, test := range tests {
 			t.Run(test.tool, func(t *testing.T) {
 				d.in(t).rounds = 0
@@ -93,7 +93,7 @@ func TestQuestions(t *testing.T) {
 func TestQuestionsOfPromptsAndResources(t *testing.T) {
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
 		d := open(t, everything.New(nil), rev, canAll)
-		d.answer = obliging
+		d.answer = answeringClient
 		prompt, resource := object{"name": "test_input_required_result_prompt"}, object{"uri": "test://asking-resource"}
 		if !rev.HasElicitation() {
 			d.wantError(protocol.CodeInvalidRequest, protocol.MethodGetPrompt, prompt)
@@ -118,7 +118,7 @@ func TestDeclinedQuestions(t *testing.T) {
 		d := open(t, everything.New(nil), rev, canAll)
 		for _, action := range []string{"decline", "cancel"} {
 			d.answer = func(string, object) any { return object{"action": action} }
-			if got, want := d.says("test_elicitation", object{"message": "x"}), "User response: action="+action; got != want {
+			if got, want := d.toolText("test_elicitation", object{"message": "x"}), "User response: action="+action; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
@@ -145,7 +145,7 @@ func TestCapabilitiesAreRespected(t *testing.T) {
 		for _, test := range tests {
 			t.Run(rev.String()+" "+test.name, func(t *testing.T) {
 				d := open(t, everything.New(nil), rev, test.caps)
-				d.answer = obliging
+				d.answer = answeringClient
 				if test.need != "" {
 					e := d.wantError(protocol.CodeMissingCapability, protocol.MethodCallTool, object{"name": test.tool})
 					wantJSON(t, "data", e.Data, `{"requiredCapabilities":`+test.need+`}`)
@@ -164,9 +164,9 @@ func TestOnlyPossibleQuestionsAreAsked(t *testing.T) {
 			var asked []string
 			d.answer = func(method string, params object) any {
 				asked = append(asked, method)
-				return obliging(method, params)
+				return answeringClient(method, params)
 			}
-			if got := d.says("test_input_required_result_capabilities", nil); got != "The client was asked 1 questions." {
+			if got := d.toolText("test_input_required_result_capabilities", nil); got != "The client was asked 1 questions." {
 				t.Errorf("got %q", got)
 			}
 			if len(asked) != 1 || asked[0] != protocol.MethodCreateMessage {
@@ -216,7 +216,7 @@ func TestMessagesOfSeveralParts(t *testing.T) {
 				object{"type": "text", "text": "See:"}, object{"type": "image", "data": "", "mimeType": "image/png"},
 			}}
 		}
-		if got := d.says("test_sampling", object{"prompt": "x"}); got != "LLM response: See:\n(image)" {
+		if got := d.toolText("test_sampling", object{"prompt": "x"}); got != "LLM response: See:\n(image)" {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -237,7 +237,7 @@ func TestFormsAreAdaptedToTheRevision(t *testing.T) {
 			d := open(t, everything.New(nil), rev, canAll)
 			d.answer = func(method string, params object) any {
 				wantJSON(t, "form", params["requestedSchema"], want)
-				return obliging(method, params)
+				return answeringClient(method, params)
 			}
 			if got := d.tool("test_elicitation_sep1330_enums", nil); got["isError"] == true {
 				t.Errorf("got %v", got)
@@ -250,7 +250,7 @@ func TestFormsAreAdaptedToTheRevision(t *testing.T) {
 				if fields["verified"].(object)["default"] != true {
 					t.Errorf("the fields are %v", fields)
 				}
-				return obliging(method, params)
+				return answeringClient(method, params)
 			}
 			d.tool("test_elicitation_sep1034_defaults", nil)
 		})

@@ -2,9 +2,12 @@ package everything
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -94,7 +97,7 @@ func (c *call) run(ctx context.Context, h handler) (*dragoman.Message, error) {
 		return c.req.Reply(result)
 	}
 	if ctx.Err() != nil {
-		// Nobody waits for an answer any more.
+		// The caller does not wait for an answer any more.
 		return nil, context.Cause(ctx)
 	}
 	return c.req.Fail(c.answerTo(err)), nil
@@ -104,7 +107,7 @@ func (c *call) run(ctx context.Context, h handler) (*dragoman.Message, error) {
 func (c *call) answerTo(err error) *dragoman.Error {
 	var (
 		rpc  *dragoman.Error
-		lack *lack
+		lack *missingCapability
 	)
 	switch {
 	case errors.As(err, &rpc):
@@ -117,7 +120,7 @@ func (c *call) answerTo(err error) *dragoman.Error {
 	return failure(protocol.CodeInternal, nil, "%v", err)
 }
 
-// notify tells the caller something that belongs to this call.
+// notify sends the caller a notification that belongs to this call.
 func (c *call) notify(ctx context.Context, method string, params any) {
 	if c.from == nil {
 		return
@@ -126,11 +129,11 @@ func (c *call) notify(ctx context.Context, method string, params any) {
 	if err != nil {
 		return // params are ours, so this cannot happen
 	}
-	// A caller that cannot be told has gone, which ctx will say.
+	// If it fails, the caller is gone and ctx ends.
 	_ = c.from.Notify(ctx, note)
 }
 
-// progress tells how far the call is, if the caller wants to know.
+// progress reports how far the call is, if the caller asked for it.
 func (c *call) progress(ctx context.Context, done, total float64, message string) {
 	token := c.req.Meta(protocol.MetaProgressToken)
 	if _, ok := dragoman.ParseID(token); !ok {
@@ -175,4 +178,52 @@ func failure(code int, data any, format string, args ...any) *dragoman.Error {
 // invalid says what is wrong with the params of a request.
 func invalid(format string, args ...any) *dragoman.Error {
 	return failure(protocol.CodeInvalidParams, nil, format, args...)
+}
+
+// page returns the result of a list: the page that the request's cursor points
+// to, under the name of its kind, and the cursor of the next page if there is
+// one.
+func page[T any](c *call, kind string, all []T) (any, error) {
+	start := 0
+	if text := c.req.Get("cursor"); text != nil {
+		var ok bool
+		if start, ok = parseCursor(kind, text); !ok || start > len(all) {
+			return nil, invalid("cursor %s is not one of this list; begin without a cursor", text)
+		}
+	}
+	end := len(all)
+	if size := c.server.opts.PageSize; size > 0 && end-start > size {
+		end = start + size
+	}
+	result := object{kind: append([]T{}, all[start:end]...)}
+	if end < len(all) {
+		result["nextCursor"] = cursor(kind, end)
+	}
+	return result, nil
+}
+
+// A cursor is the number of entries before the page, with the kind of list, so
+// that it does not pass for that of another.
+func cursor(kind string, at int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(kind + " " + strconv.Itoa(at)))
+}
+
+func parseCursor(kind string, text json.RawMessage) (at int, ok bool) {
+	var s string
+	if json.Unmarshal(text, &s) != nil {
+		return 0, false
+	}
+	if s == "" {
+		return 0, true // a cursor like any other: that of the first page
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return 0, false
+	}
+	number, ok := strings.CutPrefix(string(b), kind+" ")
+	if !ok {
+		return 0, false
+	}
+	at, err = strconv.Atoi(number)
+	return at, err == nil && at > 0
 }

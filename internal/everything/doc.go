@@ -1,6 +1,6 @@
 // Package everything is an MCP server with every feature of the protocol, in
 // both eras. It is what is served when no server is named, and what the tests
-// of all other packages talk to.
+// of all other packages use.
 //
 // A [Server] has two doors. Accept takes a conversation, which may speak either
 // era, or both. Requests takes single requests of the modern era. Neither

@@ -38,9 +38,9 @@ type object = map[string]any
 // canAll is what a client with every capability declares.
 var canAll = object{"sampling": object{}, "roots": object{}, "elicitation": object{"form": object{}, "url": object{}}}
 
-// A door is a client in a conversation of one revision. Its methods hide the
+// A testClient is a client in a conversation of one revision. Its methods hide the
 // era: envelopes are added and input rounds are run.
-type door struct {
+type testClient struct {
 	t    *testing.T
 	rev  protocol.Revision
 	caps object
@@ -60,22 +60,22 @@ type door struct {
 }
 
 // open begins a conversation. A legacy one is initialized.
-func open(t *testing.T, s *everything.Server, rev protocol.Revision, caps object) *door {
+func open(t *testing.T, s *everything.Server, rev protocol.Revision, caps object) *testClient {
 	t.Helper()
 	d := dial(t, s, rev, caps)
 	if rev.HasSessions() {
 		d.want("initialize", object{
 			"protocolVersion": rev.String(), "capabilities": caps, "clientInfo": object{"name": "test", "version": "1"},
 		})
-		d.tell(protocol.NoteInitialized)
+		d.notify(protocol.NoteInitialized)
 	}
 	return d
 }
 
 // dial begins a conversation and leaves it at that.
-func dial(t *testing.T, s *everything.Server, rev protocol.Revision, caps object) *door {
+func dial(t *testing.T, s *everything.Server, rev protocol.Revision, caps object) *testClient {
 	t.Helper()
-	d := &door{t: t, rev: rev, caps: caps}
+	d := &testClient{t: t, rev: rev, caps: caps}
 	conn, err := dragoman.Local(s).Dial(t.Context(), dragoman.Funcs{
 		OnNotify: func(_ context.Context, note *dragoman.Message) error {
 			d.mu.Lock()
@@ -93,7 +93,7 @@ func dial(t *testing.T, s *everything.Server, rev protocol.Revision, caps object
 }
 
 // in makes the door report to a subtest.
-func (d *door) in(t *testing.T) *door {
+func (d *testClient) in(t *testing.T) *testClient {
 	d.t = t
 	return d
 }
@@ -106,7 +106,7 @@ func eachRevision(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
 }
 
 // Call answers a question of the server.
-func (d *door) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (d *testClient) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	if d.answer == nil || d.rev.HasInputRounds() {
 		d.t.Errorf("the server asked %s", req)
 		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "not asked for"}), nil
@@ -123,15 +123,15 @@ func (d *door) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (
 }
 
 // Notify takes what belongs to a call.
-func (d *door) Notify(_ context.Context, note *dragoman.Message) error {
+func (d *testClient) Notify(_ context.Context, note *dragoman.Message) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.notes = append(d.notes, note)
 	return nil
 }
 
-// heard returns what belonged to calls, and forgets it.
-func (d *door) heard() []*dragoman.Message {
+// received returns what belonged to calls, and forgets it.
+func (d *testClient) received() []*dragoman.Message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	notes := d.notes
@@ -139,8 +139,8 @@ func (d *door) heard() []*dragoman.Message {
 	return notes
 }
 
-// heardApart returns what belonged to no call, and forgets it.
-func (d *door) heardApart() []*dragoman.Message {
+// receivedOutsideCalls returns what belonged to no call, and forgets it.
+func (d *testClient) receivedOutsideCalls() []*dragoman.Message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	notes := d.apart
@@ -148,7 +148,7 @@ func (d *door) heardApart() []*dragoman.Message {
 	return notes
 }
 
-func (d *door) tell(method string) {
+func (d *testClient) notify(method string) {
 	d.t.Helper()
 	note, err := dragoman.NewNotification(method, nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func (d *door) tell(method string) {
 }
 
 // request makes a request of the door's era.
-func (d *door) request(method string, params object) *dragoman.Message {
+func (d *testClient) request(method string, params object) *dragoman.Message {
 	d.t.Helper()
 	d.mu.Lock()
 	d.ids++
@@ -207,7 +207,7 @@ func withEnvelope(rev protocol.Revision, caps, params object) object {
 }
 
 // send sends one request and returns its response.
-func (d *door) send(method string, params object) *dragoman.Message {
+func (d *testClient) send(method string, params object) *dragoman.Message {
 	d.t.Helper()
 	req := d.request(method, params)
 	resp, err := d.conn.Call(d.t.Context(), req, d)
@@ -221,7 +221,7 @@ func (d *door) send(method string, params object) *dragoman.Message {
 }
 
 // call sends a request and answers what the server asks by rounds.
-func (d *door) call(method string, params object) *dragoman.Message {
+func (d *testClient) call(method string, params object) *dragoman.Message {
 	d.t.Helper()
 	for range 5 {
 		resp := d.send(method, params)
@@ -258,7 +258,7 @@ func (d *door) call(method string, params object) *dragoman.Message {
 }
 
 // want is call for requests that succeed. It returns the result.
-func (d *door) want(method string, params object) object {
+func (d *testClient) want(method string, params object) object {
 	d.t.Helper()
 	resp := d.call(method, params)
 	if resp.IsError() {
@@ -272,7 +272,7 @@ func (d *door) want(method string, params object) object {
 }
 
 // wantError is call for requests that fail.
-func (d *door) wantError(code int, method string, params object) *dragoman.Error {
+func (d *testClient) wantError(code int, method string, params object) *dragoman.Error {
 	d.t.Helper()
 	resp := d.call(method, params)
 	e := resp.RPCError()
@@ -289,7 +289,7 @@ func (d *door) wantError(code int, method string, params object) *dragoman.Error
 }
 
 // tool calls a tool and returns its result.
-func (d *door) tool(name string, args object) object {
+func (d *testClient) tool(name string, args object) object {
 	d.t.Helper()
 	params := object{"name": name}
 	if args != nil {
@@ -298,8 +298,8 @@ func (d *door) tool(name string, args object) object {
 	return d.want(protocol.MethodCallTool, params)
 }
 
-// says calls a tool and returns the text of its result.
-func (d *door) says(name string, args object) string {
+// toolText calls a tool and returns the text of its result.
+func (d *testClient) toolText(name string, args object) string {
 	d.t.Helper()
 	return textOf(d.t, d.tool(name, args))
 }

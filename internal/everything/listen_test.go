@@ -16,7 +16,7 @@ const watched = "test://watched-resource"
 
 // A subscription is a listen of the modern era that is under way.
 type subscription struct {
-	*door
+	*testClient
 	id     dragoman.ID
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -28,7 +28,7 @@ type subscription struct {
 func listen(t *testing.T, s *everything.Server, id dragoman.ID, notifications object) *subscription {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	l := &subscription{door: open(t, s, protocol.Latest, nil), id: id, cancel: cancel, done: make(chan struct{})}
+	l := &subscription{testClient: open(t, s, protocol.Latest, nil), id: id, cancel: cancel, done: make(chan struct{})}
 	req := l.request(protocol.MethodListen, object{"notifications": notifications}).WithID(id)
 	// It ends with the test's context, or when the test ends the subscription.
 	go func() {
@@ -39,14 +39,14 @@ func listen(t *testing.T, s *everything.Server, id dragoman.ID, notifications ob
 	return l
 }
 
-// hears fails the test unless exactly these notifications have come, each
+// wantNotes fails the test unless exactly these notifications have come, each
 // tagged with the subscription's id.
-func (l *subscription) hears(want string) []*dragoman.Message {
+func (l *subscription) wantNotes(want string) []*dragoman.Message {
 	l.t.Helper()
 	synctest.Wait()
-	notes := l.heard()
+	notes := l.received()
 	if got := methods(notes); got != want {
-		l.t.Errorf("heard %q, want %q", got, want)
+		l.t.Errorf("received %q, want %q", got, want)
 	}
 	for _, n := range notes {
 		if got := string(n.Meta(protocol.MetaSubscriptionID)); got != l.id.String() {
@@ -63,11 +63,11 @@ func TestListen(t *testing.T) {
 			"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
 			"resourceSubscriptions": []string{watched, "test://no-such", "test://template/1/data"},
 		})
-		ack := all.hears("subscriptions/acknowledged")
+		ack := all.wantNotes("subscriptions/acknowledged")
 		wantJSON(t, "acknowledged", ack[0].Get("notifications"), `{"toolsListChanged":true,"promptsListChanged":true,
 			"resourcesListChanged":true,"resourceSubscriptions":["`+watched+`","test://template/1/data"]}`)
 		prompts := listen(t, s, dragoman.StringID("7"), object{"toolsListChanged": false, "promptsListChanged": true})
-		ack = prompts.hears("subscriptions/acknowledged")
+		ack = prompts.wantNotes("subscriptions/acknowledged")
 		wantJSON(t, "acknowledged", ack[0].Get("notifications"), `{"promptsListChanged":true}`)
 
 		d := open(t, s, protocol.LatestLegacy, nil)
@@ -78,14 +78,14 @@ func TestListen(t *testing.T) {
 			{"update_resource", "resources/updated", ""},
 		} {
 			d.tool(step.tool, nil)
-			notes := all.hears(step.all)
+			notes := all.wantNotes(step.all)
 			if step.tool == "update_resource" && notes[0].URI() != watched {
 				t.Errorf("the update is %s", notes[0])
 			}
-			prompts.hears(step.prompts)
+			prompts.wantNotes(step.prompts)
 		}
 		d.tool("update_resource", object{"uri": "test://static-text"})
-		all.hears("")
+		all.wantNotes("")
 
 		gone := errors.New("gone")
 		all.cancel(gone)
@@ -94,8 +94,8 @@ func TestListen(t *testing.T) {
 			t.Errorf("a cancelled subscription ends with %v, %v", all.resp, all.err)
 		}
 		d.tool("test_trigger_prompt_change", nil)
-		all.hears("")
-		prompts.hears("prompts/list_changed")
+		all.wantNotes("")
+		prompts.wantNotes("prompts/list_changed")
 
 		s.Close()
 		<-prompts.done
@@ -131,7 +131,7 @@ func TestListenThatEndsAtOnce(t *testing.T) {
 			if got["_meta"].(object)[protocol.MetaSubscriptionID] != 1.0 {
 				t.Errorf("the result is %v", got)
 			}
-			notes := d.heard()
+			notes := d.received()
 			if methods(notes) != "subscriptions/acknowledged" {
 				t.Fatalf("heard %q", methods(notes))
 			}
@@ -168,11 +168,11 @@ func TestChangesReachLegacySessions(t *testing.T) {
 		t.Run(step.tool, func(t *testing.T) {
 			other.in(t).tool(step.tool, nil)
 			for _, d := range []struct {
-				door *door
-				want string
+				client *testClient
+				want   string
 			}{{one, step.one}, {two, step.two}, {raw, ""}, {other, ""}} {
-				if got := methods(d.door.heardApart()); got != d.want {
-					t.Errorf("revision %s heard %q, want %q", d.door.rev, got, d.want)
+				if got := methods(d.client.receivedOutsideCalls()); got != d.want {
+					t.Errorf("revision %s received %q, want %q", d.client.rev, got, d.want)
 				}
 			}
 		})
@@ -180,14 +180,14 @@ func TestChangesReachLegacySessions(t *testing.T) {
 	t.Run("not after unsubscribing", func(t *testing.T) {
 		two.in(t).want(protocol.MethodUnsubscribe, object{"uri": watched})
 		other.in(t).tool("update_resource", nil)
-		if got := methods(two.heardApart()); got != "" {
+		if got := methods(two.receivedOutsideCalls()); got != "" {
 			t.Errorf("heard %q", got)
 		}
 	})
 	t.Run("not after the conversation", func(t *testing.T) {
 		one.conn.Close()
 		other.in(t).tool("test_trigger_tool_change", nil)
-		if got := methods(one.heardApart()); got != "" {
+		if got := methods(one.receivedOutsideCalls()); got != "" {
 			t.Errorf("heard %q", got)
 		}
 	})
@@ -216,7 +216,7 @@ func TestListsReallyChange(t *testing.T) {
 					t.Errorf("there are %d, before there were %d", len(list.([]any)), before)
 				}
 				if test.kind == "tools" {
-					if got := d.says(test.value, nil); got == "" {
+					if got := d.toolText(test.value, nil); got == "" {
 						t.Error("the added tool says nothing")
 					}
 				}
@@ -237,7 +237,7 @@ func TestManySessions(t *testing.T) {
 		open(t, s, protocol.LatestLegacy, nil).conn.Close()
 	}
 	stay.tool("test_trigger_tool_change", nil)
-	if got := methods(stay.heardApart()); got != "tools/list_changed" {
+	if got := methods(stay.receivedOutsideCalls()); got != "tools/list_changed" {
 		t.Errorf("heard %q", got)
 	}
 }

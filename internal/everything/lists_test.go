@@ -21,7 +21,7 @@ func TestPages(t *testing.T) {
 		paged := open(t, everything.New(&everything.Options{Numbered: 23, PageSize: 4}), rev, nil)
 		for _, list := range lists {
 			t.Run(list.kind, func(t *testing.T) {
-				names := func(d *door) (all []string, pages int) {
+				names := func(d *testClient) (all []string, pages int) {
 					params := object{}
 					for {
 						got := d.in(t).want(list.method, params)

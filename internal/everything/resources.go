@@ -73,7 +73,7 @@ func allResources(numbered int) ([]*resource, []*template) {
 				if err != nil {
 					return "", err
 				}
-				return result.said, nil
+				return result.text, nil
 			},
 		},
 		textResource(addedResource, "added-resource", "Added text", "Is there only after test_trigger_resource_change.",

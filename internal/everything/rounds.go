@@ -22,17 +22,17 @@ const stateLife = 10 * time.Minute
 // rounds is what a call of the modern era knows about its earlier rounds. The
 // server keeps nothing between them: it all comes with the request.
 type rounds struct {
-	given answers  // answers of this round
-	kept  answers  // answers of earlier rounds, out of the state
-	asked []string // keys of what was asked, by the state
+	current answers  // answers of this round
+	earlier answers  // answers of earlier rounds, out of the state
+	asked   []string // keys of what was asked, by the state
 
 	// sealed says that answers count only if the state shows that their
 	// questions were asked. Set by the handler's table.
 	sealed bool
 }
 
-// used tells whether answers of the client have gone into the result.
-func (r *rounds) used() bool { return len(r.given)+len(r.kept) > 0 }
+// used reports whether answers of the client have gone into the result.
+func (r *rounds) used() bool { return len(r.current)+len(r.earlier) > 0 }
 
 // take returns the answers to questions. If some are missing, the error is a
 // *needInput that asks for them.
@@ -40,9 +40,9 @@ func (r *rounds) take(questions []question) (answers, error) {
 	got := make(answers)
 	var missing []question
 	for _, q := range questions {
-		answer, ok := r.kept[q.key]
+		answer, ok := r.earlier[q.key]
 		if !ok && (!r.sealed || slices.Contains(r.asked, q.key)) {
-			answer, ok = r.given[q.key]
+			answer, ok = r.current[q.key]
 		}
 		// An answer that does not fit is asked for again, as a missing one is.
 		if !ok || q.check(answer) != nil {
@@ -52,14 +52,14 @@ func (r *rounds) take(questions []question) (answers, error) {
 		got[q.key] = answer
 	}
 	if missing == nil {
-		if r.kept == nil {
-			r.kept = make(answers)
+		if r.earlier == nil {
+			r.earlier = make(answers)
 		}
-		maps.Copy(r.kept, got)
+		maps.Copy(r.earlier, got)
 		return got, nil
 	}
 	keep := maps.Clone(got)
-	maps.Copy(keep, r.kept)
+	maps.Copy(keep, r.earlier)
 	return nil, &needInput{questions: missing, keep: keep}
 }
 
@@ -82,7 +82,7 @@ func (n *needInput) result(c *call) (any, error) {
 	}
 	result := object{"resultType": protocol.ResultInputRequired, "inputRequests": requests}
 	if c.rounds.sealed || len(n.keep) > 0 {
-		state, err := c.seal(state{Expires: time.Now().Add(stateLife).Unix(), Asked: asked, Kept: n.keep})
+		state, err := c.seal(state{Expires: time.Now().Add(stateLife).Unix(), Asked: asked, Earlier: n.keep})
 		if err != nil {
 			return nil, err
 		}
@@ -94,11 +94,11 @@ func (n *needInput) result(c *call) (any, error) {
 // readRounds reads inputResponses and requestState of a request.
 func (c *call) readRounds() *dragoman.Error {
 	if given := c.req.Get("inputResponses"); given != nil {
-		if !isObject(given) || json.Unmarshal(given, &c.rounds.given) != nil {
+		if !isObject(given) || json.Unmarshal(given, &c.rounds.current) != nil {
 			return invalid("params.inputResponses must be an object with an answer for each key of inputRequests")
 		}
-		for _, key := range slices.Sorted(maps.Keys(c.rounds.given)) {
-			if !isObject(c.rounds.given[key]) {
+		for _, key := range slices.Sorted(maps.Keys(c.rounds.current)) {
+			if !isObject(c.rounds.current[key]) {
 				return invalid("params.inputResponses: the answer for %q must be a result object", key)
 			}
 		}
@@ -114,16 +114,16 @@ func (c *call) readRounds() *dragoman.Error {
 	if time.Now().Unix() > st.Expires {
 		return invalid("params.requestState has expired; call again without it and without inputResponses")
 	}
-	c.rounds.asked, c.rounds.kept = st.Asked, st.Kept
+	c.rounds.asked, c.rounds.earlier = st.Asked, st.Earlier
 	return nil
 }
 
 // A state is what a requestState holds. It is encrypted, for the client could
-// not tell what is in it, and must not be able to change it.
+// not be able to read it, and must not be able to change it.
 type state struct {
 	Expires int64    `json:"exp"`
 	Asked   []string `json:"asked,omitempty"`
-	Kept    answers  `json:"kept,omitempty"`
+	Earlier answers  `json:"earlier,omitempty"`
 }
 
 func newSealer() cipher.AEAD {

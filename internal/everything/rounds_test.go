@@ -197,7 +197,7 @@ func TestStateKeepsEarlierAnswers(t *testing.T) {
 		if asked := two["inputRequests"].(object); len(asked) != 2 || asked["user_name"] != nil {
 			t.Fatalf("asked %v", asked)
 		}
-		rest := object{"greeting": obliging(protocol.MethodCreateMessage, nil), "client_roots": obliging(protocol.MethodListRoots, nil)}
+		rest := object{"greeting": answeringClient(protocol.MethodCreateMessage, nil), "client_roots": answeringClient(protocol.MethodListRoots, nil)}
 		three := d.want(protocol.MethodCallTool, round(tool, object{}, rest, two["requestState"]))
 		if got := textOf(t, three); got != "Hi! Ada (roots: 2)" {
 			t.Errorf("got %q", got)

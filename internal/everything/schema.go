@@ -64,7 +64,7 @@ func (m members) get(name string) json.RawMessage {
 	return nil
 }
 
-// read takes arguments apart, which are an object or nil, and tells what is wrong
+// read takes arguments apart, which are an object or nil, and returns what is wrong
 // with them.
 func (s *schema) read(arguments json.RawMessage) (members, error) {
 	if arguments == nil {
@@ -143,8 +143,8 @@ func simpleString(text json.RawMessage) int {
 	return -1
 }
 
-// check tells what is wrong with arguments. Of several faults it is always the same
-// that is told.
+// check returns what is wrong with arguments. Of several faults it always returns the
+// same.
 func (s *schema) check(args members) error {
 	for _, name := range s.Required {
 		if args.get(name) == nil {

@@ -15,16 +15,16 @@ import (
 type session struct {
 	server *Server
 	client dragoman.Conn
-	hello  atomic.Pointer[hello] // set once, by initialize
-	asked  atomic.Int64          // questions to the client, for their ids
+	hello  atomic.Pointer[initializeParams] // set once, by initialize
+	asked  atomic.Int64                     // questions to the client, for their ids
 
 	mu         sync.Mutex
 	level      int             // guarded by mu
 	subscribed map[string]bool // URIs; guarded by mu
 }
 
-// A hello is what initialize settled.
-type hello struct {
+// A initializeParams is what initialize settled.
+type initializeParams struct {
 	rev  protocol.Revision
 	caps capabilities
 }
@@ -66,10 +66,10 @@ func (v *session) refuse(req *dragoman.Message) *dragoman.Message {
 }
 
 // Notify takes one notification. Cancelling is not among them: that is the
-// business of whoever made the call.
+// business of the peer that made the call.
 func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteInitialized && v.hello.Load() != nil {
-		v.server.join(v)
+		v.server.addSession(v)
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func initialize(_ context.Context, c *call) (any, error) {
 		return nil, invalid("params.protocolVersion is missing; name the newest revision that you speak")
 	}
 	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, c.server.opts.Revisions)
-	if !c.session.hello.CompareAndSwap(nil, &hello{rev, params.Capabilities}) {
+	if !c.session.hello.CompareAndSwap(nil, &initializeParams{rev, params.Capabilities}) {
 		return nil, failure(protocol.CodeInvalidRequest, nil,
 			"this conversation is initialized already; open another for other parameters")
 	}
@@ -116,8 +116,8 @@ func subscribeLegacy(_ context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	c.session.subscribe(uri)
-	// Some clients never say that they are initialized; this one wants to hear.
-	c.server.join(c.session)
+	// Some clients never say that they are initialized; this one has subscribed.
+	c.server.addSession(c.session)
 	return object{}, nil
 }
 
@@ -163,8 +163,8 @@ func (v *session) isSubscribed(uri string) bool {
 	return v.subscribed[uri]
 }
 
-// over tells whether the conversation has ended.
-func (v *session) over() bool {
+// ended reports whether the conversation has ended.
+func (v *session) ended() bool {
 	select {
 	case <-v.client.Done():
 		return true

@@ -64,11 +64,11 @@ func TestOrderOfTheHandshake(t *testing.T) {
 		d := open(t, s, protocol.V20250326, object{"sampling": object{}})
 		d.want(protocol.MethodSetLevel, object{"level": "error"})
 		d.wantError(protocol.CodeInvalidRequest, "initialize", object{"protocolVersion": protocol.V20251125.String(), "capabilities": canAll})
-		if got, want := d.says("session", nil), "revision=2025-03-26 era=legacy can: sampling"; got != want {
+		if got, want := d.toolText("session", nil), "revision=2025-03-26 era=legacy can: sampling"; got != want {
 			t.Errorf("the session is %q, want %q", got, want)
 		}
 		d.tool("test_tool_with_logging", nil)
-		if got := methods(d.heard()); got != "" {
+		if got := methods(d.received()); got != "" {
 			t.Errorf("heard %q below the level that was set", got)
 		}
 	})
@@ -121,12 +121,12 @@ func TestServersOfOneEra(t *testing.T) {
 func TestBothErasInOneConversation(t *testing.T) {
 	d := open(t, everything.New(nil), protocol.V20250618, object{"roots": object{}})
 	d.rev, d.caps = protocol.Latest, object{"sampling": object{}}
-	if got, want := d.says("session", nil), "revision=2026-07-28 era=modern can: sampling"; got != want {
+	if got, want := d.toolText("session", nil), "revision=2026-07-28 era=modern can: sampling"; got != want {
 		t.Errorf("a modern call sees %q, want %q", got, want)
 	}
 	d.wantError(protocol.CodeMethodNotFound, "initialize", nil)
 	d.rev = protocol.V20250618
-	if got, want := d.says("session", nil), "revision=2025-06-18 era=legacy can: roots"; got != want {
+	if got, want := d.toolText("session", nil), "revision=2025-06-18 era=legacy can: roots"; got != want {
 		t.Errorf("a legacy call sees %q, want %q", got, want)
 	}
 }
@@ -162,7 +162,7 @@ func TestSmoke(t *testing.T) {
 			if tools := d.want(protocol.MethodListTools, nil)["tools"].([]any); len(tools) < 30 {
 				t.Errorf("there are %d tools", len(tools))
 			}
-			if got := d.says("echo", object{"text": "hello"}); got != "hello" {
+			if got := d.toolText("echo", object{"text": "hello"}); got != "hello" {
 				t.Errorf("echo says %q", got)
 			}
 		})

@@ -26,7 +26,7 @@ func TestProgress(t *testing.T) {
 		d := open(t, everything.New(nil), rev, nil)
 		for _, token := range []any{"tok", 7} {
 			d.want(protocol.MethodCallTool, object{"name": "test_tool_with_progress", "_meta": object{"progressToken": token}})
-			notes := d.heard()
+			notes := d.received()
 			if methods(notes) != "progress progress progress" {
 				t.Fatalf("heard %q", methods(notes))
 			}
@@ -49,12 +49,12 @@ func TestProgress(t *testing.T) {
 			}
 		}
 		d.tool("test_tool_with_progress", nil)
-		if got := methods(d.heard()); got != "" {
+		if got := methods(d.received()); got != "" {
 			t.Errorf("heard %q without a token", got)
 		}
 		start := time.Now()
 		d.want(protocol.MethodCallTool, object{"name": "slow", "arguments": object{"ms": 5000, "steps": 5}, "_meta": object{"progressToken": 1}})
-		if took, got := time.Since(start), methods(d.heard()); took != 5*time.Second || strings.Count(got, "progress") != 5 {
+		if took, got := time.Since(start), methods(d.received()); took != 5*time.Second || strings.Count(got, "progress") != 5 {
 			t.Errorf("it took %v and told %q", took, got)
 		}
 	})
@@ -70,13 +70,13 @@ func TestLogMessages(t *testing.T) {
 		}
 		// What is heard before a level is set: nothing in the modern era.
 		d.tool("test_logging_tool", nil)
-		if got := len(d.heard()); got != map[bool]int{true: 7, false: 0}[rev.HasSessions()] {
+		if got := len(d.received()); got != map[bool]int{true: 7, false: 0}[rev.HasSessions()] {
 			t.Errorf("heard %d messages before a level was set", got)
 		}
 		for i, level := range protocol.LogLevels {
 			setLevel(level)
 			d.tool("test_logging_tool", nil)
-			notes := d.heard()
+			notes := d.received()
 			if want := len(protocol.LogLevels) - i; len(notes) != want {
 				t.Errorf("level %s: heard %d messages, want %d", level, len(notes), want)
 			}
@@ -86,7 +86,7 @@ func TestLogMessages(t *testing.T) {
 		}
 		setLevel("debug")
 		d.tool("test_tool_with_logging", nil)
-		if got := methods(d.heard()); got != "message message message" {
+		if got := methods(d.received()); got != "message message message" {
 			t.Errorf("heard %q", got)
 		}
 		if rev.HasSessions() {
@@ -169,7 +169,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		const callers = 16
 		for i := range callers {
 			d := open(t, s, protocol.Revisions()[i%5], canAll)
-			d.answer = obliging
+			d.answer = answeringClient
 			// Ends after its calls.
 			go func() {
 				var err error
@@ -179,7 +179,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 					d.tool("update_resource", nil)
 					d.tool("test_sampling", object{"prompt": want})
 					d.want(protocol.MethodListTools, nil)
-					if got := d.says("echo", object{"text": want}); got != want {
+					if got := d.toolText("echo", object{"text": want}); got != want {
 						err = fmt.Errorf("echo says %q, want %q", got, want)
 					}
 				}
@@ -192,7 +192,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(sub.heard()) < 3 {
+		if len(sub.received()) < 3 {
 			t.Error("the subscription heard too little")
 		}
 		s.Close()

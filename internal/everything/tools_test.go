@@ -170,18 +170,18 @@ func TestToolResults(t *testing.T) {
 			wantJSON(t, "data", e.Data, `{"reason":"no <disk>"}`)
 		})
 		t.Run("a mirrored argument is an argument", func(t *testing.T) {
-			if got := d.in(t).says("test_x_mcp_header", object{"region": "eu", "level": 1}); got != "region=eu" {
+			if got := d.in(t).toolText("test_x_mcp_header", object{"region": "eu", "level": 1}); got != "region=eu" {
 				t.Errorf("got %q", got)
 			}
 		})
 		t.Run("E06 a large result", func(t *testing.T) {
-			if got := d.in(t).says("large", object{"bytes": 1 << 20}); len(got) != 1<<20 {
+			if got := d.in(t).toolText("large", object{"bytes": 1 << 20}); len(got) != 1<<20 {
 				t.Errorf("got %d bytes", len(got))
 			}
 		})
 		t.Run("text comes back as it was", func(t *testing.T) {
 			for _, want := range []string{"", "<&>", "line\nline\u2028", "日本語 🜁", `"quoted\"`} {
-				if got := d.in(t).says("echo", object{"text": want}); got != want {
+				if got := d.in(t).toolText("echo", object{"text": want}); got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}

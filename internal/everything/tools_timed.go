@@ -12,14 +12,14 @@ import (
 // beat is the pause between the messages of a tool that sends several.
 const beat = 50 * time.Millisecond
 
-// timedTools take their time, and tell what they do meanwhile.
+// timedTools take a while, and report progress meanwhile.
 func timedTools() []*tool {
 	return []*tool{{
 		name: "slow", title: "Slow tool", readOnly: true,
 		description: "Takes the given time, in steps with progress.",
 		input: `{"type":"object","properties":{
 			"ms":{"type":"integer","minimum":0,"maximum":3600000,"description":"how long it takes"},
-			"steps":{"type":"integer","minimum":1,"maximum":10000,"description":"how often it tells its progress; once if left out"}},
+			"steps":{"type":"integer","minimum":1,"maximum":10000,"description":"how often it reports its progress; once if left out"}},
 			"required":["ms"]}`,
 		run: slow,
 	}, {
@@ -76,7 +76,7 @@ func slow(ctx context.Context, c *call) (*toolResult, error) {
 		}
 		c.progress(ctx, float64(i+1), float64(steps), fmt.Sprintf("step %d of %d", i+1, steps))
 	}
-	return say(fmt.Sprintf("Took %d ms in %d steps.", args.MS, steps)), nil
+	return newTextResult(fmt.Sprintf("Took %d ms in %d steps.", args.MS, steps)), nil
 }
 
 func withProgress(ctx context.Context, c *call) (*toolResult, error) {
@@ -88,7 +88,7 @@ func withProgress(ctx context.Context, c *call) (*toolResult, error) {
 		}
 		c.progress(ctx, done, 100, fmt.Sprintf("%v of 100", done))
 	}
-	return say("Progress was told three times."), nil
+	return newTextResult("Progress was reported three times."), nil
 }
 
 func withLogging(ctx context.Context, c *call) (*toolResult, error) {
@@ -100,7 +100,7 @@ func withLogging(ctx context.Context, c *call) (*toolResult, error) {
 		}
 		c.log(ctx, "info", line)
 	}
-	return say("Three messages were logged."), nil
+	return newTextResult("Three messages were logged."), nil
 }
 
 func reconnect(ctx context.Context, c *call) (*toolResult, error) {
@@ -110,12 +110,61 @@ func reconnect(ctx context.Context, c *call) (*toolResult, error) {
 	if err := pause(ctx, 2*beat); err != nil {
 		return nil, err
 	}
-	return say("If this arrived after a cut, the client came back for it."), nil
+	return newTextResult("If this arrived after a cut, the client came back for it."), nil
 }
 
 func logAll(ctx context.Context, c *call) (*toolResult, error) {
 	for _, level := range protocol.LogLevels {
 		c.log(ctx, level, "a message of level "+level)
 	}
-	return say("One message of each level was logged."), nil
+	return newTextResult("One message of each level was logged."), nil
+}
+
+// changingTools change the server itself, as its operator might do: lists are
+// not to change by what clients do, but a test must be able to make them.
+func changingTools() []*tool {
+	return []*tool{
+		changingTool("test_trigger_tool_change", "tool", protocol.MethodListTools, protocol.NoteToolsChanged),
+		changingTool("test_trigger_prompt_change", "prompt", protocol.MethodListPrompts, protocol.NotePromptsChanged),
+		changingTool("test_trigger_resource_change", "resource", protocol.MethodListResources, protocol.NoteResourcesChanged),
+		{
+			name: "update_resource", title: "Update a resource",
+			description: "Gives a resource a new content, and notifies its subscribers.",
+			input: `{"type":"object","properties":{
+				"uri":{"type":"string","description":"the resource; ` + watched + ` if left out"}}}`,
+			run: updateResource,
+		},
+		contentTool(addedTool, "Added tool", "Is there only after test_trigger_tool_change.", func(*call) []block {
+			return []block{text("This tool was added while the server ran.")}
+		}),
+	}
+}
+
+func changingTool(name, kind, list, note string) *tool {
+	return &tool{
+		name: name, title: "Change the list of " + kind + "s",
+		description: "Adds a " + kind + " or takes it away again, and notifies all clients.",
+		run: func(ctx context.Context, c *call) (*toolResult, error) {
+			c.server.change(ctx, list, note)
+			return newTextResult("The list of " + kind + "s has changed."), nil
+		},
+	}
+}
+
+func updateResource(ctx context.Context, c *call) (*toolResult, error) {
+	args, err := arguments[struct {
+		URI string `json:"uri"`
+	}](c)
+	if err != nil {
+		return nil, err
+	}
+	uri := args.URI
+	if uri == "" {
+		uri = watched
+	}
+	if !c.server.knows(uri) {
+		return nil, fmt.Errorf("there is no resource %s; resources/list names those there are", uri)
+	}
+	c.server.update(ctx, uri)
+	return newTextResult("Updated " + uri + "."), nil
 }

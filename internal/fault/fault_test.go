@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 
 type object = map[string]any
 
-const patience = 30 * time.Second
+const waitLimit = 30 * time.Second
 
-// A client talks to a fault server without anything between.
+// A client uses a fault server without anything between.
 type client struct {
 	t      *testing.T
 	ctx    context.Context
@@ -54,7 +54,7 @@ func child(t *testing.T, mode string, j fault.Journal, more ...string) *stdio.Co
 
 func open(t *testing.T, d dragoman.Dialer, modern bool) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	t.Cleanup(cancel)
 	conn, err := d.Dial(ctx, dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Reply(object{"roots": []object{{"uri": "file:///ours"}}})
@@ -199,7 +199,7 @@ func TestJournalFindsDuplicates(t *testing.T) {
 	j.Write(fault.Ended, "a")
 	j.Write(fault.Ended, "b")
 	j.Write(fault.Ran, "d")
-	if got := j.Most(""); got != 3 {
+	if got := j.MaxCount(""); got != 3 {
 		t.Errorf("%d ran at once, want 3", got)
 	}
 }

@@ -40,7 +40,7 @@ func (j Journal) Write(what, key string) {
 	}
 	f, err := os.OpenFile(string(j), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return // whoever reads it will complain
+		return // the reader will report it
 	}
 	_, _ = f.Write(append(line, '\n')) // one write, so lines of several processes do not mix
 	_ = f.Close()
@@ -85,9 +85,9 @@ func (j Journal) Duplicates() (keys []string) {
 	return keys
 }
 
-// Most returns how many calls ran at the same time at most, of those whose keys
+// MaxCount returns how many calls ran at the same time at most, of those whose keys
 // begin with a prefix. A call that was lost with its process ran for ever.
-func (j Journal) Most(prefix string) (most int) {
+func (j Journal) MaxCount(prefix string) (most int) {
 	running := map[string]bool{}
 	for _, e := range j.Read() {
 		switch {

@@ -3,12 +3,18 @@ package fault
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // An object is a JSON object.
@@ -75,11 +81,11 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	if err != nil {
 		return nil, err
 	}
-	return door{peer, s}, nil
+	return faultPeer{peer, s}, nil
 }
 
 // Requests returns the door for requests of the modern era.
-func (s *Server) Requests() dragoman.Peer { return door{s.base.Requests(), s} }
+func (s *Server) Requests() dragoman.Peer { return faultPeer{s.base.Requests(), s} }
 
 func (s *Server) serves(era protocol.Era) bool {
 	return slices.ContainsFunc(s.revs, func(r protocol.Revision) bool { return r.Era() == era })
@@ -88,14 +94,14 @@ func (s *Server) serves(era protocol.Era) bool {
 // Close ends all subscriptions of the modern era.
 func (s *Server) Close() error { return s.base.Close() }
 
-// A door is one of the built-in server's, with our tools.
-type door struct {
+// A faultPeer is one of the built-in server's, with our tools.
+type faultPeer struct {
 	dragoman.Peer
 	server *Server
 }
 
 // Call implements dragoman.Peer.
-func (d door) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (d faultPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	s := d.server
 	switch req.Method() {
 	case protocol.MethodListTools:
@@ -185,4 +191,46 @@ func (c *call) line(id dragoman.ID, text string) []byte {
 		return nil // strings always encode
 	}
 	return append(m.Bytes(), '\n')
+}
+
+// A Handler serves a Server over HTTP: /mcp is Streamable HTTP, /sse and /messages
+// are HTTP+SSE, /ws is WebSocket, /call takes tool calls.
+type Handler struct {
+	mux     *http.ServeMux
+	streams *streamable.Server
+	events  *sse.Server
+	sockets *ws.Server
+	calls   *toolhttp.Server
+}
+
+// Handler returns a handler, whose conversations end with its Shutdown.
+func (s *Server) Handler() *Handler {
+	h := &Handler{
+		mux:     http.NewServeMux(),
+		streams: &streamable.Server{},
+		events:  &sse.Server{Acceptor: s},
+		sockets: &ws.Server{Acceptor: s, Requests: s.Requests()},
+		calls:   &toolhttp.Server{Requests: s.Requests()},
+	}
+	if s.serves(protocol.Legacy) {
+		h.streams.Sessions = s
+	}
+	if s.serves(protocol.Modern) {
+		h.streams.Requests = s.Requests()
+	}
+	h.mux.Handle("/mcp", h.streams)
+	h.mux.Handle("/sse", h.events.Stream())
+	h.mux.Handle("/messages", h.events.Messages())
+	h.mux.Handle("/ws", h.sockets)
+	h.mux.Handle("/call", http.StripPrefix("/call", h.calls))
+	h.mux.Handle("/call/", http.StripPrefix("/call", h.calls))
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+// Shutdown ends all conversations, at once if ctx has ended.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	return errors.Join(h.streams.Shutdown(ctx), h.events.Shutdown(ctx), h.sockets.Shutdown(ctx), h.calls.Shutdown(ctx))
 }

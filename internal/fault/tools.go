@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -54,7 +55,7 @@ func tools() []*tool {
 		{name: "u2028", description: "Answers with separators of lines in its text.", run: separators},
 		{name: "grandchild", description: "Starts a process that keeps standard output open.", run: grandchild},
 		{name: "dupresp", description: "Answers twice.", wire: true, run: answerTwice},
-		{name: "wrongid", description: "Answers what nobody asked before its answer.", wire: true, run: wrongID},
+		{name: "wrongid", description: "Sends responses to unknown ids before its answer.", wire: true, run: wrongID},
 		{name: "notify", description: "Tells progress and log messages, so many of each.", properties: `"n":{"type":"integer"}`, run: notify},
 		{name: "serverreq", description: "Asks the client for its roots, and answers with the first.", run: serverRequest},
 		{name: "freeze", description: "Neither reads nor writes for a while, or for ever.", properties: `"key":{"type":"string"},"ms":{"type":"integer"}`, wire: true, run: freeze},
@@ -96,10 +97,10 @@ func sleep(ctx context.Context, c *call) (any, error) {
 	return c.result(c.args.Text, false), nil
 }
 
-// count also tells its progress once, so that whoever calls sees that it has begun.
+// count also reports its progress once, so that the caller sees that it has begun.
 func count(ctx context.Context, c *call) (any, error) {
 	c.journal.Write(Ran, c.args.Key)
-	if err := c.tell(ctx, 1, 2); err != nil {
+	if err := c.progress(ctx, 1, 2); err != nil {
 		c.journal.Write(Cancelled, c.args.Key)
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func crash(ctx context.Context, c *call) (any, error) {
 
 func garbage(_ context.Context, c *call) (any, error) {
 	raw := bytes.Repeat([]byte(junk), c.args.N)
-	return json.RawMessage(c.wire.leave(append(raw, c.line(c.req.ID(), "after the garbage")...))), nil
+	return json.RawMessage(c.wire.store(append(raw, c.line(c.req.ID(), "after the garbage")...))), nil
 }
 
 func big(_ context.Context, c *call) (any, error) {
@@ -131,11 +132,11 @@ func big(_ context.Context, c *call) (any, error) {
 
 func badUTF8(_ context.Context, c *call) (any, error) {
 	line := bytes.Replace(c.line(c.req.ID(), "aXXb"), []byte("XX"), []byte("\xff\xfe"), 1)
-	return json.RawMessage(c.wire.leave(line)), nil
+	return json.RawMessage(c.wire.store(line)), nil
 }
 
 func separators(ctx context.Context, c *call) (any, error) {
-	if err := c.tell(ctx, 1, 1); err != nil { // so that the answer comes by an event stream
+	if err := c.progress(ctx, 1, 1); err != nil { // so that the answer comes by an event stream
 		return nil, err
 	}
 	text := Separators
@@ -147,12 +148,12 @@ func separators(ctx context.Context, c *call) (any, error) {
 	for _, r := range []string{"\u2028", "\u2029"} {
 		line = bytes.ReplaceAll(line, fmt.Appendf(nil, `\u%x`, []rune(r)[0]), []byte(r))
 	}
-	return json.RawMessage(c.wire.leave(line)), nil
+	return json.RawMessage(c.wire.store(line)), nil
 }
 
 func answerTwice(_ context.Context, c *call) (any, error) {
 	once := c.line(c.req.ID(), "first")
-	return json.RawMessage(c.wire.leave(append(once, c.line(c.req.ID(), "second")...))), nil
+	return json.RawMessage(c.wire.store(append(once, c.line(c.req.ID(), "second")...))), nil
 }
 
 func wrongID(_ context.Context, c *call) (any, error) {
@@ -160,7 +161,7 @@ func wrongID(_ context.Context, c *call) (any, error) {
 	for _, id := range []dragoman.ID{dragoman.StringID("nobody"), dragoman.IntID(1 << 60)} {
 		raw = append(raw, c.line(id, "for nobody")...)
 	}
-	return json.RawMessage(c.wire.leave(append(raw, c.line(c.req.ID(), "the right one")...))), nil
+	return json.RawMessage(c.wire.store(append(raw, c.line(c.req.ID(), "the right one")...))), nil
 }
 
 func notify(ctx context.Context, c *call) (any, error) {
@@ -168,7 +169,7 @@ func notify(ctx context.Context, c *call) (any, error) {
 		if c.from == nil {
 			break
 		}
-		if err := c.tell(ctx, i+1, c.args.N); err != nil {
+		if err := c.progress(ctx, i+1, c.args.N); err != nil {
 			return nil, err
 		}
 		note, err := dragoman.NewNotification(protocol.NoteMessage, object{"level": "info", "data": i})
@@ -182,8 +183,8 @@ func notify(ctx context.Context, c *call) (any, error) {
 	return c.result(strconv.Itoa(c.args.N), false), nil
 }
 
-// tell tells the caller how far the call is, if it wants to know.
-func (c *call) tell(ctx context.Context, done, total int) error {
+// progress reports how far the call is, if the caller asked for it.
+func (c *call) progress(ctx context.Context, done, total int) error {
 	token := c.req.Meta(protocol.MetaProgressToken)
 	if c.from == nil || token == nil {
 		return nil
@@ -217,4 +218,58 @@ func flood(_ context.Context, c *call) (any, error) {
 func noAnswer(ctx context.Context, _ *call) (any, error) {
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
+}
+
+// roots is the answer to roots/list.
+type roots struct {
+	Roots []struct {
+		URI string `json:"uri"`
+	} `json:"roots"`
+}
+
+// question is the name of the one question in a round.
+const question = "roots"
+
+// serverRequest asks as its era does: a legacy client by a request, a modern one by
+// its result.
+func serverRequest(ctx context.Context, c *call) (any, error) {
+	var answer roots
+	switch {
+	case !c.modern():
+		if c.from == nil {
+			return nil, errors.New("fault: there is no client to ask")
+		}
+		req, err := dragoman.NewRequest(dragoman.StringID("fault"), protocol.MethodListRoots, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.from.Call(ctx, req, nil)
+		if err != nil {
+			return nil, err
+		}
+		if resp.IsError() {
+			return c.result(resp.RPCError().Error(), true), nil
+		}
+		if err := resp.Decode(&answer); err != nil {
+			return nil, err
+		}
+	case c.req.Get("inputResponses") == nil:
+		return object{
+			"resultType":    protocol.ResultInputRequired,
+			"inputRequests": object{question: object{"method": protocol.MethodListRoots}},
+			"requestState":  "fault",
+		}, nil
+	default:
+		var answers map[string]json.RawMessage
+		if err := json.Unmarshal(c.req.Get("inputResponses"), &answers); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(answers[question], &answer); err != nil {
+			return nil, err
+		}
+	}
+	if len(answer.Roots) == 0 {
+		return c.result("no roots", true), nil
+	}
+	return c.result(answer.Roots[0].URI, false), nil
 }

@@ -18,7 +18,7 @@ type wire struct {
 	mu    sync.Mutex
 	raw   map[int][]byte // guarded by mu
 	n     int            // guarded by mu
-	until chan struct{}  // nobody reads or writes before it is closed; guarded by mu; may be nil
+	until chan struct{}  // reads and writes wait until it is closed; guarded by mu; may be nil
 }
 
 func newWire(r io.Reader, w io.Writer) *wire { return &wire{r: r, w: w, raw: map[int][]byte{}} }
@@ -26,8 +26,8 @@ func newWire(r io.Reader, w io.Writer) *wire { return &wire{r: r, w: w, raw: map
 // mark is a member of a result that is replaced on the wire.
 const mark = `"dragoman/fault":`
 
-// leave keeps bytes and returns the result that they take the place of.
-func (w *wire) leave(raw []byte) []byte {
+// store keeps bytes and returns the result that they take the place of.
+func (w *wire) store(raw []byte) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
@@ -79,7 +79,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	var out []byte
 	for line := range bytes.Lines(p) {
-		out = append(out, w.instead(line)...)
+		out = append(out, w.replacement(line)...)
 	}
 	if _, err := w.w.Write(out); err != nil {
 		return 0, err
@@ -87,8 +87,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// instead returns what is written for a line.
-func (w *wire) instead(line []byte) []byte {
+// replacement returns what is written for a line.
+func (w *wire) replacement(line []byte) []byte {
 	_, number, ok := bytes.Cut(line, []byte(mark))
 	if !ok {
 		return line

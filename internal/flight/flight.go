@@ -1,4 +1,4 @@
-// Package flight makes a value once for all who want it at the same time.
+// Package flight makes a value once for all callers that want it at the same time.
 package flight
 
 import (
@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 )
 
-// A Flight makes a value that many wait for, and keeps it. A failure is told to
-// those who wait, and the next one tries anew. The zero value is ready to use.
+// A Flight makes a value that many wait for, and keeps it. A failure is returned to
+// those that wait, and the next caller tries again. The zero value is ready to use.
 type Flight[T any] struct {
-	mu     sync.Mutex
-	value  *T          // nil if there is none; guarded by mu
-	trying *attempt[T] // nil if nobody makes one; guarded by mu
+	mu      sync.Mutex
+	value   *T          // nil if there is none; guarded by mu
+	attempt *attempt[T] // nil if none is under way; guarded by mu
 }
 
 type attempt[T any] struct {
@@ -23,29 +23,29 @@ type attempt[T any] struct {
 	err   error
 }
 
-// Here is a start for Get that runs the attempt on the goroutine of who asks first.
-func Here(f func()) bool {
+// OnCaller is a start for Get that runs the attempt on the goroutine of the first caller.
+func OnCaller(f func()) bool {
 	f()
 	return true
 }
 
-// Get returns the value. If there is none and nobody makes one, make does, on the
-// goroutine that start chooses. If start reports that it runs nothing, because its
-// owner is closed, the error is [dragoman.ErrClosed]. Whoever has to wait does so
-// until ctx ends, which does not end the attempt.
+// Get returns the value. If there is none and no attempt is under way, make makes it,
+// on the goroutine that start chooses. If start reports that it runs nothing, because its
+// owner is closed, the error is [dragoman.ErrClosed]. A caller waits until
+// ctx ends, which does not end the attempt.
 func (f *Flight[T]) Get(ctx context.Context, start func(func()) bool, make func() (T, error)) (T, error) {
 	f.mu.Lock()
 	if f.value != nil {
 		defer f.mu.Unlock()
 		return *f.value, nil
 	}
-	a := f.trying
+	a := f.attempt
 	if a != nil {
 		f.mu.Unlock()
 		return a.wait(ctx)
 	}
 	a = newAttempt[T]()
-	f.trying = a
+	f.attempt = a
 	f.mu.Unlock()
 	if !start(func() { f.try(a, make) }) {
 		f.end(a)
@@ -57,7 +57,7 @@ func newAttempt[T any]() *attempt[T] {
 	return &attempt[T]{done: make(chan struct{}), err: dragoman.ErrClosed}
 }
 
-// wait returns what has come of an attempt. One that has ended counts even if ctx has.
+// wait returns the outcome of an attempt. One that has ended counts even if ctx has.
 func (a *attempt[T]) wait(ctx context.Context) (T, error) {
 	select {
 	case <-a.done:
@@ -68,7 +68,7 @@ func (a *attempt[T]) wait(ctx context.Context) (T, error) {
 	case <-a.done:
 		return a.value, a.err
 	case <-ctx.Done():
-		var none T // the value is not ours to look at yet
+		var none T // the attempt may still write the value
 		return none, context.Cause(ctx)
 	}
 }
@@ -78,10 +78,10 @@ func (f *Flight[T]) try(a *attempt[T], make func() (T, error)) {
 	a.value, a.err = make()
 }
 
-// end tells those who wait what has come of an attempt.
+// end ends an attempt and the wait for it.
 func (f *Flight[T]) end(a *attempt[T]) {
 	f.mu.Lock()
-	f.trying = nil
+	f.attempt = nil
 	if a.err == nil {
 		f.value = &a.value
 	}
@@ -106,7 +106,7 @@ func (f *Flight[T]) Replace(v T) {
 	f.value = &v
 }
 
-// Forget has the value made anew, if it is still this one, and reports whether it
+// Forget removes the value, if it is still this one, and reports whether it
 // was. A nil function stands for any value.
 func (f *Flight[T]) Forget(same func(T) bool) bool {
 	f.mu.Lock()
@@ -121,21 +121,21 @@ func (f *Flight[T]) Forget(same func(T) bool) bool {
 // Wait waits for the attempt under way, if there is one, for so long at most.
 func (f *Flight[T]) Wait(ctx context.Context, limit time.Duration) {
 	f.mu.Lock()
-	a := f.trying
+	a := f.attempt
 	f.mu.Unlock()
 	if a == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, _ = a.wait(ctx) // what comes of it is told to those who asked
+	_, _ = a.wait(ctx) // the outcome is that of Get
 }
 
-// Last waits for the attempt under way, if there is one, and returns the value
+// WaitValue waits for the attempt under way, if there is one, and returns the value
 // if it is there.
-func (f *Flight[T]) Last() (T, bool) {
+func (f *Flight[T]) WaitValue() (T, bool) {
 	f.mu.Lock()
-	a := f.trying
+	a := f.attempt
 	f.mu.Unlock()
 	if a != nil {
 		<-a.done

@@ -19,7 +19,7 @@ func apart(f func()) bool {
 }
 
 func TestManyWhoAskAtOnceShareOneAttempt(t *testing.T) {
-	for name, start := range map[string]func(func()) bool{"here": flight.Here, "apart": apart} {
+	for name, start := range map[string]func(func()) bool{"here": flight.OnCaller, "apart": apart} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var f flight.Flight[int]
@@ -46,21 +46,21 @@ func TestManyWhoAskAtOnceShareOneAttempt(t *testing.T) {
 	}
 }
 
-func TestAFailureIsToldToThoseWhoWaitAndTheNextTriesAnew(t *testing.T) {
+func TestAFailureIsReturnedToAllWhoWaitAndTheNextTriesAgain(t *testing.T) {
 	var f flight.Flight[int]
 	broken := errors.New("broken")
-	if _, err := f.Get(t.Context(), flight.Here, func() (int, error) { return 1, broken }); !errors.Is(err, broken) {
+	if _, err := f.Get(t.Context(), flight.OnCaller, func() (int, error) { return 1, broken }); !errors.Is(err, broken) {
 		t.Fatalf("Get: %v, want what make returned", err)
 	}
 	if _, ok := f.Peek(); ok {
 		t.Error("a value is there after a failure")
 	}
-	if v, err := f.Get(t.Context(), flight.Here, func() (int, error) { return 2, nil }); v != 2 || err != nil {
+	if v, err := f.Get(t.Context(), flight.OnCaller, func() (int, error) { return 2, nil }); v != 2 || err != nil {
 		t.Errorf("the next Get: %d, %v", v, err)
 	}
 }
 
-func TestWhoLeavesDoesNotEndTheAttempt(t *testing.T) {
+func TestACallerThatLeavesDoesNotEndTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f flight.Flight[int]
 		gone := errors.New("gone")
@@ -77,13 +77,13 @@ func TestWhoLeavesDoesNotEndTheAttempt(t *testing.T) {
 		if _, ok := f.Peek(); ok {
 			t.Error("the value is there before its time")
 		}
-		if v, ok := f.Last(); v != 7 || !ok {
+		if v, ok := f.WaitValue(); v != 7 || !ok {
 			t.Errorf("Last: %d, %v, want the value", v, ok)
 		}
 	})
 }
 
-func TestAClosedOwnerMakesNothing(t *testing.T) {
+func TestAClosedOwnerStartsNoAttempt(t *testing.T) {
 	var f flight.Flight[int]
 	closed := func(func()) bool { return false }
 	for range 2 {
@@ -93,13 +93,13 @@ func TestAClosedOwnerMakesNothing(t *testing.T) {
 	}
 }
 
-func TestAPanicLeavesNobodyWaiting(t *testing.T) {
+func TestAPanicEndsTheWaitOfOthers(t *testing.T) {
 	var f flight.Flight[int]
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = f.Get(t.Context(), flight.Here, func() (int, error) { panic("broken") })
+		_, _ = f.Get(t.Context(), flight.OnCaller, func() (int, error) { panic("broken") })
 	}()
-	if v, err := f.Get(t.Context(), flight.Here, func() (int, error) { return 2, nil }); v != 2 || err != nil {
+	if v, err := f.Get(t.Context(), flight.OnCaller, func() (int, error) { return 2, nil }); v != 2 || err != nil {
 		t.Errorf("Get after a panic: %d, %v", v, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // caller tells who makes a request: everything that is kept for somebody is bound to
 // that. What of its headers some server has passed on makes a difference.
 func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
-	c, err := httpx.Address(r)
+	c, err := httpx.ByAddress(r)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
 	return &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
 }
 
-func (c *chain) served() *Served { return &Served{Acceptor: c, Sessions: c, Requests: c.requests} }
+func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, Requests: c.requests} }
 
 // Accept begins a conversation with a client of either era.
 func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {

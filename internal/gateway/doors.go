@@ -28,8 +28,8 @@ const (
 	CallPath     = "/call"     // tool calls over plain HTTP, also below it
 )
 
-// A Served is a server as its doors see it.
-type Served struct {
+// A Backend is a server as its doors see it.
+type Backend struct {
 	Acceptor dragoman.Acceptor // takes conversations of either era
 	Sessions dragoman.Acceptor // takes sessions of the legacy era; nil if it is not served
 	Requests dragoman.Peer     // takes requests of the modern era; nil if it is not served
@@ -58,7 +58,7 @@ type Doors struct {
 }
 
 // NewDoors returns the doors of a server.
-func NewDoors(s *Served, o *DoorOptions) *Doors {
+func NewDoors(s *Backend, o *DoorOptions) *Doors {
 	mcp := &streamable.Server{
 		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.Caller,
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,

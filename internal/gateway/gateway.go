@@ -59,7 +59,7 @@ type Options struct {
 	Single bool
 
 	// Root, if not nil, is what the root leads to in place of all servers as one.
-	Root *Served
+	Root *Backend
 
 	// MessagesPath is what clients of HTTP+SSE at the root are told to send to. If
 	// empty, it is MessagesPath beside the stream.
@@ -119,7 +119,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		g.all = g.newEntry("", "", opts.Root, nil)
 	case !opts.Single:
 		u := newUnion(g, false)
-		g.all = g.newEntry("", "", u.served(), nil)
+		g.all = g.newEntry("", "", u.backend(), nil)
 		g.all.union = u
 	}
 	g.now.Store(&routes{all: g.all})
@@ -128,8 +128,8 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	return g, nil
 }
 
-// Served returns what the root leads to, for transports that the caller serves.
-func (g *Gateway) Served() *Served { return g.now.Load().all.served }
+// Backend returns what the root leads to, for transports that the caller serves.
+func (g *Gateway) Backend() *Backend { return g.now.Load().all.backend }
 
 // Upstreams returns the servers, in the order of the configuration.
 func (g *Gateway) Upstreams() []*manager.Upstream { return g.manager.Upstreams() }
@@ -194,14 +194,14 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 	c := newChain(up, g.log)
-	e := g.newEntry(up.Name(), serversPath+up.Name(), c.served(), before)
+	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
 }
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
-func (g *Gateway) newEntry(name, path string, s *Served, before *entry) *entry {
-	return &entry{Doors: g.doors(name, s, before), served: s, path: path}
+func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
+	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -216,7 +216,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		plain := group.Naming == "plain"
 		if e == nil || e.mcp != mcp || e.union.plain != plain {
 			u := newUnion(g, plain)
-			e = g.newEntry("group "+name, strings.TrimSuffix(mcp, MCPPath), u.served(), e)
+			e = g.newEntry("group "+name, strings.TrimSuffix(mcp, MCPPath), u.backend(), e)
 			e.mcp, e.union = mcp, u
 		}
 		e.union.all.Set(after.members(group.Servers))
@@ -270,7 +270,7 @@ func (g *Gateway) removeEntry(e *entry) {
 
 // doors makes the doors of what a name means. Host and Origin have been checked
 // before, by Handler.
-func (g *Gateway) doors(name string, s *Served, before *entry) *Doors {
+func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	limits := g.first.Limits
 	opts := &DoorOptions{
 		Caller: g.caller, MessagesPath: g.opts.MessagesPath,
@@ -292,7 +292,7 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 			refuse(w, err)
 			return
 		}
-		r = httpx.Identified(w, r)
+		r = httpx.WithClientRequestID(w, r)
 		if h := g.public(r.URL.Path); h != nil {
 			h(w, r)
 			return
@@ -311,7 +311,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all
 // streams in good order and stops the servers. own are doors of the caller's that
-// use Served: they are shut with ours, before the servers are stopped. It returns an
+// use Backend: they are shut with ours, before the servers are stopped. It returns an
 // error if something was cut.
 func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) error) error {
 	g.mu.Lock()

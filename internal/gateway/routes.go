@@ -28,11 +28,11 @@ type routes struct {
 // An entry is what stands behind a path, with its doors: one server, or several.
 type entry struct {
 	*Doors
-	served *Served // what the doors lead to
-	path   string  // before the doors
-	mcp    string  // where Streamable HTTP is, if not at the usual place
-	chain  *chain  // of one server; nil if it is a union, or the caller's own
-	union  *union  // nil if it is no union
+	backend *Backend // what the doors lead to
+	path    string   // before the doors
+	mcp     string   // where Streamable HTTP is, if not at the usual place
+	chain   *chain   // of one server; nil if it is a union, or the caller's own
+	union   *union   // nil if it is no union
 }
 
 // members returns servers as members of a union. Those without an entry keep their

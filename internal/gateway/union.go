@@ -27,8 +27,8 @@ func newUnion(g *Gateway, plain bool) *union {
 	})}
 }
 
-func (u *union) served() *Served {
-	return &Served{Acceptor: u.front, Sessions: u.front, Requests: u.front.Requests()}
+func (u *union) backend() *Backend {
+	return &Backend{Acceptor: u.front, Sessions: u.front, Requests: u.front.Requests()}
 }
 
 // close ends what is under way. Its doors have been shut before.

@@ -17,23 +17,11 @@ import (
 // whatever its length is said to be.
 const firstRead = 16 << 10
 
-// ReadBody returns the JSON text that the request carries, in memory of its own.
-// The limit is in bytes, as in [dragoman.Limits]; the timeout is for the whole
-// body, and zero means none. The error is a *[Refusal]: 415 if the body is not
-// declared as plain JSON in UTF-8, 413 if it is too large, 408 if it is too
-// slow, 400 if it breaks off.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Duration) ([]byte, error) {
-	if timeout <= 0 {
-		return ReadBodyOn(nil, w, r, limit)
-	}
-	watch := NewWatch(timeout)
-	defer watch.stop()
-	return ReadBodyOn(watch, w, r, limit)
-}
-
-// ReadBodyOn is ReadBody with a watch that many requests share, which says how
-// long the body may take. It may be nil.
-func ReadBodyOn(watch *Watch, w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+// readBody returns the JSON text that the request carries, in memory of its own.
+// The limit is in bytes, as in [dragoman.Limits]; timeouts says how long the whole
+// body may take. The error is a *[Refusal]: 415 if the body is not declared as plain
+// JSON in UTF-8, 413 if it is too large, 408 if it is too slow, 400 if it breaks off.
+func readBody(timeouts *Timeouts, w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if err := checkType(r); err != nil {
 		return nil, err
 	}
@@ -43,9 +31,9 @@ func ReadBodyOn(watch *Watch, w http.ResponseWriter, r *http.Request, limit int)
 	}
 	body := r.Body
 	if r.ContentLength < 0 {
-		body = http.MaxBytesReader(w, body, int64(limit)) // tells net/http that the rest is not wanted
+		body = http.MaxBytesReader(w, body, int64(limit)) // net/http then closes the connection
 	}
-	g := guardReads(watch, w)
+	g := guardReads(timeouts, w)
 	text, err := readAll(body, r.ContentLength, limit)
 	g.end()
 	if err == nil {
@@ -55,8 +43,8 @@ func ReadBodyOn(watch *Watch, w http.ResponseWriter, r *http.Request, limit int)
 	switch {
 	case errors.Is(err, dragoman.ErrTooLarge), errors.As(err, &large):
 		err = tooLarge(limit)
-	case errors.Is(err, os.ErrDeadlineExceeded) && watch != nil:
-		err = Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", watch.after)
+	case errors.Is(err, os.ErrDeadlineExceeded) && timeouts.after < Forever:
+		err = Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", timeouts.after)
 	case errors.Is(err, os.ErrDeadlineExceeded): // of the http.Server
 		err = Refuse(http.StatusRequestTimeout, "the body did not arrive in time")
 	default:
@@ -83,7 +71,7 @@ func readAll(r io.Reader, size int64, limit int) ([]byte, error) {
 		b = b[:len(b)+n]
 		switch {
 		case len(b) > limit:
-			return b, dragoman.ErrTooLarge // whoever put its own body there claims less than it has
+			return b, dragoman.ErrTooLarge // a replaced body may be longer than it claims
 		case err == io.EOF:
 			return b, nil
 		case err != nil:
@@ -99,7 +87,7 @@ func readAll(r io.Reader, size int64, limit int) ([]byte, error) {
 	}
 }
 
-// checkType tells whether the body is declared as JSON in UTF-8 as it is.
+// checkType returns an error unless the body is declared as plain JSON in UTF-8.
 func checkType(r *http.Request) error {
 	const want = "application/json"
 	if len(r.Header["Content-Encoding"]) > 0 {
@@ -122,159 +110,143 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// A guard makes the reading of a request fail when it takes too long. Unlike a
+// A readGuard makes the reading of a request fail when it takes too long. Unlike a
 // deadline that is set each time, it costs no timer.
-type guard struct {
-	place Watched
-	watch *Watch
-	w     http.ResponseWriter
+type readGuard struct {
+	place    Timeout
+	timeouts *Timeouts
+	w        http.ResponseWriter
 
 	mu   sync.Mutex
 	over bool
 }
 
-// guards are those that nobody uses.
-var guards = sync.Pool{New: func() any { return new(guard) }}
+// guards are those not in use.
+var guards = sync.Pool{New: func() any { return new(readGuard) }}
 
-// guardReads returns a guard that ends with end. If the watch is nil, there is
-// none, which is fine with end.
-func guardReads(watch *Watch, w http.ResponseWriter) *guard {
-	if watch == nil {
-		return nil
-	}
-	g := guards.Get().(*guard)
-	g.watch, g.w = watch, w
-	watch.Add(&g.place, g)
+// guardReads returns a guard that ends with end.
+func guardReads(timeouts *Timeouts, w http.ResponseWriter) *readGuard {
+	g := guards.Get().(*readGuard)
+	g.timeouts, g.w = timeouts, w
+	timeouts.Add(&g.place, g)
 	return g
 }
 
-// end ends the guard. The connection has no deadline then: net/http goes on
-// reading to notice that the client leaves, and would take one for that.
-func (g *guard) end() {
-	switch {
-	case g == nil:
-	case g.watch.Remove(&g.place):
-		g.watch, g.w = nil, nil
-		guards.Put(g) // nobody else knows it
-	default:
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.over = true
-		_ = http.NewResponseController(g.w).SetReadDeadline(time.Time{})
+// end ends the guard. The connection has no deadline then: net/http keeps
+// reading to notice a disconnect, and would take a deadline for one.
+func (g *readGuard) end() {
+	if g.timeouts.Remove(&g.place) {
+		g.timeouts, g.w = nil, nil
+		guards.Put(g) // there is no other reference to it
+		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+	_ = http.NewResponseController(g.w).SetReadDeadline(time.Time{})
 }
 
-// Late lets the reading fail, unless it has ended. A writer without deadlines has
-// no slow client.
-func (g *guard) Late() {
+// Expired makes the reading fail, unless it has ended. A writer without deadlines
+// has no slow client.
+func (g *readGuard) Expired() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.over {
-		_ = http.NewResponseController(g.w).SetReadDeadline(longAgo)
+		_ = http.NewResponseController(g.w).SetReadDeadline(pastDeadline)
 	}
 }
 
-// longAgo is a deadline that has passed on any clock.
-var longAgo = time.Unix(1, 0)
+// pastDeadline is a deadline that has passed on any clock.
+var pastDeadline = time.Unix(1, 0)
 
-// A Watch calls back what takes longer than it may. Whatever it watches may take
-// equally long, so who came first is due first, and one timer serves them all: a
-// timer for each request costs more than many a request.
-type Watch struct {
+// Timeouts calls back what takes longer than it may. All timeouts of it are equally
+// long, so the oldest is due first, and one timer serves them all: a timer for each
+// request costs more than many a request.
+type Timeouts struct {
 	after time.Duration
 
 	mu          sync.Mutex
-	first, last *Watched
+	first, last *Timeout
 	timer       *time.Timer
-	armed       bool // the timer runs; it stops when it finds nobody
+	armed       bool // the timer runs; it stops when the list is empty
 }
 
-// NewWatch returns a watch that allows everything this long.
-func NewWatch(after time.Duration) *Watch { return &Watch{after: after} }
+// NewTimeouts returns timeouts of that length.
+func NewTimeouts(after time.Duration) *Timeouts { return &Timeouts{after: after} }
 
-// A Watched is a place on a watch, part of whatever takes it. The zero value is
-// on none, and it may be used again when it has been removed.
-type Watched struct {
-	late       interface{ Late() }
+// A Timeout is an entry of Timeouts, part of whatever it bounds. The zero value is
+// not in use, and it may be used again when it has been removed.
+type Timeout struct {
+	owner      interface{ Expired() }
 	due        time.Time
-	prev, next *Watched
-	on         bool
+	prev, next *Timeout
+	listed     bool
 }
 
-// Add begins to watch e. If it is not removed in time, late.Late is called, once,
-// on another goroutine. It must not wait for anybody.
-func (w *Watch) Add(e *Watched, late interface{ Late() }) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	*e = Watched{late: late, due: time.Now().Add(w.after), prev: w.last, on: true}
-	if w.last == nil {
-		w.first = e
+// Add starts e. If it is not removed in time, owner.Expired is called, once, on
+// another goroutine. It must not block.
+func (t *Timeouts) Add(e *Timeout, owner interface{ Expired() }) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*e = Timeout{owner: owner, due: time.Now().Add(t.after), prev: t.last, listed: true}
+	if t.last == nil {
+		t.first = e
 	} else {
-		w.last.next = e
+		t.last.next = e
 	}
-	w.last = e
+	t.last = e
 	switch {
-	case w.armed:
+	case t.armed:
 		return
-	case w.timer == nil:
-		w.timer = time.AfterFunc(w.after, w.look)
+	case t.timer == nil:
+		t.timer = time.AfterFunc(t.after, t.expire)
 	default:
-		w.timer.Reset(w.after)
+		t.timer.Reset(t.after)
 	}
-	w.armed = true
+	t.armed = true
 }
 
-// Remove ends the watch on e, and tells whether it was in time: if not, Late has
-// been called, or will be in a moment.
-func (w *Watch) Remove(e *Watched) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.take(e)
+// Remove ends e, and reports whether it was in time: if not, Expired has been
+// called, or will be in a moment.
+func (t *Timeouts) Remove(e *Timeout) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unlink(e)
 }
 
-// take takes e off the list, if it is there. mu is held.
-func (w *Watch) take(e *Watched) bool {
-	if !e.on {
+// unlink takes e off the list, if it is there. mu is held.
+func (t *Timeouts) unlink(e *Timeout) bool {
+	if !e.listed {
 		return false
 	}
 	if e.prev == nil {
-		w.first = e.next
+		t.first = e.next
 	} else {
 		e.prev.next = e.next
 	}
 	if e.next == nil {
-		w.last = e.prev
+		t.last = e.prev
 	} else {
 		e.next.prev = e.prev
 	}
-	e.prev, e.next, e.on = nil, nil, false
+	e.prev, e.next, e.listed = nil, nil, false
 	return true
 }
 
-// look calls back those who are due, and comes again for the next.
-func (w *Watch) look() {
-	var due []interface{ Late() }
-	w.mu.Lock()
+// expire calls back the owners of what is due, and sets the timer for the next.
+func (t *Timeouts) expire() {
+	var due []interface{ Expired() }
+	t.mu.Lock()
 	now := time.Now()
-	for w.first != nil && !w.first.due.After(now) {
-		due = append(due, w.first.late)
-		w.take(w.first)
+	for t.first != nil && !t.first.due.After(now) {
+		due = append(due, t.first.owner)
+		t.unlink(t.first)
 	}
-	if w.armed = w.first != nil; w.armed {
-		w.timer.Reset(w.first.due.Sub(now))
+	if t.armed = t.first != nil; t.armed {
+		t.timer.Reset(t.first.due.Sub(now))
 	}
-	w.mu.Unlock()
-	for _, late := range due {
-		late.Late()
-	}
-}
-
-// stop gives up the timer of a watch that nobody is on any more.
-func (w *Watch) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.armed {
-		w.timer.Stop()
-		w.armed = false
+	t.mu.Unlock()
+	for _, owner := range due {
+		owner.Expired()
 	}
 }

@@ -30,6 +30,17 @@ func status(err error) int {
 	return 0
 }
 
+// readBody returns what a door's request has as its body. It leaves the answer to the
+// caller.
+func readBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Duration) (body []byte, err error) {
+	door := httpx.NewDoor(&httpx.DoorOptions{Trusted: true, MaxMessage: limit, BodyTimeout: timeout})
+	door.Serve(w, r, func(x *httpx.Exchange) error {
+		body, err = x.Body()
+		return nil
+	})
+	return body, err
+}
+
 func TestBodyIsReadIfItIsPlainJSON(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -56,9 +67,9 @@ func TestBodyIsReadIfItIsPlainJSON(t *testing.T) {
 			for i := 0; i < len(test.header); i += 2 {
 				r.Header.Add(test.header[i], test.header[i+1])
 			}
-			body, err := httpx.ReadBody(httptest.NewRecorder(), r, 100, time.Second)
+			body, err := readBody(httptest.NewRecorder(), r, 100, time.Second)
 			if status(err) != test.want || (err == nil) != (test.want == 0) {
-				t.Errorf("ReadBody: %v, want status %d", err, test.want)
+				t.Errorf("Body: %v, want status %d", err, test.want)
 			}
 			if err == nil && string(body) != "{}" {
 				t.Errorf("the body is %q", body)
@@ -78,7 +89,7 @@ func TestBodyMayBeAsLongAsTheLimit(t *testing.T) {
 				if chunked {
 					r.ContentLength = -1
 				}
-				body, err := httpx.ReadBody(httptest.NewRecorder(), r, limit, 0)
+				body, err := readBody(httptest.NewRecorder(), r, limit, -1)
 				if more > 0 {
 					if status(err) != http.StatusRequestEntityTooLarge {
 						t.Errorf("%d bytes with limit %d, chunked %t: %v", len(text), limit, chunked, err)
@@ -97,9 +108,9 @@ func TestReadingStopsAtTheLimit(t *testing.T) {
 	r := httptest.NewRequest("POST", "/mcp", endless)
 	r.Header.Set("Content-Type", plainJSON)
 	r.ContentLength = -1
-	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 64<<10, 0)
+	_, err := readBody(httptest.NewRecorder(), r, 64<<10, -1)
 	if status(err) != http.StatusRequestEntityTooLarge {
-		t.Errorf("ReadBody: %v", err)
+		t.Errorf("Body: %v", err)
 	}
 	if read > 65<<10 {
 		t.Errorf("%d bytes were read with a limit of 64 KiB", read)
@@ -113,7 +124,7 @@ func TestMemoryIsGivenToBytesThatHaveCome(t *testing.T) {
 	r.ContentLength = 200 << 20
 	var before, behind runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _ = httpx.ReadBody(httptest.NewRecorder(), r, 256<<20, 0)
+	_, _ = readBody(httptest.NewRecorder(), r, 256<<20, -1)
 	runtime.ReadMemStats(&behind)
 	if grown := behind.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
 		t.Errorf("%d bytes were allocated for a body of 3", grown)
@@ -123,9 +134,9 @@ func TestMemoryIsGivenToBytesThatHaveCome(t *testing.T) {
 func TestBrokenBodyIsRefused(t *testing.T) {
 	r := httptest.NewRequest("POST", "/mcp", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	r.Header.Set("Content-Type", plainJSON)
-	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 0, time.Second)
+	_, err := readBody(httptest.NewRecorder(), r, 0, time.Second)
 	if status(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "3 bytes") {
-		t.Errorf("ReadBody: %v", err)
+		t.Errorf("Body: %v", err)
 	}
 }
 
@@ -174,13 +185,15 @@ const head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application
 
 // read serves a request by reading its body with a limit of 1000 bytes, in 10 s.
 func read(w http.ResponseWriter, r *http.Request) {
-	body, err := httpx.ReadBody(w, r, 1000, 10*time.Second)
-	var refusal *httpx.Refusal
-	if errors.As(err, &refusal) {
-		refusal.Write(w)
-		return
-	}
-	_ = httpx.WriteJSON(w, r, http.StatusOK, body)
+	door := httpx.NewDoor(&httpx.DoorOptions{MaxMessage: 1000, BodyTimeout: 10 * time.Second})
+	door.Serve(w, r, func(x *httpx.Exchange) error {
+		body, err := x.Body()
+		if err != nil {
+			return err
+		}
+		x.JSON(http.StatusOK, body)
+		return nil
+	})
 }
 
 func TestSlowOrLargeBodyGetsAnAnswerAndLosesTheConnection(t *testing.T) {
@@ -221,9 +234,9 @@ func TestSlowOrLargeBodyGetsAnAnswerAndLosesTheConnection(t *testing.T) {
 // request on the connection.
 func TestDeadlineOfTheBodyEndsWithTheBody(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		body, err := httpx.ReadBody(w, r, 1000, time.Second)
+		body, err := readBody(w, r, 1000, time.Second)
 		if err != nil {
-			t.Errorf("ReadBody: %v", err)
+			t.Errorf("Body: %v", err)
 		}
 		time.Sleep(time.Minute)
 		if err := context.Cause(r.Context()); err != nil {

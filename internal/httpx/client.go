@@ -39,7 +39,7 @@ type ClientOptions struct {
 	// HTTP makes the requests. If nil, a client of its own does, with TLS, which keeps
 	// connections alive and uses the environment's proxy. Either way a redirect is
 	// followed only if it stays on its origin and keeps the method, unless HTTP says
-	// otherwise: all others are answers, and no good ones.
+	// otherwise: any other redirect is returned as the response.
 	HTTP *http.Client
 	TLS  *tls.Config
 
@@ -229,21 +229,21 @@ func ReadAll(resp *http.Response, limit int) ([]byte, error) {
 	return readAll(resp.Body, resp.ContentLength, limit)
 }
 
-// A lost request is one that got no answer of any kind.
-type lost struct {
+// A lostError is that of a request that got no response.
+type lostError struct {
 	error
 	outcome string
 }
 
-// Lost returns the error of a request that got no answer of any kind, as a
+// Lost returns the error of a request that got no response, as a
 // [protocol.Fault]. The server cannot have seen it if there was no connection, or
-// none that could be trusted.
+// the TLS handshake failed.
 func Lost(err error) error {
 	outcome := protocol.OutcomeUnknown
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
 		outcome = protocol.OutcomeNotSent
 	}
-	return &lost{err, outcome}
+	return &lostError{err, outcome}
 }
 
 // isTLS reports whether the handshake of TLS failed.
@@ -261,13 +261,13 @@ func isTLS(err error) bool {
 }
 
 // LostOnTheWay is Lost for a request that the server may have seen in any case.
-func LostOnTheWay(err error) error { return &lost{err, protocol.OutcomeUnknown} }
+func LostOnTheWay(err error) error { return &lostError{err, protocol.OutcomeUnknown} }
 
 // Outcome implements protocol.Fault.
-func (e *lost) Outcome() string { return e.outcome }
+func (e *lostError) Outcome() string { return e.outcome }
 
 // Unwrap returns the reason.
-func (e *lost) Unwrap() error { return e.error }
+func (e *lostError) Unwrap() error { return e.error }
 
 // RetryAfter returns how long an answer asks to wait, a day at most. Zero means that
 // it does not.
@@ -289,7 +289,7 @@ const (
 	maxErrorText = 256
 )
 
-// ReadStatus reads an answer that is no success.
+// ReadStatus reads a response whose status is not a success.
 func ReadStatus(resp *http.Response) *protocol.StatusError {
 	e := &protocol.StatusError{
 		Status:     resp.StatusCode,
@@ -298,7 +298,7 @@ func ReadStatus(resp *http.Response) *protocol.StatusError {
 		RetryAfter: RetryAfter(resp.Header),
 	}
 	if resp.Body != nil {
-		// What could be read of it is worth something.
+		// A partial body is better than none.
 		e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	}
 	kind := MediaType(resp.Header)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -22,7 +23,7 @@ const (
 
 const (
 	// closeWait is how long Shutdown goes on when its context has ended: requests that
-	// were told to stop are answered in that time, so that their clients hear that
+	// were told to stop are answered in that time, so that their clients learn that
 	// they were lost.
 	closeWait = 500 * time.Millisecond
 
@@ -39,7 +40,7 @@ type DoorOptions struct {
 	Hosts, Origins []string
 	Trusted        bool
 
-	// Caller tells who makes a request, or why it is refused. If nil, Address does.
+	// Caller returns who makes a request, or why it is refused. If nil, ByAddress does.
 	Caller CallerFunc
 
 	// MaxRequests is how many requests are served at once; more get 503.
@@ -60,8 +61,8 @@ type DoorOptions struct {
 	Logger *slog.Logger
 }
 
-// A Door is what all servers over HTTP have in common: what each request begins and
-// ends with, and the end of them all.
+// A Door is what all HTTP servers share: the checks before each request, its answer,
+// and the shutdown.
 type Door struct {
 	Limits dragoman.Limits // of messages
 	Log    *slog.Logger    // never nil
@@ -70,7 +71,7 @@ type Door struct {
 	caller  CallerFunc
 	belongs func(*http.Request) bool
 	max     int
-	reading *Watch // requests whose body comes
+	reading *Timeouts // of requests whose body comes
 	write   time.Duration
 
 	draining chan struct{}   // closed when Shutdown begins
@@ -84,12 +85,12 @@ type Door struct {
 	busy     int // exchanges, and what Go runs
 }
 
-// NewDoor returns a door that is open.
+// NewDoor returns a door that accepts requests.
 func NewDoor(o *DoorOptions) *Door {
 	d := &Door{
 		Limits: dragoman.Limits{MaxMessage: o.MaxMessage}, Log: Logger(o.Logger),
 		caller: o.Caller, belongs: o.Belongs, max: Limit(o.MaxRequests, DefaultMaxRequests),
-		reading: NewWatch(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
+		reading: NewTimeouts(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
 		draining: make(chan struct{}), idle: make(chan struct{}), open: make(map[*Exchange]struct{}),
 	}
 	if !o.Trusted {
@@ -107,12 +108,12 @@ func Logger(l *slog.Logger) *slog.Logger {
 	return l
 }
 
-// Serve does what each request begins and ends with, and has f answer it. Nothing of
-// a request is looked at before its Host and Origin. The error of f is written as a
+// Serve checks a request and has f answer it. Host and Origin are checked before all
+// else. The error of f is written as a
 // [Refusal], unless f has begun to answer. A panic is logged; its request is refused,
 // or its connection ended if the answer has begun.
 //
-// Pages may read all that comes after Host and Origin, refusals too.
+// Pages may read every answer to a request that passed these checks, refusals too.
 func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) error) {
 	x := &Exchange{W: w, R: r, door: d}
 	if d.gate != nil {
@@ -130,18 +131,18 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 	}
 	defer d.leave(x)
 	defer x.recover()
-	named, refusal := Named(r, d.caller)
+	known, refusal := WithCaller(r, d.caller)
 	if refusal != nil {
 		x.refuse(refusal)
 		return
 	}
-	x.R = named
+	x.R = known
 	if err := f(x); err != nil {
 		x.refuse(err)
 	}
 }
 
-// enter counts an exchange in.
+// enter adds an exchange, or refuses it.
 func (d *Door) enter(x *Exchange) *Refusal {
 	belongs := false
 	select {
@@ -162,7 +163,7 @@ func (d *Door) enter(x *Exchange) *Refusal {
 	return nil
 }
 
-// leave counts an exchange out whose handler returns, unless it was detached.
+// leave removes an exchange whose handler returns, unless it was detached.
 func (d *Door) leave(x *Exchange) {
 	x.mu.Lock()
 	x.over = true
@@ -174,13 +175,13 @@ func (d *Door) leave(x *Exchange) {
 	}
 }
 
-// remove counts an exchange out. d.mu is locked.
+// remove removes an exchange. d.mu is locked.
 func (d *Door) remove(x *Exchange) {
 	delete(d.open, x)
 	d.done()
 }
 
-// done counts out what counted as busy. d.mu is locked.
+// done decrements busy. d.mu is locked.
 func (d *Door) done() {
 	if d.busy--; d.busy == 0 && d.stopping {
 		close(d.idle)
@@ -216,8 +217,8 @@ func (d *Door) Aborted() context.Context { return d.aborted }
 
 // Shutdown refuses new requests with 503, and waits for those under way until ctx
 // ends. Then it tells the rest to stop, lets them answer, cuts clients that do not
-// read, and returns the cause of ctx: half a second later at the latest, whoever still
-// runs.
+// read, and returns the cause of ctx: half a second later at the latest, even if some
+// still run.
 func (d *Door) Shutdown(ctx context.Context) error {
 	d.drain()
 	if isClosed(d.idle, ctx.Done()) {
@@ -229,7 +230,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	}
 	n := d.cutAll()
 	if !d.idleWithin(cutWait) {
-		d.Log.Warn("requests do not end although they were told to; they are left behind", "requests", n)
+		d.Log.Warn("requests did not end in time and are abandoned", "requests", n)
 	}
 	return context.Cause(ctx)
 }
@@ -267,7 +268,7 @@ func (d *Door) idleWithin(limit time.Duration) bool {
 	}
 }
 
-// drain refuses new requests, and tells those under way that want to know.
+// drain refuses new requests, and calls the OnShutdown hooks of those under way.
 func (d *Door) drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -286,7 +287,7 @@ func (d *Door) drain() {
 	}
 }
 
-// abortAll tells all exchanges that they are lost.
+// abortAll calls the OnAbort hooks of all exchanges.
 func (d *Door) abortAll(cause error) {
 	d.abort(cause)
 	var hooks []func()
@@ -326,4 +327,31 @@ func (x *Exchange) recover() {
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
 	x.refuse(&Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: protocol.Panicked().Message})
+}
+
+// Forever is how long something may take that has no limit. Timers and deadlines take
+// it as any other duration.
+const Forever time.Duration = math.MaxInt64
+
+// Duration returns d, or def if it is zero, or Forever if it is negative: what an
+// option means, for all servers.
+func Duration(d, def time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return def
+	case d < 0:
+		return Forever
+	}
+	return d
+}
+
+// Limit is Duration for numbers.
+func Limit(n, def int) int {
+	switch {
+	case n == 0:
+		return def
+	case n < 0:
+		return math.MaxInt
+	}
+	return n
 }

@@ -117,7 +117,7 @@ func TestRefusalsWhileDrainingCanBeReadByPages(t *testing.T) {
 	})
 }
 
-func TestTrustedDoorLeavesHostAndOriginToWhoStandsInFront(t *testing.T) {
+func TestTrustedDoorDoesNotCheckHostAndOrigin(t *testing.T) {
 	inDoorway(t, httpx.DoorOptions{Trusted: true}, func(x *httpx.Exchange) error {
 		x.Accepted()
 		return nil
@@ -201,7 +201,7 @@ func TestShutdownObeysItsContext(t *testing.T) {
 				if took := time.Since(began); took > 700*time.Millisecond {
 					t.Errorf("Shutdown took %v", took)
 				}
-				if said := strings.Contains(w.log.String(), "left behind"); said != test.left {
+				if said := strings.Contains(w.log.String(), "abandoned"); said != test.left {
 					t.Errorf("the log is\n%s", w.log)
 				}
 				_ = conn.Close()

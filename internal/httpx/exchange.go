@@ -33,13 +33,12 @@ type Exchange struct {
 	events *sse.Writer
 }
 
-// Body returns the JSON text of the request, as [ReadBody] does.
+// Body returns the JSON text of the request. The error is a *[Refusal].
 func (x *Exchange) Body() ([]byte, error) {
-	return ReadBodyOn(x.door.reading, x.W, x.R, x.door.Limits.Message())
+	return readBody(x.door.reading, x.W, x.R, x.door.Limits.Message())
 }
 
-// JSON answers with JSON text. A client that is gone does not miss it, so there is no
-// error.
+// JSON answers with JSON text. There is no error: the client may be gone.
 func (x *Exchange) JSON(status int, body []byte) {
 	if x.begin() {
 		setRetryAfter(x.W.Header(), status)
@@ -54,7 +53,7 @@ func (x *Exchange) Accepted() {
 	}
 }
 
-// NoContent answers a request that was all there is to say.
+// NoContent answers with an empty body.
 func (x *Exchange) NoContent() {
 	if x.begin() {
 		x.W.WriteHeader(http.StatusNoContent)
@@ -75,7 +74,7 @@ func (x *Exchange) Events() (*sse.Writer, error) {
 }
 
 // begin makes an answer the first, and bounds how long the client may take to read
-// it. It is a deadline and no watch, because net/http writes short answers when the
+// it. It is a deadline and no Timeout, because net/http writes short answers when the
 // handler has returned; then it lifts the deadline. A writer without deadlines has no
 // slow client.
 func (x *Exchange) begin() bool {
@@ -114,8 +113,8 @@ func (x *Exchange) cut() {
 		x.events.Cut()
 	}
 	c := http.NewResponseController(x.W)
-	_ = c.SetWriteDeadline(longAgo)
-	_ = c.SetReadDeadline(longAgo)
+	_ = c.SetWriteDeadline(pastDeadline)
+	_ = c.SetReadDeadline(pastDeadline)
 }
 
 // OnShutdown has f called when Shutdown begins, on a goroutine of its own, and at once

@@ -1,18 +1,21 @@
 package httpx
 
 import (
+	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A Gate checks Host and Origin before anything else is looked at. It keeps out
-// web pages that reach a local server through a name of their own (DNS
-// rebinding) or across sites. The zero value, and nil, let in loopback alone.
+// A Gate checks Host and Origin before anything else. It refuses web pages
+// that reach a local server through a name of their own (DNS rebinding) or across
+// sites. The zero value, and nil, accept loopback only.
 type Gate struct {
 	// Hosts are the host names, without a port, that are accepted in Host
 	// besides loopback ones. With a port they are accepted on that port alone.
@@ -26,7 +29,7 @@ type Gate struct {
 	Origins []string
 }
 
-// Check returns nil if the request may be looked at, or a *[Refusal] with status
+// Check returns nil if the request is accepted, or a *[Refusal] with status
 // 403 that says which header is to blame and how to allow its value.
 func (g *Gate) Check(r *http.Request) error {
 	if g == nil {
@@ -44,7 +47,7 @@ func (g *Gate) Check(r *http.Request) error {
 
 // checkHost returns the host that the request is for.
 func (g *Gate) checkHost(r *http.Request) (authority, *Refusal) {
-	// net/http moves the header to r.Host. What is left is a second opinion,
+	// net/http moves the header to r.Host. What is left is a second value,
 	// which HTTP/2 allows beside :authority.
 	if also := r.Header["Host"]; len(also) > 1 || len(also) == 1 && also[0] != r.Host {
 		return authority{}, forbid("the Host header is there more than once")
@@ -57,17 +60,17 @@ func (g *Gate) checkHost(r *http.Request) (authority, *Refusal) {
 	if !ok {
 		return authority{}, forbid("the Host header is missing or not a host name with an optional port")
 	}
-	if host.loopback() || anyHost || slices.ContainsFunc(g.Hosts, host.listedAs) {
+	if host.isLoopback() || anyHost || slices.ContainsFunc(g.Hosts, host.matches) {
 		return host, nil
 	}
 	return authority{}, forbid("Host %q is not allowed; if it is a name of this server, add it to the allowed hosts", clip(r.Host))
 }
 
-// checkOrigin looks at the Origin of a request whose host is allowed.
+// checkOrigin checks the Origin of a request whose host is allowed.
 func (g *Gate) checkOrigin(r *http.Request, host authority) *Refusal {
 	values := r.Header["Origin"]
 	if len(values) == 0 {
-		return nil // not a browser, or one that asks its own site
+		return nil // not a browser, or a page of the same origin
 	}
 	if len(values) > 1 {
 		return forbid("the Origin header is there more than once")
@@ -85,9 +88,9 @@ func (g *Gate) checkOrigin(r *http.Request, host authority) *Refusal {
 	}
 	switch {
 	case anyOrigin,
-		o.web() && o.loopback() && host.loopback(),
-		o.web() && o.same(host) && (r.TLS == nil || o.scheme == "https"),
-		slices.ContainsFunc(g.Origins, o.listedAs):
+		o.isHTTP() && o.isLoopback() && host.isLoopback(),
+		o.isHTTP() && o.same(host) && (r.TLS == nil || o.scheme == "https"),
+		slices.ContainsFunc(g.Origins, o.matches):
 		return nil
 	}
 	return forbid("Origin %q is not allowed; if its pages may use this server, add it to the allowed origins", clip(values[0]))
@@ -136,7 +139,7 @@ func parseAuthority(s string) (authority, bool) {
 	return authority{strings.ToLower(host), port}, true
 }
 
-// isHostName tells whether s is made of the characters of names and IPv4
+// isHostName reports whether s is made of the characters of names and IPv4
 // addresses.
 func isHostName(s string) bool {
 	for i := range len(s) {
@@ -154,10 +157,10 @@ func isPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// loopback tells whether the host is this machine. Other spellings of loopback
+// isLoopback reports whether the host is this machine. Other spellings of loopback
 // addresses than the usual one, and names that begin with one, are names that
 // anybody can own.
-func (a authority) loopback() bool {
+func (a authority) isLoopback() bool {
 	if a.host == "localhost" {
 		return true
 	}
@@ -165,9 +168,9 @@ func (a authority) loopback() bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// listedAs tells whether an entry of a list names the authority: its host, with
+// matches reports whether an entry of a list names the authority: its host, with
 // any port or with this one.
-func (a authority) listedAs(entry string) bool {
+func (a authority) matches(entry string) bool {
 	e, ok := parseAuthority(entry)
 	if !ok { // an IPv6 address without brackets, perhaps
 		e, ok = parseAuthority("[" + entry + "]")
@@ -203,8 +206,8 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// web tells whether the origin's pages come over HTTP.
-func (o origin) web() bool { return o.scheme == "http" || o.scheme == "https" }
+// isHTTP reports whether the origin's pages come over HTTP.
+func (o origin) isHTTP() bool { return o.scheme == "http" || o.scheme == "https" }
 
 // effectivePort returns port, or the one that the origin's scheme implies.
 func (o origin) effectivePort(port string) string {
@@ -219,17 +222,17 @@ func (o origin) effectivePort(port string) string {
 	return ""
 }
 
-// same tells whether the origin is the server that host names. Both may leave
+// same reports whether the origin is the server that host names. Both may leave
 // out the port that the scheme implies.
 func (o origin) same(host authority) bool {
 	return o.host == host.host && o.effectivePort(o.port) == o.effectivePort(host.port)
 }
 
-// listedAs tells whether an entry of a list names the origin.
-func (o origin) listedAs(entry string) bool {
+// matches reports whether an entry of a list names the origin.
+func (o origin) matches(entry string) bool {
 	if !strings.Contains(entry, "://") {
 		named := authority{o.host, o.effectivePort(o.port)}
-		return named.listedAs(entry)
+		return named.matches(entry)
 	}
 	e, ok := parseOrigin(strings.TrimSuffix(entry, "/"))
 	return ok && e.scheme == o.scheme && o.same(e.authority)
@@ -243,15 +246,9 @@ var (
 	corsResponseHeaders = strings.Join([]string{protocol.HeaderSession, protocol.HeaderVersion}, ", ")
 )
 
-// CORS tells the browser that a page of an origin that [Gate.Check] accepts may
-// read the answer. If the request is a preflight, CORS answers it and returns
-// true; there is nothing left to do then.
-func (g *Gate) CORS(w http.ResponseWriter, r *http.Request) bool {
-	return len(r.Header["Origin"]) > 0 && g.Check(r) == nil && allowOrigin(w, r)
-}
-
-// allowOrigin is CORS for an origin that has been checked. Without one there is nothing
-// to say: what is not asked for by a page costs no header.
+// allowOrigin tells the browser that a page of an origin that [Gate.Check] has accepted
+// may read the answer. If the request is a preflight, allowOrigin answers it and returns
+// true; there is nothing left to do then. A request without an origin costs no header.
 func allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	if len(r.Header["Origin"]) == 0 {
@@ -267,15 +264,15 @@ func allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", corsRequestHeaders+paramHeadersAsked(r))
+	h.Set("Access-Control-Allow-Headers", corsRequestHeaders+requestedParamHeaders(r))
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }
 
-// paramHeadersAsked returns the headers for tool arguments that a preflight asks
+// requestedParamHeaders returns the headers for tool arguments that a preflight asks
 // for: their names depend on the tool, so no list can hold them.
-func paramHeadersAsked(r *http.Request) string {
+func requestedParamHeaders(r *http.Request) string {
 	var b strings.Builder
 	for _, line := range r.Header.Values("Access-Control-Request-Headers") {
 		for name := range strings.SplitSeq(line, ",") {
@@ -289,3 +286,40 @@ func paramHeadersAsked(r *http.Request) string {
 	}
 	return b.String()
 }
+
+// A CallerFunc returns who makes a request, or why it is refused.
+type CallerFunc = func(*http.Request) (*dragoman.Caller, error)
+
+// ByAddress is the CallerFunc of servers without authentication: it distinguishes
+// callers by their address.
+func ByAddress(r *http.Request) (*dragoman.Caller, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr // a Unix socket
+	}
+	return &dragoman.Caller{Address: host, Header: r.Header}, nil
+}
+
+// WithCaller returns the request with its caller in its context. If who is nil,
+// ByAddress finds it.
+func WithCaller(r *http.Request, who CallerFunc) (*http.Request, *Refusal) {
+	if who == nil {
+		who = ByAddress
+	}
+	c, err := who(r)
+	if err != nil {
+		if refusal, ok := errors.AsType[*Refusal](err); ok {
+			return nil, refusal
+		}
+		return nil, Refuse(http.StatusForbidden, "%v", err)
+	}
+	return r.WithContext(dragoman.WithCaller(r.Context(), c)), nil
+}
+
+// CallerKey returns what distinguishes the caller of a request that has [WithCaller] from
+// others.
+func CallerKey(r *http.Request) string { return dragoman.CallerOf(r.Context()).Key() }
+
+// CallerIdentity returns the identity that the caller of a request shares with whoever
+// may use what it opens.
+func CallerIdentity(r *http.Request) string { return dragoman.CallerOf(r.Context()).Identity() }

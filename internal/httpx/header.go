@@ -67,7 +67,7 @@ func MirrorName(m *dragoman.Message) (string, bool) {
 	return name, err == nil
 }
 
-// Marks of a header value that is encoded.
+// Prefix and suffix of a header value that is encoded.
 const (
 	encodedPrefix = "=?base64?"
 	encodedSuffix = "?="
@@ -124,7 +124,7 @@ func DecodeHeaderValue(s string) (string, error) {
 	return string(b), nil
 }
 
-// isToken tells whether s is a token of RFC 9110, as header names are.
+// isToken reports whether s is a token of RFC 9110, as header names are.
 func isToken(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -137,26 +137,26 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// Accepts tells whether the request's Accept admits all of these media types.
+// Accepts reports whether the request's Accept accepts all of these media types.
 // Of several ranges that fit a type the most specific decides. A request without
-// Accept admits none: MCP wants the types named.
+// Accept accepts none: MCP requires the types to be named.
 func Accepts(r *http.Request, types ...string) bool {
 	values := r.Header["Accept"]
-	if len(values) == 1 && lists(values[0], types) {
+	if len(values) == 1 && isExactList(values[0], types) {
 		return true
 	}
 	for _, t := range types {
 		major, _, _ := strings.Cut(t, "/")
-		if !admits(values, t, major+"/*", "*/*") {
+		if !accepts(values, t, major+"/*", "*/*") {
 			return false
 		}
 	}
 	return true
 }
 
-// lists tells whether line is these names and nothing else, as most clients write
+// isExactList reports whether line is these names and nothing else, as most clients write
 // it.
-func lists(line string, names []string) bool {
+func isExactList(line string, names []string) bool {
 	for i, name := range names {
 		if i > 0 {
 			if !strings.HasPrefix(line, ", ") {
@@ -172,10 +172,10 @@ func lists(line string, names []string) bool {
 	return line == ""
 }
 
-// admits tells what a list with weights, such as that of Accept, says of
+// accepts reports whether a list with weights, such as that of Accept, accepts
 // something that has several names, the most specific first.
-func admits(values []string, names ...string) bool {
-	best, verdict := len(names), false
+func accepts(values []string, names ...string) bool {
+	best, accepted := len(names), false
 	for _, line := range values {
 		for element := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(element, ";")
@@ -184,22 +184,22 @@ func admits(values []string, names ...string) bool {
 				if !strings.EqualFold(name, want) {
 					continue
 				}
-				// Named twice, it is admitted if either says so.
-				wanted := weighs(params)
+				// Named twice, it is accepted if either says so.
+				ok := hasWeight(params)
 				if i < best {
-					best, verdict = i, wanted
+					best, accepted = i, ok
 				} else {
-					verdict = verdict || wanted
+					accepted = accepted || ok
 				}
 				break
 			}
 		}
 	}
-	return verdict
+	return accepted
 }
 
-// weighs tells whether the parameters of an element leave it any weight.
-func weighs(params string) bool {
+// hasWeight reports whether the weight of an element is above zero.
+func hasWeight(params string) bool {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(p, "=")
 		if strings.EqualFold(strings.TrimSpace(name), "q") {
@@ -226,11 +226,11 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 
 var (
 	requests atomic.Uint64
-	process  = strings.ToLower(rand.Text()[:10]) + "-" // tells our ids from those of other processes
+	process  = strings.ToLower(rand.Text()[:10]) + "-" // makes our ids differ from those of other processes
 )
 
-// NewRequestID returns an id to log a request under. It is no secret, so it costs no
-// random bits, which take longer than all else that a request costs us here.
+// NewRequestID returns an id to log a request under. It is no secret, so it is a
+// counter: random bits would cost more than the rest of the request here.
 func NewRequestID() string { return process + strconv.FormatUint(requests.Add(1), 36) }
 
 // RequestID returns the id under which a request is logged, or "".
@@ -239,20 +239,20 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// Identified returns the request with the client's id for it in its context, which the
+// WithClientRequestID returns the request with the client's id for it in its context, which the
 // response names too, if there is one that is fit to be logged.
-func Identified(w http.ResponseWriter, r *http.Request) *http.Request {
+func WithClientRequestID(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header[HeaderRequestID]
-	if len(id) != 1 || !plainID(id[0]) {
+	if len(id) != 1 || !validRequestID(id[0]) {
 		return r
 	}
 	w.Header()[HeaderRequestID] = id
 	return r.WithContext(WithRequestID(r.Context(), id[0]))
 }
 
-// plainID tells whether an id is short and has nothing in it that could be taken
+// validRequestID reports whether an id is short and has nothing in it that could be taken
 // for something else in a log.
-func plainID(id string) bool {
+func validRequestID(id string) bool {
 	for _, c := range []byte(id) {
 		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' && c != '.' {
 			return false

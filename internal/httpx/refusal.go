@@ -83,7 +83,7 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	// Writers that know no deadlines have no such connection.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime))
 	w.WriteHeader(e.status())
-	_, _ = w.Write(body) // whoever is gone does not miss it
+	_, _ = w.Write(body) // the client may be gone
 }
 
 // setRetryAfter says when to try again, if a status says that one may.
@@ -118,7 +118,7 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) 
 	}
 	if len(body) >= minGzip && !isLocal(r.RemoteAddr) {
 		h.Add("Vary", "Accept-Encoding")
-		if admits(r.Header.Values("Accept-Encoding"), "gzip", "*") {
+		if accepts(r.Header.Values("Accept-Encoding"), "gzip", "*") {
 			h.Set("Content-Encoding", "gzip")
 			w.WriteHeader(status)
 			return writeGzip(w, body)

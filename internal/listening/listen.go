@@ -11,27 +11,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A listen is one subscriptions/listen. It is also whom the server tells.
+// A listen is one subscriptions/listen. It takes the notifications of
+// the server.
 type listen struct {
-	keeper *Keeper
+	owner  *Subscription
 	want   protocol.Interest
 	cancel context.CancelFunc
-	began  time.Time
+	opened time.Time
 	acked  chan protocol.Interest // gets what the server acknowledged, once
-	ended  chan struct{}          // closed when the server tells no more
+	ended  chan struct{}          // closed when it has ended
 
-	ack protocol.Interest // of the Keeper's goroutine, once acked
-	err error             // why it ended, nil if in good order; set before ended is closed
-	no  *dragoman.Error   // the server's refusal; set before ended is closed
+	ack     protocol.Interest // of the Subscription's goroutine, once acked
+	err     error             // why it ended, nil if in good order; set before ended is closed
+	refusal *dragoman.Error   // the server's refusal; set before ended is closed
 }
 
 var _ dragoman.Peer = (*listen)(nil)
 
 // open begins a listen.
-func (k *Keeper) open(want protocol.Interest) *listen {
-	ctx, cancel := context.WithCancel(k.ctx)
-	l := &listen{keeper: k, want: want, cancel: cancel, began: time.Now(), acked: make(chan protocol.Interest, 1), ended: make(chan struct{})}
-	// Ends when the server ends the listen, or with cancel; the Keeper waits for it.
+func (s *Subscription) open(want protocol.Interest) *listen {
+	ctx, cancel := context.WithCancel(s.ctx)
+	l := &listen{owner: s, want: want, cancel: cancel, opened: time.Now(), acked: make(chan protocol.Interest, 1), ended: make(chan struct{})}
+	// Ends when the server ends the listen, or with cancel; the Subscription waits for it.
 	go func() {
 		defer close(l.ended)
 		defer cancel()
@@ -41,14 +42,14 @@ func (k *Keeper) open(want protocol.Interest) *listen {
 }
 
 func (l *listen) run(ctx context.Context) {
-	resp, err := l.keeper.opts.Send(ctx, l.want, l)
+	resp, err := l.owner.opts.Send(ctx, l.want, l)
 	switch {
 	case err != nil:
 		l.err = err
 	case resp == nil:
 		l.err = errors.New("no answer to " + protocol.MethodListen)
 	case resp.IsError():
-		l.no = resp.RPCError()
+		l.refusal = resp.RPCError()
 	}
 }
 
@@ -58,8 +59,8 @@ func (l *listen) end() {
 	<-l.ended
 }
 
-// over reports whether the server tells no more.
-func (l *listen) over() bool {
+// hasEnded reports whether the listen has ended.
+func (l *listen) hasEnded() bool {
 	select {
 	case <-l.ended:
 		return true
@@ -68,45 +69,45 @@ func (l *listen) over() bool {
 	}
 }
 
-// hopeless reports whether a listen has ended because the server has nothing to
-// tell, which is not going to change.
-func (l *listen) hopeless() bool {
+// permanent reports whether a listen has ended for a reason that will not
+// change.
+func (l *listen) permanent() bool {
 	switch {
 	case l.err != nil:
 		return false
-	case l.no == nil:
+	case l.refusal == nil:
 		return l.ack.Empty()
-	case l.no.Code == protocol.CodeInvalidParams:
+	case l.refusal.Code == protocol.CodeInvalidParams:
 		return len(l.want.URIs) == 0 // else one of them may be the reason
 	}
-	return l.no.Code == protocol.CodeMethodNotFound
+	return l.refusal.Code == protocol.CodeMethodNotFound
 }
 
-// reason says why a listen has ended.
+// reason returns why a listen has ended.
 func (l *listen) reason() error {
 	switch {
 	case l.err != nil:
 		return l.err
-	case l.no != nil:
-		return l.no
+	case l.refusal != nil:
+		return l.refusal
 	}
 	return errors.New("the server has ended the subscription")
 }
 
-// hears reports whether changes of a resource are among what the server tells.
-func (l *listen) hears(uri string) bool { return slices.Contains(l.ack.URIs, uri) }
+// covers reports whether the server has acknowledged a resource.
+func (l *listen) covers(uri string) bool { return slices.Contains(l.ack.URIs, uri) }
 
-// serves reports whether the listen is open for exactly what is wanted.
+// serves reports whether the listen is open for exactly this interest.
 func (l *listen) serves(want *protocol.Interest) bool {
 	rest := func(i *protocol.Interest) [3]bool { return [3]bool{i.Tools, i.Prompts, i.Resources} }
-	return !l.over() && rest(&l.want) == rest(want) && slices.Equal(l.want.Tasks, want.Tasks) &&
-		len(l.ack.URIs) == len(want.URIs) && !slices.ContainsFunc(want.URIs, func(uri string) bool { return !l.hears(uri) })
+	return !l.hasEnded() && rest(&l.want) == rest(want) && slices.Equal(l.want.Tasks, want.Tasks) &&
+		len(l.ack.URIs) == len(want.URIs) && !slices.ContainsFunc(want.URIs, func(uri string) bool { return !l.covers(uri) })
 }
 
-// Notify takes what the server tells.
+// Notify implements dragoman.Peer.
 func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
 	if note.Method() != protocol.NoteAcknowledged {
-		l.keeper.heard(note)
+		l.owner.received(note)
 		return nil
 	}
 	var ack protocol.Interest
@@ -118,7 +119,7 @@ func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
 	return nil
 }
 
-// Call refuses a question, which has no place here.
+// Call implements dragoman.Peer. A listen takes no requests.
 func (l *listen) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	return dragoman.Nobody.Call(ctx, req, from)
 }

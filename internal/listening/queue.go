@@ -10,18 +10,17 @@ import (
 // MaxWaiting is how many changes a Queue holds.
 const MaxWaiting = 4096
 
-// A Queue holds changes until somebody is told of them. One that waits already takes
-// the place of the older: who is told looks at what changed after both.
+// A Queue holds changes until they are delivered. A newer one replaces an older one of
+// the same subject.
 type Queue struct {
 	mu      sync.Mutex
 	notes   []*dragoman.Message // guarded by mu
-	at      map[change]int      // where each stands in notes; guarded by mu
+	at      map[change]int      // index of each in notes; guarded by mu
 	dropped int                 // guarded by mu
 }
 
-// A change is what two notifications of it have in common: about is the resource or
-// the task.
-type change struct{ method, about string }
+// A change identifies what a notification reports: subject is the resource or the task.
+type change struct{ method, subject string }
 
 func changeOf(note *dragoman.Message) change {
 	if note.Method() == protocol.NoteTasks {
@@ -52,7 +51,7 @@ func (q *Queue) Put(note *dragoman.Message) bool {
 	return true
 }
 
-// Take takes all out, in their order.
+// Take removes and returns all, in order.
 func (q *Queue) Take() []*dragoman.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,7 +60,7 @@ func (q *Queue) Take() []*dragoman.Message {
 	return notes
 }
 
-// Dropped returns how many changes found no room.
+// Dropped returns how many changes did not fit.
 func (q *Queue) Dropped() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,7 +18,7 @@ func updated(t *testing.T, uri, what string) *dragoman.Message {
 	return note
 }
 
-func TestQueueHoldsTheNewestOfEachChangeAndNoMoreThanItMay(t *testing.T) {
+func TestQueueHoldsTheNewestOfEachChangeUpToItsLimit(t *testing.T) {
 	var q listening.Queue
 	for i := range 2 * listening.MaxWaiting {
 		room := q.Put(updated(t, fmt.Sprint(i), "first"))

@@ -106,7 +106,7 @@ func TestS34_CrashLoopIsLeftAloneAndSaysWhy(t *testing.T) {
 	dead.Name = "dead"
 	dead.Retry = config.Retry{Min: 10 * time.Millisecond, Max: time.Hour}
 	missing := &config.Server{Name: "missing", Command: "there-is-no-such-program", Retry: dead.Retry}
-	mute := child(t, fault.Mute, j)
+	mute := child(t, fault.Unresponsive, j)
 	mute.Name, mute.ConnectTimeout = "mute", 500*time.Millisecond
 	good := child(t, fault.Legacy, j)
 	good.Name = "good"
@@ -128,11 +128,11 @@ func TestS34_CrashLoopIsLeftAloneAndSaysWhy(t *testing.T) {
 	if took := time.Since(began); took > 50*time.Millisecond {
 		t.Errorf("the answer took %v", took)
 	}
-	if r.Stderr != fault.LastWord {
-		t.Errorf("the refusal has %q as the last line on stderr, want %q", r.Stderr, fault.LastWord)
+	if r.Stderr != fault.LastStderrLine {
+		t.Errorf("the refusal has %q as the last line on stderr, want %q", r.Stderr, fault.LastStderrLine)
 	}
 	n := len(j.Of(fault.Started, ""))
-	if lines := u.Logs(); !slices.ContainsFunc(lines, func(l LogLine) bool { return l.From == FromStderr && l.Text == fault.LastWord }) {
+	if lines := u.Logs(); !slices.ContainsFunc(lines, func(l LogLine) bool { return l.From == FromStderr && l.Text == fault.LastStderrLine }) {
 		t.Errorf("the log lacks the last word: %v", lines)
 	}
 	echo(t, m.Upstream("good").Requests())

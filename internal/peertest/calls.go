@@ -15,7 +15,7 @@ var calls = []behaviour{
 	{"A04 E04 ids of all kinds are under way at once", 0, true, idsAtOnce},
 	{"A04 D04 two callers may use the same id at once", 0, true, sameID},
 	{"D04 E06 answers in any order reach their callers", 0, true, anyOrder},
-	{"both sides may use the same ids at once", unasked, false, sameIDBothWays},
+	{"both sides may use the same ids at once", serverRequests, false, sameIDBothWays},
 	{"bytes pass as they are", 0, true, bytesPass},
 	{"messages with line ends pass", 0, true, linesPass},
 }
@@ -45,9 +45,9 @@ func idsAtOnce(t *test) {
 		reqs[i] = t.request(id, fmt.Sprintf(`{"n":%d}`, i))
 		done[i] = start(t.ctx, to, reqs[i], nil)
 	}
-	t.gather(g, len(ids))
+	t.awaitArrivals(g, len(ids))
 	for _, req := range reqs {
-		g.let(arguments(req))
+		g.open(arguments(req))
 	}
 	for i, req := range reqs {
 		t.want(t.finish(done[i], short(req.String())), req, arguments(req))
@@ -65,9 +65,9 @@ func sameID(t *test) {
 			reqs[i] = t.request(id, fmt.Sprintf(`{"caller":%d,"id":%s}`, i, id))
 			done[i] = start(t.ctx, to, reqs[i], nil)
 		}
-		t.gather(g, n)
+		t.awaitArrivals(g, n)
 		for i := n - 1; i >= 0; i-- {
-			g.let(arguments(reqs[i]))
+			g.open(arguments(reqs[i]))
 			t.want(t.finish(done[i], short(reqs[i].String())), reqs[i], arguments(reqs[i]))
 		}
 	}
@@ -87,11 +87,11 @@ func anyOrder(t *test) {
 		reqs[i] = t.request(id, fmt.Sprintf(`{"n":%d}`, i))
 		done[i] = start(t.ctx, to, reqs[i], nil)
 	}
-	t.gather(g, n)
+	t.awaitArrivals(g, n)
 	// Each is answered before the next is let through, so the order is truly
 	// the one that is drawn here.
 	for _, i := range rand.Perm(n) {
-		g.let(arguments(reqs[i]))
+		g.open(arguments(reqs[i]))
 		t.want(t.finish(done[i], short(reqs[i].String())), reqs[i], arguments(reqs[i]))
 	}
 }
@@ -102,15 +102,15 @@ func sameIDBothWays(t *test) {
 	to, back := t.open(asker, t.gated(g))
 	mine := t.request(`1`, `{"asks":"dialling side"}`)
 	done := start(t.ctx, to, mine, asker)
-	t.gather(g, 1)
+	t.awaitArrivals(g, 1)
 	// To some transports it looks as if this were asked inside the call above,
 	// so the caller is ready to answer there too.
 	theirs := t.other().request(`1`, `{"asks":"accepting side"}`)
 	doneBack := start(t.ctx, back, theirs, nil)
-	t.gather(g, 1)
-	g.let(arguments(theirs))
+	t.awaitArrivals(g, 1)
+	g.open(arguments(theirs))
 	t.want(t.finish(doneBack, "the accepting side's"), theirs, arguments(theirs))
-	g.let(arguments(mine))
+	g.open(arguments(mine))
 	t.want(t.finish(done, "the dialling side's"), mine, arguments(mine))
 }
 
@@ -166,7 +166,7 @@ func (t *test) openFixed(result string) (dragoman.Conn, <-chan *dragoman.Message
 func (t *test) passes(to dragoman.Peer, came <-chan *dragoman.Message, req *dragoman.Message, result string) {
 	t.Helper()
 	before := req.String()
-	o := t.call(to, req, t.hear("the caller", nil))
+	o := t.call(to, req, t.recorder("the caller", nil))
 	if o.err != nil || o.resp.IsError() {
 		t.Fatalf("Call(%s)\n got %v\nwant a result", req, o)
 	}

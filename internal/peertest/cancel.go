@@ -25,8 +25,8 @@ var cancels = []behaviour{
 
 var errGivenUp = errors.New("peertest: the caller gave up")
 
-// waiter answers {"do":"wait"} when its context ends, and says why it ended.
-func (t *test) waiter(started chan<- string, ended chan<- error) dragoman.Funcs {
+// blockingPeer answers {"do":"wait"} when its context ends, and says why it ended.
+func (t *test) blockingPeer(started chan<- string, ended chan<- error) dragoman.Funcs {
 	return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if arguments(req) != `{"do":"wait"}` {
 			return t.answer(req, arguments(req))
@@ -38,9 +38,9 @@ func (t *test) waiter(started chan<- string, ended chan<- error) dragoman.Funcs 
 	}}
 }
 
-// deaf fails the test if the answering side sees a cancel as a notification:
+// noCancelNotes fails the test if the answering side sees a cancel as a notification:
 // it is the end of a context.
-func (t *test) deaf(p dragoman.Funcs) dragoman.Funcs {
+func (t *test) noCancelNotes(p dragoman.Funcs) dragoman.Funcs {
 	p.OnNotify = func(_ context.Context, note *dragoman.Message) error {
 		if note.Method() == protocol.NoteCancelled {
 			t.Errorf("the callee was told %s, want nothing but the end of its context", note)
@@ -52,7 +52,7 @@ func (t *test) deaf(p dragoman.Funcs) dragoman.Funcs {
 
 func cancelReaches(t *test) {
 	started, ended := make(chan string, 1), make(chan error, 1)
-	to, _ := t.open(dragoman.Nobody, t.deaf(t.waiter(started, ended)))
+	to, _ := t.open(dragoman.Nobody, t.noCancelNotes(t.blockingPeer(started, ended)))
 	for _, id := range []string{`1`, `"1"`, `"\u00e9 \/"`} {
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		done := start(ctx, to, t.request(id, `{"do":"wait"}`), nil)
@@ -65,13 +65,13 @@ func cancelReaches(t *test) {
 		if !t.opts.Direct && !errors.Is(why, dragoman.ErrCancelled) {
 			t.Errorf("the callee's context ended with cause %v, want ErrCancelled", why)
 		}
-		t.works(to, `2`)
+		t.wantWorking(to, `2`)
 	}
 }
 
 func deadlineApart(t *test) {
 	started, ended := make(chan string, 4), make(chan error, 4)
-	to, _ := t.open(dragoman.Nobody, t.waiter(started, ended))
+	to, _ := t.open(dragoman.Nobody, t.blockingPeer(started, ended))
 	run := func(ctx context.Context, cancel context.CancelFunc) error {
 		t.Helper()
 		defer cancel()
@@ -87,12 +87,12 @@ func deadlineApart(t *test) {
 	if err := run(ctx, cancel); !errors.Is(err, errLimit) {
 		t.Errorf("a call that took too long returned %v, want the cause %q", err, errLimit)
 	}
-	ctx, cancel = context.WithTimeout(t.ctx, patience)
+	ctx, cancel = context.WithTimeout(t.ctx, waitLimit)
 	time.AfterFunc(soon, cancel)
 	if err := run(ctx, cancel); !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a cancelled call returned %v, want context.Canceled", err)
 	}
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }
 
 func cancelOne(t *test) {
@@ -121,7 +121,7 @@ func cancelOne(t *test) {
 			done[i] = start(t.ctx, to, reqs[i], nil)
 		}
 	}
-	t.gather(g, n)
+	t.awaitArrivals(g, n)
 	cancel(errGivenUp)
 	if o := t.finish(done[n/2], "its context has ended"); !errors.Is(o.err, errGivenUp) {
 		t.Errorf("the cancelled call returned %v, want the error %q", o, errGivenUp)
@@ -129,7 +129,7 @@ func cancelOne(t *test) {
 	t.same("the call whose context ended", receive(t, gone, "the callee's context ends"), arguments(reqs[n/2]))
 	for i, req := range reqs {
 		if i != n/2 {
-			g.let(arguments(req))
+			g.open(arguments(req))
 			t.want(t.finish(done[i], short(req.String())), req, arguments(req))
 		}
 	}
@@ -147,12 +147,12 @@ func cancelBefore(t *test) {
 	if o := t.finish(start(ctx, to, t.request(`1`, `{}`), nil), "its context had ended"); !errors.Is(o.err, errGivenUp) {
 		t.Errorf("the call returned %v, want the error %q", o, errGivenUp)
 	}
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }
 
 func nothingLater(t *test) {
 	started, told := make(chan struct{}, 1), make(chan struct{}, 1)
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"linger"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			started <- struct{}{}
 			<-ctx.Done()
@@ -161,7 +161,7 @@ func nothingLater(t *test) {
 				if token := req.Meta(protocol.MetaProgressToken); token != nil {
 					note, err = progressNote(token, i, "too late")
 				}
-				_ = tell(context.WithoutCancel(ctx), from, note, err)
+				_ = sendNote(context.WithoutCancel(ctx), from, note, err)
 			}
 			told <- struct{}{}
 			return t.answer(req, "too late")
@@ -169,7 +169,7 @@ func nothingLater(t *test) {
 	}))
 	for i := range 5 {
 		ctx, cancel := context.WithCancelCause(t.ctx)
-		h := t.hear("the caller that gave up", nil)
+		h := t.recorder("the caller that gave up", nil)
 		done := h.during(ctx, to, t.requestWith(`1`, `{"do":"linger"}`, `,"_meta":{"progressToken":"p"}`))
 		receive(t, started, "the request reaches the callee")
 		cancel(errGivenUp)
@@ -177,15 +177,15 @@ func nothingLater(t *test) {
 			t.Errorf("the cancelled call returned %v, want the error %q", o, errGivenUp)
 		}
 		receive(t, told, "the callee's context ends")
-		t.works(to, `1`) // the late answer has the same id
-		t.works(to, fmt.Sprint(i))
+		t.wantWorking(to, `1`) // the late answer has the same id
+		t.wantWorking(to, fmt.Sprint(i))
 	}
 }
 
 func cancelIgnored(t *test) {
 	g := newGate()
 	returned := make(chan struct{}, 8)
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"ignore"}`: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			defer func() { returned <- struct{}{} }()
 			if err := g.pass(context.WithoutCancel(ctx), "ignore"); err != nil {
@@ -198,39 +198,39 @@ func cancelIgnored(t *test) {
 	for range n {
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		done := start(ctx, to, t.request(`1`, `{"do":"ignore"}`), nil)
-		t.gather(g, 1)
+		t.awaitArrivals(g, 1)
 		cancel(errGivenUp)
 		if o := t.finish(done, "its context has ended, although the callee ignores that"); !errors.Is(o.err, errGivenUp) {
 			t.Errorf("the cancelled call returned %v, want the error %q", o, errGivenUp)
 		}
-		t.works(to, `1`)
+		t.wantWorking(to, `1`)
 	}
-	g.let("ignore")
+	g.open("ignore")
 	for range n {
 		receive(t, returned, "the callee returns at last")
-		t.works(to, `1`)
+		t.wantWorking(to, `1`)
 	}
 }
 
 func cancelAll(t *test) {
 	n := t.opts.MaxCalls / 2
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	done := make([]<-chan outcome, n)
 	for i := range n {
-		done[i] = start(ctx, to, t.request(fmt.Sprint(i), `{"do":"wait"}`), t.hear("a caller", nil))
+		done[i] = start(ctx, to, t.request(fmt.Sprint(i), `{"do":"wait"}`), t.recorder("a caller", nil))
 	}
-	t.gather(g, n)
+	t.awaitArrivals(g, n)
 	cancel(errGivenUp)
 	for i := range n {
 		if o := t.finish(done[i], "its context has ended"); !errors.Is(o.err, errGivenUp) {
 			t.Errorf("the cancelled call %d returned %v, want the error %q", i, o, errGivenUp)
 		}
 	}
-	t.works(to, `0`)
+	t.wantWorking(to, `0`)
 	if t.opts.NoCancel {
-		g.let(`{"do":"wait"}`)
+		g.open(`{"do":"wait"}`)
 	}
 }
 
@@ -252,5 +252,5 @@ func cancelRaces(t *test) {
 		}
 		cancel(nil)
 	}
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }

@@ -14,16 +14,16 @@ var closes = []behaviour{
 	{"A09 D08 the dialling side closes while calls are under way", 0, false, func(t *test) { closeBusy(t, true, false) }},
 	{"A09 D08 the accepting side closes while calls are under way", state, false, func(t *test) { closeBusy(t, false, true) }},
 	{"A09 D08 both sides close while calls are under way", state, false, func(t *test) { closeBusy(t, true, true) }},
-	{"the dialling side closes while a question is under way", asking, false, func(t *test) { closeAsked(t, false) }},
-	{"the accepting side closes while a question is under way", asking | state, false, func(t *test) { closeAsked(t, true) }},
+	{"the dialling side closes while a question is under way", questionsInCall, false, func(t *test) { closeAsked(t, false) }},
+	{"the accepting side closes while a question is under way", questionsInCall | state, false, func(t *test) { closeAsked(t, true) }},
 	{"closing twice and from many goroutines is closing", 0, true, closeOften},
 	{"a callee may close its conversation", state, true, closeByCallee},
-	{"a caller's from may close the conversation", asking, false, closeByFrom},
+	{"a caller's from may close the conversation", questionsInCall, false, closeByFrom},
 	{"a call or notification may meet a close", 0, true, closeRaces},
 }
 
-// wantOver fails the test unless the conversation is over for a side.
-func (t *test) wantOver(who string, c dragoman.Conn) {
+// wantEnded fails the test unless the conversation is over for a side.
+func (t *test) wantEnded(who string, c dragoman.Conn) {
 	t.Helper()
 	t.within(c.Done(), "Done is closed: "+who)
 	t.wantClosed(c.Err(), who+", Err")
@@ -58,15 +58,15 @@ func (t *test) sides() (asker, answerer string) {
 func closeIdle(t *test) {
 	to, back := t.open(dragoman.Nobody, t.echo())
 	asker, answerer := t.sides()
-	t.works(to, `1`)
+	t.wantWorking(to, `1`)
 	t.wantOpen(asker, to)
 	if back != nil {
 		t.wantOpen(answerer, back)
 	}
 	t.close(asker, to)
-	t.wantOver(asker, to)
+	t.wantEnded(asker, to)
 	if back != nil {
-		t.other().wantOver(answerer, back)
+		t.other().wantEnded(answerer, back)
 		t.close(answerer, back)
 	}
 }
@@ -78,14 +78,14 @@ func closeAtOnce(t *test) {
 	to, _ := t.open(dragoman.Nobody, t.echo())
 	t.wantOpen("the dialling side", to)
 	t.close("the dialling side", to)
-	t.wantOver("the dialling side", to)
+	t.wantEnded("the dialling side", to)
 }
 
 // closeBusy closes while both sides wait for answers.
 func closeBusy(t *test, byDialling, byAccepting bool) {
 	const n = 10
 	started, ended := make(chan string, 2*n), make(chan error, 2*n)
-	peer := t.waiter(started, ended)
+	peer := t.blockingPeer(started, ended)
 	to, back := t.open(peer, peer)
 	var done []<-chan outcome
 	begin := func(t *test, c dragoman.Conn) {
@@ -95,7 +95,7 @@ func closeBusy(t *test, byDialling, byAccepting bool) {
 		}
 	}
 	begin(t, to)
-	if t.opts.missing(unasked) == "" {
+	if t.opts.missing(serverRequests) == "" {
 		begin(t.other(), back)
 	}
 	var wg sync.WaitGroup
@@ -117,9 +117,9 @@ func closeBusy(t *test, byDialling, byAccepting bool) {
 	closed := make(chan struct{})
 	go func() { wg.Wait(); close(closed) }()
 	t.within(closed, "Close returns")
-	t.wantOver("the dialling side", to)
+	t.wantEnded("the dialling side", to)
 	if back != nil {
-		t.other().wantOver("the accepting side", back)
+		t.other().wantEnded("the accepting side", back)
 	}
 }
 
@@ -134,7 +134,7 @@ func closeAsked(t *test, byAccepting bool) {
 			return nil, err
 		},
 	})
-	done := start(t.ctx, to, t.request(`1`, `{}`), t.waiter(started, ended))
+	done := start(t.ctx, to, t.request(`1`, `{}`), t.blockingPeer(started, ended))
 	receive(t, started, "the question reaches the caller")
 	if byAccepting {
 		t.close("the accepting side", back)
@@ -147,16 +147,16 @@ func closeAsked(t *test, byAccepting bool) {
 	if err := receive(t, asked, "the question returns"); err == nil {
 		t.Error("the question that was under way returned no error")
 	}
-	t.wantOver("the dialling side", to)
+	t.wantEnded("the dialling side", to)
 	if back != nil {
-		t.other().wantOver("the accepting side", back)
+		t.other().wantEnded("the accepting side", back)
 	}
 }
 
 func closeOften(t *test) {
 	to, back := t.open(dragoman.Nobody, t.echo())
 	asker, answerer := t.sides()
-	t.works(to, `1`)
+	t.wantWorking(to, `1`)
 	closed := make(chan struct{}, 16)
 	for i := range cap(closed) {
 		c := to
@@ -172,9 +172,9 @@ func closeOften(t *test) {
 	for range cap(closed) {
 		receive(t, closed, "Close returns")
 	}
-	t.wantOver(asker, to)
+	t.wantEnded(asker, to)
 	if back != nil {
-		t.other().wantOver(answerer, back)
+		t.other().wantEnded(answerer, back)
 	}
 }
 
@@ -195,8 +195,8 @@ func closeByCallee(t *test) {
 	o := t.call(to, t.request(`1`, `{}`), nil)
 	t.wantClosed(o.err, fmt.Sprintf("the call whose callee closed returned %v", o))
 	receive(t, closed, "Close returns inside the callee")
-	t.wantOver(asker, to)
-	t.other().wantOver(answerer, back)
+	t.wantEnded(asker, to)
+	t.other().wantEnded(answerer, back)
 }
 
 func closeByFrom(t *test) {
@@ -219,9 +219,9 @@ func closeByFrom(t *test) {
 	})
 	t.wantClosed(o.err, fmt.Sprintf("the call whose caller closed returned %v", o))
 	receive(t, closed, "Close returns inside the caller's from")
-	t.wantOver("the dialling side", to)
+	t.wantEnded("the dialling side", to)
 	if back != nil {
-		t.other().wantOver("the accepting side", back)
+		t.other().wantEnded("the accepting side", back)
 	}
 }
 
@@ -258,8 +258,8 @@ func closeRaces(t *test) {
 	for range n {
 		t.wantClosed(receive(t, last, "Call or Notify fails after the close"), "Call or Notify during the close")
 	}
-	t.wantOver(asker, to)
+	t.wantEnded(asker, to)
 	if back != nil {
-		t.other().wantOver(answerer, back)
+		t.other().wantEnded(answerer, back)
 	}
 }

@@ -71,10 +71,10 @@ func unknownMethod(t *test) {
 	})
 	req := t.parse(`{"jsonrpc":"2.0","id":"u","method":"no/such/method","params":{}}`)
 	if !t.reverse {
-		req = t.dress(req)
+		req = t.withEnvelope(req)
 	}
 	t.wantError(t.call(to, req, nil), req, protocol.CodeMethodNotFound)
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }
 
 // wantError fails the test unless o is an error answer to req with that code.
@@ -92,16 +92,16 @@ func (t *test) wantError(o outcome, req *dragoman.Message, code int) {
 // nothing more. Another call is under way meanwhile.
 func (t *test) faulty(fault handler) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{`{"do":"fault"}`: fault, `{"do":"wait"}`: t.gated(g).OnCall}))
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{`{"do":"fault"}`: fault, `{"do":"wait"}`: t.gated(g).OnCall}))
 	waits := t.request(`"w"`, `{"do":"wait"}`)
 	done := start(t.ctx, to, waits, nil)
-	t.gather(g, 1)
+	t.awaitArrivals(g, 1)
 	for _, id := range []string{`1`, `"1"`} {
 		req := t.request(id, `{"do":"fault"}`)
 		t.wantError(t.call(to, req, nil), req, protocol.CodeInternal)
 	}
-	t.works(to, `2`)
-	g.let(arguments(waits))
+	t.wantWorking(to, `2`)
+	g.open(arguments(waits))
 	t.want(t.finish(done, "the other call"), waits, arguments(waits))
 }
 
@@ -139,6 +139,6 @@ func hearerPanics(t *test) {
 			t.Fatalf("Notify: %v", err)
 		}
 		receive(t, told, "the peer is told")
-		t.works(to, `1`)
+		t.wantWorking(to, `1`)
 	}
 }

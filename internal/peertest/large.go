@@ -69,7 +69,7 @@ func largeAndSmall(t *test) {
 	var reqs [n]*dragoman.Message
 	var done [n]<-chan outcome
 	for i := range n {
-		reqs[i] = t.request(fmt.Sprint(i), filler(i, t.largest(10<<20/dear)))
+		reqs[i] = t.request(fmt.Sprint(i), filler(i, t.largest(10<<20/sizeDivisor)))
 	}
 	for i := range n {
 		done[i] = start(t.ctx, to, reqs[i], nil)
@@ -129,7 +129,7 @@ func manySizes(t *test) {
 
 func tooLarge(t *test) {
 	pad := strings.Repeat("x", t.opts.MaxMessage+1)
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"huge"}`: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			return t.answer(req, pad)
 		},
@@ -140,6 +140,6 @@ func tooLarge(t *test) {
 			t.Errorf("Call(%s) with more than %d bytes in the message or its answer\n got %v\nwant ErrTooLarge or an error answer",
 				short(req.String()), t.opts.MaxMessage, o)
 		}
-		t.works(to, `3`)
+		t.wantWorking(to, `3`)
 	}
 }

@@ -61,7 +61,7 @@ func goroutines() map[string]string {
 	return all
 }
 
-// foreign tells whether a goroutine is the runtime's or the testing package's,
+// foreign reports whether a goroutine is the runtime's or the testing package's,
 // which come and go as they like.
 func foreign(stack string) bool {
 	for _, s := range [...]string{

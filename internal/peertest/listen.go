@@ -13,14 +13,14 @@ import (
 var listens = []behaviour{
 	{"a listen is named by its caller's id", listening, false, listenNames},
 	{"two listens may use the same id at once", listening, false, listensSameID},
-	{"a listen under way is no call to which log messages could belong", listening | telling, false, listenAndLogs},
+	{"a listen under way is no call to which log messages could belong", listening | notesInCall, false, listenAndLogs},
 	{"D10 a cancelled listen reaches the callee", listening | cancelling, false, listenCancelled},
 }
 
 // listen makes a request for subscriptions.
 func (t *test) listen(id string, n int) *dragoman.Message {
 	t.Helper()
-	return t.dress(t.parse(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen",`+
+	return t.withEnvelope(t.parse(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen",`+
 		`"params":{"notifications":{"resourceSubscriptions":["test:%d"]},"arguments":{"listen":%d}}}`, id, n, n)))
 }
 
@@ -38,7 +38,7 @@ func (t *test) publisher(g *gate, p dragoman.Peer) dragoman.Funcs {
 		}
 		meta := fmt.Sprintf(`"_meta":{"a":1,%q:%s,"z":1.0}`, protocol.MetaSubscriptionID, req.ID())
 		note, err := dragoman.NewNotification(protocol.NoteAcknowledged, json.RawMessage(`{`+meta+`,"notifications":{}}`))
-		if err := tell(ctx, from, note, err); err != nil {
+		if err := sendNote(ctx, from, note, err); err != nil {
 			return nil, err
 		}
 		if err := g.pass(ctx, "change"); err != nil {
@@ -46,7 +46,7 @@ func (t *test) publisher(g *gate, p dragoman.Peer) dragoman.Funcs {
 		}
 		for i := range changes {
 			note, err := dragoman.NewNotification(protocol.NoteResourceUpdated, json.RawMessage(fmt.Sprintf(`{"uri":"test:%d",%s}`, i, meta)))
-			if err := tell(ctx, from, note, err); err != nil {
+			if err := sendNote(ctx, from, note, err); err != nil {
 				return nil, err
 			}
 		}
@@ -64,8 +64,8 @@ func (t *test) wantNamed(m, req *dragoman.Message, method string) {
 	t.same(fmt.Sprintf("the subscription in %s", short(m.String())), string(m.Meta(protocol.MetaSubscriptionID)), req.ID().String())
 }
 
-// wantChanges fails the test unless h hears the changes of req, in order.
-func (t *test) wantChanges(h *hearer, req *dragoman.Message) {
+// wantChanges fails the test unless h receives the changes of req, in order.
+func (t *test) wantChanges(h *recorder, req *dragoman.Message) {
 	t.Helper()
 	for i := range changes {
 		m := h.next(fmt.Sprintf("change %d of its listen", i))
@@ -86,20 +86,20 @@ func (t *test) wantEnd(o outcome, req *dragoman.Message) {
 
 func listenNames(t *test) {
 	g := newGate()
-	outside := t.hear("the dialling side outside of its calls", nil)
+	outside := t.recorder("the dialling side outside of its calls", nil)
 	to, _ := t.open(outside, t.publisher(g, t.echo()))
-	g.let("change")
+	g.open("change")
 	for n, id := range ids {
-		h := t.hear("the listen "+id, nil)
+		h := t.recorder("the listen "+id, nil)
 		req := t.listen(id, n)
 		done := t.callWith(to, req, h)
 		t.wantNamed(h.next("that it is acknowledged"), req, protocol.NoteAcknowledged)
 		t.wantChanges(h, req)
-		t.works(to, id)
-		g.let(arguments(req))
+		t.wantWorking(to, id)
+		g.open(arguments(req))
 		t.wantEnd(t.finish(done, short(req.String())), req)
 	}
-	outside.nothing()
+	outside.wantNothing()
 }
 
 func listensSameID(t *test) {
@@ -107,24 +107,24 @@ func listensSameID(t *test) {
 	to, _ := t.open(dragoman.Nobody, t.publisher(g, t.echo()))
 	const n = 3
 	var reqs [n]*dragoman.Message
-	var hs [n]*hearer
+	var hs [n]*recorder
 	var done [n]<-chan outcome
 	for i := range n {
 		reqs[i] = t.listen(`"l\u0069sten"`, i)
-		hs[i] = t.hear(fmt.Sprintf("listen %d", i), nil)
+		hs[i] = t.recorder(fmt.Sprintf("listen %d", i), nil)
 		done[i] = t.callWith(to, reqs[i], hs[i])
 	}
 	for i := range n {
 		t.wantNamed(hs[i].next("that it is acknowledged"), reqs[i], protocol.NoteAcknowledged)
 	}
-	g.let("change")
+	g.open("change")
 	for i := range n {
 		t.wantChanges(hs[i], reqs[i])
 	}
 	for i := n - 1; i >= 0; i-- {
-		g.let(arguments(reqs[i]))
+		g.open(arguments(reqs[i]))
 		t.wantEnd(t.finish(done[i], short(reqs[i].String())), reqs[i])
-		hs[i].nothing()
+		hs[i].wantNothing()
 	}
 }
 
@@ -134,39 +134,39 @@ func listenAndLogs(t *test) {
 	to, _ := t.open(dragoman.Nobody, t.publisher(g, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			note, err := logNote("one")
-			if err := tell(ctx, from, note, err); err != nil {
+			if err := sendNote(ctx, from, note, err); err != nil {
 				return nil, err
 			}
 			if err := calls.pass(ctx, arguments(req)); err != nil {
 				return nil, err
 			}
 			note, err = logNote("two")
-			if err := tell(ctx, from, note, err); err != nil {
+			if err := sendNote(ctx, from, note, err); err != nil {
 				return nil, err
 			}
 			return t.answer(req, "logged")
 		},
 	}))
-	listens := t.hear("the listen", nil)
+	listens := t.recorder("the listen", nil)
 	listen := t.listen(`1`, 1)
 	listened := t.callWith(to, listen, listens)
 	listens.next("that it is acknowledged")
 
-	caller := t.hear("the caller", nil)
+	caller := t.recorder("the caller", nil)
 	req := t.request(`"1"`, `{}`)
 	done := t.callWith(to, req, caller)
-	t.gather(calls, 1)
-	g.let("change") // in the middle of the call
+	t.awaitArrivals(calls, 1)
+	g.open("change") // in the middle of the call
 	t.wantChanges(listens, listen)
-	calls.let(`{}`)
+	calls.open(`{}`)
 	t.want(t.finish(done, "the call beside the listen"), req, "logged")
 	for _, want := range []string{`"one"`, `"two"`} {
 		m := caller.next("the log message " + want)
 		t.same("what the caller hears", m.Method()+" "+string(m.Get("data")), protocol.NoteMessage+" "+want)
 	}
-	caller.nothing()
-	listens.nothing()
-	g.let(arguments(listen))
+	caller.wantNothing()
+	listens.wantNothing()
+	g.open(arguments(listen))
 	t.wantEnd(t.finish(listened, "the listen"), listen)
 }
 
@@ -184,7 +184,7 @@ func listenCancelled(t *test) {
 		},
 	})
 	for range 2 {
-		h := t.hear("the listen", nil)
+		h := t.recorder("the listen", nil)
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		done := h.during(ctx, to, t.listen(`1`, 1))
 		h.next("that it is acknowledged")
@@ -193,6 +193,6 @@ func listenCancelled(t *test) {
 			t.Errorf("the cancelled listen returned %v, want the error %q", o, errGivenUp)
 		}
 		receive(t, ended, "the callee's context ends")
-		t.works(to, `1`)
+		t.wantWorking(to, `1`)
 	}
 }

@@ -21,9 +21,9 @@ func (t *test) parse(text string) *dragoman.Message {
 	return m
 }
 
-// dress gives a message of the dialling side the envelope of a modern one, if
+// withEnvelope gives a message of the dialling side the envelope of a modern one, if
 // the conversation is modern.
-func (t *test) dress(m *dragoman.Message) *dragoman.Message {
+func (t *test) withEnvelope(m *dragoman.Message) *dragoman.Message {
 	t.Helper()
 	if t.opts.Revision.Era() != protocol.Modern {
 		return m
@@ -58,7 +58,7 @@ func (t *test) requestWith(id, arguments, more string) *dragoman.Message {
 	if t.reverse {
 		return m
 	}
-	return t.dress(m)
+	return t.withEnvelope(m)
 }
 
 // note makes a notification of the asker that belongs to no call.
@@ -67,7 +67,7 @@ func (t *test) note(params string) *dragoman.Message {
 	if t.reverse {
 		return t.parse(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":` + params + `}`)
 	}
-	return t.dress(t.parse(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":` + params + `}`))
+	return t.withEnvelope(t.parse(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":` + params + `}`))
 }
 
 // question makes a request that the callee asks inside a call.
@@ -86,8 +86,8 @@ func logNote(data string) (*dragoman.Message, error) {
 	return dragoman.NewNotification(protocol.NoteMessage, json.RawMessage(fmt.Sprintf(`{"level":"info","data":%q}`, data)))
 }
 
-// tell tells to what make made. A callee may have nobody to tell.
-func tell(ctx context.Context, to dragoman.Peer, note *dragoman.Message, err error) error {
+// sendNote tells to what make made. A callee may have nobody to tell.
+func sendNote(ctx context.Context, to dragoman.Peer, note *dragoman.Message, err error) error {
 	if err != nil || to == nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (t *test) echo() dragoman.Funcs {
 	}}
 }
 
-// said returns what a response says.
-func said(resp *dragoman.Message) string {
+// textOf returns what a response says.
+func textOf(resp *dragoman.Message) string {
 	var result struct {
 		Content []struct{ Text string }
 	}
@@ -186,14 +186,14 @@ func check(o outcome, req *dragoman.Message, text string) error {
 		return fmt.Errorf("Call(%s)\n got %v\nwant an answer that says %s", short(req.String()), o, short(text))
 	case o.resp.ID() != req.ID():
 		return fmt.Errorf("Call(%s)\n got an answer with the id %v: %v\nwant the id %v", short(req.String()), o.resp.ID(), o, req.ID())
-	case said(o.resp) != text:
-		return fmt.Errorf("Call(%s)\n got an answer that says %s\nwant one that says %s", short(req.String()), short(said(o.resp)), short(text))
+	case textOf(o.resp) != text:
+		return fmt.Errorf("Call(%s)\n got an answer that says %s\nwant one that says %s", short(req.String()), short(textOf(o.resp)), short(text))
 	}
 	return nil
 }
 
-// works shows that the conversation still does, in the direction of to.
-func (t *test) works(to dragoman.Peer, id string) {
+// wantWorking shows that the conversation still does, in the direction of to.
+func (t *test) wantWorking(to dragoman.Peer, id string) {
 	t.Helper()
 	req := t.request(id, `{"still":"here"}`)
 	t.want(t.call(to, req, nil), req, `{"still":"here"}`)

@@ -11,15 +11,15 @@ import (
 var notes = []behaviour{
 	{"D07 notifications outside of calls arrive in order", anyMethod, true, notesInOrder},
 	{"notifications and calls do not hold each other up", anyMethod, true, notesAmongCalls},
-	{"log messages reach the only call under way", telling, false, logsReachCall},
-	{"what is told inside a call arrives in order and before the answer", telling, true, toldBeforeAnswer},
-	{"a caller without a from gets its answer", telling, true, nobodyListens},
-	{"a side without a local peer refuses questions", unasked, false, noLocalPeer},
+	{"log messages reach the only call under way", notesInCall, false, logsReachCall},
+	{"notifications inside a call arrive in order and before the answer", notesInCall, true, notesBeforeAnswer},
+	{"a caller without a from gets its answer", notesInCall, true, callWithoutFrom},
+	{"a side without a local peer refuses questions", serverRequests, false, noLocalPeer},
 }
 
 func notesInOrder(t *test) {
-	h := t.hear("the answering side", nil)
-	asker := t.hear("the asking side", nil)
+	h := t.recorder("the answering side", nil)
+	asker := t.recorder("the asking side", nil)
 	to, _ := t.open(asker, h)
 	const n = 100
 	sent := make([]*dragoman.Message, n)
@@ -33,8 +33,8 @@ func notesInOrder(t *test) {
 		got := h.next(fmt.Sprintf("notification %d of %d", i, n))
 		t.same(fmt.Sprintf("notification %d", i), got.String(), sent[i].String())
 	}
-	h.nothing()
-	asker.nothing()
+	h.wantNothing()
+	asker.wantNothing()
 }
 
 func notesAmongCalls(t *test) {
@@ -50,18 +50,18 @@ func notesAmongCalls(t *test) {
 		if err := to.Notify(t.ctx, t.note(fmt.Sprintf(`{"uri":%q}`, uri))); err != nil {
 			t.Fatalf("Notify: %v", err)
 		}
-		t.works(to, fmt.Sprint(i))
+		t.wantWorking(to, fmt.Sprint(i))
 		t.same("params.uri", receive(t, told, "notification "+uri), uri)
 	}
 }
 
 func logsReachCall(t *test) {
-	outside := t.hear("the asking side outside of its calls", nil)
+	outside := t.recorder("the asking side outside of its calls", nil)
 	to, _ := t.open(outside, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			for i := range 20 {
 				note, err := logNote(fmt.Sprint(i))
-				if err := tell(ctx, from, note, err); err != nil {
+				if err := sendNote(ctx, from, note, err); err != nil {
 					return nil, err
 				}
 			}
@@ -69,7 +69,7 @@ func logsReachCall(t *test) {
 		},
 	})
 	for round := range 3 {
-		h := t.hear(fmt.Sprintf("the caller in round %d", round), nil)
+		h := t.recorder(fmt.Sprintf("the caller in round %d", round), nil)
 		req := t.request(`1`, `{}`)
 		t.want(t.finish(t.callWith(to, req, h), "the call that logs"), req, "logged")
 		all := h.all()
@@ -81,11 +81,11 @@ func logsReachCall(t *test) {
 			t.same(fmt.Sprintf("log message %d", i), string(m.Get("data")), fmt.Sprintf("%q", fmt.Sprint(i)))
 		}
 	}
-	outside.nothing()
+	outside.wantNothing()
 }
 
-// toldBeforeAnswer mixes kinds: they share one order. Clients have no log messages.
-func toldBeforeAnswer(t *test) {
+// notesBeforeAnswer mixes kinds: they share one order. Clients have no log messages.
+func notesBeforeAnswer(t *test) {
 	const n = 50
 	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
@@ -94,14 +94,14 @@ func toldBeforeAnswer(t *test) {
 				if i%2 == 1 || t.reverse {
 					note, err = progressNote(req.Meta(protocol.MetaProgressToken), i, fmt.Sprint(i))
 				}
-				if err := tell(ctx, from, note, err); err != nil {
+				if err := sendNote(ctx, from, note, err); err != nil {
 					return nil, err
 				}
 			}
 			return t.answer(req, "told")
 		},
 	})
-	h := t.hear("the caller", nil)
+	h := t.recorder("the caller", nil)
 	req := t.requestWith(`1`, `{}`, `,"_meta":{"progressToken":"p"}`)
 	t.want(t.finish(t.callWith(to, req, h), "the call that tells"), req, "told")
 	all := h.all()
@@ -117,25 +117,25 @@ func toldBeforeAnswer(t *test) {
 	}
 }
 
-func nobodyListens(t *test) {
+func callWithoutFrom(t *test) {
 	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			for i := range 20 {
 				note, err := progressNote(req.Meta(protocol.MetaProgressToken), i, "on the way")
-				if err := tell(ctx, from, note, err); err != nil {
+				if err := sendNote(ctx, from, note, err); err != nil {
 					return nil, err
 				}
 				note, err = logNote("on the way")
-				if err := tell(ctx, from, note, err); err != nil {
+				if err := sendNote(ctx, from, note, err); err != nil {
 					return nil, err
 				}
 			}
-			return t.answer(req, "told nobody")
+			return t.answer(req, "no from")
 		},
 	})
 	for range 3 {
 		req := t.requestWith(`1`, `{}`, `,"_meta":{"progressToken":1}`)
-		t.want(t.call(to, req, nil), req, "told nobody")
+		t.want(t.call(to, req, nil), req, "no from")
 	}
 }
 
@@ -146,5 +146,5 @@ func noLocalPeer(t *test) {
 	if err := back.Notify(t.ctx, t.other().note(`{"uri":"test:1"}`)); err != nil {
 		t.Errorf("Notify: %v", err)
 	}
-	t.works(to, `1`)
+	t.wantWorking(to, `1`)
 }

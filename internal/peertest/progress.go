@@ -10,11 +10,11 @@ import (
 )
 
 var progress = []behaviour{
-	{"D05 progress tokens come back as they were", telling, true, tokensComeBack},
-	{"progress reaches the call it belongs to", telling, true, progressOfMany},
-	{"two calls may use the same progress token at once", telling, true, sameToken},
+	{"D05 progress tokens come back as they were", notesInCall, true, tokensComeBack},
+	{"progress reaches the call it belongs to", notesInCall, true, progressOfMany},
+	{"two calls may use the same progress token at once", notesInCall, true, sameToken},
 	// Without a transport in between, from is the caller itself.
-	{"progress after the answer reaches nobody", telling | ownGoroutine, true, progressTooLate},
+	{"progress after the answer reaches nobody", notesInCall | ownGoroutine, true, progressTooLate},
 }
 
 var tokens = []string{
@@ -36,7 +36,7 @@ func (t *test) reporter(n int, g *gate) dragoman.Funcs {
 		}
 		for i := range n {
 			note, err := progressNote(token, i, arguments(req))
-			if err := tell(ctx, from, note, err); err != nil {
+			if err := sendNote(ctx, from, note, err); err != nil {
 				return nil, err
 			}
 		}
@@ -45,7 +45,7 @@ func (t *test) reporter(n int, g *gate) dragoman.Funcs {
 }
 
 // wantProgress fails the test unless h heard all of n steps of req.
-func (t *test) wantProgress(h *hearer, req *dragoman.Message, n int) {
+func (t *test) wantProgress(h *recorder, req *dragoman.Message, n int) {
 	t.Helper()
 	token := string(req.Meta(protocol.MetaProgressToken))
 	all := h.all()
@@ -61,15 +61,15 @@ func (t *test) wantProgress(h *hearer, req *dragoman.Message, n int) {
 }
 
 func tokensComeBack(t *test) {
-	outside := t.hear("the asking side outside of its calls", nil)
+	outside := t.recorder("the asking side outside of its calls", nil)
 	to, _ := t.open(outside, t.reporter(3, nil))
 	for i, token := range tokens {
-		h := t.hear("the caller with token "+token, nil)
+		h := t.recorder("the caller with token "+token, nil)
 		req := t.requestWith(fmt.Sprint(i), fmt.Sprintf(`{"n":%d}`, i), `,"_meta":{"x":1,"progressToken":`+token+`}`)
 		t.want(t.finish(t.callWith(to, req, h), short(req.String())), req, arguments(req))
 		t.wantProgress(h, req, 3)
 	}
-	outside.nothing()
+	outside.wantNothing()
 }
 
 func progressOfMany(t *test) {
@@ -91,26 +91,26 @@ func (t *test) concurrent(steps int, name func(i int) (id, token string)) {
 	t.Helper()
 	const n = 16
 	g := newGate()
-	outside := t.hear("the asking side outside of its calls", nil)
+	outside := t.recorder("the asking side outside of its calls", nil)
 	to, _ := t.open(outside, t.reporter(steps, g))
 	var reqs [n]*dragoman.Message
-	var hs [n]*hearer
+	var hs [n]*recorder
 	var done [n]<-chan outcome
 	for i := range n {
 		id, token := name(i)
 		reqs[i] = t.requestWith(id, fmt.Sprintf(`{"call":%d}`, i), `,"_meta":{"progressToken":`+token+`}`)
-		hs[i] = t.hear(fmt.Sprintf("caller %d", i), nil)
+		hs[i] = t.recorder(fmt.Sprintf("caller %d", i), nil)
 		done[i] = t.callWith(to, reqs[i], hs[i])
 	}
-	t.gather(g, n)
+	t.awaitArrivals(g, n)
 	for _, req := range reqs {
-		g.let(arguments(req))
+		g.open(arguments(req))
 	}
 	for i, req := range reqs {
 		t.want(t.finish(done[i], short(req.String())), req, arguments(req))
 		t.wantProgress(hs[i], req, steps)
 	}
-	outside.nothing()
+	outside.wantNothing()
 }
 
 func progressTooLate(t *test) {
@@ -118,20 +118,20 @@ func progressTooLate(t *test) {
 		from  dragoman.Peer
 		token []byte
 	}
-	kept := make(chan stash, 1)
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	stashed := make(chan stash, 1)
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"keep"}`: func(_ context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-			kept <- stash{from, req.Meta(protocol.MetaProgressToken)}
+			stashed <- stash{from, req.Meta(protocol.MetaProgressToken)}
 			return t.answer(req, "kept")
 		},
 	}))
-	h := t.hear("the caller", nil)
+	h := t.recorder("the caller", nil)
 	req := t.requestWith(`1`, `{"do":"keep"}`, `,"_meta":{"progressToken":"p"}`)
 	t.want(t.finish(t.callWith(to, req, h), "the call whose from is kept"), req, "kept")
-	s := receive(t, kept, "the callee keeps its from")
+	s := receive(t, stashed, "the callee keeps its from")
 	for i := range 5 {
 		note, err := progressNote(s.token, i, "too late")
-		_ = tell(t.ctx, s.from, note, err) // it may say that it is too late
+		_ = sendNote(t.ctx, s.from, note, err) // it may say that it is too late
 	}
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }

@@ -11,14 +11,14 @@ import (
 )
 
 var questions = []behaviour{
-	{"a question inside a call reaches its caller", asking, false, questionInside},
-	{"E05 error answers to questions pass unchanged", asking, false, questionFails},
-	{"many questions inside one call are answered in any order", asking, false, manyQuestions},
-	{"questions inside questions are answered", asking, false, nestedQuestions},
-	{"a call made while a question is open is no part of it", asking, false, callDuringQuestion},
-	{"progress of a question reaches who asked it", asking | telling, false, questionProgress},
-	{"D10 a cancelled question reaches its callee and the call goes on", asking | cancelling, false, questionCancelled},
-	{"D10 a cancelled call takes its question along", asking | cancelling, false, callCancelledInQuestion},
+	{"a question inside a call reaches its caller", questionsInCall, false, questionInside},
+	{"E05 error answers to questions pass unchanged", questionsInCall, false, questionFails},
+	{"many questions inside one call are answered in any order", questionsInCall, false, manyQuestions},
+	{"questions inside questions are answered", questionsInCall, false, nestedQuestions},
+	{"a call made while a question is open is no part of it", questionsInCall, false, callDuringQuestion},
+	{"progress of a question reaches who asked it", questionsInCall | notesInCall, false, questionProgress},
+	{"D10 a cancelled question reaches its callee and the call goes on", questionsInCall | cancelling, false, questionCancelled},
+	{"D10 a cancelled call takes its question along", questionsInCall | cancelling, false, callCancelledInQuestion},
 }
 
 // ask asks from and tells what is wrong with a Go error.
@@ -36,7 +36,7 @@ func ask(ctx context.Context, from dragoman.Peer, id, params string) (*dragoman.
 func questionInside(t *test) {
 	const params = `{"message":"?","z":1,"n":12345678901234567890,"f":1.50,"e":"\u00e9"}`
 	const result = `{"action":"accept","content":{"z":1,"a":98765432109876543210,"f":2.50,"e":"\u00e9"}}`
-	outside := t.hear("the dialling side outside of its calls", nil)
+	outside := t.recorder("the dialling side outside of its calls", nil)
 	to, _ := t.open(outside, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			for _, id := range append([]string{req.ID().String()}, ids...) {
@@ -51,7 +51,7 @@ func questionInside(t *test) {
 			return t.answer(req, "good answers")
 		},
 	})
-	h := t.hear("the caller", func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	h := t.recorder("the caller", func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Reply(json.RawMessage(result))
 	})
 	req := t.request(`1`, `{}`)
@@ -60,12 +60,12 @@ func questionInside(t *test) {
 		t.same("the question's method", q.Method(), protocol.MethodElicit)
 		t.same("the question's params", string(q.Params()), params)
 	}
-	outside.nothing()
+	outside.wantNothing()
 }
 
 func questionFails(t *test) {
 	want := &dragoman.Error{Code: -1, Message: "User rejected é", Data: json.RawMessage(`{"reason":"\u00e9","n":1.0}`)}
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"ask"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := ask(ctx, from, `"q"`, `{}`)
 			if err != nil || !resp.IsError() {
@@ -74,7 +74,7 @@ func questionFails(t *test) {
 			return req.Fail(resp.RPCError()), nil
 		},
 	}))
-	h := t.hear("the caller", func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	h := t.recorder("the caller", func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Fail(want), nil
 	})
 	req := t.request(`1`, `{"do":"ask"}`)
@@ -83,7 +83,7 @@ func questionFails(t *test) {
 	got := o.resp.RPCError()
 	t.same("the message", got.Message, want.Message)
 	t.same("the data", string(got.Data), string(want.Data))
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }
 
 func manyQuestions(t *test) {
@@ -96,7 +96,7 @@ func manyQuestions(t *test) {
 					// All with one id: they are still told apart.
 					resp, err := ask(ctx, from, `7`, fmt.Sprintf(`{"arguments":{"n":%d}}`, i))
 					want := fmt.Sprintf(`{"n":%d}`, i)
-					if err != nil || resp.ID() != dragoman.IntID(7) || said(resp) != want {
+					if err != nil || resp.ID() != dragoman.IntID(7) || textOf(resp) != want {
 						answers <- fmt.Sprintf("question %d is answered by %v, error %v", i, resp, err)
 						return
 					}
@@ -113,12 +113,12 @@ func manyQuestions(t *test) {
 		},
 	})
 	g := newGate()
-	h := t.hear("the caller", t.gated(g).OnCall)
+	h := t.recorder("the caller", t.gated(g).OnCall)
 	req := t.request(`7`, `{}`)
 	done := t.callWith(to, req, h)
-	t.gather(g, n)
+	t.awaitArrivals(g, n)
 	for i := n - 1; i >= 0; i-- {
-		g.let(fmt.Sprintf(`{"n":%d}`, i))
+		g.open(fmt.Sprintf(`{"n":%d}`, i))
 	}
 	t.want(t.finish(done, "the call that asks"), req, "good answers")
 }
@@ -144,7 +144,7 @@ func nestedQuestions(t *test) {
 			if err != nil || resp.IsError() {
 				return t.answer(req, fmt.Sprintf("level %d got %v, error %v", n-1, resp, err))
 			}
-			return t.answer(req, fmt.Sprintf("%d %s", n, said(resp)))
+			return t.answer(req, fmt.Sprintf("%d %s", n, textOf(resp)))
 		}
 	}
 	client.OnCall = play(&client, t.request)
@@ -159,7 +159,7 @@ func nestedQuestions(t *test) {
 // is answered.
 func callDuringQuestion(t *test) {
 	g := newGate()
-	inside := t.hear("whoever asks, inside its question", t.gated(g).OnCall)
+	inside := t.recorder("whoever asks, inside its question", t.gated(g).OnCall)
 	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			if arguments(req) != `{"do":"ask"}` {
@@ -169,30 +169,30 @@ func callDuringQuestion(t *test) {
 			if err != nil || resp.IsError() {
 				return t.answer(req, fmt.Sprintf("the question got %v, error %v", resp, err))
 			}
-			return t.answer(req, said(resp))
+			return t.answer(req, textOf(resp))
 		},
 	})
 	asks, other := t.request(`1`, `{"do":"ask"}`), t.request(`2`, `{"n":2}`)
-	first := t.callWith(to, asks, t.hear("the caller", t.gated(g).OnCall))
-	t.gather(g, 1)
+	first := t.callWith(to, asks, t.recorder("the caller", t.gated(g).OnCall))
+	t.awaitArrivals(g, 1)
 	second := start(t.ctx, to, other, nil)
-	t.gather(g, 1)
-	g.let(`{"q":1}`)
+	t.awaitArrivals(g, 1)
+	g.open(`{"q":1}`)
 	t.want(t.finish(first, "the call that asks"), asks, `{"q":1}`)
-	g.let(`{"n":2}`)
+	g.open(`{"n":2}`)
 	t.want(t.finish(second, "the call that was made meanwhile"), other, `{"n":2}`)
-	inside.nothing()
+	inside.wantNothing()
 }
 
 func questionProgress(t *test) {
-	answerer := t.hear("the callee", nil) // hears what its question brings
+	answerer := t.recorder("the callee", nil) // hears what its question brings
 	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := from.Call(ctx, t.other().requestWith(`1`, `{"q":1}`, `,"_meta":{"progressToken":"q\u0031"}`), answerer)
 			if err != nil || resp.IsError() {
 				return t.answer(req, fmt.Sprintf("the question got %v, error %v", resp, err))
 			}
-			return t.answer(req, said(resp))
+			return t.answer(req, textOf(resp))
 		},
 	})
 	req := t.requestWith(`1`, `{}`, `,"_meta":{"progressToken":"q\u0031"}`)
@@ -203,7 +203,7 @@ func questionProgress(t *test) {
 func questionCancelled(t *test) {
 	g := newGate()
 	cause := errors.New("peertest: the callee does not want to know any more")
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"ask"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			qctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
@@ -219,8 +219,8 @@ func questionCancelled(t *test) {
 		},
 	}))
 	ended := make(chan struct{})
-	h := t.hear("the caller", func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-		g.let("asked")
+	h := t.recorder("the caller", func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		g.open("asked")
 		<-ctx.Done()
 		close(ended)
 		return nil, context.Cause(ctx)
@@ -229,12 +229,12 @@ func questionCancelled(t *test) {
 	done := t.callWith(to, req, h)
 	t.within(ended, "the context of a cancelled question ends")
 	t.want(t.finish(done, "the call whose question was cancelled"), req, "cancelled")
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }
 
 func callCancelledInQuestion(t *test) {
 	asked, ended, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"ask"}`: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := ask(ctx, from, `"q"`, `{}`)
 			if err == nil {
@@ -244,7 +244,7 @@ func callCancelledInQuestion(t *test) {
 			return nil, err
 		},
 	}))
-	h := t.hear("the caller", func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	h := t.recorder("the caller", func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		close(asked)
 		<-ctx.Done()
 		close(ended)
@@ -262,5 +262,5 @@ func callCancelledInQuestion(t *test) {
 	if err := receive(t, over, "the callee's question returns"); err == nil {
 		t.Error("the callee's context goes on although its call was cancelled")
 	}
-	t.works(to, `2`)
+	t.wantWorking(to, `2`)
 }

@@ -3,6 +3,6 @@
 package peertest
 
 const (
-	slowdown = 1 // how much longer things may take
-	dear     = 1 // how much less of what is large is sent
+	slowdown    = 1 // how much longer things may take
+	sizeDivisor = 1 // how much less of what is large is sent
 )

@@ -14,66 +14,66 @@ import (
 )
 
 var slow = []behaviour{
-	{"callees that do not return hold up nobody", 0, true, stuckCallees},
-	// A peer on the caller's goroutine that is slow to hear holds up who tells
-	// it, by design.
-	{"D14 a peer that is slow to hear holds up no calls", anyMethod | ownGoroutine, true, slowToHear},
+	{"callees that do not return block nobody", 0, true, stuckCallees},
+	// A peer on the caller's goroutine that is slow to receive blocks the sender,
+	// by design.
+	{"D14 a peer that is slow to receive blocks no calls", anyMethod | ownGoroutine, true, slowToReceive},
 	{"D14 a flood outside of calls takes bounded memory and ends nothing", anyMethod | ownGoroutine, true, floodOutside},
-	{"D14 a flood inside a call takes bounded memory and loses no answer", telling | ownGoroutine, true, floodInside},
+	{"D14 a flood inside a call takes bounded memory and loses no answer", notesInCall | ownGoroutine, true, floodInside},
 }
 
 func stuckCallees(t *test) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
 	n := t.opts.MaxCalls / 2
 	stuck := t.request(`1`, `{"do":"wait"}`)
 	var done []<-chan outcome
 	for range n {
 		done = append(done, start(t.ctx, to, stuck, nil))
 	}
-	t.gather(g, n)
+	t.awaitArrivals(g, n)
 	for i := range 50 {
-		t.works(to, fmt.Sprint(i))
+		t.wantWorking(to, fmt.Sprint(i))
 	}
-	g.let(arguments(stuck))
+	g.open(arguments(stuck))
 	for i := range n {
 		t.want(t.finish(done[i], "a callee that returned at last"), stuck, arguments(stuck))
 	}
 }
 
-// sluggish is a peer that hears nothing before it is let go, then notes the
-// numbers that it is told.
-type sluggish struct {
+// slowPeer is a peer that receives nothing before it is released, then records the
+// numbers in its notifications.
+type slowPeer struct {
 	dragoman.Peer
-	first chan struct{} // closed when the first notification has come
-	let   chan struct{}
-	heard chan int
-	once  sync.Once
+	first    chan struct{} // closed when the first notification has come
+	release  chan struct{}
+	received chan int
+	once     sync.Once
 }
 
-func newSluggish(p dragoman.Peer) *sluggish {
-	return &sluggish{Peer: p, first: make(chan struct{}), let: make(chan struct{}), heard: make(chan int, 2*floodCount)}
+func newSlowPeer(p dragoman.Peer) *slowPeer {
+	return &slowPeer{Peer: p, first: make(chan struct{}), release: make(chan struct{}), received: make(chan int, 2*floodCount)}
 }
 
-func (s *sluggish) Notify(_ context.Context, note *dragoman.Message) error {
+func (s *slowPeer) Notify(_ context.Context, note *dragoman.Message) error {
 	s.once.Do(func() { close(s.first) })
-	<-s.let
+	<-s.release
 	var params struct {
 		Progress int             // of progress
 		Data     struct{ N int } // of log messages
 	}
 	err := note.Decode(&params)
-	s.heard <- max(params.Progress, params.Data.N)
+	s.received <- max(params.Progress, params.Data.N)
 	return err
 }
 
-// wantOrder fails the test unless what was heard so far is in order.
-func (t *test) wantOrder(s *sluggish) {
+// wantOrder fails the test unless what was received so far is in order.
+func (t *test) wantOrder(s *slowPeer) {
 	t.Helper()
 	last := -1
 	for {
 		select {
-		case n := <-s.heard:
+		case n := <-s.received:
 			if n <= last {
 				t.Fatalf("notification %d came after %d", n, last)
 			}
@@ -84,10 +84,10 @@ func (t *test) wantOrder(s *sluggish) {
 	}
 }
 
-func slowToHear(t *test) {
-	s := newSluggish(t.echo())
+func slowToReceive(t *test) {
+	s := newSlowPeer(t.echo())
 	to, _ := t.open(dragoman.Nobody, s)
-	defer close(s.let)
+	defer close(s.release)
 	for range 10 {
 		if err := to.Notify(t.ctx, t.note(`{}`)); err != nil {
 			t.Fatalf("Notify: %v", err)
@@ -95,13 +95,13 @@ func slowToHear(t *test) {
 	}
 	t.within(s.first, "the first notification comes")
 	for i := range 50 {
-		t.works(to, fmt.Sprint(i))
+		t.wantWorking(to, fmt.Sprint(i))
 	}
 }
 
 // A flood is many large notifications.
 const (
-	floodCount  = 2048 / dear
+	floodCount  = 2048 / sizeDivisor
 	floodSize   = 32 << 10
 	floodMemory = floodCount * floodSize / 2 // what may wait in the transport
 )
@@ -109,9 +109,9 @@ const (
 var floodText = strings.Repeat("flood ", floodSize/6)
 
 func floodOutside(t *test) {
-	s := newSluggish(t.echo())
+	s := newSlowPeer(t.echo())
 	to, _ := t.open(dragoman.Nobody, s)
-	let := sync.OnceFunc(func() { close(s.let) })
+	let := sync.OnceFunc(func() { close(s.release) })
 	defer let()
 	before := heap()
 	t.inTime("a flood of notifications is sent", func() error {
@@ -119,9 +119,9 @@ func floodOutside(t *test) {
 			note, err := dragoman.NewNotification(protocol.NoteMessage,
 				fmt.Appendf(nil, `{"level":"debug","data":{"n":%d,"text":"%s"}}`, i, floodText))
 			if err == nil && !t.reverse {
-				note = t.dress(note)
+				note = t.withEnvelope(note)
 			}
-			if err = tell(t.ctx, to, note, err); err != nil && !errors.Is(err, dragoman.ErrOverloaded) {
+			if err = sendNote(t.ctx, to, note, err); err != nil && !errors.Is(err, dragoman.ErrOverloaded) {
 				return fmt.Errorf("Notify %d of a flood: %w", i, err)
 			}
 		}
@@ -129,24 +129,24 @@ func floodOutside(t *test) {
 	})
 	t.within(s.first, "the first notification comes")
 	for i := range 20 {
-		t.works(to, fmt.Sprint(i))
+		t.wantWorking(to, fmt.Sprint(i))
 	}
 	t.wantBounded(before)
 	let()
-	t.works(to, `"after the flood"`)
+	t.wantWorking(to, `"after the flood"`)
 	t.wantOrder(s)
 }
 
 func floodInside(t *test) {
 	told := make(chan error, 1)
-	to, _ := t.open(dragoman.Nobody, t.does(map[string]handler{
+	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
 		`{"do":"flood"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			token := req.Meta(protocol.MetaProgressToken)
 			var fault error
 			for i := range floodCount {
 				note, err := dragoman.NewNotification(protocol.NoteProgress,
 					fmt.Appendf(nil, `{"progressToken":%s,"progress":%d,"message":"%s"}`, token, i, floodText))
-				if err = tell(ctx, from, note, err); err != nil && !errors.Is(err, dragoman.ErrOverloaded) {
+				if err = sendNote(ctx, from, note, err); err != nil && !errors.Is(err, dragoman.ErrOverloaded) {
 					fault = fmt.Errorf("Notify %d of a flood: %w", i, err)
 					break
 				}
@@ -155,18 +155,18 @@ func floodInside(t *test) {
 			return t.answer(req, "flooded")
 		},
 	}))
-	s := newSluggish(dragoman.Nobody)
-	let := sync.OnceFunc(func() { close(s.let) })
+	s := newSlowPeer(dragoman.Nobody)
+	let := sync.OnceFunc(func() { close(s.release) })
 	defer let()
 	before := heap()
 	req := t.requestWith(`1`, `{"do":"flood"}`, `,"_meta":{"progressToken":"flood"}`)
 	done := start(t.ctx, to, req, s)
-	if err := receive(t, told, "the callee has told a flood, although its caller is slow to hear"); err != nil {
+	if err := receive(t, told, "the callee has sent a flood, although its caller is slow to receive"); err != nil {
 		t.Fatal(err)
 	}
 	t.within(s.first, "the first progress comes")
 	for i := range 20 {
-		t.works(to, fmt.Sprint(i))
+		t.wantWorking(to, fmt.Sprint(i))
 	}
 	t.wantBounded(before)
 	let()
@@ -196,7 +196,7 @@ func heap() int64 {
 // only for the moment.
 func (t *test) wantBounded(before int64) {
 	t.Helper()
-	if dear > 1 {
+	if sizeDivisor > 1 {
 		return // the flood is not large enough to show
 	}
 	grown := heap() - before
@@ -204,7 +204,7 @@ func (t *test) wantBounded(before int64) {
 		time.Sleep(50 * time.Millisecond) // the rest of the flood is still on its way
 	}
 	if grown > floodMemory {
-		t.Errorf("%d MiB were told to a peer that does not hear, and %d MiB of memory are in use for them; want no more than %d MiB",
+		t.Errorf("%d MiB were sent to a peer that does not receive, and %d MiB of memory are in use for them; want no more than %d MiB",
 			floodCount*floodSize>>20, grown>>20, floodMemory>>20)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Connect opens a conversation through the transport under test: server
-// accepts it, client is asked and told what the server sends outside of any
-// call and may be nil. It returns the dialling side. Whatever it starts ends by
+// accepts it, client receives what the server sends outside of any call and may
+// be nil. It returns the dialling side. Whatever it starts ends by
 // Close of either side or by t.Cleanup. It may fail t.
 type Connect func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn
 
@@ -22,13 +22,13 @@ type Options struct {
 	// neither: the transport does not look.
 	Revision protocol.Revision
 
-	// ToolsOnly says that tools/call and its answer are all that passes, made
-	// anew on the way: nothing is told or asked besides, and of params only
-	// name and arguments arrive.
+	// ToolsOnly says that tools/call and its answer are all that passes, rebuilt
+	// on the way: there are no notifications and no other requests, and of params
+	// only name and arguments arrive.
 	ToolsOnly bool
 
 	// Stateless says that each request stands for itself. The accepting side
-	// has no conversation that it could ask, tell or close, and does not learn
+	// has no conversation that it could use or close, and does not learn
 	// that the dialling side closed its own.
 	Stateless bool
 
@@ -36,16 +36,16 @@ type Options struct {
 	// Modern revisions imply it.
 	NoQuestions bool
 
-	// NoNotes says that nothing can be told inside a call.
+	// NoNotes says that notifications inside a call do not pass.
 	NoNotes bool
 
-	// NoCancel says that the callee is not told when a call is cancelled.
+	// NoCancel says that the callee does not learn that a call is cancelled.
 	NoCancel bool
 
 	// Direct says that the callee runs on the caller's goroutine, as with
 	// [dragoman.Pipe]. Then what the callee does to its goroutine happens to
-	// the caller too: a panic goes through both, and whoever does not return
-	// holds up the other.
+	// the caller too: a panic goes through both, and a side that does not
+	// return blocks the other.
 	Direct bool
 
 	// MaxMessage is the size of the largest message that passes, in bytes. Zero
@@ -68,12 +68,12 @@ func Run(t *testing.T, connect Connect, opts *Options) {
 	s := &suite{connect: connect, opts: o.withDefaults()}
 	for _, list := range [...][]behaviour{calls, faults, notes, progress, questions, listens, cancels, closes, large, slow} {
 		for _, b := range list {
-			t.Run(b.name, func(t *testing.T) { s.show(t, b) })
+			t.Run(b.name, func(t *testing.T) { s.run(t, b) })
 		}
 	}
 }
 
-// withDefaults draws the conclusions of what is set.
+// withDefaults sets what follows from other options.
 func (o Options) withDefaults() Options {
 	if o.ToolsOnly {
 		o.Stateless, o.NoQuestions, o.NoNotes = true, true, true
@@ -104,15 +104,15 @@ type behaviour struct {
 type needs uint
 
 const (
-	anyMethod    needs = 1 << iota // more than tools/call passes
-	state                          // the accepting side has a conversation
-	asking                         // the accepting side may ask inside a call
-	unasked                        // it may ask and tell outside of any call
-	telling                        // notifications pass inside a call
-	listening                      // subscriptions/listen
-	cancelling                     // the callee learns of a cancel
-	ownGoroutine                   // the callee does not run on the caller's goroutine
-	sizeLimit                      // messages have a limit that is to be tried out
+	anyMethod       needs = 1 << iota // more than tools/call passes
+	state                             // the accepting side has a conversation
+	questionsInCall                   // the accepting side may ask inside a call
+	serverRequests                    // it may send requests and notifications outside of any call
+	notesInCall                       // notifications pass inside a call
+	listening                         // subscriptions/listen
+	cancelling                        // the callee learns of a cancel
+	ownGoroutine                      // the callee does not run on the caller's goroutine
+	sizeLimit                         // messages have a limit that is to be tried out
 )
 
 // missing says why a transport need not show what has these needs, or "".
@@ -123,11 +123,11 @@ func (o *Options) missing(n needs) string {
 		reason  string
 	}{
 		{anyMethod, o.ToolsOnly, "only tool calls pass"},
-		{state | unasked, o.Stateless, "the accepting side has no conversation"},
-		{asking | unasked, o.NoQuestions, "the accepting side may not ask"},
-		{telling, o.NoNotes, "nothing can be told inside a call"},
+		{state | serverRequests, o.Stateless, "the accepting side has no conversation"},
+		{questionsInCall | serverRequests, o.NoQuestions, "the accepting side may not ask"},
+		{notesInCall, o.NoNotes, "notifications inside a call do not pass"},
 		{listening, o.ToolsOnly || o.NoNotes || o.Revision != protocol.Unknown && !o.Revision.HasListen(), "there are no listens"},
-		{cancelling, o.NoCancel, "the callee is not told of a cancel"},
+		{cancelling, o.NoCancel, "the callee does not learn of a cancel"},
 		{ownGoroutine, o.Direct, "the callee runs on the caller's goroutine"},
 		{sizeLimit, o.MaxMessage <= 0, "no limit of size to try out"},
 	} {
@@ -138,25 +138,25 @@ func (o *Options) missing(n needs) string {
 	return ""
 }
 
-// show runs a behaviour, from both sides if it has two.
-func (s *suite) show(t *testing.T, b behaviour) {
+// run runs a behaviour, from both sides if it has two.
+func (s *suite) run(t *testing.T, b behaviour) {
 	if reason := s.opts.missing(b.needs); reason != "" {
 		t.Skip(reason)
 	}
 	if !b.both {
-		s.once(t, b, false)
+		s.runOnce(t, b, false)
 		return
 	}
-	t.Run("dialling side asks", func(t *testing.T) { s.once(t, b, false) })
+	t.Run("dialling side asks", func(t *testing.T) { s.runOnce(t, b, false) })
 	t.Run("accepting side asks", func(t *testing.T) {
-		if reason := s.opts.missing(unasked); reason != "" {
+		if reason := s.opts.missing(serverRequests); reason != "" {
 			t.Skip(reason)
 		}
-		s.once(t, b, true)
+		s.runOnce(t, b, true)
 	})
 }
 
-func (s *suite) once(t *testing.T, b behaviour, reverse bool) {
+func (s *suite) runOnce(t *testing.T, b behaviour, reverse bool) {
 	NoLeak(t) // first, so that it looks last
 	b.run(newTest(t, s, reverse))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// patience is how long a test waits for what must come at once.
-const patience = 15 * time.Second * slowdown
+// waitLimit is how long a test waits for what must come at once.
+const waitLimit = 15 * time.Second * slowdown
 
 // A test is one behaviour shown over one conversation, in which one side, the
 // asker, asks the other.
@@ -28,7 +28,7 @@ type test struct {
 }
 
 func newTest(t *testing.T, s *suite, reverse bool) *test {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*patience, fmt.Errorf("peertest: %s took too long", t.Name()))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*waitLimit, fmt.Errorf("peertest: %s took too long", t.Name()))
 	t.Cleanup(cancel)
 	return &test{T: t, opts: &s.opts, connect: s.connect, reverse: reverse, ctx: ctx, before: goroutines()}
 }
@@ -52,14 +52,14 @@ func (t *test) open(asker, answerer dragoman.Peer) (toAnswerer, toAsker dragoman
 	if t.reverse {
 		client, server = answerer, asker
 	}
-	g := &greeter{Peer: server, revision: t.opts.Revision, accepted: make(chan dragoman.Conn, 1), ready: make(chan struct{}, 1)}
+	g := &handshakePeer{Peer: server, revision: t.opts.Revision, accepted: make(chan dragoman.Conn, 1), ready: make(chan struct{}, 1)}
 	dialled := t.connect(t.T, client, g)
 	if dialled == nil {
 		t.Fatal("Connect returned no conversation")
 	}
 	t.Cleanup(func() { t.close("the dialling side, at the end of the test", dialled) })
 	if !t.silent {
-		t.greet(dialled, g)
+		t.handshake(dialled, g)
 	}
 	var accepted dragoman.Conn
 	if !t.opts.Stateless {
@@ -71,8 +71,8 @@ func (t *test) open(asker, answerer dragoman.Peer) (toAnswerer, toAsker dragoman
 	return dialled, accepted
 }
 
-// greet makes sure that the conversation has begun on both sides.
-func (t *test) greet(dialled dragoman.Conn, g *greeter) {
+// handshake makes sure that the conversation has begun on both sides.
+func (t *test) handshake(dialled dragoman.Conn, g *handshakePeer) {
 	t.Helper()
 	if r := t.opts.Revision; r != protocol.Unknown && r.HasSessions() {
 		req := t.parse(fmt.Sprintf(`{"jsonrpc":"2.0","id":"peertest-init","method":"initialize","params":{"protocolVersion":%q,`+
@@ -84,9 +84,9 @@ func (t *test) greet(dialled dragoman.Conn, g *greeter) {
 		if err := dialled.Notify(t.ctx, note); err != nil {
 			t.Fatalf("notifications/initialized: %v", err)
 		}
-		receive(t, g.ready, "the server is told notifications/initialized")
+		receive(t, g.ready, "the server receives notifications/initialized")
 	}
-	req := t.dress(t.parse(`{"jsonrpc":"2.0","id":"peertest-hello","method":"tools/call","params":{"name":"` + hello + `","arguments":{}}}`))
+	req := t.withEnvelope(t.parse(`{"jsonrpc":"2.0","id":"peertest-hello","method":"tools/call","params":{"name":"` + hello + `","arguments":{}}}`))
 	if resp, err := dialled.Call(t.ctx, req, nil); err != nil || resp.IsError() {
 		t.Fatalf("first call of the conversation: got %v, error %v", resp, err)
 	}
@@ -103,16 +103,16 @@ func (t *test) close(who string, c dragoman.Conn) {
 	t.within(done, "Close returns: "+who)
 }
 
-// A greeter is the acceptor of a conversation and answers what opens it; all
+// A handshakePeer is the acceptor of a conversation and answers what opens it; all
 // else it leaves to the test's own peer.
-type greeter struct {
+type handshakePeer struct {
 	dragoman.Peer
 	revision protocol.Revision
 	accepted chan dragoman.Conn
 	ready    chan struct{}
 }
 
-func (g *greeter) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+func (g *handshakePeer) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	select {
 	case g.accepted <- client:
 	default: // a stateless door may accept each request
@@ -120,7 +120,7 @@ func (g *greeter) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer
 	return g, nil
 }
 
-func (g *greeter) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (g *handshakePeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	switch {
 	case req.Method() == protocol.MethodInitialize:
 		return req.Reply(json.RawMessage(fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"logging":{},"tools":{}},`+
@@ -131,7 +131,7 @@ func (g *greeter) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	return g.Peer.Call(ctx, req, from)
 }
 
-func (g *greeter) Notify(ctx context.Context, note *dragoman.Message) error {
+func (g *handshakePeer) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteInitialized {
 		select {
 		case g.ready <- struct{}{}:
@@ -152,13 +152,13 @@ func (t *test) within(ch <-chan struct{}, what string) {
 // fails the test if that takes long.
 func receive[T any](t *test, ch <-chan T, what string) T {
 	t.Helper()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(waitLimit)
 	defer timer.Stop()
 	select {
 	case v := <-ch:
 		return v
 	case <-timer.C:
 	}
-	t.Fatalf("waited %v in vain for this: %s\n\ngoroutines:\n\n%s", patience, what, strings.Join(leftover(t.before), "\n\n"))
+	t.Fatalf("waited %v for this: %s\n\ngoroutines:\n\n%s", waitLimit, what, strings.Join(leftover(t.before), "\n\n"))
 	panic("unreachable")
 }

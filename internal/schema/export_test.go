@@ -8,5 +8,5 @@ import (
 // Len returns how many schemas are kept.
 func (c *Checker) Len() int { return len(c.entries) }
 
-// Has tells whether a schema is kept.
+// Has reports whether a schema is kept.
 func (c *Checker) Has(text json.RawMessage) bool { return c.entries[sha256.Sum256(text)] != nil }

@@ -40,7 +40,7 @@ func index(step string) int {
 	return n
 }
 
-// plain tells whether a name can stand behind a dot.
+// plain reports whether a name can stand behind a dot.
 func plain(name string) bool {
 	for _, c := range name {
 		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c < 0x80 {

@@ -98,7 +98,7 @@ func (s *Writer) Cut() {
 }
 
 // Hangup ends the connection in good order while the handler of the request
-// goes on, and tells whether it could: only HTTP/1.1 lets go of a connection.
+// goes on, and reports whether it could: only HTTP/1.1 lets go of a connection.
 func (s *Writer) Hangup() bool {
 	conn, _, err := s.rc.Hijack()
 	if err != nil {

@@ -179,7 +179,7 @@ func (c *Cache) renew(ctx context.Context, caller string, old *entry, meta json.
 		c.flights[caller] = f
 	}
 	c.mu.Unlock()
-	e, err := f.Get(ctx, flight.Here, func() (*entry, error) {
+	e, err := f.Get(ctx, flight.OnCaller, func() (*entry, error) {
 		// The others must not lose the list because this caller leaves.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()

@@ -156,7 +156,7 @@ func callAsTold(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// answered tells whether an error is the server's answer.
+// answered reports whether an error is the server's answer.
 func answered(err error) bool {
 	_, ok := errors.AsType[*dragoman.Error](err)
 	return ok

@@ -165,14 +165,14 @@ func dial(t *testing.T, d dragoman.Dialer) dragoman.Conn {
 	return conn
 }
 
-// A road is a way to the built-in server. Both of its ends log to log, which may
+// A transport is a way to the built-in server. Both of its ends log to log, which may
 // be nil, and header goes along where there are headers.
-type road struct {
+type transport struct {
 	name string
 	dial func(t *testing.T, log *slog.Logger, header http.Header) dragoman.Conn
 }
 
-func roads() []road {
+func transports() []transport {
 	overHTTP := func(stream bool) func(*testing.T, *slog.Logger, http.Header) dragoman.Conn {
 		return func(t *testing.T, log *slog.Logger, header http.Header) dragoman.Conn {
 			s := &toolhttp.Server{Requests: builtIn(), Check: schemas.Check, Logger: log}
@@ -185,7 +185,7 @@ func roads() []road {
 			return dial(t, &ws.Client{URL: serve(t, s, s.Shutdown), Tools: tools, Logger: log, Header: header})
 		}
 	}
-	return []road{
+	return []transport{
 		{"stdio", func(t *testing.T, log *slog.Logger, _ http.Header) dragoman.Conn {
 			c := command(t, "everything")
 			c.Logger = log

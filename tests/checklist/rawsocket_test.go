@@ -105,7 +105,7 @@ func scriptSocket(t *testing.T, c *ws.Client) (*rawSocket, dragoman.Conn) {
 		t.Fatal(d.err)
 	}
 	t.Cleanup(func() { _ = d.conn.Close() })
-	t.Cleanup(func() { _ = s.conn.Close() }) // before that, which would wait for a farewell
+	t.Cleanup(func() { _ = s.conn.Close() }) // before that, which would wait for the closing handshake
 	return s, d.conn
 }
 
@@ -178,8 +178,8 @@ func (s *rawSocket) next() (first byte, payload []byte, err error) {
 	return head[0], payload, err
 }
 
-// hear reads a text message, which must be the next frame.
-func (s *rawSocket) hear() string {
+// expect reads a text message, which must be the next frame.
+func (s *rawSocket) expect() string {
 	s.t.Helper()
 	first, payload, err := s.next()
 	if err != nil || first != textFrame {

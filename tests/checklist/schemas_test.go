@@ -30,7 +30,7 @@ const (
 // schemas keeps what has been compiled.
 var schemas schema.Checker
 
-// fits tells whether a text is JSON that fits a schema.
+// fits reports whether a text is JSON that fits a schema.
 func fits(of, text string) bool {
 	return json.Valid([]byte(text)) && schemas.Check([]byte(of), []byte(text)) == nil
 }

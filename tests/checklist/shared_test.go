@@ -86,7 +86,7 @@ var answering = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Mes
 }}
 
 func responsesAreChecked(t *testing.T) {
-	for _, road := range roads() {
+	for _, road := range transports() {
 		conn := road.dial(t, nil, nil)
 		for tool, args := range map[string]string{
 			"echo": `{"text":"x"}`, "reflect": `{"a":[1]}`, "test_multiple_content_types": `{}`, "test_error_handling": `{}`, "links": `{}`,
@@ -136,7 +136,7 @@ func errorsCanBeActedOn(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":{}}}`, false},
 		{`{"jsonrpc":"2.0","id":1,"result":{}}`, false},
 	})
-	for _, road := range roads() {
+	for _, road := range transports() {
 		conn := road.dial(t, nil, nil)
 		wantError(t, ask(t, conn, request(t, `1`, "no_such", `{}`)), protocol.CodeInvalidParams, "unknown tool", "no_such", "list")
 		wantError(t, ask(t, conn, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+envelope+`}}`)),
@@ -162,7 +162,7 @@ func errorsCanBeActedOn(t *testing.T) {
 var ids = []string{`0`, `-7`, `7`, `"7"`, `9007199254740993`, `123456789012345678901234567890`, `"a\u0062 \"é"`, `""`}
 
 func responsesCarryTheID(t *testing.T) {
-	for _, road := range roads() {
+	for _, road := range transports() {
 		conn := road.dial(t, nil, nil)
 		var replies []<-chan reply
 		for _, id := range ids { // all at once
@@ -188,12 +188,12 @@ func responsesCarryTheID(t *testing.T) {
 		server.write(req.String() + "\n")
 		wantText(t, parse(t, server.line()), id, id)
 		socket.say(`{"id":` + id + `,"name":"echo","arguments":{"text":` + quote(id) + `}}`)
-		wantText(t, parse(t, socket.hear()), id, id)
+		wantText(t, parse(t, socket.expect()), id, id)
 		// A refused request is answered under its id too.
 		bad := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":7,` + envelope + `}}`
 		server.write(bad + "\n")
 		socket.say(`{"id":` + id + `,"name":7}`)
-		for _, text := range []string{post(t, url, bad).body, server.line(), socket.hear()} {
+		for _, text := range []string{post(t, url, bad).body, server.line(), socket.expect()} {
 			m := parse(t, text)
 			if wantError(t, m, protocol.CodeInvalidParams); m.ID().String() != id {
 				t.Errorf("the request %s is refused under the id %s", id, m.ID())
@@ -208,7 +208,7 @@ func secretsAreNotLogged(t *testing.T) {
 		bearing = "Bearer abcdef0123456789"
 	)
 	args := `{"api_key":"` + secret + `","nested":{"password":"` + secret + `"},"note":"harmless"}`
-	for _, road := range roads() {
+	for _, road := range transports() {
 		var log journal
 		conn := road.dial(t, log.logger(), http.Header{"Authorization": {bearing}})
 		resp := ask(t, conn, request(t, `1`, "reflect", args))
@@ -239,7 +239,7 @@ func secretsAreNotLogged(t *testing.T) {
 	s := &ws.Server{Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) { return answering, nil }), Logger: log.logger()}
 	socket := openSocket(t, serve(t, s, s.Shutdown), "Sec-WebSocket-Protocol: mcp")
 	socket.say(broken)
-	wantError(t, parse(t, socket.hear()), protocol.CodeParse)
+	wantError(t, parse(t, socket.expect()), protocol.CodeParse)
 	for who, text := range map[string]string{"stdio": server.diagnostics.String(), "WebSocket": log.String()} {
 		if strings.Contains(text, secret) || !strings.Contains(text, "harmless") || !strings.Contains(text, "[redacted]") {
 			t.Errorf("%s: what could not be read was logged so: %s", who, text)

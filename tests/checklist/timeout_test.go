@@ -166,12 +166,12 @@ func timeoutsAreFollowed(t *testing.T) {
 		_, err := conn.Call(ctx, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`), nil)
 		done <- err
 	}()
-	sent := parse(t, socket.hear())
+	sent := parse(t, socket.expect())
 	cancel(context.DeadlineExceeded)
 	if err := wait(t, done, "the end of the call"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the call ended with %v", err)
 	}
-	told := parse(t, socket.hear())
+	told := parse(t, socket.expect())
 	if told.Method() != protocol.NoteCancelled || string(told.Get("requestId")) != sent.ID().String() {
 		t.Errorf("after %s came %s", sent, told)
 	}

@@ -20,7 +20,7 @@ func dropRejectsWhatIsPending(t *testing.T) {
 		var done []<-chan reply
 		for i := range 5 {
 			done = append(done, begin(t, conn, request(t, fmt.Sprint(i), "t", `{}`), nil))
-			s.hear()
+			s.expect()
 		}
 		_ = s.conn.Close()
 		for i, d := range done {
@@ -40,14 +40,14 @@ func socketsCloseWithFittingCodes(t *testing.T) {
 	// What is wrong with a frame is told, and the socket goes on.
 	s := openSocket(t, url)
 	s.say(`{"id":1,"name":"echo","arguments":{"text":"x"}}`)
-	wantText(t, parse(t, s.hear()), `1`, "x")
+	wantText(t, parse(t, s.expect()), `1`, "x")
 	for _, bad := range []string{`{"id":2}`, `{"id":2,"name":7}`, `{"name":"echo"}`, `{"id":2,"name":"echo","arguments":[]}`, `not JSON`, `[]`} {
 		s.say(bad)
-		if text := s.hear(); !fits(toolErrorSchema, text) {
+		if text := s.expect(); !fits(toolErrorSchema, text) {
 			t.Errorf("%s is answered by %s", bad, text)
 		}
 		s.say(`{"id":3,"name":"echo","arguments":{"text":"x"}}`)
-		wantText(t, parse(t, s.hear()), `3`, "x")
+		wantText(t, parse(t, s.expect()), `3`, "x")
 	}
 	// What is wrong with the socket ends it.
 	s.send(binaryFrame, `{"id":4,"name":"echo"}`)
@@ -63,7 +63,7 @@ func socketsCloseWithFittingCodes(t *testing.T) {
 	s.wantClose(1002)
 	s = openSocket(t, url)
 	s.say(`{"id":1,"name":"echo","arguments":{"text":"x"}}`)
-	wantText(t, parse(t, s.hear()), `1`, "x")
+	wantText(t, parse(t, s.expect()), `1`, "x")
 	stopped := make(chan error, 1)
 	go func() { // ends when the close is answered
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -89,7 +89,7 @@ func closesReachCallers(t *testing.T) {
 		// By the API: an error that knows the code.
 		s, conn := scriptSocket(t, &ws.Client{Tools: tools})
 		done := begin(t, conn, request(t, `1`, "t", `{}`), nil)
-		s.hear()
+		s.expect()
 		s.send(closeFrame, closing(1011, "out of memory"))
 		r := wait(t, done, "the end of the call")
 		wantClosed(t, dialect, r.err)
@@ -121,7 +121,7 @@ func closesReachCallers(t *testing.T) {
 			}
 			answered <- a
 		}()
-		c.end(s, idOf(t, s.hear()))
+		c.end(s, idOf(t, s.expect()))
 		a := wait(t, answered, "the answer after "+c.name)
 		m := parse(t, a.body)
 		if wantError(t, m, c.code, c.says); m.ID().String() != `"x"` || a.status < 500 {

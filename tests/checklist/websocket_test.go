@@ -51,7 +51,7 @@ func callsNeedAnOpenSocket(t *testing.T) {
 		// Open, it is ready at once.
 		s, conn := scriptSocket(t, &ws.Client{Tools: tools})
 		done := begin(t, conn, request(t, `"x"`, "t", `{}`), nil)
-		id := idOf(t, s.hear())
+		id := idOf(t, s.expect())
 		s.say(result(id))
 		wantText(t, wait(t, done, "the answer").resp, `"x"`, id)
 
@@ -80,7 +80,7 @@ func toolFramesAreAnswered(t *testing.T) {
 		{`{"name":"now"}`, `,"name":"now"}`},
 	} {
 		done := begin(t, conn, parse(t, `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":`+c.params+`}`), nil)
-		frame := s.hear()
+		frame := s.expect()
 		id := idOf(t, frame)
 		if frame != `{"id":`+id+c.members {
 			t.Errorf("the frame is %s, want the id and %s", frame, c.members)
@@ -89,7 +89,7 @@ func toolFramesAreAnswered(t *testing.T) {
 		wantText(t, wait(t, done, "the answer").resp, `"x"`, id)
 	}
 	done := begin(t, conn, request(t, `"y"`, "t", `{}`), nil)
-	s.say(`{"jsonrpc":"2.0","id":` + idOf(t, s.hear()) + `,"error":{"code":4711,"message":"out of paper"}}`)
+	s.say(`{"jsonrpc":"2.0","id":` + idOf(t, s.expect()) + `,"error":{"code":4711,"message":"out of paper"}}`)
 	r := wait(t, done, "the error")
 	if wantError(t, r.resp, 4711, "out of paper"); r.resp.ID().String() != `"y"` {
 		t.Errorf("the error has the id %s", r.resp.ID())
@@ -99,11 +99,11 @@ func toolFramesAreAnswered(t *testing.T) {
 	server := &ws.Server{Requests: builtIn()}
 	s = openSocket(t, serve(t, server, server.Shutdown))
 	s.say(`{"id":5,"name":"add","arguments":{"a":1,"b":2}}`)
-	wantText(t, parse(t, s.hear()), `5`, `{"sum":3}`)
+	wantText(t, parse(t, s.expect()), `5`, `{"sum":3}`)
 	s.say(`{"id":"six","name":"test_simple_text"}`)
-	wantText(t, parse(t, s.hear()), `"six"`, "This is a simple text response for testing.")
+	wantText(t, parse(t, s.expect()), `"six"`, "This is a simple text response for testing.")
 	s.say(`{"id":7,"name":"raise","arguments":{"code":4711,"message":"out of paper"}}`)
-	m := parse(t, s.hear())
+	m := parse(t, s.expect())
 	if wantError(t, m, 4711, "out of paper"); m.ID().String() != `7` {
 		t.Errorf("the error has the id %s", m.ID())
 	}
@@ -116,7 +116,7 @@ func idsCountUp(t *testing.T) {
 		for i := range 20 {
 			// The ids of the callers do not matter, nor that some are in use twice.
 			done := begin(t, conn, request(t, []string{`"x"`, `7`, `1`}[i%3], "t", `{}`), nil)
-			frame := s.hear()
+			frame := s.expect()
 			var f struct{ ID int64 }
 			if err := json.Unmarshal([]byte(frame), &f); err != nil || f.ID <= last {
 				t.Fatalf("%s: after the id %d comes %s (%v)", dialect, last, frame, err)
@@ -136,7 +136,7 @@ func answersAreMatched(t *testing.T) {
 		var sent []string
 		for i := range 8 {
 			done = append(done, begin(t, conn, request(t, fmt.Sprint(100+i), "t", `{}`), nil))
-			sent = append(sent, idOf(t, s.hear()))
+			sent = append(sent, idOf(t, s.expect()))
 		}
 		for i, id := range slices.Backward(sent) {
 			s.say(result(id))
@@ -146,7 +146,7 @@ func answersAreMatched(t *testing.T) {
 		// twice: the second answer finds nobody.
 		for range 1100 {
 			next := begin(t, conn, request(t, `1`, "t", `{}`), nil)
-			id := idOf(t, s.hear())
+			id := idOf(t, s.expect())
 			s.say(result(sent[len(sent)-1]))
 			s.say(result(id))
 			r := wait(t, next, "the answer")
@@ -165,7 +165,7 @@ func unsolicitedFramesAreIgnored(t *testing.T) {
 	for dialect, tools := range dialects {
 		s, conn := scriptSocket(t, &ws.Client{Tools: tools})
 		done := begin(t, conn, request(t, `"x"`, "t", `{}`), nil)
-		id := idOf(t, s.hear())
+		id := idOf(t, s.expect())
 		for _, text := range []string{
 			`{"type":"ping"}`, `{"type":"notification","event":"x"}`, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`,
 			`{"hello":"world"}`, `[]`, `7`, `not JSON`, result(`4711`), result(`"4711"`), result(`"` + id + `"`),

@@ -125,8 +125,8 @@ func TestCallsOfOneClientShareItsProcess(t *testing.T) {
 	}
 }
 
-// crowd has n guests visit the bridge at once, half of them of each era.
-func (b *bridge) crowd(t *testing.T, n int, visit func(context.Context, *testClient) error) (refused int) {
+// crowd has n clients use the bridge at once, half of them of each era.
+func (b *bridge) crowd(t *testing.T, n int, run func(context.Context, *testClient) error) (refused int) {
 	t.Helper()
 	return b.crowdOf(t, n, func(i int) (string, protocol.Revision) {
 		way := []string{overHTTP, overWS}[i/2%2]
@@ -137,12 +137,12 @@ func (b *bridge) crowd(t *testing.T, n int, visit func(context.Context, *testCli
 			return way, protocol.Latest
 		}
 		return way, protocol.LatestLegacy
-	}, visit)
+	}, run)
 }
 
-// crowdOf returns how many of the guests were refused because of a limit. Any
+// crowdOf returns how many of the clients were refused because of a limit. Any
 // other failure is one of the test.
-func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r protocol.Revision), visit func(context.Context, *testClient) error) int {
+func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r protocol.Revision), run func(context.Context, *testClient) error) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), inTime)
 	defer cancel()
@@ -156,7 +156,7 @@ func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r pr
 			<-start
 			way, r := kind(i)
 			name := fmt.Sprintf("guest-%03d", i) // none is a part of another
-			err := b.visited(ctx, name, way, r, visit)
+			err := b.runClient(ctx, name, way, r, run)
 			switch code, _ := kit.Outcome(err); {
 			case err == nil:
 			case code == protocol.CodeOverloaded:
@@ -171,16 +171,16 @@ func (b *bridge) crowdOf(t *testing.T, n int, kind func(i int) (way string, r pr
 	return int(refused.Load())
 }
 
-// visited lets one client come, do what it wants, and leave.
-func (b *bridge) visited(ctx context.Context, name, way string, r protocol.Revision, visit func(context.Context, *testClient) error) error {
+// runClient lets one client come, do what it wants, and leave.
+func (b *bridge) runClient(ctx context.Context, name, way string, r protocol.Revision, run func(context.Context, *testClient) error) error {
 	g, err := b.enter(ctx, name, way, r)
 	if err != nil {
 		return err
 	}
-	err = visit(ctx, g)
+	err = run(ctx, g)
 	_ = g.Conn.Close()
 	if err == nil && len(g.foreign) > 0 {
-		err = fmt.Errorf("it was asked what is another's: %s", strings.Join(g.foreign, "; "))
+		err = fmt.Errorf("it received a request for another client: %s", strings.Join(g.foreign, "; "))
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func newJournal(t *testing.T) journal {
 func (j journal) write(what string) {
 	f, err := os.OpenFile(string(j), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return // whoever reads it will complain
+		return // the reader will report it
 	}
 	_, _ = fmt.Fprintf(f, "%d %s\n", os.Getpid(), what)
 	_ = f.Close()

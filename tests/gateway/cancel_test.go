@@ -175,7 +175,7 @@ func TestPain26_ClientThatLeavesInMidResponseHarmsNobody(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(s.ctx)
 				done := begin(ctx, c, "notify", object{"n": kit.Few(100_000)})
-				if err := c.Hear(s.ctx, protocol.NoteProgress); err != nil {
+				if err := c.Add(s.ctx, protocol.NoteProgress); err != nil {
 					s.Fatal(err)
 				}
 				cancel()

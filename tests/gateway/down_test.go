@@ -20,10 +20,10 @@ func TestS34_CrashLoopIsBroken(t *testing.T) {
 	j := newJournal(t)
 	quick := object{"retry": object{"min": "100ms", "max": "30s"}, "restart": object{"max": 5, "window": "60s"}}
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
-		"dead":    with(child(t, fault.Dead, j), quick),
-		"missing": with(object{"command": "/nonexistent/server"}, quick),
-		"mute":    with(child(t, fault.Mute, j), object{"connectTimeout": "1s", "retry": quick["retry"]}),
-		"other":   child(t, fault.Legacy, j),
+		"dead":         with(child(t, fault.Dead, j), quick),
+		"missing":      with(object{"command": "/nonexistent/server"}, quick),
+		"unresponsive": with(child(t, fault.Unresponsive, j), object{"connectTimeout": "1s", "retry": quick["retry"]}),
+		"other":        child(t, fault.Legacy, j),
 	}}})
 	kit.Eventually(t, func() error {
 		if n := len(j.Of(fault.Started, fault.Dead)); n < 5 {
@@ -66,16 +66,16 @@ func TestS34_CrashLoopIsBroken(t *testing.T) {
 			t.Errorf("it was started again %v after its fifth start", wait)
 		}
 	}
-	if s := g.Status()["dead"]; s.LastStderr != fault.LastWord {
+	if s := g.Status()["dead"]; s.LastStderr != fault.LastStderrLine {
 		t.Errorf("its last word is %q", s.LastStderr)
 	}
 	// One that hangs is killed, and tried again.
 	kit.Eventually(t, func() error {
-		mutes := j.Of(fault.Started, fault.Mute)
-		if len(mutes) < 2 {
-			return fmt.Errorf("the mute one was started %d times", len(mutes))
+		starts := j.Of(fault.Started, fault.Unresponsive)
+		if len(starts) < 2 {
+			return fmt.Errorf("the unresponsive one was started %d times", len(starts))
 		}
-		return kit.Gone(mutes[0].PID)
+		return kit.Gone(starts[0].PID)
 	})
 }
 

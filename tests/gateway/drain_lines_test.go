@@ -81,7 +81,7 @@ func TestS47_LinesAreDrainedToo(t *testing.T) {
 				_, err := listener.Once(s.ctx, protocol.MethodListen, object{"notifications": object{"toolsListChanged": true}})
 				listen <- err
 			}()
-			if err := listener.Hear(s.ctx, protocol.NoteAcknowledged); err != nil {
+			if err := listener.Add(s.ctx, protocol.NoteAcknowledged); err != nil {
 				t.Fatal(err)
 			}
 			g.Leave()

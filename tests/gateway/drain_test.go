@@ -49,7 +49,7 @@ func TestS47_DrainLetsCallsEnd(t *testing.T) {
 				}
 			}
 			for i, resp := range idle {
-				told(t, fmt.Sprint("stream ", i), resp)
+				wantRetryHint(t, fmt.Sprint("stream ", i), resp)
 			}
 			for i, c := range sockets {
 				select {
@@ -110,7 +110,7 @@ func (s *fixture) listens(n int) (all []<-chan error) {
 			_, err := c.Once(s.ctx, protocol.MethodListen, object{"notifications": object{"toolsListChanged": true}})
 			done <- err
 		}()
-		if err := c.Hear(s.ctx, protocol.NoteAcknowledged); err != nil {
+		if err := c.Add(s.ctx, protocol.NoteAcknowledged); err != nil {
 			s.Fatal(err)
 		}
 		all = append(all, done)
@@ -202,8 +202,8 @@ func (s *fixture) turnedAway(used *session) {
 	}
 }
 
-// told fails the test unless a stream ends, and says before when to come back.
-func told(t *testing.T, name string, resp *http.Response) {
+// wantRetryHint fails the test unless a stream ends, and says before when to come back.
+func wantRetryHint(t *testing.T, name string, resp *http.Response) {
 	t.Helper()
 	var retry string
 	for events := newEvents(resp.Body); ; {

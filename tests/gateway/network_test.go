@@ -21,7 +21,7 @@ import (
 const networkVariable = "DRAGOMAN_TEST_NETWORK"
 
 // alone runs the test once more, in a process that has a network of its own, and
-// tells whether this is that process. Where there can be none the test is skipped.
+// reports whether this is that process. Where there can be none the test is skipped.
 func alone(t *testing.T, limit time.Duration) bool {
 	t.Helper()
 	if os.Getenv(networkVariable) != "" {

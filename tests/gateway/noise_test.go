@@ -160,12 +160,12 @@ func TestPain9_ChangesOfListsReachEveryClient(t *testing.T) {
 				_, _ = c.Once(ctx, protocol.MethodListen, object{"notifications": object{"toolsListChanged": true}})
 			}()
 			defer func() { cancel(); <-done }()
-			if err := c.Hear(s.ctx, protocol.NoteAcknowledged); err != nil {
+			if err := c.Add(s.ctx, protocol.NoteAcknowledged); err != nil {
 				s.Fatal(err)
 			}
 		}
 		says(s.ctx, s.T, c, "test_trigger_tool_change", nil) // a tool is added, or taken away again
-		if err := c.Hear(s.ctx, protocol.NoteToolsChanged); err != nil {
+		if err := c.Add(s.ctx, protocol.NoteToolsChanged); err != nil {
 			s.Fatal(err)
 		}
 		// The list of who was told is the new one.

@@ -90,7 +90,7 @@ func TestS37_SessionHasItsShare(t *testing.T) {
 	}
 	all.Wait()
 	quick()
-	judge(t, j, "s", replies, http.StatusTooManyRequests, most)
+	wantCallsOnce(t, j, "s", replies, http.StatusTooManyRequests, most)
 }
 
 // watchOthers has a client of another server call it all the time, until the function
@@ -131,12 +131,12 @@ func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol
 	}
 }
 
-// judge fails the test unless each call was carried out once and answered, or was
+// wantCallsOnce fails the test unless each call was carried out once and answered, or was
 // refused in every respect, and never more than most ran at once. It returns those
 // that were carried out.
-func judge(t *testing.T, j fault.Journal, prefix string, replies []reply, status, most int) (done []reply) {
+func wantCallsOnce(t *testing.T, j fault.Journal, prefix string, replies []reply, status, most int) (done []reply) {
 	t.Helper()
-	if got := j.Most(prefix); got > most {
+	if got := j.MaxCount(prefix); got > most {
 		t.Errorf("%d calls ran at once, want %d at most", got, most)
 	}
 	ran := map[string]int{}
@@ -193,7 +193,7 @@ func TestS37_ServerHasItsShare(t *testing.T) {
 			}
 			all.Wait()
 			quick()
-			done := judge(t, j, "u", replies, http.StatusServiceUnavailable, most)
+			done := wantCallsOnce(t, j, "u", replies, http.StatusServiceUnavailable, most)
 			// Who waits does so for a second and not until there is room, which is
 			// after three.
 			if ended := j.Of(fault.Ended, ""); len(done) != most && !slices.ContainsFunc(replies, func(r reply) bool { return r.code != 0 && r.at.After(ended[0].At) }) {

@@ -65,7 +65,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 	var (
 		all     sync.WaitGroup
 		mu      sync.Mutex
-		streams = map[string]*pulse{}
+		streams = map[string]*heartbeats{}
 	)
 	for name, open := range map[string]func() (*http.Response, error){
 		"GET of a session":          func() (*http.Response, error) { return v.tryGet(ctx, "") },
@@ -85,7 +85,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 			mu.Lock()
 			streams[name] = p
 			mu.Unlock()
-			p.goesOn(t, name)
+			p.wantHeartbeats(t, name)
 		})
 	}
 	all.Wait()
@@ -97,7 +97,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 	}
 	for _, name := range []string{"call", "call without words", "modern call without words"} {
 		<-streams[name].over
-		if all := streams[name].heard(); len(all) == 0 || !strings.Contains(all[len(all)-1].data, `"result"`) {
+		if all := streams[name].received(); len(all) == 0 || !strings.Contains(all[len(all)-1].data, `"result"`) {
 			t.Errorf("%s ends with %+v", name, all)
 		}
 	}
@@ -107,7 +107,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 	echoes(ctx, t, socket, "the socket is still there")
 
 	// What kept the streams open is no part of them.
-	behind := streams["call"].heard()
+	behind := streams["call"].received()
 	if len(behind) != 3 {
 		t.Fatalf("the call says %+v", behind)
 	}
@@ -120,7 +120,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 	if strings.Count(replayed, "id: ") != 2 || strings.Contains(replayed, "keep-alive") || strings.Count(replayed, "data: ") != 2 {
 		t.Errorf("what is replayed of the call is %s", replayed)
 	}
-	first := streams["GET of a session"].heard()
+	first := streams["GET of a session"].received()
 	streams["GET of a session"].leave()
 	if len(first) != 1 || !strings.HasSuffix(first[0].id, "_1") {
 		t.Fatalf("the stream of the session begins with %+v", first)
@@ -166,8 +166,8 @@ func silent(ctx context.Context, t *testing.T, address string) <-chan time.Durat
 	return took
 }
 
-// A pulse reads an event stream and counts its heartbeats.
-type pulse struct {
+// A heartbeats reads an event stream and counts its heartbeats.
+type heartbeats struct {
 	body   io.Closer
 	beat   chan struct{} // one for each
 	over   chan struct{} // closed at the end
@@ -180,13 +180,13 @@ type pulse struct {
 }
 
 // listenTo reads the stream of a response until that ends or leave is called.
-func listenTo(resp *http.Response) *pulse {
-	p := &pulse{body: resp.Body, header: resp.Header, beat: make(chan struct{}, 100), over: make(chan struct{}), last: time.Now()}
+func listenTo(resp *http.Response) *heartbeats {
+	p := &heartbeats{body: resp.Body, header: resp.Header, beat: make(chan struct{}, 100), over: make(chan struct{}), last: time.Now()}
 	go p.listen(resp.Body) // ends with the stream
 	return p
 }
 
-func (p *pulse) listen(body io.Reader) {
+func (p *heartbeats) listen(body io.Reader) {
 	defer close(p.over)
 	r, w := io.Pipe()
 	go func() { // ends with the stream
@@ -215,21 +215,21 @@ func (p *pulse) listen(body io.Reader) {
 	}
 }
 
-// heard returns the events so far.
-func (p *pulse) heard() []event {
+// received returns the events so far.
+func (p *heartbeats) received() []event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.events
 }
 
 // leave ends the stream.
-func (p *pulse) leave() {
+func (p *heartbeats) leave() {
 	_ = p.body.Close()
 	<-p.over
 }
 
-// goesOn fails the test unless the stream is heard of often enough.
-func (p *pulse) goesOn(t *testing.T, name string) {
+// wantHeartbeats fails the test unless the stream is heard of often enough.
+func (p *heartbeats) wantHeartbeats(t *testing.T, name string) {
 	if got := p.header.Get("X-Accel-Buffering"); got != "no" {
 		t.Errorf("%s: X-Accel-Buffering is %q", name, got)
 	}
@@ -244,7 +244,7 @@ func (p *pulse) goesOn(t *testing.T, name string) {
 		select {
 		case <-p.beat:
 		case <-p.over:
-			t.Errorf("%s ends after %d heartbeats: %+v", name, i, p.heard())
+			t.Errorf("%s ends after %d heartbeats: %+v", name, i, p.received())
 			return
 		}
 	}

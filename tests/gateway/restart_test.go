@@ -30,12 +30,12 @@ func again(t *testing.T, g *kit.Gateway, config object) *kit.Gateway {
 // as the protocol wants it.
 func TestPain2_SessionsOutliveARestart(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		for _, kept := range []bool{true, false} {
+		for _, withState := range []bool{true, false} {
 			for _, mode := range []string{fault.Legacy, fault.Modern} {
-				t.Run(fmt.Sprintf("%v, kept: %v, %s server", signal, kept, mode), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%v, state kept: %v, %s server", signal, withState, mode), func(t *testing.T) {
 					j := newJournal(t)
 					config := object{"servers": object{server: child(t, mode, j)}}
-					if kept {
+					if withState {
 						config["state"] = filepath.Join(t.TempDir(), "state")
 					}
 					g := kit.Serve(t, &kit.Options{Config: config})
@@ -46,7 +46,7 @@ func TestPain2_SessionsOutliveARestart(t *testing.T) {
 					g.Signal(signal)
 					g.Wait(kit.Patience)
 					g = again(t, g, config)
-					if kept {
+					if withState {
 						v.mustEcho(ctx, 2)
 						resp := all.post(ctx, callText(3, server+"_echo", object{"text": "all"}))
 						defer resp.Body.Close()
@@ -178,7 +178,7 @@ func TestS49_StreamsAreResumedAfterARestart(t *testing.T) {
 // it. Whoever comes back for what is gone is told, before a restart and after it:
 // nobody gets a stream with a hole.
 func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
-	const kept = 1000 // events, by default
+	const maxEvents = 1000 // events, by default
 	config := object{
 		"state":   filepath.Join(t.TempDir(), "state"),
 		"servers": object{server: child(t, fault.Legacy, newJournal(t))},
@@ -186,8 +186,8 @@ func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
 	g := kit.Serve(t, &kit.Options{Config: config})
 	ctx := kit.Hurry(t, kit.Patience)
 	v := openSession(ctx, t, g, server)
-	all := v.follow(v.call(ctx, 7, "notify", object{"n": 3 * kept}))
-	if len(all) < kept+100 {
+	all := v.follow(v.call(ctx, 7, "notify", object{"n": 3 * maxEvents}))
+	if len(all) < maxEvents+100 {
 		t.Fatalf("the stream has %d events: nothing is trimmed", len(all))
 	}
 	for _, killed := range []bool{false, true} {
@@ -197,7 +197,7 @@ func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
 			g.Wait(kit.Patience)
 			g = again(t, g, config)
 		}
-		for _, behind := range []int{0, 1, len(all) / 2, len(all) - kept - 2} {
+		for _, behind := range []int{0, 1, len(all) / 2, len(all) - maxEvents - 2} {
 			resp, err := v.tryGet(ctx, all[behind].id)
 			if err != nil {
 				t.Fatal(err)
@@ -207,7 +207,7 @@ func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
 				t.Errorf("killed: %v, behind event %d of %d: %s %.200s", killed, behind, len(all), resp.Status, body)
 			}
 		}
-		for _, behind := range []int{len(all) - kept, len(all) - kept/2, len(all) - 2} {
+		for _, behind := range []int{len(all) - maxEvents, len(all) - maxEvents/2, len(all) - 2} {
 			if got := v.follow(v.get(ctx, all[behind].id)); !slices.Equal(got, all[behind+1:]) {
 				t.Errorf("killed: %v, behind event %d of %d come %d events, or others", killed, behind, len(all), len(got))
 			}

@@ -69,9 +69,9 @@ func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
 		"ws":   object{"url": strings.Replace(legacy.URL, "http", "ws", 1) + "/ws"},
 	}
 	broken := object{
-		"dead":    child(t, fault.Dead, j),
-		"mute":    with(child(t, fault.Mute, j), object{"connectTimeout": "120s"}),
-		"missing": object{"command": "/nonexistent/server"},
+		"dead":         child(t, fault.Dead, j),
+		"unresponsive": with(child(t, fault.Unresponsive, j), object{"connectTimeout": "120s"}),
+		"missing":      object{"command": "/nonexistent/server"},
 	}
 	from := time.Now()
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": with(working, broken)}, Probe: "stdio-l1"})
@@ -87,9 +87,9 @@ func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
 	if took := time.Since(from); took > kit.Slow(2*time.Second) {
 		t.Errorf("the working ones are ready after %v", took)
 	}
-	// The mute one is still waited for: it has delayed nobody.
-	if s := g.Status()["mute"]; s.State == "ready" || s.State == "stopped" {
-		t.Errorf("mute is %q", s.State)
+	// The unresponsive one is still waited for: it has delayed nobody.
+	if s := g.Status()["unresponsive"]; s.State == "ready" || s.State == "stopped" {
+		t.Errorf("unresponsive is %q", s.State)
 	}
 	ctx := kit.Hurry(t, kit.Patience)
 	for name := range working {
@@ -111,7 +111,7 @@ func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
 				return fmt.Errorf("%s is %q because of %q", name, s.State, s.LastError)
 			}
 		}
-		if s := status["dead"]; s.LastStderr != fault.LastWord {
+		if s := status["dead"]; s.LastStderr != fault.LastStderrLine {
 			return fmt.Errorf("the last word of the dead one is %q", s.LastStderr)
 		}
 		return nil

@@ -77,7 +77,7 @@ func (c *Client) greet(ctx context.Context) error {
 	return c.Conn.Notify(ctx, note)
 }
 
-// Modern tells whether the client is of the modern era.
+// Modern reports whether the client is of the modern era.
 func (c *Client) Modern() bool { return c.Revision.Era() == protocol.Modern }
 
 func (c *Client) capabilities() Object {

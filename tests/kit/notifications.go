@@ -58,8 +58,8 @@ func (e *Notifications) Forget() {
 	e.heard = nil
 }
 
-// Hear waits until something of a method was heard.
-func (e *Notifications) Hear(ctx context.Context, method string) error {
+// Add waits until something of a method was heard.
+func (e *Notifications) Add(ctx context.Context, method string) error {
 	_, err := e.HearAll(ctx, method, 1)
 	return err
 }

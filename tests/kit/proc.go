@@ -47,7 +47,7 @@ func Children(pid int) (all, zombies []int) {
 	return all, zombies
 }
 
-// Alive tells whether there is a process that has not ended.
+// Alive reports whether there is a process that has not ended.
 func Alive(pid int) bool {
 	state, _, ok := stat(pid)
 	return ok && state != "Z"

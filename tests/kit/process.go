@@ -149,7 +149,7 @@ func (p *Process) Wait(limit time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Over tells whether it has ended.
+// Over reports whether it has ended.
 func (p *Process) Over() bool {
 	select {
 	case <-p.ended:

@@ -176,7 +176,7 @@ func (p *Proxy) pass(from io.Reader, to io.Writer, alive func()) {
 	}
 }
 
-// hold keeps a piece of data for as long as the link takes, and tells whether it is
+// hold keeps a piece of data for as long as the link takes, and reports whether it is
 // to be passed on at all.
 func (p *Proxy) hold(n int) bool {
 	for {

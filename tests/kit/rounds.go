@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// NeedsInput tells whether a result asks for input.
+// NeedsInput reports whether a result asks for input.
 func NeedsInput(resp *dragoman.Message) bool {
 	return Text(resp.Get("resultType")) == protocol.ResultInputRequired
 }

@@ -15,16 +15,16 @@ var (
 	update = flag.Bool("update", false, "write the table to docs/matrix.md; needs -all")
 )
 
-// A verdict is what became of one cell: what failed, and what the revisions do
+// A outcome is what became of one cell: what failed, and what the revisions do
 // not have.
-type verdict struct {
+type outcome struct {
 	failed, lacking []string
 }
 
 // TestEveryClientWorksWithEveryServer runs one script of all features in each
 // cell of the matrix.
 func TestEveryClientWorksWithEveryServer(t *testing.T) {
-	table := &table{cells: make(map[[2]side]verdict)}
+	table := &table{cells: make(map[[2]side]outcome)}
 	t.Run("cells", func(t *testing.T) {
 		for i, client := range sides() {
 			for j, server := range sides() {
@@ -54,7 +54,7 @@ func TestEveryClientWorksWithEveryServer(t *testing.T) {
 func covering(client, server int) bool { return (client+server*5)%9 == 0 }
 
 // show runs the script in one cell.
-func show(t *testing.T, client, server side) (v verdict) {
+func show(t *testing.T, client, server side) (v outcome) {
 	g := newGuest(t, client, server)
 	for _, f := range features() {
 		if f.lacks != nil {
@@ -74,10 +74,10 @@ func show(t *testing.T, client, server side) (v verdict) {
 // A table collects the verdicts.
 type table struct {
 	mu    sync.Mutex
-	cells map[[2]side]verdict
+	cells map[[2]side]outcome
 }
 
-func (t *table) note(client, server side, v verdict) {
+func (t *table) note(client, server side, v outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cells[[2]side{client, server}] = v
@@ -119,7 +119,7 @@ both revisions have, and names a line of the list below.
 }
 
 // mark is what the table shows of a cell.
-func (v verdict) mark(reasons *[]string) string {
+func (v outcome) mark(reasons *[]string) string {
 	if len(v.failed) > 0 {
 		return "**fails**"
 	}

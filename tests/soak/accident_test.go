@@ -25,7 +25,7 @@ func (w *rig) mishaps(stop <-chan struct{}) {
 			return
 		case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
 		}
-		w.weigh()
+		w.measureMemory()
 		switch n % 6 {
 		case 0, 2, 4:
 			w.kill()
@@ -79,7 +79,7 @@ func (w *rig) accident(server string) {
 // begins meanwhile is sent to a server that is gone already.
 const notice = 500 * time.Millisecond
 
-// hit tells whether an accident has hit a call that is over now: one that happened
+// hit reports whether an accident has hit a call that is over now: one that happened
 // to its server while it was under way, or shortly before. A conversation with a
 // server that is replaced ends with it, whenever the next call is. What is asked of
 // all servers at once is answered without those that are away. It also returns when

@@ -23,30 +23,30 @@ const (
 	longEnough = 25 * time.Minute
 )
 
-// A weight is how much memory the gateway used at a time, in bytes.
-type weight struct {
-	at     time.Time
-	memory float64
+// A memorySample is how much memory the gateway used at a time, in bytes.
+type memorySample struct {
+	at    time.Time
+	bytes float64
 }
 
-// weigh notes how much memory the gateway uses.
-func (w *rig) weigh() {
-	w.weights = append(w.weights, weight{time.Now(), float64(kit.Resident(w.gateway.PID()))})
+// measureMemory notes how much memory the gateway uses.
+func (w *rig) measureMemory() {
+	w.samples = append(w.samples, memorySample{time.Now(), float64(kit.Resident(w.gateway.PID()))})
 }
 
-// memory fails the test if the gateway used too much, or more and more.
-func (w *rig) memory(t *testing.T) {
+// checkMemory fails the test if the gateway used too much, or more and more.
+func (w *rig) checkMemory(t *testing.T) {
 	t.Helper()
 	most := 0.0
-	for _, x := range w.weights {
-		most = max(most, x.memory)
+	for _, x := range w.samples {
+		most = max(most, x.bytes)
 	}
-	slope, chance := growth(w.weights)
+	slope, chance := growth(w.samples)
 	t.Logf("memory: at most %.0f MiB, %+.1f %% in ten minutes, give or take %.1f %%", most/(1<<20), 100*slope, 100*chance)
 	if most > mostMemory {
 		t.Errorf("the gateway used %.0f MiB", most/(1<<20))
 	}
-	if n := len(w.weights); n > 0 && w.weights[n-1].at.Sub(w.weights[0].at) > longEnough && slope-3*chance > mostGrowth {
+	if n := len(w.samples); n > 0 && w.samples[n-1].at.Sub(w.samples[0].at) > longEnough && slope-3*chance > mostGrowth {
 		t.Errorf("the memory in use grew by %.1f %% in ten minutes, give or take %.1f %%", 100*slope, 100*chance)
 	}
 }
@@ -54,13 +54,13 @@ func (w *rig) memory(t *testing.T) {
 // growth returns by which part of their mean weights grow in ten minutes, and how
 // far that may be off by chance. The first quarter is not looked at: it begins from
 // a rest. Weights of the same ten seconds depend on each other, so they count as one.
-func growth(all []weight) (slope, chance float64) {
+func growth(all []memorySample) (slope, chance float64) {
 	all = all[len(all)/4:]
 	var x, y []float64 // in ten minutes, and the mean
 	for i := 0; i < len(all); {
 		sum, n, from := 0.0, 0, all[i].at
 		for ; i < len(all) && all[i].at.Sub(from) < 10*time.Second; i++ {
-			sum += all[i].memory
+			sum += all[i].bytes
 			n++
 		}
 		x, y = append(x, from.Sub(all[0].at).Minutes()/10), append(y, sum/float64(n))
@@ -94,11 +94,11 @@ func mean(list []float64) float64 {
 func TestGrowthIsSeen(t *testing.T) {
 	for _, perTen := range []float64{0, 0.005, 0.03, 0.5} {
 		t.Run(fmt.Sprint(perTen), func(t *testing.T) {
-			var all []weight
+			var all []memorySample
 			for i := range 6000 { // half an hour
 				at := time.Duration(i) * 300 * time.Millisecond
 				noise := 0.1 * math.Sin(float64(i)*0.7)
-				all = append(all, weight{time.Unix(0, 0).Add(at), 1e8 * (1 + perTen*at.Minutes()/10 + noise)})
+				all = append(all, memorySample{time.Unix(0, 0).Add(at), 1e8 * (1 + perTen*at.Minutes()/10 + noise)})
 			}
 			slope, chance := growth(all)
 			if grows := slope-3*chance > mostGrowth; grows != (perTen > mostGrowth) {

@@ -41,7 +41,7 @@ const (
 	moreMemory     = 64 << 20
 )
 
-// grew tells whether there is more than is allowed.
+// grew reports whether there is more than is allowed.
 func grew[N int | int64](before, after, more N) bool { return after > before+before/20+more }
 
 // enough is the share of the calls that no accident hit that must succeed.
@@ -64,13 +64,13 @@ func TestS42_Soak(t *testing.T) {
 	w := newWorld(t)
 	w.run("warm", *duration/5) // what is used for the first time is not growth
 	before := rest(t, w.gateway)
-	w.weights = nil
+	w.samples = nil
 	w.run("soak", *duration*4/5)
 	after := rest(t, w.gateway)
 	t.Logf("before: %v", before)
 	t.Logf("after:  %v", after)
 	t.Log(w.tally())
-	w.memory(t)
+	w.checkMemory(t)
 	if grew(before.files, after.files, moreFiles) {
 		t.Errorf("open files grew from %d to %d", before.files, after.files)
 	}
@@ -110,7 +110,7 @@ type rig struct {
 	links   []*kit.Proxy
 	remotes []string // URLs of servers, by way of the links
 	self    string
-	weights []weight // owned by mishaps while it runs
+	samples []memorySample // owned by mishaps while it runs
 
 	mu         sync.Mutex
 	generation int                  // of the server that is replaced

@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -74,7 +76,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 		return nil, err
 	}
 	client.HTTP.Timeout = 0 // it would end the stream
-	l := newLink(c, client)
+	l := newClientStream(c, client)
 	if err := l.connect(ctx, client.URL, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
 		_ = l.Close()
 		return nil, err
@@ -88,7 +90,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 var errNoEndpoint = errors.New("sse: the server named no endpoint in time")
 
 // connect opens the event stream and finds out where messages go.
-func (l *link) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
+func (l *clientStream) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoEndpoint)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
@@ -101,35 +103,35 @@ func (l *link) connect(ctx context.Context, base *url.URL, timeout time.Duration
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		if status, ok := errors.AsType[*protocol.StatusError](err); ok && l.variant && noStream(status.Status) {
-			l.endpoint, l.sync = messagesBeside(base), true // nothing will be told, but it can be asked
+		if status, ok := errors.AsType[*protocol.StatusError](err); ok && l.allowSync && noStream(status.Status) {
+			l.endpoint, l.sync = syncEndpoint(base), true // there are no notifications, but calls work
 			return nil
 		}
 		return err
 	}
 	l.running.Add(1)
-	go l.pump(resp.Body) // ends with the stream
+	go l.readEvents(resp.Body) // ends with the stream
 	var first *sse.Event
 	select {
 	case first = <-l.first:
 	case <-l.ctx.Done():
 		return context.Cause(l.ctx)
 	case <-ctx.Done():
-		if err := context.Cause(ctx); !l.variant || !errors.Is(err, errNoEndpoint) {
+		if err := context.Cause(ctx); !l.allowSync || !errors.Is(err, errNoEndpoint) {
 			return err
 		}
 	}
-	return l.begin(base, resp.Request.URL, first)
+	return l.setEndpoint(base, resp.Request.URL, first)
 }
 
-// begin settles where messages go, by the first event of the stream at that URL,
-// or by its absence.
-func (l *link) begin(base, at *url.URL, first *sse.Event) error {
+// setEndpoint sets where messages are posted, by the first event of the stream at that
+// URL, or by its absence.
+func (l *clientStream) setEndpoint(base, at *url.URL, first *sse.Event) error {
 	if first == nil || first.Name != eventEndpoint {
-		if !l.variant {
+		if !l.allowSync {
 			return errors.New("sse: the event stream does not begin with an endpoint")
 		}
-		l.endpoint, l.sync = messagesBeside(base), true
+		l.endpoint, l.sync = syncEndpoint(base), true
 		return nil
 	}
 	endpoint, err := at.Parse(strings.TrimSpace(string(first.Data)))
@@ -145,10 +147,10 @@ func (l *link) begin(base, at *url.URL, first *sse.Event) error {
 }
 
 // open gets the event stream: at base, or behind it.
-func (l *link) open(base *url.URL) (*http.Response, error) {
+func (l *clientStream) open(base *url.URL) (*http.Response, error) {
 	resp, err := l.get(base)
 	status, said := errors.AsType[*protocol.StatusError](err)
-	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.variant {
+	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.allowSync {
 		return resp, err
 	}
 	again, err := l.get(base.JoinPath("sse"))
@@ -159,7 +161,7 @@ func (l *link) open(base *url.URL) (*http.Response, error) {
 }
 
 // get opens the event stream at a URL.
-func (l *link) get(at *url.URL) (*http.Response, error) {
+func (l *clientStream) get(at *url.URL) (*http.Response, error) {
 	resp, err := l.http.Do(l.ctx, http.MethodGet, at, nil, func(h http.Header) {
 		h.Set("Accept", sse.ContentType)
 		h.Set("Accept-Encoding", "identity") // compressed streams get stuck in buffers
@@ -179,9 +181,261 @@ func (l *link) get(at *url.URL) (*http.Response, error) {
 	return nil, status
 }
 
-// messagesBeside returns where the variant without sessions takes messages.
-func messagesBeside(base *url.URL) *url.URL {
+// syncEndpoint returns where the variant without sessions takes messages.
+func syncEndpoint(base *url.URL) *url.URL {
 	u := *base
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/sse"), ""
 	return u.JoinPath("messages")
+}
+
+const (
+	// endlessFactor is how many times the limit an event may have before it counts
+	// as one that will not end.
+	endlessFactor = 8
+
+	// eventOverhead is what an event may have besides its data.
+	eventOverhead = 4 << 10
+)
+
+// A clientStream is the mux.Stream of a client: it reads the event stream and posts
+// what is written.
+type clientStream struct {
+	http      *httpx.Client // released by Close
+	limits    dragoman.Limits
+	timeout   time.Duration // for one POST
+	allowSync bool          // the variant without sessions is allowed
+	log       *slog.Logger
+
+	endpoint *url.URL // set by connect
+	sync     bool     // answers come in the response; set by connect
+
+	ctx      context.Context // ends with the stream
+	cancel   context.CancelCauseFunc
+	first    chan *sse.Event // the first event
+	incoming chan incoming
+
+	mu             sync.Mutex // guards what follows
+	closed         bool
+	queues         [kinds]queue
+	handshaking    bool          // a message of the handshake is not posted yet
+	afterHandshake []*post       // posts that wait for that
+	postDone       chan struct{} // closed when a POST is over; nil if no goroutine waits
+
+	// What waits or is under way, and others may have to follow:
+	requests   map[dragoman.ID]*post // requests
+	cancels    []*post               // cancels
+	lastReport *post                 // the last of the reports, or nil
+
+	running sync.WaitGroup // of readEvents and posts
+	release sync.Once      // of http
+}
+
+// An incoming is what Read returns.
+type incoming struct {
+	data []byte
+	err  error
+}
+
+func newClientStream(c *Client, client *httpx.Client) *clientStream {
+	l := &clientStream{
+		http: client, limits: dragoman.Limits{MaxMessage: c.MaxMessage},
+		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), allowSync: c.Sync, log: httpx.Logger(c.Logger),
+		first: make(chan *sse.Event, 1), incoming: make(chan incoming),
+		requests: make(map[dragoman.ID]*post),
+	}
+	client.Acquire()
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	return l
+}
+
+// readEvents reads events until the stream ends, and ends the conversation.
+func (l *clientStream) readEvents(body io.ReadCloser) {
+	defer l.running.Done()
+	defer body.Close()
+	limit := l.limits.Message()
+	r := sse.NewReader(body, limit+eventOverhead)
+	for {
+		e, err := r.Next()
+		var bad *mux.BadFrame
+		switch {
+		case errors.Is(err, dragoman.ErrTooLarge):
+			bad = &mux.BadFrame{Err: err}
+			if bad.Head, bad.Tail, err = r.Skip(endlessFactor * limit); err == nil {
+				l.deliver(incoming{err: bad})
+				continue
+			}
+		case err == nil && e.Name == eventEndpoint:
+			l.keepFirst(e)
+			continue
+		case err == nil:
+			if (e.Name == "" || e.Name == eventMessage) && len(e.Data) > 0 {
+				l.keepFirst(e)
+				l.deliver(l.check(e.Data))
+			}
+			continue
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("sse: the server has ended the event stream: %w", err)
+		default:
+			err = fmt.Errorf("sse: the event stream broke: %w", err)
+		}
+		l.end(err)
+		return
+	}
+}
+
+// keepFirst keeps the first event for connect.
+func (l *clientStream) keepFirst(e *sse.Event) {
+	select {
+	case l.first <- e:
+	default:
+	}
+}
+
+// check refuses a message over the limit.
+func (l *clientStream) check(data []byte) incoming {
+	const ends = 256
+	if limit := l.limits.Message(); len(data) > limit {
+		return incoming{err: &mux.BadFrame{
+			Err:  fmt.Errorf("%w: %d bytes", dragoman.ErrTooLarge, len(data)),
+			Head: data[:min(len(data), ends)], Tail: data[max(0, len(data)-ends):],
+		}}
+	}
+	return incoming{data: data}
+}
+
+// deliver hands something to Read.
+func (l *clientStream) deliver(a incoming) {
+	select {
+	case l.incoming <- a:
+	case <-l.ctx.Done():
+	}
+}
+
+// end ends the stream, for the first reason given.
+func (l *clientStream) end(reason error) { l.cancel(reason) }
+
+// Read implements mux.Stream.
+func (l *clientStream) Read() ([]byte, error) {
+	select {
+	case a := <-l.incoming:
+		return a.data, a.err
+	case <-l.ctx.Done():
+		return nil, context.Cause(l.ctx)
+	}
+}
+
+// Close implements mux.Stream. It waits for all that is under way.
+func (l *clientStream) Close() error {
+	l.flush()
+	l.end(dragoman.ErrClosed)
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.running.Wait()
+	l.release.Do(l.http.Release)
+	return nil
+}
+
+// maxRest is how much of the body of a response is read and dropped, so that its
+// connection can be used again.
+const maxRest = 64 << 10
+
+// noStream reports whether a status means that there is no event stream, rather than
+// that there is one for others.
+func noStream(status int) bool {
+	switch status {
+	case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
+		return true
+	}
+	return false
+}
+
+// outcome takes what the server says to a message that was posted.
+func (l *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		if l.sync && m != nil && m.Kind() == dragoman.Request {
+			l.answer(resp, m)
+			return
+		}
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
+		return
+	}
+	e := httpx.ReadStatus(resp)
+	switch {
+	case !l.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
+		gone := fmt.Errorf("sse: the session is gone: %w", e)
+		if m != nil && m.Kind() == dragoman.Request {
+			l.fail(m, dragoman.Closed(gone)) // it was refused; the outcome of others is unknown
+		}
+		l.end(httpx.LostOnTheWay(gone))
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !hasOwnError(e):
+		l.fail(m, e)
+	default:
+		l.refused(m, e)
+	}
+}
+
+// hasOwnError reports whether the body says what became of the request, as ours do: that
+// says more than the status.
+func hasOwnError(e *protocol.StatusError) bool {
+	answer := e.Response(dragoman.Limits{})
+	return answer != nil && protocol.IsOwn(answer.RPCError())
+}
+
+// refused makes a JSON-RPC error in the body of a refusal the answer.
+func (l *clientStream) refused(m *dragoman.Message, e *protocol.StatusError) {
+	answer := e.Response(dragoman.Limits{})
+	if answer == nil || m == nil || m.Kind() != dragoman.Request {
+		l.fail(m, e)
+		return
+	}
+	l.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
+}
+
+// errNoAnswer says that a server took a request but did not answer it.
+var errNoAnswer = errors.New("sse: no response received for request")
+
+// answer takes the answer in the body of a response.
+func (l *clientStream) answer(resp *http.Response, m *dragoman.Message) {
+	limit := l.limits.Message()
+	body, err := httpx.ReadAll(resp, limit)
+	if errors.Is(err, dragoman.ErrTooLarge) {
+		l.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", err, limit))
+		return
+	}
+	if err != nil {
+		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
+		return
+	}
+	answer, err := l.limits.Parse(body)
+	switch {
+	case len(body) == 0:
+		l.fail(m, errNoAnswer)
+	case err != nil:
+		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
+	case answer.Kind() != dragoman.Response || answer.ID().Key() != m.ID().Key() && !answer.IsError():
+		l.fail(m, fmt.Errorf("%w: the body is another message", errNoAnswer))
+	default:
+		l.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
+	}
+}
+
+// fail ends the call that posted m, if it is a request. An answer that the server
+// has refused is replaced by an error, so that the server need not wait.
+func (l *clientStream) fail(m *dragoman.Message, err error) {
+	if m != nil && m.Kind() == dragoman.Request {
+		l.deliver(incoming{err: &mux.BadFrame{Err: err, Call: m.ID()}})
+		return
+	}
+	if l.ctx.Err() != nil {
+		return
+	}
+	l.log.Warn("message not taken by the server", "error", err)
+	if _, refused := errors.AsType[*protocol.StatusError](err); refused && m != nil && m.Kind() == dragoman.Response && !m.IsError() {
+		instead := protocol.Failure(m, err)
+		p := l.newPost(instead)
+		defer p.cancel()
+		l.send(p)
+	}
 }

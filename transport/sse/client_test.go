@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A script is a server that does what a test wants: it begins its stream with
+// A scriptedServer is a server that does what a test wants: it begins its stream with
 // text, adds what comes on more, and answers POSTs by a function.
-type script struct {
+type scriptedServer struct {
 	begin string
 	more  chan string // closed at the end of the stream
 	post  func(w http.ResponseWriter, body string)
@@ -30,9 +30,9 @@ type script struct {
 
 const endpointEvent = "event: endpoint\ndata: /messages?sessionId=1\n\n"
 
-func newScript(t *testing.T, begin string) *script {
+func newScriptedServer(t *testing.T, begin string) *scriptedServer {
 	t.Helper()
-	s := &script{begin: begin, more: make(chan string, 100), post: func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }}
+	s := &scriptedServer{begin: begin, more: make(chan string, 100), post: func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.seen.Add(1)
 		if r.Method == http.MethodPost {
@@ -63,7 +63,7 @@ func newScript(t *testing.T, begin string) *script {
 }
 
 // dial opens a conversation that is closed with the test.
-func (s *script) dial(t *testing.T, c *Client) dragoman.Conn {
+func (s *scriptedServer) dial(t *testing.T, c *Client) dragoman.Conn {
 	t.Helper()
 	c.URL = s.url
 	conn, err := c.Dial(t.Context(), nil)
@@ -84,7 +84,7 @@ func callPing(ctx context.Context, conn dragoman.Conn) (*dragoman.Message, error
 
 func TestB15_ClientTakesTheEndpointFromItsOwnOriginAlone(t *testing.T) {
 	peertest.NoLeak(t)
-	foreign := newScript(t, endpointEvent)
+	foreign := newScriptedServer(t, endpointEvent)
 	for _, row := range []struct{ begin, want string }{
 		{"event: endpoint\ndata: http://evil.example/messages\n\n", "another origin"},
 		{"event: endpoint\ndata: //evil.example/messages\n\n", "another origin"},
@@ -95,7 +95,7 @@ func TestB15_ClientTakesTheEndpointFromItsOwnOriginAlone(t *testing.T) {
 		{": nothing\n\n", "no endpoint in time"},
 		{"event: endpoint\ndata: " + strings.Repeat("x", 20000) + "\n\n", "too large"},
 	} {
-		s := newScript(t, row.begin)
+		s := newScriptedServer(t, row.begin)
 		_, err := (&Client{URL: s.url, EndpointTimeout: 200 * time.Millisecond, MaxMessage: 1000}).Dial(t.Context(), nil)
 		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%.60q: %v, want %q", row.begin, err, row.want)
@@ -106,14 +106,14 @@ func TestB15_ClientTakesTheEndpointFromItsOwnOriginAlone(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := (&Client{URL: newScript(t, "").url}).Dial(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := (&Client{URL: newScriptedServer(t, "").url}).Dial(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the caller's deadline: %v", err)
 	}
 }
 
 func TestClientFollowsNoRedirectToAnotherOrigin(t *testing.T) {
 	peertest.NoLeak(t)
-	other := newScript(t, endpointEvent)
+	other := newScriptedServer(t, endpointEvent)
 	m := http.NewServeMux()
 	m.Handle("/away", http.RedirectHandler(other.url+"/sse", http.StatusTemporaryRedirect))
 	s := &Server{Acceptor: accept(pinger)}
@@ -167,7 +167,7 @@ func TestD16_RefusalsCarryStatusTextAndHints(t *testing.T) {
 func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 	peertest.NoLeak(t)
 	status := make(chan int, 1)
-	s := newScript(t, endpointEvent)
+	s := newScriptedServer(t, endpointEvent)
 	s.post = func(w http.ResponseWriter, body string) {
 		m, _ := dragoman.Parse([]byte(body))
 		switch code := <-status; code {
@@ -214,7 +214,7 @@ func TestPostThatFailsFailsItsCallAlone(t *testing.T) {
 // A redirect that turns the POST into a GET would deliver nothing.
 func TestRedirectOfAPostThatBecomesAGetIsNotFollowed(t *testing.T) {
 	peertest.NoLeak(t)
-	s := newScript(t, endpointEvent)
+	s := newScriptedServer(t, endpointEvent)
 	s.post = func(w http.ResponseWriter, _ string) {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(http.StatusFound)
@@ -230,7 +230,7 @@ func TestRedirectOfAPostThatBecomesAGetIsNotFollowed(t *testing.T) {
 // before nobody knows, so they must not be sent again.
 func TestSessionThatIsGoneSaysWhichRequestWasNotSent(t *testing.T) {
 	peertest.NoLeak(t)
-	s := newScript(t, endpointEvent)
+	s := newScriptedServer(t, endpointEvent)
 	taken := make(chan struct{}, 1)
 	s.post = func(w http.ResponseWriter, body string) {
 		if strings.Contains(body, "ping") {
@@ -258,7 +258,7 @@ func TestSessionThatIsGoneSaysWhichRequestWasNotSent(t *testing.T) {
 
 func TestD12_StreamThatEndsEndsTheConversationWithAReason(t *testing.T) {
 	peertest.NoLeak(t)
-	s := newScript(t, endpointEvent)
+	s := newScriptedServer(t, endpointEvent)
 	s.post = func(w http.ResponseWriter, _ string) {
 		w.WriteHeader(http.StatusAccepted)
 		close(s.more)
@@ -273,7 +273,7 @@ func TestD12_StreamThatEndsEndsTheConversationWithAReason(t *testing.T) {
 
 func TestEventOverTheLimitFailsItsCallAlone(t *testing.T) {
 	peertest.NoLeak(t)
-	s := newScript(t, endpointEvent)
+	s := newScriptedServer(t, endpointEvent)
 	s.post = func(w http.ResponseWriter, body string) {
 		m, _ := dragoman.Parse([]byte(body))
 		w.WriteHeader(http.StatusAccepted)

@@ -14,8 +14,8 @@
 //
 // Beside it stands a simpler variant, without endpoint and session: a message
 // that is posted without a session is answered in the body of the response, and
-// what the server tells besides comes on any event stream that the caller has
-// open. [Server] serves both at once, told apart by the session in the URL;
+// notifications of the server come on any event stream that the caller has open.
+// [Server] serves both at once, distinguished by the session in the URL;
 // [Client] speaks it if Sync is set and the server names no endpoint.
 //
 // Modern revisions are not defined on this transport: their requests are answered

@@ -82,7 +82,7 @@ var endless = dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Messa
 	return nil, context.Cause(ctx)
 }}
 
-func TestShutdownIsNotHeldUpByAReaderThatReadsNothing(t *testing.T) {
+func TestShutdownDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	large := []byte(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)
 	answers := func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == "initialize" {

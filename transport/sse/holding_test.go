@@ -20,10 +20,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A holding is a server that answers a POST only when it is done with the message,
+// A holdingServer is a server that answers a POST only when it is done with the message,
 // as those of the Java SDK do: with a request when its result is on the stream, with
 // a notification when all that it made the server ask has been answered.
-type holding struct {
+type holdingServer struct {
 	// serve does what a message asks for. Its context ends when a request is
 	// cancelled. What it returns is the result of a request.
 	serve func(ctx context.Context, m *dragoman.Message) string
@@ -39,11 +39,11 @@ type holding struct {
 	question int
 }
 
-// hold runs a test with a client of such a server, in a bubble.
-func hold(t *testing.T, c *Client, local dragoman.Peer, serve func(h *holding) func(context.Context, *dragoman.Message) string, test func(t *testing.T, h *holding, conn dragoman.Conn)) {
+// withHoldingServer runs a test with a client of such a server, in a bubble.
+func withHoldingServer(t *testing.T, c *Client, local dragoman.Peer, serve func(h *holdingServer) func(context.Context, *dragoman.Message) string, test func(t *testing.T, h *holdingServer, conn dragoman.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &holding{events: make(chan string, 100), cancels: map[string]context.CancelFunc{}, answers: map[string]chan struct{}{}}
+		h := &holdingServer{events: make(chan string, 100), cancels: map[string]context.CancelFunc{}, answers: map[string]chan struct{}{}}
 		h.serve = serve(h)
 		var end context.CancelFunc
 		h.ctx, end = context.WithCancel(context.Background())
@@ -76,7 +76,7 @@ func hold(t *testing.T, c *Client, local dragoman.Peer, serve func(h *holding) f
 }
 
 // ServeHTTP implements http.Handler.
-func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *holdingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		h.stream(w, r)
 		return
@@ -91,7 +91,7 @@ func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (h *holding) stream(w http.ResponseWriter, r *http.Request) {
+func (h *holdingServer) stream(w http.ResponseWriter, r *http.Request) {
 	out, err := sse.Start(w, time.Hour)
 	if err != nil {
 		return
@@ -109,7 +109,7 @@ func (h *holding) stream(w http.ResponseWriter, r *http.Request) {
 
 // take takes a message, and returns when the server is done with it. The client may
 // leave meanwhile.
-func (h *holding) take(m *dragoman.Message) {
+func (h *holdingServer) take(m *dragoman.Message) {
 	name := m.Method()
 	if m.Kind() == dragoman.Response {
 		name = "answer"
@@ -141,7 +141,7 @@ func (h *holding) take(m *dragoman.Message) {
 }
 
 // ask asks the client, and waits for the answer.
-func (h *holding) ask(method string) {
+func (h *holdingServer) ask(method string) {
 	h.mu.Lock()
 	h.question++
 	id := fmt.Sprint(h.question)
@@ -155,14 +155,14 @@ func (h *holding) ask(method string) {
 	}
 }
 
-func (h *holding) note(line string) {
+func (h *holdingServer) note(line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.log = append(h.log, line)
 }
 
 // lines returns the log, when nothing goes on any more.
-func (h *holding) lines() []string {
+func (h *holdingServer) lines() []string {
 	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *holding) lines() []string {
 }
 
 // want fails the test unless the log is that.
-func (h *holding) want(t *testing.T, lines ...string) {
+func (h *holdingServer) want(t *testing.T, lines ...string) {
 	t.Helper()
 	if got := h.lines(); !slices.Equal(got, lines) {
 		t.Errorf("the server sees\n%s\nwant\n%s", strings.Join(got, " "), strings.Join(lines, " "))
@@ -202,10 +202,10 @@ func notify(t *testing.T, conn dragoman.Conn, method string) {
 	}
 }
 
-// lasting serves messages of one method for a minute, or until they are cancelled,
+// holdMethod serves messages of one method for a minute, or until they are cancelled,
 // and all others at once.
-func lasting(method string) func(*holding) func(context.Context, *dragoman.Message) string {
-	return func(h *holding) func(context.Context, *dragoman.Message) string {
+func holdMethod(method string) func(*holdingServer) func(context.Context, *dragoman.Message) string {
+	return func(h *holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(ctx context.Context, m *dragoman.Message) string {
 			if m.Method() == method {
 				select {
@@ -220,7 +220,7 @@ func lasting(method string) func(*holding) func(context.Context, *dragoman.Messa
 }
 
 func TestCancelReachesTheServerWhileTheCallRuns(t *testing.T) {
-	hold(t, &Client{}, nil, lasting("tools/call"), func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, nil, holdMethod("tools/call"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := begin(ctx, conn, "tools/call", nil)
 		h.want(t, "+tools/call")
@@ -237,7 +237,7 @@ func TestCancelReachesTheServerWhileTheCallRuns(t *testing.T) {
 }
 
 func TestQuestionAfterAChangeOfRootsIsAnsweredAtOnce(t *testing.T) {
-	serve := func(h *holding) func(context.Context, *dragoman.Message) string {
+	serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(_ context.Context, m *dragoman.Message) string {
 			if m.Method() == "notifications/roots/list_changed" {
 				h.ask("roots/list")
@@ -245,7 +245,7 @@ func TestQuestionAfterAChangeOfRootsIsAnsweredAtOnce(t *testing.T) {
 			return "{}"
 		}
 	}
-	hold(t, &Client{}, pinger, serve, func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, pinger, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		before := time.Now()
 		notify(t, conn, "notifications/roots/list_changed")
 		h.want(t, "+notifications/roots/list_changed", "+answer", "-answer", "-notifications/roots/list_changed")
@@ -258,8 +258,8 @@ func TestQuestionAfterAChangeOfRootsIsAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-func TestNotificationsDoNotHoldBackRequestsNorUseUpTheirPlaces(t *testing.T) {
-	hold(t, &Client{}, nil, lasting("notifications/slow"), func(t *testing.T, h *holding, conn dragoman.Conn) {
+func TestNotificationsDoNotBlockRequests(t *testing.T) {
+	withHoldingServer(t, &Client{}, nil, holdMethod("notifications/slow"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		before := time.Now()
 		for range 3 * maxPosts {
 			notify(t, conn, "notifications/slow")
@@ -276,7 +276,7 @@ func TestNotificationsDoNotHoldBackRequestsNorUseUpTheirPlaces(t *testing.T) {
 }
 
 func TestHandshakeKeepsItsOrder(t *testing.T) {
-	serve := func(h *holding) func(context.Context, *dragoman.Message) string {
+	serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(_ context.Context, m *dragoman.Message) string {
 			switch m.Method() {
 			case "initialize":
@@ -288,7 +288,7 @@ func TestHandshakeKeepsItsOrder(t *testing.T) {
 			return "{}"
 		}
 	}
-	hold(t, &Client{}, pinger, serve, func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, pinger, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		// A client that does not wait for what must come first.
 		opened := begin(t.Context(), conn, "initialize", nil)
 		synctest.Wait()
@@ -310,13 +310,13 @@ func TestHandshakeKeepsItsOrder(t *testing.T) {
 }
 
 func TestNotificationsKeepTheirOrder(t *testing.T) {
-	serve := func(*holding) func(context.Context, *dragoman.Message) string {
+	serve := func(*holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(context.Context, *dragoman.Message) string {
 			time.Sleep(time.Second)
 			return "{}"
 		}
 	}
-	hold(t, &Client{}, nil, serve, func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, nil, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		var want []string
 		for i := range 5 {
 			name := fmt.Sprintf("notifications/%d", i)
@@ -330,7 +330,7 @@ func TestNotificationsKeepTheirOrder(t *testing.T) {
 
 // What a peer tells inside a question comes before its answer.
 func TestAnswerDoesNotOvertakeItsProgress(t *testing.T) {
-	serve := func(h *holding) func(context.Context, *dragoman.Message) string {
+	serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(_ context.Context, m *dragoman.Message) string {
 			switch m.Method() {
 			case "ping":
@@ -353,7 +353,7 @@ func TestAnswerDoesNotOvertakeItsProgress(t *testing.T) {
 		}
 		return req.Reply(nil)
 	}}
-	hold(t, &Client{}, model, serve, func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, model, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		if _, err := callPing(t.Context(), conn); err != nil {
 			t.Error(err)
 		}
@@ -362,8 +362,8 @@ func TestAnswerDoesNotOvertakeItsProgress(t *testing.T) {
 }
 
 // As many calls as there are places are held by the server.
-func TestCancelsAndAnswersHavePlacesOfTheirOwn(t *testing.T) {
-	serve := func(h *holding) func(context.Context, *dragoman.Message) string {
+func TestCancelsAndAnswersHaveSlotsOfTheirOwn(t *testing.T) {
+	serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(ctx context.Context, m *dragoman.Message) string {
 			switch m.Method() {
 			case "wait":
@@ -375,7 +375,7 @@ func TestCancelsAndAnswersHavePlacesOfTheirOwn(t *testing.T) {
 			return "{}"
 		}
 	}
-	hold(t, &Client{}, pinger, serve, func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, pinger, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		before := time.Now()
 		asking := begin(t.Context(), conn, "ask", nil)
 		var cancels []context.CancelFunc
@@ -425,7 +425,7 @@ func TestCancelsAndAnswersHavePlacesOfTheirOwn(t *testing.T) {
 }
 
 func TestCallMayTakeLongerThanAPOST(t *testing.T) {
-	hold(t, &Client{}, nil, lasting("tools/call"), func(t *testing.T, _ *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, nil, holdMethod("tools/call"), func(t *testing.T, _ *holdingServer, conn dragoman.Conn) {
 		if err := <-begin(t.Context(), conn, "tools/call", nil); err != nil {
 			t.Errorf("a call of a minute ended with %v", err)
 		}
@@ -433,7 +433,7 @@ func TestCallMayTakeLongerThanAPOST(t *testing.T) {
 }
 
 func TestCallsThatTheServerHoldsDoNotKeepOthersWaiting(t *testing.T) {
-	hold(t, &Client{}, nil, lasting("tools/call"), func(t *testing.T, _ *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, nil, holdMethod("tools/call"), func(t *testing.T, _ *holdingServer, conn dragoman.Conn) {
 		before := time.Now()
 		var ended []<-chan error
 		for range 3 * maxPosts {
@@ -444,7 +444,7 @@ func TestCallsThatTheServerHoldsDoNotKeepOthersWaiting(t *testing.T) {
 				t.Errorf("call %d ended with %v", i, err)
 			}
 		}
-		if took, want := time.Since(before), time.Minute+2*placeTime; took > want {
+		if took, want := time.Since(before), time.Minute+2*slotTime; took > want {
 			t.Errorf("calls of a minute each took %v, want %v", took, want)
 		}
 	})
@@ -452,7 +452,7 @@ func TestCallsThatTheServerHoldsDoNotKeepOthersWaiting(t *testing.T) {
 
 func TestRequestThatDoesNotLeaveIsGivenUp(t *testing.T) {
 	slow := &slowToDial{}
-	hold(t, &Client{HTTP: &http.Client{Transport: slow}}, nil, lasting(""), func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{HTTP: &http.Client{Transport: slow}}, nil, holdMethod(""), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		if err := <-begin(t.Context(), conn, "tools/call", nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the call ended with %v", err)
 		}
@@ -481,7 +481,7 @@ func (s *slowToDial) over(l *memnet.Listener) func(context.Context, string, stri
 
 func TestCancelDoesNotOvertakeItsRequest(t *testing.T) {
 	slow := &slowToDial{}
-	hold(t, &Client{HTTP: &http.Client{Transport: slow}}, nil, lasting("tools/call"), func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{HTTP: &http.Client{Transport: slow}}, nil, holdMethod("tools/call"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := begin(ctx, conn, "tools/call", nil)
 		synctest.Wait()
@@ -497,8 +497,8 @@ func TestCancelDoesNotOvertakeItsRequest(t *testing.T) {
 	})
 }
 
-func TestWhatWasToldBeforeCloseIsPosted(t *testing.T) {
-	hold(t, &Client{}, nil, lasting("tools/call"), func(t *testing.T, h *holding, conn dragoman.Conn) {
+func TestNotificationsBeforeCloseArePosted(t *testing.T) {
+	withHoldingServer(t, &Client{}, nil, holdMethod("tools/call"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := begin(ctx, conn, "tools/call", nil)
 		synctest.Wait()
@@ -513,7 +513,7 @@ func TestWhatWasToldBeforeCloseIsPosted(t *testing.T) {
 }
 
 func TestNotificationsThatFindNoRoomAreDropped(t *testing.T) {
-	hold(t, &Client{}, nil, lasting("notifications/slow"), func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{}, nil, holdMethod("notifications/slow"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		notify(t, conn, "notifications/slow")
 		for range maxNotes + 100 {
 			synctest.Wait()
@@ -533,7 +533,7 @@ func TestNotificationsThatFindNoRoomAreDropped(t *testing.T) {
 // A call that has become a task cannot be cancelled, so its request waits even if
 // nobody waits for the answer.
 func TestRequestsThatFindNoRoomAreNotSent(t *testing.T) {
-	hold(t, &Client{PostTimeout: 24 * time.Hour}, nil, lasting("tools/call"), func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{PostTimeout: 24 * time.Hour}, nil, holdMethod("tools/call"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		for range 2 { // more than mux lets be under way at once
 			ctx, cancel := context.WithCancel(t.Context())
 			var ended []<-chan error
@@ -561,7 +561,7 @@ func TestRequestsThatFindNoRoomAreNotSent(t *testing.T) {
 
 func TestAnswersThatFindNoRoomWait(t *testing.T) {
 	const n = maxNotes + 3*maxPosts
-	serve := func(h *holding) func(context.Context, *dragoman.Message) string {
+	serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
 		return func(_ context.Context, m *dragoman.Message) string {
 			switch {
 			case m.Method() == "ping":
@@ -576,7 +576,7 @@ func TestAnswersThatFindNoRoomWait(t *testing.T) {
 			return "{}"
 		}
 	}
-	hold(t, &Client{PostTimeout: time.Hour}, pinger, serve, func(t *testing.T, h *holding, conn dragoman.Conn) {
+	withHoldingServer(t, &Client{PostTimeout: time.Hour}, pinger, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
 		before := time.Now()
 		if _, err := callPing(t.Context(), conn); err != nil {
 			t.Error(err)

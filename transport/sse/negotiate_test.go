@@ -63,7 +63,7 @@ func TestClientThatNegotiatesFallsBackToTheHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			peertest.NoLeak(t)
 			_, at := serve(t, &Server{Acceptor: everything.New(nil)})
-			w := newWeb(t)
+			w := newTestServer(t)
 			s := w.stream(at + "/sse")
 			if status, _, text := w.do(http.MethodPost, s.endpoint, client.probe, client.header...); status != http.StatusAccepted {
 				t.Fatalf("the probe gets %d %s, and the client gives up", status, text)
@@ -94,8 +94,8 @@ func TestClientThatNegotiatesFallsBackToTheHandshake(t *testing.T) {
 	}
 }
 
-// heard is a peer that tells of everything that reaches it.
-func heard(methods chan<- string) dragoman.Peer {
+// recordMethods returns a peer that sends the method of each message to a channel.
+func recordMethods(methods chan<- string) dragoman.Peer {
 	return dragoman.Funcs{
 		OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			methods <- req.Method()
@@ -111,8 +111,8 @@ func heard(methods chan<- string) dragoman.Peer {
 func TestWhatIsPostedToASessionIsAnsweredOnItsStream(t *testing.T) {
 	peertest.NoLeak(t)
 	reached := make(chan string, 10)
-	_, at := serve(t, &Server{Acceptor: accept(heard(reached))})
-	w := newWeb(t)
+	_, at := serve(t, &Server{Acceptor: accept(recordMethods(reached))})
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	for _, row := range []struct{ name, body, want string }{
 		{"a modern request", `{"jsonrpc":"2.0","id":"m","method":"tools/list","params":{` + modernMeta + `}}`, `"id":"m","error":{"code":-32022`},
@@ -145,7 +145,7 @@ func TestClientThatOnlyNegotiatesCostsNoServer(t *testing.T) {
 		t.Error("it is given to the acceptor")
 		return pinger, nil
 	})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	w.post(s.endpoint, negotiators["Python SDK 2.3"].probe)
 	s.next()
@@ -160,7 +160,7 @@ func TestAnswerThatCannotBeReadEndsItsQuestion(t *testing.T) {
 		}
 		return from.Call(ctx, question, nil)
 	}})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	w.post(s.endpoint, ping)
 	w.post(s.endpoint, `{"jsonrpc":"2.0","id":`+s.asked("roots/list")+`,"result":{"a":1},"result":{}}`)
@@ -172,8 +172,8 @@ func TestAnswerThatCannotBeReadEndsItsQuestion(t *testing.T) {
 func TestModernRequestWithoutASessionOpensNoConversation(t *testing.T) {
 	peertest.NoLeak(t)
 	reached := make(chan string, 10)
-	s, at := serve(t, &Server{Acceptor: accept(heard(reached))})
-	w := newWeb(t)
+	s, at := serve(t, &Server{Acceptor: accept(recordMethods(reached))})
+	w := newTestServer(t)
 	for _, client := range negotiators {
 		if got := w.sync(at, client.probe); !strings.Contains(got, `"code":-32022`) || !strings.Contains(got, `"supported":["2025-11-25",`) {
 			t.Errorf("%s\nis answered by %s", client.probe, got)

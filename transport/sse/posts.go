@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Messages of each kind have a queue and places of their own. A server may answer a
+// Messages of each kind have a queue and slots of their own. A server may answer a
 // POST only when it is done with the message, and to be done it may need an answer or
 // a cancel of ours; so no kind waits for another. Order is kept where the protocol
 // needs it:
@@ -47,26 +47,26 @@ const (
 	maxNotes     = 1024
 	maxNoteBytes = 4 << 20
 
-	// headStart is the time that a message which is written has before another that
+	// orderDelay is the time that a message which is written has before another that
 	// follows it: the two go over different connections.
-	headStart = 100 * time.Millisecond
+	orderDelay = 100 * time.Millisecond
 
-	// placeTime is how long a request has a place that the server has read and not
-	// answered the POST of: it may do that when it has the result.
-	placeTime = 5 * time.Second
+	// slotTime is how long a request keeps its slot after the server has read it and
+	// not answered the POST: it may do that when it has the result.
+	slotTime = 5 * time.Second
 
-	// flushWait is how long Close waits for what was told and answered before it.
+	// flushWait is how long Close waits for notifications and answers to be posted.
 	flushWait = 2 * time.Second
 )
 
 // A post is a message that is to be posted.
 type post struct {
-	kind   int
-	frame  mux.Frame
-	m      *dragoman.Message // what frame is, or nil if it is an array of answers
-	behind []*post           // what it follows
-	begun  bool              // guarded by link.mu
-	placed bool              // it has one of the places of its kind; guarded by link.mu
+	kind    int
+	frame   mux.Frame
+	m       *dragoman.Message // what frame is, or nil if it is an array of answers
+	after   []*post           // what it follows
+	started bool              // guarded by clientStream.mu
+	hasSlot bool              // it has one of the slots of its kind; guarded by clientStream.mu
 
 	ctx    context.Context // of the POST
 	cancel context.CancelFunc
@@ -75,11 +75,11 @@ type post struct {
 	done   chan struct{} // closed when the POST is over
 }
 
-// A queue holds the posts of one kind that wait. link.mu guards it.
+// A queue holds the posts of one kind that wait. clientStream.mu guards it.
 type queue struct {
 	waiting  []*post
 	n, bytes int // of those, and of those that wait for the handshake
-	under    int // POSTs under way
+	inFlight int // POSTs under way
 }
 
 // count counts a post that waits, or no longer does.
@@ -94,7 +94,7 @@ func (q *queue) full(p *post) bool {
 	return q.n >= maxNotes || p.kind != requests && q.bytes > 0 && q.bytes+p.frame.Len() > maxNoteBytes
 }
 
-func (l *link) newPost(f mux.Frame) *post {
+func (l *clientStream) newPost(f mux.Frame) *post {
 	p := &post{kind: answers, frame: f, m: mux.MessageOf(f), sent: make(chan struct{}), done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(l.ctx)
 	if p.m == nil || p.m.Kind() == dragoman.Response {
@@ -114,8 +114,8 @@ func (l *link) newPost(f mux.Frame) *post {
 	return p
 }
 
-// opens reports whether requests and notifications behind p wait for it.
-func (p *post) opens() bool {
+// isHandshake reports whether requests and notifications behind p wait for it.
+func (p *post) isHandshake() bool {
 	return p.m != nil && (p.m.Method() == protocol.MethodInitialize || p.m.Method() == protocol.NoteInitialized)
 }
 
@@ -123,7 +123,7 @@ func (p *post) written() { p.write.Do(func() { close(p.sent) }) }
 
 // Write implements mux.Stream. It waits for room among the answers alone; what
 // becomes of each message is between it and its call.
-func (l *link) Write(frames []mux.Frame) error {
+func (l *clientStream) Write(frames []mux.Frame) error {
 	for _, f := range frames {
 		p := l.newPost(f)
 		if p.kind == answers {
@@ -146,7 +146,7 @@ func (l *link) Write(frames []mux.Frame) error {
 }
 
 // enqueue queues a post. It reports false if there is no room.
-func (l *link) enqueue(p *post) bool {
+func (l *clientStream) enqueue(p *post) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := &l.queues[p.kind]
@@ -155,40 +155,40 @@ func (l *link) enqueue(p *post) bool {
 	}
 	switch p.kind {
 	case requests:
-		l.asked[p.m.ID().Key()] = p
+		l.requests[p.m.ID().Key()] = p
 	case answers:
-		p.behind = slices.Clone(l.stopping)
-		if l.told != nil {
-			p.behind = append(p.behind, l.told)
+		p.after = slices.Clone(l.cancels)
+		if l.lastReport != nil {
+			p.after = append(p.after, l.lastReport)
 		}
 	case reports:
-		l.told = p
+		l.lastReport = p
 	case cancels:
 		id, _ := dragoman.ParseID(p.m.Get("requestId"))
-		if req := l.asked[id.Key()]; req != nil {
-			if l.withdraw(req) {
+		if req := l.requests[id.Key()]; req != nil {
+			if l.unqueue(req) {
 				p.cancel() // there is nothing to cancel
 				return true
 			}
-			p.behind = []*post{req}
+			p.after = []*post{req}
 		}
-		l.stopping = append(l.stopping, p)
+		l.cancels = append(l.cancels, p)
 	}
 	q.count(p, 1)
-	l.admit(p)
+	l.schedule(p)
 	return true
 }
 
-// withdraw takes back a request that has not left. It reports whether that was so.
+// unqueue removes a request that has not been sent. It reports whether that was so.
 // l.mu is locked.
-func (l *link) withdraw(p *post) bool {
-	if p.begun || p.opens() {
+func (l *clientStream) unqueue(p *post) bool {
+	if p.started || p.isHandshake() {
 		return false
 	}
 	q := &l.queues[p.kind]
 	q.count(p, -1)
-	q.waiting, l.held = without(q.waiting, p), without(l.held, p)
-	delete(l.asked, p.m.ID().Key())
+	q.waiting, l.afterHandshake = without(q.waiting, p), without(l.afterHandshake, p)
+	delete(l.requests, p.m.ID().Key())
 	p.cancel()
 	return true
 }
@@ -197,49 +197,49 @@ func without(list []*post, p *post) []*post {
 	return slices.DeleteFunc(list, func(other *post) bool { return other == p })
 }
 
-// admit lets a post take its turn, unless it has to wait for the handshake. l.mu is
+// schedule queues a post to be sent, unless it has to wait for the handshake. l.mu is
 // locked.
-func (l *link) admit(p *post) {
-	if l.opening && (p.kind == requests || p.kind == notes) {
-		l.held = append(l.held, p)
+func (l *clientStream) schedule(p *post) {
+	if l.handshaking && (p.kind == requests || p.kind == notes) {
+		l.afterHandshake = append(l.afterHandshake, p)
 		return
 	}
-	l.opening = l.opening || p.opens()
+	l.handshaking = l.handshaking || p.isHandshake()
 	q := &l.queues[p.kind]
 	q.waiting = append(q.waiting, p)
 	l.next(p.kind)
 }
 
-// next begins the posts of a kind for which there are places. l.mu is locked.
-func (l *link) next(kind int) {
-	places := maxPosts
+// next begins the posts of a kind for which there are slots. l.mu is locked.
+func (l *clientStream) next(kind int) {
+	slots := maxPosts
 	switch {
 	case kind == reports || kind == notes:
-		places = 1
+		slots = 1
 	case kind == requests && l.sync:
-		places = mux.DefaultMaxCalls // each lasts until its answer
+		slots = mux.DefaultMaxCalls // each lasts until its answer
 	}
 	q := &l.queues[kind]
-	for len(q.waiting) > 0 && q.under < places && !l.closed {
+	for len(q.waiting) > 0 && q.inFlight < slots && !l.closed {
 		p := q.waiting[0]
 		q.waiting[0] = nil
 		q.waiting = q.waiting[1:]
 		q.count(p, -1)
-		q.under++
-		p.begun, p.placed = true, true
+		q.inFlight++
+		p.started, p.hasSlot = true, true
 		l.running.Add(1)
-		go l.run(p) // ends when the POST is over, or with the link
+		go l.run(p) // ends when the POST is over, or with the stream
 	}
 }
 
-// run posts a message when its turn has come, and lets others have theirs.
-func (l *link) run(p *post) {
+// run posts a message, and starts those that waited for it.
+func (l *clientStream) run(p *post) {
 	defer l.running.Done()
-	l.follow(p)
+	l.waitForEarlier(p)
 	l.send(p)
 	if p.kind == cancels {
-		for _, req := range p.behind {
-			req.cancel() // nobody waits for what the server says to it
+		for _, req := range p.after {
+			req.cancel() // its response is not needed any more
 		}
 	}
 	p.cancel()
@@ -247,52 +247,52 @@ func (l *link) run(p *post) {
 	close(p.done)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leave(p)
+	l.releaseSlot(p)
 	switch {
 	case p.kind == requests:
-		delete(l.asked, p.m.ID().Key())
+		delete(l.requests, p.m.ID().Key())
 	case p.kind == cancels:
-		l.stopping = without(l.stopping, p)
-	case l.told == p:
-		l.told = nil
+		l.cancels = without(l.cancels, p)
+	case l.lastReport == p:
+		l.lastReport = nil
 	}
-	if p.opens() {
-		held := l.held
-		l.opening, l.held = false, nil
+	if p.isHandshake() {
+		held := l.afterHandshake
+		l.handshaking, l.afterHandshake = false, nil
 		for _, h := range held {
-			l.admit(h)
+			l.schedule(h)
 		}
 	}
-	if l.change != nil {
-		close(l.change)
-		l.change = nil
+	if l.postDone != nil {
+		close(l.postDone)
+		l.postDone = nil
 	}
 }
 
-// leave gives the place of a post to another. l.mu is locked.
-func (l *link) leave(p *post) {
-	if p.placed {
-		p.placed = false
-		l.queues[p.kind].under--
+// releaseSlot gives the slot of a post to another. l.mu is locked.
+func (l *clientStream) releaseSlot(p *post) {
+	if p.hasSlot {
+		p.hasSlot = false
+		l.queues[p.kind].inFlight--
 		l.next(p.kind)
 	}
 }
 
-// follow waits for what p follows.
-func (l *link) follow(p *post) {
-	if len(p.behind) == 0 {
+// waitForEarlier waits for what p follows.
+func (l *clientStream) waitForEarlier(p *post) {
+	if len(p.after) == 0 {
 		return
 	}
-	for _, other := range p.behind {
+	for _, other := range p.after {
 		select {
 		case <-other.sent:
 		case <-l.ctx.Done():
 			return
 		}
 	}
-	t := time.NewTimer(headStart)
+	t := time.NewTimer(orderDelay)
 	defer t.Stop()
-	for _, other := range p.behind {
+	for _, other := range p.after {
 		select {
 		case <-other.done:
 		case <-t.C:
@@ -304,7 +304,7 @@ func (l *link) follow(p *post) {
 }
 
 // send posts a message and takes what the server says to it.
-func (l *link) send(p *post) {
+func (l *clientStream) send(p *post) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	defer cancel(nil)
 	if p.kind != requests || !l.sync { // else it lasts until the answer
@@ -329,15 +329,15 @@ func (l *link) send(p *post) {
 
 // limit ends a POST that takes too long. A request that the server has read may take
 // as long as its call does, because the POST may be answered when that is done; it only
-// loses its place.
-func (l *link) limit(p *post, cancel context.CancelCauseFunc) (stop func()) {
-	look := func(late bool) {
+// loses its slot.
+func (l *clientStream) limit(p *post, cancel context.CancelCauseFunc) (stop func()) {
+	checkSlot := func(late bool) {
 		if p.kind == requests {
 			select {
 			case <-p.sent:
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				l.leave(p)
+				l.releaseSlot(p)
 				return
 			default:
 			}
@@ -346,27 +346,27 @@ func (l *link) limit(p *post, cancel context.CancelCauseFunc) (stop func()) {
 			cancel(context.DeadlineExceeded)
 		}
 	}
-	place := time.AfterFunc(placeTime, func() { look(false) })
-	late := time.AfterFunc(l.timeout, func() { look(true) })
+	slot := time.AfterFunc(slotTime, func() { checkSlot(false) })
+	late := time.AfterFunc(l.timeout, func() { checkSlot(true) })
 	return func() {
-		place.Stop()
+		slot.Stop()
 		late.Stop()
 	}
 }
 
 // await returns when ok does, which is asked whenever a POST is over, or when ctx
 // ends. ok is called with l.mu locked.
-func (l *link) await(ctx context.Context, ok func() bool) {
+func (l *clientStream) await(ctx context.Context, ok func() bool) {
 	for {
 		l.mu.Lock()
 		if ok() {
 			l.mu.Unlock()
 			return
 		}
-		if l.change == nil {
-			l.change = make(chan struct{})
+		if l.postDone == nil {
+			l.postDone = make(chan struct{})
 		}
-		change := l.change
+		change := l.postDone
 		l.mu.Unlock()
 		select {
 		case <-change:
@@ -376,13 +376,13 @@ func (l *link) await(ctx context.Context, ok func() bool) {
 	}
 }
 
-// flush waits until all has been posted that nobody waits for, for a while.
-func (l *link) flush() {
+// flush waits until all but requests have been posted, up to flushWait.
+func (l *clientStream) flush() {
 	ctx, cancel := context.WithTimeout(l.ctx, flushWait)
 	defer cancel()
 	l.await(ctx, func() bool {
 		for kind := range l.queues {
-			if q := &l.queues[kind]; kind != requests && q.n+q.under > 0 {
+			if q := &l.queues[kind]; kind != requests && q.n+q.inFlight > 0 {
 				return false
 			}
 		}
@@ -390,25 +390,25 @@ func (l *link) flush() {
 	})
 }
 
-// An answer to a question of the server is posted again if the link breaks before
-// the server has taken it: so often, and all within the time of one POST. A server
-// that had it already ignores the second, because nobody waits for it any more.
-const maxRepeats = 5
+// An answer to a question of the server is posted again if the connection breaks
+// before the server has taken it: at most maxRetries times, all within the time of one
+// POST. A server that had it already ignores the second.
+const maxRetries = 5
 
-var betweenRepeats = backoff.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
+var retryBackoff = backoff.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
 
 // post posts a frame.
-func (l *link) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
+func (l *clientStream) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
 	text := f.AppendTo(nil)
 	for n := 0; ; n++ {
 		resp, err := l.postOnce(ctx, text)
-		if err == nil || !answer || n == maxRepeats || backoff.Sleep(ctx, betweenRepeats.Wait(n+1)) != nil {
+		if err == nil || !answer || n == maxRetries || backoff.Sleep(ctx, retryBackoff.Wait(n+1)) != nil {
 			return resp, err
 		}
 	}
 }
 
-func (l *link) postOnce(ctx context.Context, text []byte) (*http.Response, error) {
+func (l *clientStream) postOnce(ctx context.Context, text []byte) (*http.Response, error) {
 	return l.http.Do(ctx, http.MethodPost, l.endpoint, text, func(h http.Header) {
 		if l.sync {
 			h.Set("Accept", "application/json")

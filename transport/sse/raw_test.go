@@ -32,30 +32,30 @@ func accept(p dragoman.Peer) dragoman.Acceptor {
 	return dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) { return p, nil })
 }
 
-// A web is a client that sees what goes over the wire.
-type web struct {
+// A testServer is a client that sees what goes over the wire.
+type testServer struct {
 	t      *testing.T
 	client *http.Client
 	header http.Header
 }
 
-func newWeb(t *testing.T) *web {
+func newTestServer(t *testing.T) *testServer {
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &web{t: t, client: &http.Client{Transport: tr}, header: http.Header{}}
+	return &testServer{t: t, client: &http.Client{Transport: tr}, header: http.Header{}}
 }
 
 // as returns the same client as another caller.
-func (w *web) as(caller string) *web {
-	return &web{t: w.t, client: w.client, header: http.Header{"X-Caller": {caller}}}
+func (w *testServer) as(caller string) *testServer {
+	return &testServer{t: w.t, client: w.client, header: http.Header{"X-Caller": {caller}}}
 }
 
-// byHeader tells callers of web apart.
+// byHeader distinguishes callers by a header.
 func byHeader(r *http.Request) (*dragoman.Caller, error) {
 	return &dragoman.Caller{Principal: r.Header.Get("X-Caller")}, nil
 }
 
-func (w *web) do(method, url, body string, set ...string) (status int, header http.Header, text string) {
+func (w *testServer) do(method, url, body string, set ...string) (status int, header http.Header, text string) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *web) do(method, url, body string, set ...string) (status int, header ht
 }
 
 // post posts a message that is accepted.
-func (w *web) post(url, body string) {
+func (w *testServer) post(url, body string) {
 	w.t.Helper()
 	if status, _, text := w.do(http.MethodPost, url, body); status != http.StatusAccepted || text != "" {
 		w.t.Fatalf("POST %s: %d %q, want 202 without a body", body, status, text)
@@ -101,7 +101,7 @@ type eventStream struct {
 }
 
 // stream opens an event stream and takes its first event.
-func (w *web) stream(at string) *eventStream {
+func (w *testServer) stream(at string) *eventStream {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)

@@ -17,7 +17,7 @@ import (
 )
 
 // overCutLink has a client call a tool that asks it back, while the link breaks
-// whenever an answer is posted: cut tells whether it does this time, and whether
+// whenever an answer is posted: cut reports whether it does this time, and whether
 // the server gets the answer nevertheless. It returns how often an answer was
 // posted, and what the tool was told.
 func overCutLink(t *testing.T, cut func(n int64) (breaks, arrives bool)) (posted, told int64, err error) {
@@ -46,10 +46,10 @@ func overCutLink(t *testing.T, cut func(n int64) (breaks, arrives bool)) (posted
 			}
 			breaks, arrives := cut(posts.Add(1))
 			if arrives {
-				kept := httptest.NewRecorder()
-				doors.ServeHTTP(kept, r)
-				if kept.Code != http.StatusAccepted {
-					t.Errorf("the server answers %d", kept.Code)
+				recorded := httptest.NewRecorder()
+				doors.ServeHTTP(recorded, r)
+				if recorded.Code != http.StatusAccepted {
+					t.Errorf("the server answers %d", recorded.Code)
 				}
 			}
 			if breaks {
@@ -99,7 +99,7 @@ func TestAnswerThatIsLostWithItsLinkIsPostedAgain(t *testing.T) {
 
 func TestAnswerIsNotPostedForEver(t *testing.T) {
 	posted, told, err := overCutLink(t, func(int64) (bool, bool) { return true, false })
-	if posted != 1+maxRepeats || told != 0 || !errors.Is(err, context.DeadlineExceeded) {
+	if posted != 1+maxRetries || told != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%d times posted, and the tool was told %d answers; error %v", posted, told, err)
 	}
 }

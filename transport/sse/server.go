@@ -31,13 +31,13 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser. Trusted says that whoever stands
-	// in front has checked both.
+	// this machine against pages in its browser. Trusted says that both have
+	// been checked already.
 	Hosts, Origins []string
 	Trusted        bool
 
-	// Caller tells who makes a request. A session belongs to the caller who
-	// opened it; to others it does not exist. If nil, callers are told apart by
+	// Caller returns who makes a request. A session belongs to the caller who
+	// opened it; to others it does not exist. If nil, callers are distinguished by
 	// their address, and a session is open to all.
 	Caller func(*http.Request) (*dragoman.Caller, error)
 

@@ -22,7 +22,7 @@ import (
 func TestB14_StreamNamesTheEndpointFirstAndCarriesTheAnswers(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger)})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform"} {
 		if got := s.resp.Header.Get(name); got != want {
@@ -44,10 +44,10 @@ func TestB14_StreamNamesTheEndpointFirstAndCarriesTheAnswers(t *testing.T) {
 	s.want(`{"jsonrpc":"2.0","id":"a\u2028","result":{}}`)
 }
 
-func TestRequestsThatCannotBeServedAreRefusedByTheLetter(t *testing.T) {
+func TestRequestsThatCannotBeServedAreRefused(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger), MaxMessage: 1000, Caller: byHeader})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	in := s.endpoint
 	for _, row := range []struct {
@@ -78,7 +78,7 @@ func TestRequestsThatCannotBeServedAreRefusedByTheLetter(t *testing.T) {
 		{"another caller's session", "POST", in, ping, []string{"X-Caller", "eve"}, 404, "no such session"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			status, header, text := (&web{t: t, client: w.client, header: w.header}).do(row.method, row.url, row.body, row.set...)
+			status, header, text := (&testServer{t: t, client: w.client, header: w.header}).do(row.method, row.url, row.body, row.set...)
 			if status != row.status || !strings.Contains(text, row.want) {
 				t.Errorf("got %d %s, want %d with %s", status, text, row.status, row.want)
 			}
@@ -91,10 +91,10 @@ func TestRequestsThatCannotBeServedAreRefusedByTheLetter(t *testing.T) {
 	s.want(pong) // the session goes on
 }
 
-func TestB03_ForeignHostsAndOriginsAreForbiddenAtBothDoors(t *testing.T) {
+func TestB03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger)})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	for _, set := range [][]string{
 		{"Origin", "http://evil.example"},
@@ -177,7 +177,7 @@ func TestNothingComesBeforeTheEndpointAndSessionsAreApart(t *testing.T) {
 		return pinger, client.Notify(ctx, note)
 	})
 	_, at := serve(t, &Server{Acceptor: who, Caller: byHeader})
-	w := newWeb(t)
+	w := newTestServer(t)
 	a, b := w.as("a").stream(at+"/sse"), w.as("b").stream(at+"/sse")
 	if a.endpoint == b.endpoint {
 		t.Fatal("two sessions share an endpoint")
@@ -205,7 +205,7 @@ func TestSessionEndsWithItsStreamAndSoDoItsCalls(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
 	}})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	w.post(s.endpoint, ping)
 	wait(t, began, "the call begins")
@@ -226,7 +226,7 @@ func TestSessionEndsWithItsStreamAndSoDoItsCalls(t *testing.T) {
 func TestSilentStreamIsKeptAlive(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger), KeepAlive: 10 * time.Millisecond})
-	w := newWeb(t)
+	w := newTestServer(t)
 	resp, err := w.client.Get(at + "/sse")
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 		}),
 	}
 	_, at := serve(t, s)
-	w := newWeb(t)
+	w := newTestServer(t)
 	good := w.stream(at + "/sse")
 	nc, err := net.Dial("tcp", strings.TrimPrefix(at, "http://"))
 	if err != nil {
@@ -304,7 +304,7 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 func TestSessionsOverTheLimitAreRefused(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger), MaxSessions: 2})
-	w := newWeb(t)
+	w := newTestServer(t)
 	w.stream(at + "/sse")
 	s := w.stream(at + "/sse")
 	status, header, text := w.do("GET", at+"/sse", "")
@@ -323,7 +323,7 @@ func TestClientThatIsNotAcceptedIsToldWhy(t *testing.T) {
 	_, at := serve(t, &Server{Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		return nil, errors.New("no such program")
 	})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	w.post(s.endpoint, ping)
 	if e := s.next(); !strings.Contains(string(e.Data), "no such program") || !strings.Contains(string(e.Data), `"id":1`) {
@@ -340,7 +340,7 @@ func TestS23_ManyClientsAtOnceGetTheirOwnAnswers(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 64 {
 		clients.Go(func() {
-			if err := talk(t.Context(), at+"/sse", fmt.Sprintf("client %d", i)); err != nil {
+			if err := runClient(t.Context(), at+"/sse", fmt.Sprintf("client %d", i)); err != nil {
 				t.Errorf("client %d: %v", i, err)
 			}
 		})
@@ -348,9 +348,9 @@ func TestS23_ManyClientsAtOnceGetTheirOwnAnswers(t *testing.T) {
 	clients.Wait()
 }
 
-// talk makes a conversation with the built-in server, whose ids are those of
+// runClient makes a conversation with the built-in server, whose ids are those of
 // all others.
-func talk(ctx context.Context, at, text string) error {
+func runClient(ctx context.Context, at, text string) error {
 	conn, err := (&Client{URL: at}).Dial(ctx, nil)
 	if err != nil {
 		return err

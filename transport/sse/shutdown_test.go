@@ -22,7 +22,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 		}
 		return req.Reply(nil)
 	}})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	busy, idle := w.stream(at+"/sse"), w.stream(at+"/sse")
 	w.post(busy.endpoint, ping)
 	answered := make(chan string, 1)
@@ -76,7 +76,7 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 		}
 		return resp.WithID(req.ID()), nil
 	}})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	c := w.stream(at + "/sse")
 	w.post(c.endpoint, `{"jsonrpc":"2.0","id":7,"method":"wait"}`)
 	wait(t, began, "the request begins")
@@ -107,7 +107,7 @@ func TestShutdownThatTakesTooLongEndsTheRest(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	c := w.stream(at + "/sse")
 	w.post(c.endpoint, ping)
 	wait(t, began, "the request begins")

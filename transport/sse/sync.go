@@ -14,9 +14,8 @@ import (
 )
 
 // A syncConn is the conversation of a caller who posts without a session: there is
-// one for each caller. Requests are answered in the response; what the server
-// tells besides goes to the event streams of the caller whose sessions are not
-// used otherwise; the caller cannot be asked. It is opened by the first message, and
+// one for each caller. Requests are answered in the response; notifications
+// go to the event streams of the caller whose sessions are not used otherwise; the caller cannot be asked. It is opened by the first message, and
 // by every initialize after it, which retires the one before. If the first message
 // is no initialize, it makes the handshake itself.
 //
@@ -59,13 +58,13 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 		return httpx.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
 	case !modern(m):
 	case m.Kind() == dragoman.Request:
-		x.JSON(http.StatusOK, unsupported(m).Bytes()) // nobody need be asked
+		x.JSON(http.StatusOK, unsupported(m).Bytes()) // no peer is needed
 		return nil
 	default:
 		x.Accepted()
 		return nil
 	}
-	d, err := s.enter(httpx.Key(x.R), m)
+	d, err := s.enter(httpx.CallerKey(x.R), m)
 	if err != nil {
 		return err
 	}
@@ -140,7 +139,7 @@ func (s *Server) leave(d *syncConn) {
 	d.idle.Reset(s.idleTimeout())
 }
 
-// expire ends a conversation that nobody has used for long.
+// expire ends a conversation that has been idle for IdleTimeout.
 func (s *Server) expire(d *syncConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +176,7 @@ func (s *Server) endSyncConns() {
 	}
 }
 
-// open finds who answers, and makes the handshake if the caller does not. The
+// open finds the peer, and makes the handshake if the caller does not. The
 // caller whose request it was may leave: others may wait for the same conversation.
 func (d *syncConn) open(r *http.Request) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -193,7 +192,7 @@ func (d *syncConn) open(r *http.Request) {
 	}
 }
 
-// errUnaccepted is why nobody answers where that went wrong.
+// errUnaccepted is the error of an Acceptor that panicked or returned nothing.
 var errUnaccepted = errors.New("sse: the server failed to accept the client")
 
 // handshake makes the handshake.
@@ -280,7 +279,7 @@ func (d *syncConn) Call(_ context.Context, req *dragoman.Message, _ dragoman.Pee
 	}), nil
 }
 
-// Notify tells the caller's event streams that are not used for a session.
+// Notify writes to the caller's event streams that are not used for a session.
 func (d *syncConn) Notify(ctx context.Context, note *dragoman.Message) error {
 	if err := d.Err(); err != nil {
 		return err
@@ -299,7 +298,7 @@ func (d *syncConn) Notify(ctx context.Context, note *dragoman.Message) error {
 	return nil
 }
 
-// end makes the conversation over, for the first reason given.
+// end ends the conversation, for the first reason given.
 func (d *syncConn) end(reason error) {
 	d.inbox.Close()
 	d.cancel(reason)

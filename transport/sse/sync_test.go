@@ -23,7 +23,7 @@ func toolCall(id, name, arguments string) string {
 }
 
 // sync posts a message without a session and returns the answer.
-func (w *web) sync(at, body string) string {
+func (w *testServer) sync(at, body string) string {
 	w.t.Helper()
 	status, header, text := w.do(http.MethodPost, at+"/messages", body)
 	if status != http.StatusOK || header.Get("Content-Type") != "application/json" {
@@ -35,7 +35,7 @@ func (w *web) sync(at, body string) string {
 func TestC03_MessageWithoutASessionIsAnsweredInTheResponse(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: everything.New(nil), Caller: byHeader})
-	w := newWeb(t)
+	w := newTestServer(t)
 	for _, row := range [][2]string{
 		{toolCall(`"x"`, "echo", `{"text":"hello"}`), `"id":"x"`}, // without a handshake
 		{toolCall(`2`, "echo", `{"text":"hello"}`), `hello`},
@@ -63,7 +63,7 @@ func TestC03_MessageWithoutASessionIsAnsweredInTheResponse(t *testing.T) {
 func TestC03_NotificationsReachTheStreamsOfTheCallerAlone(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: everything.New(nil), Caller: byHeader})
-	w := newWeb(t)
+	w := newTestServer(t)
 	a, b, official := w.as("a").stream(at+"/sse"), w.as("b").stream(at+"/sse"), w.as("a").stream(at+"/sse")
 	w.as("a").post(official.endpoint, initialize)
 	if e := official.next(); !strings.Contains(string(e.Data), "2025-06-18") {
@@ -95,7 +95,7 @@ func TestCallWithoutASessionCanBeCancelled(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
 	}})})
-	w := newWeb(t)
+	w := newTestServer(t)
 	answered := make(chan string, 1)
 	go func() {
 		_, _, text := w.do("POST", at+"/messages", `{"jsonrpc":"2.0","id":1,"method":"wait"}`)
@@ -139,7 +139,7 @@ func TestIdleConversationWithoutASessionEnds(t *testing.T) {
 			return pinger, nil
 		}),
 	})
-	w := newWeb(t)
+	w := newTestServer(t)
 	w.sync(at, ping)
 	if err := wait(t, over, "the conversation ends"); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("it ended because of %v", err)
@@ -151,14 +151,14 @@ func TestIdleConversationWithoutASessionEnds(t *testing.T) {
 		t.Errorf("%d conversations are left", n)
 	}
 	w.sync(at, ping)
-	if status, _, _ := newWeb(t).do("POST", func() string { _, at := serve(t, &Server{Acceptor: accept(pinger), NoSync: true}); return at }()+"/messages", ping); status != http.StatusBadRequest {
+	if status, _, _ := newTestServer(t).do("POST", func() string { _, at := serve(t, &Server{Acceptor: accept(pinger), NoSync: true}); return at }()+"/messages", ping); status != http.StatusBadRequest {
 		t.Errorf("with NoSync: %d, want 400", status)
 	}
 }
 
-// plain is a server of the variant without sessions and nothing else: it tells
+// syncOnlyServer is a server of the variant without sessions and nothing else: it tells
 // one notification on /sse and answers in the response.
-func plain(t *testing.T, silent bool) string {
+func syncOnlyServer(t *testing.T, silent bool) string {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /api/sse", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -197,14 +197,14 @@ func TestC03_OurClientSpeaksToAServerWithoutSessions(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("silent %v", silent), func(t *testing.T) {
 			peertest.NoLeak(t)
-			at := plain(t, silent)
+			at := syncOnlyServer(t, silent)
 			if _, err := (&Client{URL: at, EndpointTimeout: 100 * time.Millisecond}).Dial(t.Context(), nil); err == nil {
 				t.Error("without Sync it is taken for a server of the other kind")
 			}
-			told := make(chan string, 1)
+			notes := make(chan string, 1)
 			c := &Client{URL: at, Sync: true, EndpointTimeout: 100 * time.Millisecond}
 			conn, err := c.Dial(t.Context(), dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
-				told <- note.Method()
+				notes <- note.Method()
 				return nil
 			}})
 			if err != nil {
@@ -212,8 +212,8 @@ func TestC03_OurClientSpeaksToAServerWithoutSessions(t *testing.T) {
 			}
 			defer conn.Close()
 			if !silent {
-				if m := wait(t, told, "the notification"); m != "notifications/tools/list_changed" {
-					t.Errorf("told %s", m)
+				if m := wait(t, notes, "the notification"); m != "notifications/tools/list_changed" {
+					t.Errorf("got %s", m)
 				}
 			}
 			call := func(ctx context.Context, method string) (*dragoman.Message, error) {

@@ -33,7 +33,7 @@ func TestTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, at := serve(t, &Server{Acceptor: everything.New(nil)})
-	p := &player{web: newWeb(t), at: at, values: make(map[string]string)}
+	p := &player{web: newTestServer(t), at: at, values: make(map[string]string)}
 	sections := strings.Split("\n"+string(text), "\n-- ")
 	got := strings.TrimPrefix(sections[0], "\n")
 	for _, section := range sections[1:] {
@@ -52,7 +52,7 @@ func TestTranscript(t *testing.T) {
 
 // A player is the client of a transcript.
 type player struct {
-	web    *web
+	web    *testServer
 	at     string
 	stream *bufio.Reader     // that it opened by GET
 	values map[string]string // by what stands for them
@@ -68,13 +68,13 @@ var volatile = map[string]*regexp.Regexp{
 // play does one step, and returns its section with what came back.
 func (p *player) play(section string) string {
 	p.web.t.Helper()
-	var kept, send, out []string
+	var recorded, send, out []string
 	var events int
 	for line := range strings.SplitSeq(section, "\n") {
 		if line == "" || line[0] == '<' {
 			continue
 		}
-		kept = append(kept, line)
+		recorded = append(recorded, line)
 		if line[0] == '>' {
 			send = append(send, strings.TrimPrefix(line[1:], " "))
 		}
@@ -104,9 +104,9 @@ func (p *player) play(section string) string {
 				line = strings.ReplaceAll(line, m[1], mask)
 			}
 		}
-		kept = append(kept, strings.TrimRight("< "+line, " "))
+		recorded = append(recorded, strings.TrimRight("< "+line, " "))
 	}
-	return strings.Join(kept, "\n") + "\n"
+	return strings.Join(recorded, "\n") + "\n"
 }
 
 // send sends a request: a line with method and path, headers, and after an empty

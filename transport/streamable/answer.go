@@ -26,7 +26,7 @@ type postAnswer struct {
 	batch   []*dragoman.Message  // or those that came with it
 	client  requestClient        // who is told and asked by it; of the legacy era
 
-	quiet httpx.Watched // on server.quiet, until the answer begins or is over
+	quiet httpx.Timeout // on server.quiet, until the answer begins or is over
 
 	mu     sync.Mutex
 	stream *eventStream  // nil until it is an event stream
@@ -44,8 +44,8 @@ func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
 // watchQuiet begins to count how long the answer is silent.
 func (a *postAnswer) watchQuiet() { a.server.quiet.Add(&a.quiet, a) }
 
-// Late makes an answer that has been silent for too long an event stream.
-func (a *postAnswer) Late() { a.begin() }
+// Expired makes an answer that has been silent for too long an event stream.
+func (a *postAnswer) Expired() { a.begin() }
 
 // begin turns the answer into an event stream, unless it is over, and returns
 // the stream if it is one.

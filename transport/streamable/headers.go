@@ -68,7 +68,7 @@ func checkName(r *http.Request, m *dragoman.Message) error {
 // headers. The server says which there are by its list of tools; one that has none
 // has none of these headers.
 func (s *Server) checkParams(r *http.Request, m *dragoman.Message) error {
-	caller, meta := httpx.Key(r), m.Get("_meta")
+	caller, meta := httpx.CallerKey(r), m.Get("_meta")
 	list, err := s.tools.Get(r.Context(), caller, meta, s.list)
 	if err != nil {
 		e, ok := errors.AsType[*dragoman.Error](err)

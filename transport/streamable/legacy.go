@@ -99,7 +99,7 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 		return s.unsupported(m, "")
 	}
 	r := x.R
-	v, opened := s.newSession(httpx.NewID(), httpx.Owner(r)), false
+	v, opened := s.newSession(httpx.NewID(), httpx.CallerIdentity(r)), false
 	defer func() {
 		if !opened {
 			v.end(dragoman.ErrClosed)

@@ -113,7 +113,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.Learn(httpx.Key(r), m, resp)
+		s.tools.Learn(httpx.CallerKey(r), m, resp)
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 	return nil

@@ -93,7 +93,7 @@ type Server struct {
 	tools   toollist.Cache
 	drain   context.Context // ends with Shutdown
 	drained context.CancelFunc
-	quiet   *httpx.Watch                // answers that are no stream yet
+	quiet   *httpx.Timeouts             // answers that are no stream yet
 	records *handover.Records[*session] // nil without a Store
 	link    handover.Link[*Server]
 
@@ -134,7 +134,7 @@ func (s *Server) prepare() {
 		s.opts.log = eventlog.NewMemory(nil)
 	}
 	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed}
-	s.quiet = httpx.NewWatch(s.opts.keepAlive)
+	s.quiet = httpx.NewTimeouts(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.drain, s.drained = context.WithCancel(context.Background())
 	context.AfterFunc(s.door.Aborted(), s.endSessions)

@@ -110,7 +110,7 @@ func (s *Server) find(r *http.Request) (*session, error) {
 	s.mu.Lock()
 	v := s.sessions[id]
 	s.mu.Unlock()
-	if v == nil || v.owner != httpx.Owner(r) {
+	if v == nil || v.owner != httpx.CallerIdentity(r) {
 		return nil, sessionGone()
 	}
 	return v, nil

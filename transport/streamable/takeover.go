@@ -78,7 +78,7 @@ func (s *Server) loadRecord(r *http.Request) (string, *handover.Record, error) {
 	if err != nil || id == "" || len(id) > maxSessionID {
 		return "", nil, sessionGone()
 	}
-	record, err := s.records.Load(id, httpx.Owner(r))
+	record, err := s.records.Load(id, httpx.CallerIdentity(r))
 	switch {
 	case errors.Is(err, handover.ErrUnknown):
 		return "", nil, sessionGone()
@@ -212,7 +212,7 @@ func (s *Server) deleteRecorded(r *http.Request) error {
 	if !s.records.Delete(id) {
 		return sessionGone()
 	}
-	s.predecessors(id, httpx.Owner(r), func(v *session) bool { v.end(nil); return false })
+	s.predecessors(id, httpx.CallerIdentity(r), func(v *session) bool { v.end(nil); return false })
 	return nil
 }
 

@@ -2,22 +2,26 @@ package toolhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A call is one tool call while it is served.
 type call struct {
-	server *Server
-	x      *httpx.Exchange
-	req    *dragoman.Message
-	id     dragoman.ID // of errors that are no events
-	bare   bool        // the answer is the result alone
-	stream bool        // the answer is an event stream
+	server     *Server
+	x          *httpx.Exchange
+	req        *dragoman.Message
+	id         dragoman.ID // of errors that are no events
+	resultOnly bool        // the answer is the result without the response around it
+	stream     bool        // the answer is an event stream
 }
 
 // refuse is an error that comes before there is an answer.
@@ -43,17 +47,17 @@ func (c *call) serve() error {
 	}
 	resp := s.ask(ctx, c.req, nil)
 	if c.x.R.Context().Err() != nil {
-		return nil // nobody reads it
+		return nil // the caller is gone
 	}
-	c.write(conclude(c.req, resp))
+	c.write(toolAnswer(c.req, resp))
 	return nil
 }
 
 // check refuses a tool that does not exist, and arguments that do not fit it, as
-// far as that can be told.
+// far as that is known.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
-	tool, known := s.tool(ctx, httpx.Key(c.x.R), c.req.Name())
+	tool, known := s.tool(ctx, httpx.CallerKey(c.x.R), c.req.Name())
 	switch {
 	case known && tool == nil:
 		return c.refuse(http.StatusNotFound, &dragoman.Error{
@@ -72,7 +76,7 @@ func (c *call) check(ctx context.Context) error {
 		Path() string
 		Reason() string
 	}); ok {
-		e.Data = where(at.Path(), at.Reason())
+		e.Data = errorData(at.Path(), at.Reason())
 	}
 	return c.refuse(http.StatusBadRequest, e)
 }
@@ -81,7 +85,7 @@ func (c *call) check(ctx context.Context) error {
 func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) *dragoman.Message {
 	resp := rpc.Serve(ctx, s.Requests, req, from, s.door.Log)
 	if resp == nil {
-		return protocol.Failure(req, dragoman.ErrCancelled) // nobody reads it
+		return protocol.Failure(req, dragoman.ErrCancelled) // the caller is gone
 	}
 	if resp.ID() != req.ID() {
 		resp = resp.WithID(req.ID())
@@ -93,12 +97,129 @@ func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.P
 func (c *call) write(resp *dragoman.Message, status int) {
 	var body []byte
 	switch {
-	case c.bare && resp.IsError():
+	case c.resultOnly && resp.IsError():
 		body = resp.WithID(c.id).Bytes()
-	case c.bare:
+	case c.resultOnly:
 		body = resp.Result()
 	default:
 		body = resp.Bytes()
 	}
 	c.x.JSON(status, body)
+}
+
+// listFailed is how long a list of tools that could not be fetched is not fetched again.
+// Calls go unchecked meanwhile: the server checks them too.
+const listFailed = 5 * time.Second
+
+// tool returns what the server says of a tool, and whether that is known. It is nil
+// if there is no such tool.
+func (s *Server) tool(ctx context.Context, caller, name string) (tool *toollist.Tool, known bool) {
+	list, err := s.tools.Get(ctx, caller, nil, s.list)
+	if err != nil {
+		return nil, false
+	}
+	if tool = list.Tool(name); tool == nil {
+		tool = s.tools.Newer(ctx, caller, list, nil, s.list).Tool(name)
+	}
+	return tool, true
+}
+
+// list asks the server for its tools.
+func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.door.Aborted(), cancel)()
+	return s.ask(ctx, req, nil), nil
+}
+
+// getTools answers with all tools.
+func (s *Server) getTools(x *httpx.Exchange) error {
+	r := x.R
+	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
+		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
+	}
+	list, err := s.tools.Valid(r.Context(), httpx.CallerKey(r), nil, s.list)
+	if err != nil {
+		req, _ := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, nil) // nothing in it can fail
+		e := toolError(protocol.Failure(req, err)).RPCError()
+		return &httpx.Refusal{Status: statusOf(e.Code), Code: e.Code, Message: e.Message, Data: e.Data}
+	}
+	x.JSON(http.StatusOK, list.Body())
+	return nil
+}
+
+// toolAnswer returns what a server's answer becomes: a tool response or a tool
+// error, and the status that goes with it.
+func toolAnswer(req, resp *dragoman.Message) (*dragoman.Message, int) {
+	if resp.IsError() {
+		resp = toolError(resp)
+		return resp, statusOf(resp.RPCError().Code)
+	}
+	if why := notFinal(resp); why != "" {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeMissingCapability, Message: why}), http.StatusUnprocessableEntity
+	}
+	fit, err := protocol.ToolResponse(resp)
+	if err != nil {
+		return req.Fail(&dragoman.Error{
+			Code: protocol.CodeInternal, Message: "Internal error: the server's answer is no tool response: " + reasonText(err),
+		}), http.StatusBadGateway
+	}
+	return fit, http.StatusOK
+}
+
+// statusOf is the HTTP status that goes with an error.
+func statusOf(code int) int {
+	switch code {
+	case protocol.CodeParse, protocol.CodeInvalidRequest, protocol.CodeInvalidParams,
+		protocol.CodeHeaderMismatch, protocol.CodeUnsupported:
+		return http.StatusBadRequest
+	case protocol.CodeMethodNotFound:
+		return http.StatusNotFound
+	case protocol.CodeMissingCapability:
+		return http.StatusUnprocessableEntity
+	case protocol.CodeUnavailable, protocol.CodeLost, protocol.CodeTooLarge:
+		return http.StatusBadGateway
+	case protocol.CodeOverloaded, protocol.CodeDraining:
+		return http.StatusServiceUnavailable
+	case protocol.CodeTimeout:
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+// notFinal says why a result is none that a plain caller can use, or "".
+func notFinal(resp *dragoman.Message) string {
+	switch string(resp.Get("resultType")) {
+	case `"` + protocol.ResultInputRequired + `"`:
+		return "the tool wants to ask its caller, which is not possible over plain HTTP; call it over MCP"
+	case `"` + protocol.ResultTask + `"`:
+		return "the tool answers later, as a task, which cannot be followed over plain HTTP; call it over MCP"
+	}
+	return ""
+}
+
+// toolError returns an error response as one that passes
+// [protocol.CheckToolError].
+func toolError(resp *dragoman.Message) *dragoman.Message {
+	err := protocol.CheckToolError(resp)
+	if err == nil {
+		return resp
+	}
+	e := resp.RPCError()
+	if e.Code == 0 {
+		e.Code = protocol.CodeInternal
+	}
+	if strings.TrimSpace(e.Message) == "" {
+		e.Message = "the server's error says nothing: " + reasonText(err)
+	}
+	return dragoman.NewFailure(resp.ID(), e)
+}
+
+// reasonText returns the text of a check's error without its package.
+func reasonText(err error) string {
+	var wrong *protocol.CheckError
+	if errors.As(err, &wrong) {
+		return wrong.Path + " " + wrong.Reason
+	}
+	return err.Error()
 }

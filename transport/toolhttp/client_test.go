@@ -26,8 +26,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )
 
-// against returns a conversation of c with a server that is just a handler.
-func against(t *testing.T, c *toolhttp.Client, h http.HandlerFunc) dragoman.Conn {
+// dialHandler returns a conversation of c with a server that is just a handler.
+func dialHandler(t *testing.T, c *toolhttp.Client, h http.HandlerFunc) dragoman.Conn {
 	t.Helper()
 	peertest.NoLeak(t)
 	server := httptest.NewServer(h)
@@ -49,8 +49,8 @@ func dial(t *testing.T, c *toolhttp.Client) dragoman.Conn {
 	return conn
 }
 
-// says is a handler that answers every request with this.
-func says(status int, contentType, body string) http.HandlerFunc {
+// respond is a handler that answers every request with this.
+func respond(status int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", contentType)
@@ -98,12 +98,12 @@ const (
 func TestA14_ClientPostsJSONWithCustomHeaders(t *testing.T) {
 	var got *http.Request
 	var body []byte
-	conn := against(t, &toolhttp.Client{Header: http.Header{"X-Key": {"secret"}, "accept": {"text/html"}}}, func(w http.ResponseWriter, r *http.Request) {
+	conn := dialHandler(t, &toolhttp.Client{Header: http.Header{"X-Key": {"secret"}, "accept": {"text/html"}}}, func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
-		says(200, plainJSON, good)(w, r)
+		respond(200, plainJSON, good)(w, r)
 	})
-	if said(t, callTool(t, conn, nil, `,"arguments":{"a":1.0}`)) != "good" {
+	if textOf(t, callTool(t, conn, nil, `,"arguments":{"a":1.0}`)) != "good" {
 		t.Error("the answer is another")
 	}
 	if got.Method != "POST" || got.URL.Path != "/call" || got.Header.Get("Content-Type") != plainJSON ||
@@ -125,7 +125,7 @@ func TestA02_A15_AnswersAsJSON(t *testing.T) {
 		{"empty content", `{"jsonrpc":"2.0","id":"x","result":{"content":[ ]}}`, `[{"type":"text","text":""}]`},
 		{"not complete", `{"jsonrpc":"2.0","id":"x","result":{"resultType":"input_required"}}`, ``},
 	} {
-		conn := against(t, nil, says(200, "application/json; charset=utf-8", test.body))
+		conn := dialHandler(t, nil, respond(200, "application/json; charset=utf-8", test.body))
 		if got := string(callTool(t, conn, nil, "").Get("content")); got != test.want {
 			t.Errorf("%s: content is %s, want %s", test.name, got, test.want)
 		}
@@ -135,7 +135,7 @@ func TestA02_A15_AnswersAsJSON(t *testing.T) {
 func TestA03_A15_ErrorsOfTheServerPass(t *testing.T) {
 	for _, id := range []string{`"x"`, `null`} {
 		for _, status := range []int{200, 400, 404, 500, 503} {
-			conn := against(t, nil, says(status, plainJSON, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32602,"message":"no such tool","data":{"n":1.0}}}`))
+			conn := dialHandler(t, nil, respond(status, plainJSON, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32602,"message":"no such tool","data":{"n":1.0}}}`))
 			e := callTool(t, conn, nil, "").RPCError()
 			if e == nil || e.Code != -32602 || e.Message != "no such tool" || string(e.Data) != `{"n":1.0}` {
 				t.Errorf("status %d: the error is %v", status, e)
@@ -181,7 +181,7 @@ func TestA15_WithoutAToolErrorTheClientMakesOne(t *testing.T) {
 			"event: complete\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":{}}\n\n", protocol.CodeTooLarge, "unknown", "larger than the limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn := against(t, &toolhttp.Client{MaxMessage: 1000}, says(test.status, test.kind, test.body))
+			conn := dialHandler(t, &toolhttp.Client{MaxMessage: 1000}, respond(test.status, test.kind, test.body))
 			resp := callTool(t, conn, nil, "")
 			wantLocal(t, resp, test.code, test.outcome, test.text)
 			if test.status != 200 && test.status != 202 && !strings.Contains(string(resp.RPCError().Data), fmt.Sprintf(`"status":%d`, test.status)) {
@@ -203,7 +203,7 @@ func TestServerThatCannotBeReachedIsASyntheticError(t *testing.T) {
 	if strings.Contains(resp.String(), "secret") {
 		t.Errorf("the error tells the password: %s", resp)
 	}
-	broken := against(t, nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	broken := dialHandler(t, nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	wantLocal(t, callTool(t, broken, nil, ""), protocol.CodeLost, "unknown", "no response received for request")
 }
 
@@ -233,25 +233,25 @@ func TestA23_FragmentsAreReassembled(t *testing.T) {
 		{"an answer as MCP has it", event("message", `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`) + "data: " + good + "\n\n", `{"content":[` + text("good") + `]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn := against(t, nil, says(200, events, test.stream))
+			conn := dialHandler(t, nil, respond(200, events, test.stream))
 			if got := string(callTool(t, conn, nil, "").Result()); got != test.want {
 				t.Errorf("the result is %s, want %s", got, test.want)
 			}
 		})
 	}
-	conn := against(t, nil, says(200, events, event("result", `{"content":[`+text("a")+`]}`)+
+	conn := dialHandler(t, nil, respond(200, events, event("result", `{"content":[`+text("a")+`]}`)+
 		event("error", `{"jsonrpc":"2.0","id":"x","error":{"code":7,"message":"half way"}}`)))
 	if e := callTool(t, conn, nil, "").RPCError(); e == nil || e.Code != 7 || e.Message != "half way" {
 		t.Errorf("the error is %v", e)
 	}
 }
 
-func TestFragmentsAreToldAsProgress(t *testing.T) {
+func TestFragmentsBecomeProgress(t *testing.T) {
 	const image = `{"type":"image","data":"AA==","mimeType":"image/png"}`
 	stream := "event: result\ndata: {\"content\":[{\"type\":\"text\",\"text\":\"one\"}],\"_meta\":{\"progress\":10,\"total\":20}}\n\n" +
 		"event: result\ndata: {\"content\":[" + image + "]}\n\n" +
 		"event: complete\ndata: " + good + "\n\n"
-	conn := against(t, nil, says(200, events, stream))
+	conn := dialHandler(t, nil, respond(200, events, stream))
 	var heard []string
 	from := dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
 		heard = append(heard, string(note.Params()))
@@ -283,7 +283,7 @@ func TestA23_ProgressPassesThroughClientAndServer(t *testing.T) {
 	}}
 	req := parse(t, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"ms":10,"steps":2},"_meta":{"progressToken":7}}}`))
 	resp, err := conn.Call(t.Context(), req, from)
-	if err != nil || said(t, resp) != "Took 10 ms in 2 steps." || fmt.Sprint(heard) != `["step 1 of 2" "step 2 of 2"]` {
+	if err != nil || textOf(t, resp) != "Took 10 ms in 2 steps." || fmt.Sprint(heard) != `["step 1 of 2" "step 2 of 2"]` {
 		t.Errorf("heard %v, then %v, %v", heard, resp, err)
 	}
 }
@@ -291,7 +291,7 @@ func TestA23_ProgressPassesThroughClientAndServer(t *testing.T) {
 func TestA16_A24_A31_CallThatTakesTooLongIsAbortedAndAnswered(t *testing.T) {
 	for _, kind := range []string{"no answer", "stream", "trickle"} {
 		gone := make(chan struct{})
-		conn := against(t, &toolhttp.Client{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		conn := dialHandler(t, &toolhttp.Client{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 			defer close(gone)
 			_, _ = io.Copy(io.Discard, r.Body)
 			if kind != "no answer" {
@@ -307,7 +307,7 @@ func TestA16_A24_A31_CallThatTakesTooLongIsAbortedAndAnswered(t *testing.T) {
 }
 
 func TestCallersOwnDeadlineIsAGoError(t *testing.T) {
-	conn := against(t, nil, func(_ http.ResponseWriter, r *http.Request) {
+	conn := dialHandler(t, nil, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	})
@@ -366,7 +366,7 @@ func TestA19_CertificatesAreVerified(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
 	conn = dial(t, &toolhttp.Client{URL: server.URL + "/call", HTTP: &http.Client{Transport: transport}})
-	if resp, err := conn.Call(t.Context(), req, nil); err != nil || said(t, resp) != "safe" {
+	if resp, err := conn.Call(t.Context(), req, nil); err != nil || textOf(t, resp) != "safe" {
 		t.Errorf("a known authority: %v, %v", resp, err)
 	}
 }
@@ -375,7 +375,7 @@ func TestRedirectsStayOnTheOrigin(t *testing.T) {
 	stolen := make(chan string, 8)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stolen <- r.Header.Get("X-Key")
-		says(200, plainJSON, good)(w, r)
+		respond(200, plainJSON, good)(w, r)
 	}))
 	defer other.Close()
 	for _, test := range []struct {
@@ -383,9 +383,9 @@ func TestRedirectsStayOnTheOrigin(t *testing.T) {
 		to     string
 		ok     bool
 	}{{307, "/there", true}, {308, "/there", true}, {302, "/there", false}, {307, other.URL, false}, {308, other.URL, false}} {
-		conn := against(t, &toolhttp.Client{Header: http.Header{"X-Key": {"secret"}}}, func(w http.ResponseWriter, r *http.Request) {
+		conn := dialHandler(t, &toolhttp.Client{Header: http.Header{"X-Key": {"secret"}}}, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/there" {
-				says(200, plainJSON, good)(w, r)
+				respond(200, plainJSON, good)(w, r)
 				return
 			}
 			http.Redirect(w, r, test.to, test.status)
@@ -412,7 +412,7 @@ func TestCompressedAnswerIsBounded(t *testing.T) {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	// A client of somebody else's making inflates by itself.
-	conn := against(t, &toolhttp.Client{MaxMessage: 64 << 10, HTTP: &http.Client{Transport: transport}}, func(w http.ResponseWriter, _ *http.Request) {
+	conn := dialHandler(t, &toolhttp.Client{MaxMessage: 64 << 10, HTTP: &http.Client{Transport: transport}}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", plainJSON)
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(bomb.Bytes())
@@ -449,9 +449,9 @@ func TestClientListsToolsAndKnowsNoOtherMethods(t *testing.T) {
 		}
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"a page": says(200, "text/html", "<html>"), "other JSON": says(200, plainJSON, `{"a":1}`), "two values": says(200, plainJSON, `{"tools":[]},"x":1`),
+		"a page": respond(200, "text/html", "<html>"), "other JSON": respond(200, plainJSON, `{"a":1}`), "two values": respond(200, plainJSON, `{"tools":[]},"x":1`),
 	} {
-		bad := against(t, nil, h)
+		bad := dialHandler(t, nil, h)
 		resp, err := bad.Call(t.Context(), parse(t, []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/list"}`)), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -461,7 +461,7 @@ func TestClientListsToolsAndKnowsNoOtherMethods(t *testing.T) {
 }
 
 func TestRequestThatIsTooLargeIsNotSent(t *testing.T) {
-	conn := against(t, &toolhttp.Client{MaxMessage: 100}, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	conn := dialHandler(t, &toolhttp.Client{MaxMessage: 100}, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
 	req := parse(t, []byte(request(`1`, "t", `{"x":"`+strings.Repeat("x", 100)+`"}`)))
 	if resp, err := conn.Call(t.Context(), req, nil); !errors.Is(err, dragoman.ErrTooLarge) {
 		t.Errorf("got %v, %v", resp, err)
@@ -470,10 +470,10 @@ func TestRequestThatIsTooLargeIsNotSent(t *testing.T) {
 
 func TestCallsBeyondTheLimitAreNotSent(t *testing.T) {
 	let := make(chan struct{})
-	conn := against(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	conn := dialHandler(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-let
-		says(200, plainJSON, strings.Replace(good, `"x"`, `1`, 1))(w, r)
+		respond(200, plainJSON, strings.Replace(good, `"x"`, `1`, 1))(w, r)
 	})
 	req := parse(t, []byte(request(`1`, "t", `{}`)))
 	failed := make(chan error, toolhttp.MaxCalls+1)

@@ -9,8 +9,8 @@
 // # Paths
 //
 // A [Server] has a base and one path for each tool below it. It does not know
-// where it is mounted: what stands before its base is taken off by whoever mounts
-// it, so that "" and "/" are the base and "/echo" is the tool echo.
+// where it is mounted: the prefix before its base is stripped where it is mounted,
+// so that "" and "/" are the base and "/echo" is the tool echo.
 //
 //	mux.Handle("/call", http.StripPrefix("/call", server))
 //	mux.Handle("/call/", http.StripPrefix("/call", server))
@@ -54,7 +54,7 @@
 // that content, and one that has just a message is a fragment with that text.
 // Fragments that a slow reader leaves waiting beyond 1,024 or 4 MiB are left out,
 // since complete has everything. A comment is sent when nothing else is. What is
-// wrong with a request is told by a status, before there is a stream.
+// wrong with a request is reported by a status, before there is a stream.
 //
 // A caller that leaves cancels its call.
 package toolhttp

@@ -63,29 +63,29 @@ func read(t *testing.T, conn net.Conn) (*http.Response, string) {
 	return resp, string(text)
 }
 
-// endless is a peer whose calls last until their context ends.
-func endless() script {
-	return script{call: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+// endlessPeer is a peer whose calls last until their context ends.
+func endlessPeer() scriptedPeer {
+	return scriptedPeer{call: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}}
 }
 
-func TestShutdownIsNotHeldUpByACallerThatReadsNothing(t *testing.T) {
+func TestShutdownDoesNotWaitForACallerThatDoesNotRead(t *testing.T) {
 	large := replies(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)
-	deaf := script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	ignoring := scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		time.Sleep(time.Hour) // of the bubble
 		return req.Reply(json.RawMessage(`{"content":[]}`))
 	}}
 	for _, test := range []struct {
 		name   string
-		peer   script
+		peer   scriptedPeer
 		accept string
 	}{
 		{"JSON", large, "application/json"},
 		{"events", large, "text/event-stream"},
-		{"a call that ignores its context", deaf, "application/json"},
-		{"a stream of a call that ignores its context", deaf, "text/event-stream"},
+		{"a call that ignores its context", ignoring, "application/json"},
+		{"a stream of a call that ignores its context", ignoring, "text/event-stream"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &toolhttp.Server{Requests: test.peer}
@@ -107,7 +107,7 @@ func TestShutdownIsNotHeldUpByACallerThatReadsNothing(t *testing.T) {
 }
 
 func TestNegativeMeansNone(t *testing.T) {
-	s := &toolhttp.Server{Requests: endless(), MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, CallTimeout: -1}
+	s := &toolhttp.Server{Requests: endlessPeer(), MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, CallTimeout: -1}
 	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
 		conn := post("Accept: text/event-stream")
 		time.AfterFunc(time.Hour, func() { _ = s.Close() })
@@ -119,7 +119,7 @@ func TestNegativeMeansNone(t *testing.T) {
 }
 
 func TestTooManyCallsGet503(t *testing.T) {
-	s := &toolhttp.Server{Requests: endless(), MaxRequests: 1}
+	s := &toolhttp.Server{Requests: endlessPeer(), MaxRequests: 1}
 	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
 		post()
 		resp, text := read(t, post())
@@ -130,7 +130,7 @@ func TestTooManyCallsGet503(t *testing.T) {
 }
 
 func TestRefusalsWhileStoppingCanBeReadByPages(t *testing.T) {
-	s := &toolhttp.Server{Requests: endless()}
+	s := &toolhttp.Server{Requests: endlessPeer()}
 	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)

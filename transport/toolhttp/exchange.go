@@ -35,7 +35,7 @@ type exchange struct {
 	caller context.Context
 	ctx    context.Context // the caller's; ends with the conversation and at the timeout too
 	cancel context.CancelCauseFunc
-	unhook func() bool
+	stop   func() bool
 	timer  *time.Timer // nil if there is no timeout
 	req    *dragoman.Message
 	resp   *http.Response
@@ -44,7 +44,7 @@ type exchange struct {
 func (c *conn) exchange(caller context.Context, req *dragoman.Message) *exchange {
 	x := &exchange{conn: c, caller: caller, req: req}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
-	x.unhook = context.AfterFunc(c.ctx, func() { x.cancel(dragoman.ErrClosed) })
+	x.stop = context.AfterFunc(c.ctx, func() { x.cancel(dragoman.ErrClosed) })
 	timeout := cmp.Or(c.client.Timeout, DefaultTimeout)
 	if timeout > 0 {
 		x.timer = time.AfterFunc(timeout, func() { x.cancel(context.DeadlineExceeded) })
@@ -57,7 +57,7 @@ func (x *exchange) end() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
-	x.unhook()
+	x.stop()
 	x.cancel(nil)
 	if x.resp != nil {
 		_ = x.resp.Body.Close()
@@ -84,13 +84,13 @@ func (x *exchange) failed(err error) (*dragoman.Message, error) {
 	if errors.Is(err, dragoman.ErrClosed) {
 		return nil, err
 	}
-	err = lost(err)
+	err = lostError(err)
 	x.conn.client.log.Debug("a call has no answer", "tool", x.req.Name(), "reason", err)
 	return protocol.Failure(x.req, err), nil
 }
 
-// lost says what it means to a call that its exchange ended with an error.
-func lost(err error) error {
+// lostError says what it means to a call that its exchange ended with an error.
+func lostError(err error) error {
 	if _, ok := errors.AsType[protocol.Fault](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -146,20 +146,20 @@ func (x *exchange) answer(from dragoman.Peer) (*dragoman.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return received(m)
+	return checkAnswer(m)
 }
 
-// received checks an answer. Results that are not complete pass as they are.
-func received(m *dragoman.Message) (*dragoman.Message, error) {
+// checkAnswer checks an answer. Results that are not complete pass as they are.
+func checkAnswer(m *dragoman.Message) (*dragoman.Message, error) {
 	switch {
 	case m.IsError():
 		return toolError(m), nil
-	case unfinished(m) != "":
+	case notFinal(m) != "":
 		return m, nil
 	}
 	fit, err := protocol.ToolResponse(m)
 	if err != nil {
-		return nil, httpx.LostOnTheWay(errors.New("the server's answer is no tool response: " + plain(err)))
+		return nil, httpx.LostOnTheWay(errors.New("the server's answer is no tool response: " + reasonText(err)))
 	}
 	return fit, nil
 }
@@ -168,15 +168,15 @@ func received(m *dragoman.Message) (*dragoman.Message, error) {
 // a JSON-RPC error.
 func (x *exchange) refused() (*dragoman.Message, error) {
 	e := httpx.ReadStatus(x.resp)
-	if m := e.Response(x.conn.client.limits); m != nil && x.isOurs(m) {
+	if m := e.Response(x.conn.client.limits); m != nil && x.isAnswer(m) {
 		return toolError(m), nil
 	}
 	return nil, e
 }
 
-// isOurs tells whether a response is the answer to this request. An error may
+// isAnswer reports whether a response is the answer to this request. An error may
 // not know whose it is.
-func (x *exchange) isOurs(m *dragoman.Message) bool {
+func (x *exchange) isAnswer(m *dragoman.Message) bool {
 	id := m.ID()
 	return id.Key() == x.req.ID().Key() || m.IsError() && (id.IsNull() || id.IsZero())
 }
@@ -189,7 +189,7 @@ func (x *exchange) parse(text []byte) (*dragoman.Message, error) {
 		return nil, err
 	case m.Kind() != dragoman.Response:
 		return nil, unreadableAnswer("it is a " + m.Kind().String())
-	case !x.isOurs(m):
+	case !x.isAnswer(m):
 		return nil, unreadableAnswer("its id is that of another request")
 	}
 	return m, nil

@@ -25,16 +25,16 @@ const (
 	patience  = 10 * time.Second
 )
 
-// A site is a server under test, mounted at /call, and how to speak to it in
+// A testServer is a server under test, mounted at /call, and how to speak to it in
 // plain HTTP.
-type site struct {
+type testServer struct {
 	t      *testing.T
 	url    string // of the base
 	server *toolhttp.Server
 }
 
 // open serves s, with the built-in server behind it if it lacks one.
-func open(t *testing.T, s *toolhttp.Server) *site {
+func open(t *testing.T, s *toolhttp.Server) *testServer {
 	t.Helper()
 	peertest.NoLeak(t)
 	if s == nil {
@@ -51,7 +51,7 @@ func open(t *testing.T, s *toolhttp.Server) *site {
 		http.DefaultClient.CloseIdleConnections()
 		server.Close()
 	})
-	return &site{t: t, url: server.URL + "/call", server: s}
+	return &testServer{t: t, url: server.URL + "/call", server: s}
 }
 
 // mount puts a server where its comment says.
@@ -72,7 +72,7 @@ type answer struct {
 
 // do sends a request below the base, with pairs of header names and values. An
 // empty value leaves the header out.
-func (s *site) do(method, path, body string, header ...string) answer {
+func (s *testServer) do(method, path, body string, header ...string) answer {
 	s.t.Helper()
 	resp := s.begin(s.t.Context(), method, path, body, header...)
 	defer resp.Body.Close()
@@ -83,7 +83,7 @@ func (s *site) do(method, path, body string, header ...string) answer {
 	return answer{s.t, resp.StatusCode, resp.Header, string(text)}
 }
 
-func (s *site) begin(ctx context.Context, method, path, body string, header ...string) *http.Response {
+func (s *testServer) begin(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	s.t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -114,7 +114,7 @@ func (s *site) begin(ctx context.Context, method, path, body string, header ...s
 }
 
 // events posts a call and returns the events of its stream.
-func (s *site) events(path, body string) []sse.Event {
+func (s *testServer) events(path, body string) []sse.Event {
 	s.t.Helper()
 	resp := s.begin(s.t.Context(), http.MethodPost, path, body, "Accept", sse.ContentType)
 	defer resp.Body.Close()
@@ -188,8 +188,8 @@ func parse(t *testing.T, text []byte) *dragoman.Message {
 	return m
 }
 
-// said returns the text of a result.
-func said(t *testing.T, m *dragoman.Message) string {
+// textOf returns the text of a result.
+func textOf(t *testing.T, m *dragoman.Message) string {
 	t.Helper()
 	var result struct {
 		Content []struct{ Text string }
@@ -209,14 +209,14 @@ func request(id, tool, arguments string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
 }
 
-// A script is a peer that answers tools/call by a function, and lists the tool
+// A scriptedPeer is a peer that answers tools/call by a function, and lists the tool
 // "t" without a schema. If it has no function, every result is an empty text.
-type script struct {
+type scriptedPeer struct {
 	call func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error)
 	list func(req *dragoman.Message) (*dragoman.Message, error)
 }
 
-func (p script) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (p scriptedPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	switch {
 	case req.Method() == protocol.MethodListTools && p.list != nil:
 		return p.list(req)
@@ -228,18 +228,18 @@ func (p script) Call(ctx context.Context, req *dragoman.Message, from dragoman.P
 	return p.call(ctx, req, from)
 }
 
-func (p script) Notify(context.Context, *dragoman.Message) error { return nil }
+func (p scriptedPeer) Notify(context.Context, *dragoman.Message) error { return nil }
 
 // replies is a script that answers with the same result.
-func replies(result string) script {
-	return script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func replies(result string) scriptedPeer {
+	return scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Reply(json.RawMessage(result))
 	}}
 }
 
 // fails is a script that answers with the same error.
-func fails(e *dragoman.Error) script {
-	return script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func fails(e *dragoman.Error) scriptedPeer {
+	return scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Fail(e), nil
 	}}
 }
@@ -258,9 +258,9 @@ func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	panic("unreachable")
 }
 
-// tell tells progress to the caller of a request; more are members of params
+// notifyProgress sends progress to the caller of a request; more are members of params
 // that begin with a comma.
-func tell(ctx context.Context, req *dragoman.Message, from dragoman.Peer, more string) error {
+func notifyProgress(ctx context.Context, req *dragoman.Message, from dragoman.Peer, more string) error {
 	var b bytes.Buffer
 	b.WriteString(`{"progressToken":`)
 	b.Write(req.Meta(protocol.MetaProgressToken))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func (x *exchange) event(e *sse.Event, m *merge) (*dragoman.Message, error) {
 		if resp, err = m.complete(resp); err != nil {
 			return nil, err
 		}
-		return received(resp)
+		return checkAnswer(resp)
 	case eventError:
 		resp, err := x.parse(e.Data)
 		if err == nil && !resp.IsError() {
@@ -68,7 +69,7 @@ func (x *exchange) event(e *sse.Event, m *merge) (*dragoman.Message, error) {
 	case "", "message":
 		// Servers of MCP end their streams so.
 		if resp, err := x.parse(e.Data); err == nil {
-			return received(resp)
+			return checkAnswer(resp)
 		}
 	}
 	return nil, nil
@@ -89,7 +90,7 @@ type merge struct {
 	names   []string // of the other members, in the order in which they came
 	members map[string]json.RawMessage
 
-	token json.RawMessage // nil if nobody wants to hear of fragments
+	token json.RawMessage // nil if the caller wants no progress
 	from  dragoman.Peer
 	count int
 }
@@ -100,7 +101,7 @@ func (m *merge) add(ctx context.Context, data []byte) {
 	if err != nil || part.Result()[0] != '{' {
 		return // what it was part of is still to come
 	}
-	m.tell(ctx, part)
+	m.notify(ctx, part)
 	if m.size += len(data); m.size > m.limit {
 		return // complete says that it is too much, unless it has everything
 	}
@@ -144,8 +145,8 @@ func (m *merge) complete(resp *dragoman.Message) (*dragoman.Message, error) {
 	return edit.Message()
 }
 
-// tell tells the caller of a fragment, as progress.
-func (m *merge) tell(ctx context.Context, f *dragoman.Message) {
+// notify sends a fragment to the caller, as progress.
+func (m *merge) notify(ctx context.Context, f *dragoman.Message) {
 	m.count++
 	if m.token == nil {
 		return
@@ -178,6 +179,44 @@ func (m *merge) tell(ctx context.Context, f *dragoman.Message) {
 	}
 	note, err := dragoman.NewNotification(protocol.NoteProgress, params)
 	if err == nil {
-		_ = m.from.Notify(ctx, note) // who does not want to hear misses nothing but this
+		_ = m.from.Notify(ctx, note) // progress may be lost
 	}
+}
+
+// fragment returns the part of a result that a notification carries, as JSON text,
+// or nil if it carries none.
+func fragment(note *dragoman.Message) []byte {
+	if note.Method() != protocol.NoteProgress {
+		return nil
+	}
+	content, message := note.Get("content"), note.Get("message")
+	if message != nil && (message[0] != '"' || string(message) == `""`) {
+		message = nil
+	}
+	var f struct {
+		Content json.RawMessage            `json:"content"`
+		Meta    map[string]json.RawMessage `json:"_meta,omitempty"`
+	}
+	f.Meta = make(map[string]json.RawMessage)
+	switch {
+	case !protocol.EmptyContent(content):
+		f.Content = content
+		if message != nil {
+			f.Meta["message"] = message
+		}
+	case message != nil:
+		f.Content = slices.Concat(json.RawMessage(`[{"type":"text","text":`), message, json.RawMessage(`}]`))
+	default:
+		return nil
+	}
+	for _, name := range [...]string{"progress", "total"} {
+		if n := note.Get(name); n != nil {
+			f.Meta[name] = n
+		}
+	}
+	m, err := dragoman.NewResult(dragoman.IntID(1), f)
+	if err != nil || protocol.CheckToolResponse(m) != nil {
+		return nil // it would be no fragment of a result
+	}
+	return m.Result()
 }

@@ -18,8 +18,8 @@ import (
 
 const jsonType = "application/json"
 
-// target returns the tool that a path names, or "" for the base.
-func target(u *url.URL) (tool string, err error) {
+// toolOf returns the tool that a path names, or "" for the base.
+func toolOf(u *url.URL) (tool string, err error) {
 	if u.Path == "" || u.Path == "/" {
 		return "", nil
 	}
@@ -30,7 +30,7 @@ func target(u *url.URL) (tool string, err error) {
 	return tool, nil
 }
 
-// wantsStream tells whether the answer is to be an event stream: if Accept names
+// wantsStream reports whether the answer is to be an event stream: if Accept names
 // that, with whatever weight, or admits nothing else.
 func wantsStream(r *http.Request) (bool, error) {
 	values := r.Header["Accept"]
@@ -62,22 +62,22 @@ func (s *Server) postRequest(x *httpx.Exchange) error {
 		return httpx.Unreadable(err)
 	}
 	if err := protocol.CheckToolRequest(req); err != nil {
-		return noToolRequest(req, err)
+		return refuseNotToolCall(req, err)
 	}
 	c := &call{server: s, x: x, id: req.ID(), stream: stream}
-	if c.req, err = s.dress(req, stream); err != nil {
+	if c.req, err = s.withEnvelope(req, stream); err != nil {
 		return c.refuse(http.StatusBadRequest, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + err.Error()})
 	}
 	return c.serve()
 }
 
-// noToolRequest refuses a message that is something else than a tool request.
-func noToolRequest(m *dragoman.Message, err error) error {
+// refuseNotToolCall refuses a message that is something else than a tool request.
+func refuseNotToolCall(m *dragoman.Message, err error) error {
 	refusal := httpx.Refuse(http.StatusBadRequest, "%v", err)
 	var wrong *protocol.CheckError
 	if errors.As(err, &wrong) {
 		refusal.Message = "Invalid request: " + wrong.Path + " " + wrong.Reason
-		refusal.Data = where(wrong.Path, wrong.Reason)
+		refusal.Data = errorData(wrong.Path, wrong.Reason)
 	}
 	if m.Kind() != dragoman.Request {
 		return refusal
@@ -92,8 +92,8 @@ func noToolRequest(m *dragoman.Message, err error) error {
 	return refusal
 }
 
-// where is the data of an error that says what is wrong with a request.
-func where(path, reason string) json.RawMessage {
+// errorData is the data of an error that says what is wrong with a request.
+func errorData(path, reason string) json.RawMessage {
 	data, _ := json.Marshal(struct {
 		Path   string `json:"path"`
 		Reason string `json:"reason"`
@@ -102,23 +102,23 @@ func where(path, reason string) json.RawMessage {
 }
 
 var (
-	latest   = []byte(strconv.Quote(protocol.Latest.String()))
-	noObject = []byte("{}")
+	latest      = []byte(strconv.Quote(protocol.Latest.String()))
+	emptyObject = []byte("{}")
 )
 
-// dress returns the request as one of the newest revision: with what is missing
+// withEnvelope returns the request as one of the newest revision: with what is missing
 // of its envelope, and with a progress token if the caller wants a stream.
-func (s *Server) dress(req *dragoman.Message, stream bool) (*dragoman.Message, error) {
+func (s *Server) withEnvelope(req *dragoman.Message, stream bool) (*dragoman.Message, error) {
 	edit := req.Edit()
-	own := false // the caller brings a part of the envelope
+	hasEnvelope := false // the caller brings a part of the envelope
 	for _, part := range [...]struct {
 		key   string
 		value []byte
-	}{{protocol.MetaProtocolVersion, latest}, {protocol.MetaClientCapabilities, noObject}} {
+	}{{protocol.MetaProtocolVersion, latest}, {protocol.MetaClientCapabilities, emptyObject}} {
 		if req.Meta(part.key) == nil {
 			edit.SetMeta(part.key, part.value)
 		} else {
-			own = true
+			hasEnvelope = true
 		}
 	}
 	if _, ok := dragoman.ParseID(req.Meta(protocol.MetaProgressToken)); !ok && stream {
@@ -127,11 +127,11 @@ func (s *Server) dress(req *dragoman.Message, stream bool) (*dragoman.Message, e
 	if args := req.Get("arguments"); args != nil && args[0] != '{' {
 		edit.Drop("arguments") // null
 	}
-	dressed, err := edit.Message()
-	if err == nil && (own || req.Meta(protocol.MetaClientInfo) != nil || req.Meta(protocol.MetaLogLevel) != nil) {
-		_, err = protocol.ReadEnvelope(dressed)
+	edited, err := edit.Message()
+	if err == nil && (hasEnvelope || req.Meta(protocol.MetaClientInfo) != nil || req.Meta(protocol.MetaLogLevel) != nil) {
+		_, err = protocol.ReadEnvelope(edited)
 	}
-	return dressed, err
+	return edited, err
 }
 
 // postTool takes the arguments of a tool.
@@ -148,7 +148,7 @@ func (s *Server) postTool(x *httpx.Exchange, tool string) error {
 			return err
 		}
 	}
-	c := &call{server: s, x: x, bare: true, id: dragoman.NullID, stream: stream}
+	c := &call{server: s, x: x, resultOnly: true, id: dragoman.NullID, stream: stream}
 	if c.req, err = s.build(tool, args, stream); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *Server) postTool(x *httpx.Exchange, tool string) error {
 func (s *Server) build(tool string, args []byte, stream bool) (*dragoman.Message, error) {
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 {
-		args = noObject
+		args = emptyObject
 	}
 	// The arguments must be one value and no more, or the rest of them would be
 	// members of params.
@@ -172,7 +172,7 @@ func (s *Server) build(tool string, args []byte, stream bool) (*dragoman.Message
 		const reason = "is not an object"
 		return nil, &httpx.Refusal{
 			Status: http.StatusBadRequest, Code: protocol.CodeInvalidParams,
-			Message: "Invalid params: arguments " + reason, Data: where("arguments", reason),
+			Message: "Invalid params: arguments " + reason, Data: errorData("arguments", reason),
 		}
 	}
 	id := s.lastID.Add(1)

@@ -30,7 +30,7 @@ type Server struct {
 	// request stands for itself. Required.
 	Requests dragoman.Peer
 
-	// Check tells whether arguments fit a tool's inputSchema. Both are JSON
+	// Check reports whether arguments fit a tool's inputSchema. Both are JSON
 	// text; arguments are nil if there are none. The text of its error goes to
 	// the caller. If the error has the methods Path() string and
 	// Reason() string, so does what they return. If nil, nothing is checked.
@@ -39,14 +39,13 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser. Trusted says that whoever stands
-	// in front has checked both.
+	// this machine against pages in its browser. Trusted says that both have
+	// been checked already.
 	Hosts, Origins []string
 	Trusted        bool
 
-	// Caller tells who makes a request. Lists of tools that are not meant for
-	// everybody are kept for each caller. If nil, callers are told apart by their
-	// address.
+	// Caller returns who makes a request. Private lists of tools are cached for
+	// each caller. If nil, callers are distinguished by their address.
 	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MaxMessage is the largest body, and the largest list of tools, in bytes.
@@ -95,7 +94,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serve(x *httpx.Exchange) error {
-	tool, err := target(x.R.URL)
+	tool, err := toolOf(x.R.URL)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func TestA01_A04_A14_A15_CallIsOnePostAndItsAnswer(t *testing.T) {
 	for _, id := range []string{`1`, `"1"`, `0`, `-7`, `""`, `12345678901234567890`, `"\u00e9 \/"`, `"日本語"`} {
 		a := s.do("POST", "", request(id, "echo", `{"text":"hello"}`))
 		m := a.wantResult(id)
-		if said(t, m) != "hello" {
+		if textOf(t, m) != "hello" {
 			t.Errorf("the answer is %s", a.body)
 		}
 		if got := a.header.Get("Content-Length"); got == "" || a.header.Get("Content-Type") != plainJSON {
@@ -146,7 +146,7 @@ func TestA02_A03_AnswersAreChecked(t *testing.T) {
 	const empty = `[{"type":"text","text":""}]`
 	for _, test := range []struct {
 		name   string
-		peer   script
+		peer   scriptedPeer
 		status int
 		want   string // content if the status is 200, else a part of the message
 	}{
@@ -164,16 +164,16 @@ func TestA02_A03_AnswersAreChecked(t *testing.T) {
 		{"result is a list", replies(`[]`), 502, "result is an array"},
 		{"input is needed", replies(`{"resultType":"input_required","inputRequests":{}}`), 422, "not possible over plain HTTP"},
 		{"a task", replies(`{"resultType":"task","taskId":"1"}`), 422, "cannot be followed"},
-		{"an error without a message", script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		{"an error without a message", scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			return dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":` + req.ID().String() + `,"error":{"code":1.5,"message":" "}}`))
 		}}, 500, "says nothing"},
-		{"a Go error", script{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+		{"a Go error", scriptedPeer{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, dragoman.Closed(errors.New("exit status 1"))
 		}}, 502, "exit status 1"},
-		{"nothing", script{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+		{"nothing", scriptedPeer{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, nil
 		}}, 500, "no answer"},
-		{"a panic", script{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+		{"a panic", scriptedPeer{call: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			panic("part of the test")
 		}}, 500, "failed on this request"},
 	} {
@@ -206,7 +206,7 @@ func TestA02_A03_AnswersAreChecked(t *testing.T) {
 
 func TestServerSeesARequestOfTheNewestRevision(t *testing.T) {
 	came := make(chan *dragoman.Message, 1)
-	s := open(t, &toolhttp.Server{Requests: script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	s := open(t, &toolhttp.Server{Requests: scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		came <- req
 		return req.Reply(json.RawMessage(`{"content":[]}`))
 	}}})
@@ -258,7 +258,7 @@ func TestToolHasAPathOfItsOwn(t *testing.T) {
 		t.Errorf("data is %s", e.Data)
 	}
 	events := s.events("/echo", `{"text":"hello"}`)
-	if names(events) != "complete" || said(t, parse(t, events[0].Data)) != "hello" {
+	if names(events) != "complete" || textOf(t, parse(t, events[0].Data)) != "hello" {
 		t.Errorf("the stream has %s", names(events))
 	}
 	if _, ok := parse(t, events[0].Data).ID().Int(); !ok {
@@ -270,7 +270,7 @@ func TestToolsOfAnyNameCanBeCalled(t *testing.T) {
 	const odd = `a/b c%2F?é#"`
 	quoted, _ := json.Marshal(odd)
 	came := make(chan string, 1)
-	s := open(t, &toolhttp.Server{Requests: script{
+	s := open(t, &toolhttp.Server{Requests: scriptedPeer{
 		list: func(req *dragoman.Message) (*dragoman.Message, error) {
 			return req.Reply(json.RawMessage(`{"tools":[{"name":` + string(quoted) + `}]}`))
 		},
@@ -327,7 +327,7 @@ func TestA03_ArgumentsAreCheckedAgainstTheSchema(t *testing.T) {
 
 func TestA16_CallThatTakesTooLongGets504(t *testing.T) {
 	ended := make(chan error, 1)
-	s := open(t, &toolhttp.Server{CallTimeout: 20 * time.Millisecond, Requests: waits(nil, ended)})
+	s := open(t, &toolhttp.Server{CallTimeout: 20 * time.Millisecond, Requests: waitingPeer(nil, ended)})
 	e := s.do("POST", "", request(`1`, "t", `{}`)).wantError(504, `1`, protocol.CodeTimeout)
 	if !strings.Contains(e.Message, "in time") {
 		t.Errorf("the message is %q", e.Message)
@@ -341,9 +341,9 @@ func TestA16_CallThatTakesTooLongGets504(t *testing.T) {
 	}
 }
 
-// waits is a peer whose tool waits until it is cancelled.
-func waits(started chan<- struct{}, ended chan<- error) script {
-	return script{call: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+// waitingPeer is a peer whose tool waits until it is cancelled.
+func waitingPeer(started chan<- struct{}, ended chan<- error) scriptedPeer {
+	return scriptedPeer{call: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if started != nil {
 			started <- struct{}{}
 		}
@@ -359,7 +359,7 @@ func waits(started chan<- struct{}, ended chan<- error) script {
 func TestCallerThatLeavesCancelsItsCall(t *testing.T) {
 	for _, accept := range []string{plainJSON, "text/event-stream"} {
 		started, ended := make(chan struct{}, 1), make(chan error, 1)
-		s := open(t, &toolhttp.Server{Requests: waits(started, ended)})
+		s := open(t, &toolhttp.Server{Requests: waitingPeer(started, ended)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { // ends with ctx
@@ -383,7 +383,7 @@ func TestCallerThatLeavesCancelsItsCall(t *testing.T) {
 
 func TestShutdownWaitsForCallsAndRefusesNewOnes(t *testing.T) {
 	started, let := make(chan struct{}, 1), make(chan struct{})
-	s := open(t, &toolhttp.Server{Requests: script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	s := open(t, &toolhttp.Server{Requests: scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		started <- struct{}{}
 		<-let
 		return req.Reply(nil)
@@ -418,7 +418,7 @@ func TestShutdownWaitsForCallsAndRefusesNewOnes(t *testing.T) {
 func TestShutdownCancelsCallsWhenItsTimeIsUp(t *testing.T) {
 	for _, accept := range []string{plainJSON, "text/event-stream"} {
 		started, ended := make(chan struct{}, 1), make(chan error, 1)
-		s := open(t, &toolhttp.Server{Requests: waits(started, ended)})
+		s := open(t, &toolhttp.Server{Requests: waitingPeer(started, ended)})
 		answered := make(chan answer, 1)
 		go func() { answered <- s.do("POST", "", request(`1`, "t", `{}`), "Accept", accept) }() // ends with the call
 		receive(t, started, "the call begins")
@@ -439,7 +439,7 @@ func TestShutdownCancelsCallsWhenItsTimeIsUp(t *testing.T) {
 func TestShutdownDoesNotWaitForACallThatIgnoresIt(t *testing.T) {
 	peertest.NoLeak(t)
 	started, let := make(chan struct{}, 1), make(chan struct{})
-	s := &toolhttp.Server{Requests: script{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	s := &toolhttp.Server{Requests: scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		started <- struct{}{}
 		<-let
 		return req.Reply(nil)

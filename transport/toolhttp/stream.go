@@ -26,10 +26,10 @@ const (
 	eventError    = "error"
 )
 
-// heartbeat is the comment of a stream that has nothing to say.
+// heartbeat is the comment that keeps an idle stream open.
 const heartbeat = "heartbeat"
 
-// A stream is the answer to a call as events. Whoever tells progress adds to a
+// A stream is the answer to a call as events. Notify adds progress to a
 // queue; one goroutine writes it.
 type stream struct {
 	req    *dragoman.Message
@@ -37,10 +37,10 @@ type stream struct {
 	wake   chan struct{} // has room for one; something is to be written
 	served chan struct{} // closed when the writer has ended
 
-	mu    sync.Mutex
-	queue []*sse.Event
-	size  int  // bytes of queue
-	over  bool // the queue ends with the answer, or nobody reads it
+	mu       sync.Mutex
+	queue    []*sse.Event
+	size     int  // bytes of queue
+	finished bool // the queue ends with the answer, or the caller is gone
 }
 
 // serveStream makes the call and answers with events.
@@ -48,31 +48,31 @@ func (c *call) serveStream(ctx context.Context, cancel context.CancelCauseFunc) 
 	s := c.server
 	out, err := c.x.Events()
 	if err != nil {
-		return nil //nolint:nilerr // the caller is gone, and nobody is left to tell
+		return nil //nolint:nilerr // the caller is gone
 	}
 	st := &stream{req: c.req, out: out, wake: make(chan struct{}, 1), served: make(chan struct{})}
 	// Ends with the answer, or when the caller is gone, which makes writes fail.
 	go func() {
 		defer close(st.served)
 		if err := st.write(s.keepAlive); err != nil {
-			st.mute()
+			st.discard()
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				s.door.Log.Debug("a caller does not read its stream", "tool", c.req.Name())
 			}
 			cancel(dragoman.ErrCancelled)
 		}
 	}()
-	resp, _ := conclude(c.req, s.ask(ctx, c.req, st)) // the status is 200 by now
+	resp, _ := toolAnswer(c.req, s.ask(ctx, c.req, st)) // the status is 200 by now
 	st.finish(resp)
 	<-st.served // which the door's limits see to
 	return nil
 }
 
-// mute lets go of what nobody will read.
-func (st *stream) mute() {
+// discard drops the queue when the caller is gone.
+func (st *stream) discard() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.queue, st.size, st.over = nil, 0, true
+	st.queue, st.size, st.finished = nil, 0, true
 }
 
 // write writes what is queued until the answer has been written.
@@ -106,7 +106,7 @@ func (st *stream) take() (events []*sse.Event, over bool) {
 	defer st.mu.Unlock()
 	events = st.queue
 	st.queue, st.size = nil, 0
-	return events, st.over
+	return events, st.finished
 }
 
 // finish queues the answer.
@@ -117,12 +117,12 @@ func (st *stream) finish(resp *dragoman.Message) {
 	}
 	st.mu.Lock()
 	st.queue = append(st.queue, e)
-	st.over = true
+	st.finished = true
 	st.mu.Unlock()
-	st.poke()
+	st.signal()
 }
 
-func (st *stream) poke() {
+func (st *stream) signal() {
 	select {
 	case st.wake <- struct{}{}:
 	default: // it is awake already
@@ -144,11 +144,11 @@ func (st *stream) Notify(_ context.Context, note *dragoman.Message) error {
 		return nil
 	}
 	st.mu.Lock()
-	if !st.over && len(st.queue) < maxFragments && (st.size == 0 || st.size+len(data) <= maxFragmentBytes) {
+	if !st.finished && len(st.queue) < maxFragments && (st.size == 0 || st.size+len(data) <= maxFragmentBytes) {
 		st.queue = append(st.queue, &sse.Event{Name: eventResult, Data: data})
 		st.size += len(data)
 	}
 	st.mu.Unlock()
-	st.poke()
+	st.signal()
 	return nil
 }

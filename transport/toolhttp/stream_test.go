@@ -39,7 +39,7 @@ func TestA20_A21_StreamCarriesFragmentsAndThenTheWholeAnswer(t *testing.T) {
 			}
 		}
 		m := parse(t, events[3].Data)
-		if err := protocol.CheckToolResponse(m); err != nil || said(t, m) != "Took 20 ms in 3 steps." {
+		if err := protocol.CheckToolResponse(m); err != nil || textOf(t, m) != "Took 20 ms in 3 steps." {
 			t.Errorf("the answer is %s, %v", m, err)
 		}
 		if path == "" && m.ID().String() != `"é"` {
@@ -50,9 +50,9 @@ func TestA20_A21_StreamCarriesFragmentsAndThenTheWholeAnswer(t *testing.T) {
 
 func TestA20_StreamIsNotBuffered(t *testing.T) {
 	let := make(chan struct{})
-	s := open(t, &toolhttp.Server{Requests: script{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	s := open(t, &toolhttp.Server{Requests: scriptedPeer{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		<-let
-		if err := tell(ctx, req, from, `,"progress":1,"message":"one"`); err != nil {
+		if err := notifyProgress(ctx, req, from, `,"progress":1,"message":"one"`); err != nil {
 			return nil, err
 		}
 		<-let
@@ -97,13 +97,13 @@ func TestA21_ProgressWithContentIsAFragment(t *testing.T) {
 		{"content is no content", `,"progress":1,"content":[7]`, ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := open(t, &toolhttp.Server{Requests: script{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			s := open(t, &toolhttp.Server{Requests: scriptedPeer{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 				log, _ := dragoman.NewNotification(protocol.NoteMessage, map[string]any{"level": "info", "data": "not for the caller"})
 				_ = from.Notify(ctx, log)
 				if ask, err := from.Call(ctx, mustRequest("elicitation/create"), nil); err != nil || !ask.IsError() {
 					t.Errorf("a question got %v, %v", ask, err)
 				}
-				if err := tell(ctx, req, from, test.progress); err != nil {
+				if err := notifyProgress(ctx, req, from, test.progress); err != nil {
 					return nil, err
 				}
 				return req.Reply(nil)
@@ -216,10 +216,10 @@ func TestBodyThatIsTooSlowGets408(t *testing.T) {
 func TestCallerThatDoesNotReadIsCut(t *testing.T) {
 	var ended chan error // made inside, where time is our own
 	var told, took time.Duration
-	s := &toolhttp.Server{WriteTimeout: 20 * time.Second, Requests: script{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	s := &toolhttp.Server{WriteTimeout: 20 * time.Second, Requests: scriptedPeer{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		start := time.Now()
 		for range 1500 {
-			if err := tell(ctx, req, from, `,"progress":1,"message":"`+strings.Repeat("x", 1024)+`"`); err != nil {
+			if err := notifyProgress(ctx, req, from, `,"progress":1,"message":"`+strings.Repeat("x", 1024)+`"`); err != nil {
 				return nil, err
 			}
 		}
@@ -250,14 +250,14 @@ func TestFragmentsThatWaitAreBounded(t *testing.T) {
 	var told chan struct{} // made inside, where time is our own
 	for name, size := range map[string]int{"by number": 1, "by size": 256 << 10} {
 		t.Run(name, func(t *testing.T) {
-			s := &toolhttp.Server{Requests: script{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			s := &toolhttp.Server{Requests: scriptedPeer{call: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 				count := n
 				if size > 1 {
 					count = 48
 				}
 				text := strings.Repeat("x", size)
 				for i := range count {
-					if err := tell(ctx, req, from, fmt.Sprintf(`,"progress":%d,"message":"%s"`, i, text)); err != nil {
+					if err := notifyProgress(ctx, req, from, fmt.Sprintf(`,"progress":%d,"message":"%s"`, i, text)); err != nil {
 						return nil, err
 					}
 				}
@@ -282,7 +282,7 @@ func TestFragmentsThatWaitAreBounded(t *testing.T) {
 						t.Fatalf("behind %d fragments: %v", results, err)
 					}
 					if e.Name == "complete" {
-						if said(t, parse(t, e.Data)) != "whole" {
+						if textOf(t, parse(t, e.Data)) != "whole" {
 							t.Errorf("the answer is %s", e.Data)
 						}
 						break

@@ -38,7 +38,7 @@ func TestToolsAreListedAsTheServerListsThem(t *testing.T) {
 	s.do("GET", "/", "").wantOK()
 
 	const raw = `{"name":"t","x":1.0,  "inputSchema":{"type":"object"}}`
-	s = open(t, &toolhttp.Server{Requests: script{list: func(req *dragoman.Message) (*dragoman.Message, error) {
+	s = open(t, &toolhttp.Server{Requests: scriptedPeer{list: func(req *dragoman.Message) (*dragoman.Message, error) {
 		return req.Reply(json.RawMessage(`{"tools":[` + raw + `,` + raw + `]}`))
 	}}})
 	if a := s.do("GET", "", ""); a.body != `{"tools":[`+raw+`,`+raw+`]}` {
@@ -58,21 +58,21 @@ func (a answer) wantOK() {
 }
 
 // lists is a script that answers tools/list with this result.
-func lists(result string) script {
-	return script{list: func(req *dragoman.Message) (*dragoman.Message, error) { return req.Reply(json.RawMessage(result)) }}
+func lists(result string) scriptedPeer {
+	return scriptedPeer{list: func(req *dragoman.Message) (*dragoman.Message, error) { return req.Reply(json.RawMessage(result)) }}
 }
 
-func TestListThatCannotBeHadIsAnErrorAndCallsGoUnchecked(t *testing.T) {
+func TestListThatCannotBeFetchedIsAnErrorAndCallsGoUnchecked(t *testing.T) {
 	for name, test := range map[string]struct {
-		peer   script
+		peer   scriptedPeer
 		status int
 		code   int
 	}{
-		"error": {script{list: func(req *dragoman.Message) (*dragoman.Message, error) {
+		"error": {scriptedPeer{list: func(req *dragoman.Message) (*dragoman.Message, error) {
 			return dragoman.Nobody.Call(t.Context(), req, nil)
 		}}, 404, protocol.CodeMethodNotFound},
-		"Go error":      {script{list: func(*dragoman.Message) (*dragoman.Message, error) { return nil, dragoman.ErrOverloaded }}, 503, protocol.CodeOverloaded},
-		"panic":         {script{list: func(*dragoman.Message) (*dragoman.Message, error) { panic("part of the test") }}, 500, protocol.CodeInternal},
+		"Go error":      {scriptedPeer{list: func(*dragoman.Message) (*dragoman.Message, error) { return nil, dragoman.ErrOverloaded }}, 503, protocol.CodeOverloaded},
+		"panic":         {scriptedPeer{list: func(*dragoman.Message) (*dragoman.Message, error) { panic("part of the test") }}, 500, protocol.CodeInternal},
 		"no tools":      {lists(`{}`), 500, protocol.CodeInternal},
 		"endless pages": {lists(`{"tools":[],"nextCursor":"x"}`), 500, protocol.CodeInternal},
 		"too large":     {lists(`{"tools":[{"name":"` + strings.Repeat("x", 2000) + `"}]}`), 502, protocol.CodeTooLarge},
@@ -88,18 +88,18 @@ func TestListThatCannotBeHadIsAnErrorAndCallsGoUnchecked(t *testing.T) {
 	}
 }
 
-// A counter is a peer that counts how often its tools are listed. The list names
+// A countingPeer is a peer that counts how often its tools are listed. The list names
 // the tool "t" and those in names.
-type counter struct {
-	script
+type countingPeer struct {
+	scriptedPeer
 	count atomic.Int32
 	mu    sync.Mutex
 	names []string
 	more  string // members of the result, ending with a comma
 }
 
-func newCounter(more string) *counter {
-	c := &counter{more: more}
+func newCountingPeer(more string) *countingPeer {
+	c := &countingPeer{more: more}
 	c.list = func(req *dragoman.Message) (*dragoman.Message, error) {
 		c.count.Add(1)
 		c.mu.Lock()
@@ -113,14 +113,14 @@ func newCounter(more string) *counter {
 	return c
 }
 
-func (c *counter) add(name string) {
+func (c *countingPeer) add(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.names = append(c.names, name)
 }
 
-// A quiet site is one without a network, for tests with a clock of their own.
-func quiet(t *testing.T, s *toolhttp.Server, method, path, body string, header ...string) answer {
+// A serveRecorded site is one without a network, for tests with a clock of their own.
+func serveRecorded(t *testing.T, s *toolhttp.Server, method, path, body string, header ...string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", plainJSON)
@@ -132,11 +132,11 @@ func quiet(t *testing.T, s *toolhttp.Server, method, path, body string, header .
 	return answer{t, w.Code, w.Header(), w.Body.String()}
 }
 
-func TestListIsKeptAsLongAsItHolds(t *testing.T) {
+func TestListIsCachedForItsTTL(t *testing.T) {
 	call := request(`1`, "t", `{}`)
 	for _, test := range []struct {
 		name, more string
-		kept       time.Duration // for checks
+		ttl        time.Duration // for checks
 		listed     time.Duration // for GET
 	}{
 		{"by its ttl", `"ttlMs":120000,"cacheScope":"public",`, 2 * time.Minute, 2 * time.Minute},
@@ -147,22 +147,22 @@ func TestListIsKeptAsLongAsItHolds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCounter(test.more)
+				c := newCountingPeer(test.more)
 				s := &toolhttp.Server{Requests: c}
 				for range 3 {
-					quiet(t, s, "POST", "/", call).wantOK()
+					serveRecorded(t, s, "POST", "/", call).wantOK()
 				}
-				time.Sleep(test.kept - time.Millisecond)
-				quiet(t, s, "POST", "/", call).wantOK()
+				time.Sleep(test.ttl - time.Millisecond)
+				serveRecorded(t, s, "POST", "/", call).wantOK()
 				if got := c.count.Load(); got != 1 {
 					t.Fatalf("listed %d times, want once", got)
 				}
 				time.Sleep(time.Millisecond)
-				quiet(t, s, "POST", "/", call).wantOK()
+				serveRecorded(t, s, "POST", "/", call).wantOK()
 				if got := c.count.Load(); got != 2 {
 					t.Fatalf("listed %d times, want twice", got)
 				}
-				quiet(t, s, "GET", "/", "").wantOK()
+				serveRecorded(t, s, "GET", "/", "").wantOK()
 				if got, want := c.count.Load(), map[bool]int32{true: 3, false: 2}[test.listed == 0]; got != want {
 					t.Errorf("listed %d times after GET, want %d", got, want)
 				}
@@ -171,35 +171,35 @@ func TestListIsKeptAsLongAsItHolds(t *testing.T) {
 	}
 }
 
-func TestUnknownToolIsLookedForInANewListOncePerSecond(t *testing.T) {
+func TestUnknownToolIsSearchedInANewListOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCounter(`"ttlMs":600000,`)
+		c := newCountingPeer(`"ttlMs":600000,`)
 		s := &toolhttp.Server{Requests: c}
 		for range 5 {
-			quiet(t, s, "POST", "/new", `{}`).wantError(404, `null`, protocol.CodeInvalidParams)
+			serveRecorded(t, s, "POST", "/new", `{}`).wantError(404, `null`, protocol.CodeInvalidParams)
 		}
 		if got := c.count.Load(); got != 1 {
 			t.Errorf("listed %d times, want once", got)
 		}
 		c.add("new")
 		time.Sleep(time.Second)
-		quiet(t, s, "POST", "/new", `{}`).wantOK()
+		serveRecorded(t, s, "POST", "/new", `{}`).wantOK()
 		if got := c.count.Load(); got != 2 {
 			t.Errorf("listed %d times, want twice", got)
 		}
 	})
 }
 
-func TestPrivateListsAreKeptForEachCaller(t *testing.T) {
+func TestPrivateListsAreCachedForEachCaller(t *testing.T) {
 	caller := func(r *http.Request) (*dragoman.Caller, error) {
 		return &dragoman.Caller{Principal: r.Header.Get("Who")}, nil
 	}
 	for more, want := range map[string]int32{``: 2, `"cacheScope":"private",`: 2, `"cacheScope":"public",`: 1} {
-		c := newCounter(more)
+		c := newCountingPeer(more)
 		s := &toolhttp.Server{Requests: c, Caller: caller}
 		for range 3 {
 			for _, who := range []string{"a", "b"} {
-				quiet(t, s, "POST", "/t", `{}`, "Who", who).wantOK()
+				serveRecorded(t, s, "POST", "/t", `{}`, "Who", who).wantOK()
 			}
 		}
 		if got := c.count.Load(); got != want {
@@ -210,7 +210,7 @@ func TestPrivateListsAreKeptForEachCaller(t *testing.T) {
 
 func TestOneListIsFetchedForAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCounter(``)
+		c := newCountingPeer(``)
 		list := c.list
 		c.list = func(req *dragoman.Message) (*dragoman.Message, error) {
 			time.Sleep(time.Second)
@@ -219,7 +219,7 @@ func TestOneListIsFetchedForAllWhoWait(t *testing.T) {
 		s := &toolhttp.Server{Requests: c}
 		var wg sync.WaitGroup
 		for range 20 {
-			wg.Go(func() { quiet(t, s, "POST", "/t", `{}`).wantOK() })
+			wg.Go(func() { serveRecorded(t, s, "POST", "/t", `{}`).wantOK() })
 		}
 		wg.Wait()
 		if got := c.count.Load(); got != 1 {
@@ -228,7 +228,7 @@ func TestOneListIsFetchedForAllWhoWait(t *testing.T) {
 	})
 }
 
-func TestListThatTakesTooLongIsGivenUpForAWhile(t *testing.T) {
+func TestListThatTakesTooLongIsNotFetchedAgainForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		peer := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
@@ -241,11 +241,11 @@ func TestListThatTakesTooLongIsGivenUpForAWhile(t *testing.T) {
 		}}
 		s := &toolhttp.Server{Requests: peer}
 		start := time.Now()
-		quiet(t, s, "POST", "/any", `{}`).wantOK()
+		serveRecorded(t, s, "POST", "/any", `{}`).wantOK()
 		if took := time.Since(start); took != 5*time.Second {
 			t.Errorf("the first call took %v", took)
 		}
-		quiet(t, s, "POST", "/any", `{}`).wantOK()
+		serveRecorded(t, s, "POST", "/any", `{}`).wantOK()
 		if took := time.Since(start); took != 5*time.Second || asked != 1 {
 			t.Errorf("the second call came after %v, when %d lists had been asked for", took, asked)
 		}

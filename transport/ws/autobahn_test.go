@@ -17,10 +17,10 @@ type frameCase struct {
 	run  func(r *raw)
 }
 
-// worksOn shows that the conversation goes on.
-func (r *raw) worksOn() {
+// wantOpen shows that the conversation goes on.
+func (r *raw) wantOpen() {
 	r.Helper()
-	r.say(asking("still"))
+	r.sendText(asking("still"))
 	r.want(asked("still"))
 }
 
@@ -51,18 +51,18 @@ func frameCases() []frameCase {
 
 	for i, n := range []int{125, 126, 127, 128, 65535, 65536} {
 		add(fmt.Sprintf("1.1.%d text of %d bytes", i+2, n), func(r *raw) {
-			r.say(asking(sized(n)))
+			r.sendText(asking(sized(n)))
 			r.want(asked(sized(n)))
 		})
 	}
 	add("1.1.1 text of 0 bytes, which is no message", func(r *raw) {
-		r.say("")
+		r.sendText("")
 		if r.masks { // our server says so, our client must not
 			if got := r.message(); !strings.Contains(got, "-32700") {
 				r.Errorf("got %s", got)
 			}
 		}
-		r.worksOn()
+		r.wantOpen()
 	})
 	add("1.1.8 text that comes byte by byte", func(r *raw) {
 		r.chopped(r.frame(text, []byte(asking("slow"))))
@@ -82,7 +82,7 @@ func frameCases() []frameCase {
 		add(name, func(r *raw) {
 			r.send(ping, []byte(payload))
 			r.wantPong(payload)
-			r.worksOn()
+			r.wantOpen()
 		})
 	}
 	add("2.5 ping with 126 bytes", func(r *raw) {
@@ -92,12 +92,12 @@ func frameCases() []frameCase {
 	add("2.6 ping that comes byte by byte", func(r *raw) {
 		r.chopped(r.frame(ping, []byte("slow")))
 		r.wantPong("slow")
-		r.worksOn()
+		r.wantOpen()
 	})
 	add("2.7 2.8 pongs that nobody asked for", func(r *raw) {
 		r.send(pong, nil)
 		r.send(pong, []byte("unasked"))
-		r.worksOn()
+		r.wantOpen()
 	})
 	add("2.9 unasked pong, then ping", func(r *raw) {
 		r.send(pong, []byte("unasked"))
@@ -117,7 +117,7 @@ func frameCases() []frameCase {
 
 	for rsv := byte(1); rsv <= 7; rsv++ {
 		add(fmt.Sprintf("3.%d reserved bits %03b", rsv, rsv), func(r *raw) {
-			r.worksOn()
+			r.wantOpen()
 			r.send(text|rsv<<4, []byte(asking("reserved")))
 			r.send(ping, nil)
 			r.wantClose(1002)
@@ -133,7 +133,7 @@ func frameCases() []frameCase {
 	for _, op := range []byte{3, 4, 5, 6, 7, 11, 12, 13, 14, 15} {
 		for _, payload := range []string{"", "reserved opcode payload"} {
 			add(fmt.Sprintf("4.x opcode %d with %d bytes", op, len(payload)), func(r *raw) {
-				r.worksOn()
+				r.wantOpen()
 				r.send(fin|op, []byte(payload))
 				r.send(ping, nil)
 				r.wantClose(1002)
@@ -162,14 +162,14 @@ func frameCases() []frameCase {
 	for name, first := range map[string]byte{"5.9 with fin": fin, "5.12 without fin": 0} {
 		add(name+" a continuation of nothing", func(r *raw) {
 			r.send(first, []byte("non-continuation payload"))
-			r.say(asking("x"))
+			r.sendText(asking("x"))
 			r.wantClose(1002)
 		})
 	}
 	add("5.15 a continuation after the last fragment", func(r *raw) {
 		r.inPieces(asking("pieces"), 40, nil)
 		r.send(0, []byte("fragment"))
-		r.say(asking("x"))
+		r.sendText(asking("x"))
 		r.wantClose(1002)
 	})
 	add("5.18 a message inside another", func(r *raw) {
@@ -201,7 +201,7 @@ func utf8Cases() []frameCase {
 		"6.22 not characters":                   "\ufffe\uffff\U0001fffe\U0010ffff", "6.11 around the surrogates": "\ud7ff\ue000\ufffd",
 	} {
 		add(name+", whole", func(r *raw) {
-			r.say(asking(x))
+			r.sendText(asking(x))
 			r.want(asked(x))
 		})
 		add(name+", in fragments of a byte", func(r *raw) {
@@ -232,7 +232,7 @@ func utf8Cases() []frameCase {
 		"6.4 beyond U+10FFFF, by first byte": "\xf5\x80\x80\x80",
 	} {
 		add(name+", whole", func(r *raw) {
-			r.say(asking(x))
+			r.sendText(asking(x))
 			r.wantClose(1007)
 		})
 		add(name+", in fragments of a byte", func(r *raw) {
@@ -248,7 +248,7 @@ func closeCases() []frameCase {
 	var all []frameCase
 	add := func(name string, run func(r *raw)) { all = append(all, frameCase{name, run}) }
 	add("7.1.1 a message, then close", func(r *raw) {
-		r.worksOn()
+		r.wantOpen()
 		r.send(bye, closing(1000, ""))
 		r.wantClose(1000)
 	})
@@ -270,7 +270,7 @@ func closeCases() []frameCase {
 		r.wantClose(1000)
 	})
 	add("7.1.6 a large message, then close, then ping", func(r *raw) {
-		r.say(asking(sized(256 << 10)))
+		r.sendText(asking(sized(256 << 10)))
 		r.send(bye, closing(1000, ""))
 		r.send(ping, nil)
 		r.wantClose(1000)
@@ -326,7 +326,7 @@ func limitCases() []frameCase {
 	add := func(name string, run func(r *raw)) { all = append(all, frameCase{name, run}) }
 	for i, n := range []int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20, 16 << 20} {
 		add(fmt.Sprintf("9.1.%d text of %d KiB", i+1, n>>10), func(r *raw) {
-			r.say(asking(sized(n)))
+			r.sendText(asking(sized(n)))
 			r.want(asked(sized(n)))
 		})
 	}
@@ -338,7 +338,7 @@ func limitCases() []frameCase {
 	}
 	add("9.x text of 16 MiB and a byte", func(r *raw) {
 		message := asking(sized(16<<20 + 1))
-		go r.say(message) // ends with the connection: nobody has to read the rest
+		go r.sendText(message) // ends with the connection: nobody has to read the rest
 		r.wantClose(1009)
 	})
 	return all
@@ -369,7 +369,7 @@ func TestFramesToOurClient(t *testing.T) {
 	t.Run("5.1 of the RFC, a frame that is masked", func(t *testing.T) {
 		r, _ := rawServe(t, &Client{PingInterval: -1}, echoes)
 		r.masks = true
-		r.say(asking("masked"))
+		r.sendText(asking("masked"))
 		r.masks = false
 		r.wantClose(1002, 1007)
 	})

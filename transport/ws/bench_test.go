@@ -63,7 +63,7 @@ func BenchmarkIdle(b *testing.B) {
 		before, stacks := memory()
 		for i := range conns {
 			r := rawDial(b, at, mcp)
-			r.worksOn()
+			r.wantOpen()
 			r.in = nil
 			conns[i] = r.Conn
 		}

@@ -58,13 +58,13 @@ var _ dragoman.Dialer = (*Client)(nil)
 // Dial opens the socket and the conversation.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	limits := dragoman.Limits{MaxMessage: c.MaxMessage}
-	line := new(wire)
-	socket, err := c.open(ctx, line)
+	w := new(wire)
+	socket, err := c.open(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	s := newSocket(socket, line, limits, c.PingInterval, c.WriteTimeout)
-	o := &mux.Options{Limits: limits, Stall: s.pings.within, Logger: c.Logger}
+	s := newSocket(socket, w, limits, c.PingInterval, c.WriteTimeout)
+	o := &mux.Options{Limits: limits, Stall: s.pings.timeout, Logger: c.Logger}
 	if c.Tools {
 		conn := mux.New(toolSink{s}, o)
 		s.conn = conn
@@ -78,7 +78,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 }
 
 // open makes the handshake.
-func (c *Client) open(ctx context.Context, line *wire) (*websocket.Conn, error) {
+func (c *Client) open(ctx context.Context, w *wire) (*websocket.Conn, error) {
 	h, err := httpx.NewClient("ws", &httpx.ClientOptions{
 		URL: c.URL, Schemes: []string{"ws", "wss", "http", "https"}, HTTP: c.HTTP, TLS: c.TLS,
 	})
@@ -90,7 +90,7 @@ func (c *Client) open(ctx context.Context, line *wire) (*websocket.Conn, error) 
 	if h.HTTP.Transport == nil {
 		h.HTTP.Transport = http.DefaultTransport
 	}
-	h.HTTP.Transport = &tapTransport{h.HTTP.Transport, line}
+	h.HTTP.Transport = &tapTransport{h.HTTP.Transport, w}
 	o := &websocket.DialOptions{HTTPClient: h.HTTP, HTTPHeader: c.Header.Clone(), Host: c.Header.Get("Host")}
 	if !c.Tools {
 		o.Subprotocols = []string{subprotocol}

@@ -51,7 +51,7 @@ func TestA04_A27_ToolFramesOfTheClientCountUpAndAnswersAreMatched(t *testing.T) 
 		t.Errorf("the ids are %q", r.ids)
 	}
 	for i := len(ids) - 1; i >= 0; i-- {
-		r.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":#%d,"result":{"content":[{"type":"text","text":"%d"}]}}`, i+1, i))
+		r.sendText(fmt.Sprintf(`{"jsonrpc":"2.0","id":#%d,"result":{"content":[{"type":"text","text":"%d"}]}}`, i+1, i))
 		got := wait(t, done[i], "the answer")
 		if want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%d"}]}}`, ids[i], i); got.err != nil || got.resp.String() != want {
 			t.Errorf("got %v, %v\nwant %s", got.resp, got.err, want)
@@ -59,7 +59,7 @@ func TestA04_A27_ToolFramesOfTheClientCountUpAndAnswersAreMatched(t *testing.T) 
 	}
 	last := callAsync(t.Context(), conn, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bare"}}`))
 	r.want(`{"id":#6,"name":"bare"}`)
-	r.say(`{"jsonrpc":"2.0","id":#6,"error":{"code":-32602,"message":"no"}}`)
+	r.sendText(`{"jsonrpc":"2.0","id":#6,"error":{"code":-32602,"message":"no"}}`)
 	if got := wait(t, last, "the error"); got.err != nil || got.resp.RPCError().Code != -32602 {
 		t.Errorf("got %v, %v", got.resp, got.err)
 	}
@@ -74,9 +74,9 @@ func TestA28_UnsolicitedFramesAreIgnoredByTheClient(t *testing.T) {
 			`{"type":"ping"}`, `{"type":"notification","message":"hi"}`, `ping`, ``, `[]`, `42`, `{}`, `{"id":#1}`,
 			`{"jsonrpc":"2.0","method":"notifications/whatever"}`, `{"jsonrpc":"2.0","id":77,"result":{}}`, `{"jsonrpc":"2.0","id":"#1","result":{}}`,
 		} {
-			r.say(frame)
+			r.sendText(frame)
 		}
-		r.say(`{"jsonrpc":"2.0","id":#1,"result":{"ok":true}}`)
+		r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{"ok":true}}`)
 		if got := wait(t, done, "the answer"); got.err != nil || got.resp.String() != `{"jsonrpc":"2.0","id":"x","result":{"ok":true}}` {
 			t.Errorf("tools %v: got %v, %v", tools, got.resp, got.err)
 		}
@@ -85,10 +85,10 @@ func TestA28_UnsolicitedFramesAreIgnoredByTheClient(t *testing.T) {
 
 func TestToolFramesOfTheClientAnswerNoQuestions(t *testing.T) {
 	r, conn := rawServe(t, &Client{Tools: true}, echoes)
-	r.say(`{"jsonrpc":"2.0","id":5,"method":"ping"}`)
+	r.sendText(`{"jsonrpc":"2.0","id":5,"method":"ping"}`)
 	done := callAsync(t.Context(), conn, toolCall(t, `1`, "n"))
 	r.want(`{"id":#1,"name":"n","arguments":{"a":1}}`) // and nothing before it
-	r.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
+	r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
 	wait(t, done, "the answer")
 }
 
@@ -114,7 +114,7 @@ func TestToolFramesOfTheClientCarryToolCallsAlone(t *testing.T) {
 	}
 	done := callAsync(t.Context(), conn, toolCall(t, `1`, "n"))
 	r.want(`{"id":#1,"name":"n","arguments":{"a":1}}`) // the first that was sent
-	r.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
+	r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
 	wait(t, done, "the answer")
 }
 
@@ -128,10 +128,10 @@ func TestA27_ACallThatIsGivenUpIsRemovedAndItsAnswerIgnored(t *testing.T) {
 	if got := wait(t, done, "the call returns"); !errors.Is(got.err, gaveUp) {
 		t.Errorf("got %v, %v", got.resp, got.err)
 	}
-	r.say(`{"jsonrpc":"2.0","id":#1,"result":{"late":true}}`)
+	r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{"late":true}}`)
 	next := callAsync(t.Context(), conn, toolCall(t, `1`, "n"))
 	r.want(`{"id":#2,"name":"n","arguments":{"a":1}}`) // no cancel came before it
-	r.say(`{"jsonrpc":"2.0","id":#2,"result":{"late":false}}`)
+	r.sendText(`{"jsonrpc":"2.0","id":#2,"result":{"late":false}}`)
 	if got := wait(t, next, "the next answer"); got.err != nil || string(got.resp.Get("late")) != "false" {
 		t.Errorf("got %v, %v", got.resp, got.err)
 	}

@@ -35,12 +35,12 @@ func TestA30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 		code     int
 	}{
 		{"binary message", nil, func(r *raw) { r.send(binmsg, []byte(asking("x"))) }, 1003},
-		{"bad UTF-8", nil, func(r *raw) { r.say(asking("\xff")) }, 1007},
+		{"bad UTF-8", nil, func(r *raw) { r.sendText(asking("\xff")) }, 1007},
 		{"not masked", nil, func(r *raw) { r.write([]byte{text, 0}) }, 1002},
-		{"too large", nil, func(r *raw) { r.say(asking(sized(1<<20 + 1))) }, 1009},
+		{"too large", nil, func(r *raw) { r.sendText(asking(sized(1<<20 + 1))) }, 1009},
 		{"too large in fragments", nil, func(r *raw) { r.inPieces(asking(sized(1<<20+1)), 10_000, nil) }, 1009},
 		{"acceptor fails", failing, func(r *raw) {}, 1011},
-		{"acceptor fails at the first message", failing, func(r *raw) { r.say(asking("x")) }, 1011},
+		{"acceptor fails at the first message", failing, func(r *raw) { r.sendText(asking("x")) }, 1011},
 		{"acceptor panics", panicking, func(r *raw) {}, 1011},
 		{"acceptor gives nobody", absent, func(r *raw) {}, 1011},
 		{"client closes", nil, func(r *raw) { r.send(bye, closing(1000, "")) }, 1000},
@@ -63,7 +63,7 @@ func TestA30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 		peertest.NoLeak(t)
 		acceptor, conns := given(echoes)
 		r := rawDial(t, serve(t, &Server{Acceptor: acceptor}), mcp)
-		r.worksOn()
+		r.wantOpen()
 		closed := make(chan error, 1)
 		conn := wait(t, conns, "the conversation")
 		go func() { closed <- conn.Close() }()
@@ -84,7 +84,7 @@ func TestA30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 	})
 	t.Run("a message of exactly the limit passes", func(t *testing.T) {
 		r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes), MaxMessage: 1 << 20}))
-		r.say(asking(sized(1 << 20)))
+		r.sendText(asking(sized(1 << 20)))
 		r.want(asked(sized(1 << 20)))
 	})
 }
@@ -123,7 +123,7 @@ func TestA29_A30_AClosedSocketEndsAllCallsAndSaysHow(t *testing.T) {
 			{"close without a code", func(r *raw) { r.send(bye, nil) }, "code 1005", dragoman.ErrClosed, 1005},
 			{"close 1009", func(r *raw) { r.send(bye, closing(1009, "")) }, "code 1009", dragoman.ErrTooLarge, 1009},
 			{"drop", func(r *raw) { _ = r.Close() }, "lost without a close", dragoman.ErrClosed, 0},
-			{"answer that is too large", func(r *raw) { r.say(asking(sized(1<<20 + 1))) }, "1048576 bytes", dragoman.ErrTooLarge, 0},
+			{"answer that is too large", func(r *raw) { r.sendText(asking(sized(1<<20 + 1))) }, "1048576 bytes", dragoman.ErrTooLarge, 0},
 			{"binary message", func(r *raw) { r.send(binmsg, nil) }, "binary", dragoman.ErrClosed, 0},
 			{"not WebSocket", func(r *raw) { r.write([]byte("HTTP/1.1 200 OK\r\n\r\n")) }, "does not speak WebSocket", dragoman.ErrClosed, 0},
 		} {

@@ -14,8 +14,8 @@
 // JSON-RPC; otherwise its first message decides, for as long as the socket is
 // open. [Client] speaks tool frames if Tools is set.
 //
-// Each side pings the other and cuts one that is silent. How a socket was closed
-// reaches those who wait for an answer as a [CloseError].
+// Each side pings the other and closes the connection if nothing comes back. Calls
+// that wait when the other side closes the socket fail with a [CloseError].
 //
 //	1000  closed in good order     1007  text that is not UTF-8
 //	1001  the server is stopping   1008  too much at once

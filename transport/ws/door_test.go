@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// knock makes an HTTP request that has the headers of an upgrade, and others.
-func knock(t testing.TB, method, at string, change func(*http.Request)) (status int, header http.Header, body string) {
+// doRequest makes an HTTP request that has the headers of an upgrade, and others.
+func doRequest(t testing.TB, method, at string, change func(*http.Request)) (status int, header http.Header, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http"+strings.TrimPrefix(at, "ws"), nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func set(name, value string) func(*http.Request) {
 	}
 }
 
-func TestDoorLooksAtARequestBeforeTheUpgrade(t *testing.T) {
+func TestRequestIsCheckedBeforeTheUpgrade(t *testing.T) {
 	peertest.NoLeak(t)
 	at := serve(t, &Server{
 		Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
@@ -87,7 +87,7 @@ func TestDoorLooksAtARequestBeforeTheUpgrade(t *testing.T) {
 		{"bad key", "GET", set("Sec-WebSocket-Key", "short"), 400, "Key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			status, header, body := knock(t, c.method, at, c.change)
+			status, header, body := doRequest(t, c.method, at, c.change)
 			if status != c.status || !strings.Contains(body, c.says) {
 				t.Fatalf("got %d %s\nwant %d and a text with %q", status, body, c.status, c.says)
 			}
@@ -143,14 +143,14 @@ func TestAMessageMayComeRightBehindTheHandshake(t *testing.T) {
 		t.Fatalf("no upgrade: %v %v", resp, err)
 	}
 	r.want(asked(sized(10_000)))
-	r.worksOn()
+	r.wantOpen()
 }
 
 func TestTooManyClientsGet503BeforeTheUpgrade(t *testing.T) {
 	peertest.NoLeak(t)
 	at := serve(t, &Server{Acceptor: accept(echoes), MaxConns: 2})
 	first, second := rawDial(t, at), rawDial(t, at)
-	status, header, body := knock(t, "GET", at, nil)
+	status, header, body := doRequest(t, "GET", at, nil)
 	if status != 503 || !strings.Contains(body, "-31004") || header.Get("Retry-After") == "" {
 		t.Errorf("the third client got %d %v %s", status, header, body)
 	}
@@ -161,14 +161,14 @@ func TestTooManyClientsGet503BeforeTheUpgrade(t *testing.T) {
 	first.send(bye, closing(1000, ""))
 	first.wantClose(1000)
 	for { // the place is free as soon as the server has noticed
-		if status, _, _ := knock(t, "GET", at, nil); status == 101 {
+		if status, _, _ := doRequest(t, "GET", at, nil); status == 101 {
 			break
 		}
 		if t.Context().Err() != nil {
 			t.Fatal("the place of a client that left stays taken")
 		}
 	}
-	second.worksOn()
+	second.wantOpen()
 }
 
 func TestFirstMessageDecidesWhatIsSpoken(t *testing.T) {
@@ -192,17 +192,17 @@ func TestFirstMessageDecidesWhatIsSpoken(t *testing.T) {
 		for offer, lines := range map[string][]string{"": nil, ", others offered": {"Sec-WebSocket-Protocol: chat"}} {
 			t.Run(c.name+offer, func(t *testing.T) {
 				r := rawDial(t, at, lines...)
-				r.say(c.first)
+				r.sendText(c.first)
 				if got := r.message(); !strings.HasPrefix(got, c.want) {
 					t.Fatalf("got %s\nwant %s", got, c.want)
 				}
 				// It stays so.
-				r.say(asking("later"))
+				r.sendText(asking("later"))
 				got := r.message()
 				if rpc := got == asked("later"); rpc == c.tools {
 					t.Errorf("then JSON-RPC got %s", got)
 				}
-				r.say(`{"id":2,"name":"later"}`)
+				r.sendText(`{"id":2,"name":"later"}`)
 				got = r.message()
 				if tools := strings.Contains(got, `"result"`); tools != c.tools {
 					t.Errorf("then a tool frame got %s", got)
@@ -212,22 +212,22 @@ func TestFirstMessageDecidesWhatIsSpoken(t *testing.T) {
 	}
 	t.Run("with the subprotocol it is JSON-RPC", func(t *testing.T) {
 		r := rawDial(t, at, "Sec-WebSocket-Protocol: mcp")
-		r.say(`{"id":1,"name":"n"}`)
+		r.sendText(`{"id":1,"name":"n"}`)
 		if got := r.message(); !strings.Contains(got, `"error"`) {
 			t.Errorf("a tool frame got %s", got)
 		}
-		r.worksOn()
+		r.wantOpen()
 	})
 }
 
 func TestWhatIsNotServedIsRefusedAndSaysSo(t *testing.T) {
 	r := rawDial(t, serve(t, &Server{Requests: toolEcho}))
-	r.say(asking("x"))
+	r.sendText(asking("x"))
 	if got := r.message(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "JSON-RPC is not served here") {
 		t.Errorf("JSON-RPC got %s", got)
 	}
 	r = rawDial(t, serve(t, &Server{Acceptor: accept(echoes)}))
-	r.say(`{"id":1,"name":"n"}`)
+	r.sendText(`{"id":1,"name":"n"}`)
 	if got := r.message(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, "tool frames are not served here") {
 		t.Errorf("a tool frame got %s", got)
 	}

@@ -122,7 +122,7 @@ func (c *together) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-func TestFramesAreFollowedWhereverTheyAreSplit(t *testing.T) {
+func TestFrameHeadersAreReadWhereverTheyAreSplit(t *testing.T) {
 	r := raw{masks: true}
 	var all []byte
 	for _, n := range []int{0, 1, 125, 126, 127, 1000, 65535, 65536, 100_000} {
@@ -137,12 +137,12 @@ func TestFramesAreFollowedWhereverTheyAreSplit(t *testing.T) {
 		f := frames{limit: 100_000}
 		for rest := all; len(rest) > 0; {
 			n := min(size, len(rest))
-			if passed := f.follow(rest[:n]); passed != n {
+			if passed := f.check(rest[:n]); passed != n {
 				t.Fatalf("in pieces of %d: refused %d bytes before the end", size, len(rest)-passed)
 			}
 			rest = rest[n:]
 		}
-		if passed := f.follow(end); passed != 0 {
+		if passed := f.check(end); passed != 0 {
 			t.Errorf("in pieces of %d: %d bytes pass of a frame that is too large", size, passed)
 		}
 	}

@@ -159,8 +159,8 @@ func (r *raw) frame(first byte, payload []byte) []byte {
 // send writes a frame, and may fail: the other side may be gone already.
 func (r *raw) send(first byte, payload []byte) { _, _ = r.Write(r.frame(first, payload)) }
 
-// say writes a text message.
-func (r *raw) say(message string) { r.send(text, []byte(r.real(message))) }
+// sendText writes a text message.
+func (r *raw) sendText(message string) { r.send(text, []byte(r.real(message))) }
 
 // requestID is where the id of our client's requests and tool frames is. It differs
 // in every run, so in what is said and wanted #1 stands for that of the first.

@@ -2,8 +2,11 @@ package ws
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -11,13 +14,14 @@ import (
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // DefaultMaxConns is how many clients a Server serves at once.
 const DefaultMaxConns = 16384
 
-// subprotocol is what says that JSON-RPC is spoken.
+// subprotocol is the name of the subprotocol that is JSON-RPC.
 const subprotocol = "mcp"
 
 // A Server is an http.Handler that answers clients by WebSocket. It must not be
@@ -35,13 +39,13 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser. Trusted says that whoever stands
-	// in front has checked both.
+	// this machine against pages in its browser. Trusted says that both have
+	// been checked already.
 	Hosts, Origins []string
 	Trusted        bool
 
-	// Caller tells who opens a conversation, for those who answer it. If nil,
-	// callers are told apart by their address.
+	// Caller returns who opens a conversation. If nil, callers are distinguished by
+	// their address.
 	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MaxMessage is the largest message accepted, in bytes, after it has been
@@ -82,7 +86,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.door.Serve(w, r, s.serve)
 }
 
-// serve looks at all that is to be known before the upgrade.
+// serve checks a request before the upgrade.
 func (s *Server) serve(x *httpx.Exchange) error {
 	r, h := x.R, x.W.Header()
 	switch {
@@ -97,7 +101,7 @@ func (s *Server) serve(x *httpx.Exchange) error {
 	case !canHijack(x.W):
 		return &httpx.Refusal{
 			Status: http.StatusNotImplemented, Code: protocol.CodeInternal,
-			Message: "the connection cannot be upgraded: something around the server hides it",
+			Message: "the connection cannot be upgraded: the response writer does not support it",
 		}
 	}
 	s.upgrade(x)
@@ -119,15 +123,15 @@ func hasToken(h http.Header, name, token string) bool {
 // upgrade makes the request a socket, and that a conversation. If it fails, the
 // request has been answered.
 func (s *Server) upgrade(x *httpx.Exchange) {
-	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the door has looked
+	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the door checks the origin
 	if s.Acceptor != nil {
 		o.Subprotocols = []string{subprotocol}
 	}
 	if s.Compression {
 		o.CompressionMode = websocket.CompressionNoContextTakeover
 	}
-	var line wire
-	c, err := websocket.Accept(&tap{x.W, &line}, x.R, &o)
+	var w wire
+	c, err := websocket.Accept(&hijackTap{x.W, &w}, x.R, &o)
 	if err != nil {
 		s.door.Log.Debug("client refused", "error", err)
 		return
@@ -135,7 +139,7 @@ func (s *Server) upgrade(x *httpx.Exchange) {
 	t := &conn{server: s, release: x.Detach()}
 	// The request's own context ends when ServeHTTP returns.
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(x.R.Context()))
-	t.socket = newSocket(c, &line, s.door.Limits, s.PingInterval, s.WriteTimeout)
+	t.socket = newSocket(c, &w, s.door.Limits, s.PingInterval, s.WriteTimeout)
 	t.socket.closed = t.closed
 	x.OnShutdown(t.shutdown)
 	// Ends when the conversation has begun, or cannot.
@@ -155,4 +159,140 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	return s.door.Close()
+}
+
+// cutWait is how long a close may take when Shutdown has run out of time.
+const cutWait = 50 * time.Millisecond
+
+// errNotAccepted is why a socket ends whose client is not accepted.
+var errNotAccepted = errors.New("ws: the client could not be served")
+
+// A conn is one client of a Server. Its socket owns it: the conn is over when that is
+// closed.
+type conn struct {
+	server  *Server
+	socket  *socket
+	release func()          // ends the exchange of the door
+	ctx     context.Context // of Accept
+	cancel  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	mux     *mux.Conn // nil before it is known what the client speaks
+	closing bool      // no conversation may be opened any more
+}
+
+// start finds out what the client speaks and starts the conversation.
+func (c *conn) start() {
+	s := c.server
+	defer func() {
+		if p := recover(); p != nil {
+			s.door.Log.Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
+			c.refuse()
+		}
+	}()
+	tools := false
+	if c.socket.ws.Subprotocol() == "" {
+		first, err := c.socket.Read()
+		if err != nil {
+			_ = c.socket.Close()
+			return
+		}
+		c.socket.first = first
+		tools = isToolFrame(first)
+	}
+	o := mux.Options{
+		Limits: s.door.Limits, Stall: c.socket.pings.timeout, Server: true, Logger: s.Logger,
+	}
+	var stream mux.Stream = c.socket
+	if tools {
+		stream = toolSource{c.socket}
+		o.Limits.MaxMessage = -1 // the socket has checked it, and a request is larger than its frame
+	}
+	m := c.open(stream, &o)
+	if m == nil {
+		_ = c.socket.Close()
+		return
+	}
+	peer, err := c.accept(m, tools)
+	if err != nil {
+		s.door.Log.Warn("client not accepted", "error", err)
+		c.refuse()
+		return
+	}
+	m.Start(peer)
+}
+
+// isToolFrame reports whether the first message of a client is a tool frame.
+func isToolFrame(frame []byte) bool {
+	m, err := asParams(frame)
+	return err == nil && m.Get("name") != nil && m.Get("jsonrpc") == nil && m.Get("method") == nil
+}
+
+// open makes the conversation, unless that has been cut meanwhile.
+func (c *conn) open(stream mux.Stream, o *mux.Options) *mux.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return nil
+	}
+	c.mux = mux.New(stream, o)
+	c.socket.conn = c.mux
+	return c.mux
+}
+
+// accept returns the peer that answers the client.
+func (c *conn) accept(m *mux.Conn, tools bool) (dragoman.Peer, error) {
+	s := c.server
+	switch {
+	case tools:
+		return toolPeer{s.Requests, dragoman.CallerOf(c.ctx)}, nil
+	case s.Acceptor == nil:
+		return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "JSON-RPC is not served here; " + frameShape}), nil
+		}}, nil
+	}
+	peer, err := s.Acceptor.Accept(c.ctx, m)
+	if err == nil && peer == nil {
+		err = fmt.Errorf("ws: the acceptor returned neither a peer nor an error")
+	}
+	return peer, err
+}
+
+// refuse ends a conn that cannot begin.
+func (c *conn) refuse() {
+	_ = c.socket.setReason(closeReason{websocket.StatusInternalError, "the server cannot serve this client; its log says why", errNotAccepted})
+	c.end()
+}
+
+// shutdown ends the conn when what is under way is answered, or ctx ends: then what is
+// not is answered as lost, and the connection of a client that does not read is cut.
+func (c *conn) shutdown(ctx context.Context) {
+	c.mu.Lock()
+	m := c.mux
+	c.mu.Unlock()
+	if m != nil && m.Finish(ctx) != nil {
+		defer time.AfterFunc(cutWait, c.socket.wire.cut).Stop()
+	}
+	c.cancel(errStopping)
+	_ = c.socket.setReason(closeReason{websocket.StatusGoingAway, "the server is stopping", errStopping})
+	c.end()
+}
+
+func (c *conn) end() {
+	c.mu.Lock()
+	m := c.mux
+	c.closing = true
+	c.mu.Unlock()
+	if m != nil {
+		_ = m.Close()
+		return
+	}
+	_ = c.socket.Close()
+}
+
+// closed is called when the socket is.
+func (c *conn) closed(reason error) {
+	c.cancel(reason)
+	c.server.door.Log.Debug("conversation ended", "reason", reason)
+	c.release()
 }

@@ -15,15 +15,15 @@ import (
 
 func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 	peertest.NoLeak(t)
-	h := newHolding()
+	h := newBlockingPeer()
 	s := &Server{Acceptor: accept(h), Requests: h}
 	at := serve(t, s)
 	busy, tools := rawDial(t, at, mcp), rawDial(t, at)
 	idle, silent := rawDial(t, at, mcp), rawDial(t, at)
-	idle.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	idle.sendText(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	_ = idle.message()
-	busy.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`)
-	tools.say(`{"id":1,"name":"slow"}`)
+	busy.sendText(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`)
+	tools.sendText(`{"id":1,"name":"slow"}`)
 	wait(t, h.began, "the first request")
 	wait(t, h.began, "the second request")
 	stopped := make(chan error, 1)
@@ -33,7 +33,7 @@ func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 			t.Errorf("the reason is %q", reason)
 		}
 	}
-	if status, header, body := knock(t, "GET", at, nil); status != 503 || !strings.Contains(body, "-31005") || header.Get("Retry-After") == "" {
+	if status, header, body := doRequest(t, "GET", at, nil); status != 503 || !strings.Contains(body, "-31005") || header.Get("Retry-After") == "" {
 		t.Errorf("a new client got %d %v %s", status, header, body)
 	}
 	select {
@@ -53,7 +53,7 @@ func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 
 func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	peertest.NoLeak(t)
-	h := newHolding()
+	h := newBlockingPeer()
 	accepting := make(chan struct{}, 1)
 	s := &Server{Requests: h, Acceptor: dragoman.AcceptFunc(func(ctx context.Context, _ dragoman.Conn) (dragoman.Peer, error) {
 		accepting <- struct{}{}
@@ -62,7 +62,7 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	})}
 	at := serve(t, s)
 	tools, stuck := rawDial(t, at), rawDial(t, at, mcp)
-	tools.say(`{"id":1,"name":"slow"}`)
+	tools.sendText(`{"id":1,"name":"slow"}`)
 	wait(t, h.began, "the request")
 	wait(t, accepting, "Accept is called")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -103,19 +103,19 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 			return resp.WithID(req.ID()), nil
 		}})}
 		r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
-		r.say(`{"jsonrpc":"2.0","id":7,"method":"wait"}`)
-		r.say(`{"jsonrpc":"2.0","id":8,"method":"ask"}`)
+		r.sendText(`{"jsonrpc":"2.0","id":7,"method":"wait"}`)
+		r.sendText(`{"jsonrpc":"2.0","id":8,"method":"ask"}`)
 		question := parse(t, r.message())
 		stopped := make(chan error, 1)
 		go func() { stopped <- s.Shutdown(t.Context()) }()
 		synctest.Wait()
-		r.say(`{"jsonrpc":"2.0","id":9,"method":"wait"}`)
+		r.sendText(`{"jsonrpc":"2.0","id":9,"method":"wait"}`)
 		if refused := r.message(); !strings.Contains(refused, `"id":9,`) || !strings.Contains(refused, "-31005") {
 			t.Errorf("a request while stopping: %s", refused)
 		}
-		r.say(`{"jsonrpc":"2.0","id":` + question.ID().String() + `,"result":{"roots":[]}}`)
+		r.sendText(`{"jsonrpc":"2.0","id":` + question.ID().String() + `,"result":{"roots":[]}}`)
 		r.want(`{"jsonrpc":"2.0","id":8,"result":{"roots":[]}}`)
-		r.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		r.sendText(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 		if err := <-ended; !errors.Is(err, dragoman.ErrCancelled) {
 			t.Errorf("the request ended because of %v", err)
 		}
@@ -144,7 +144,7 @@ func TestShutdownObeysItsContext(t *testing.T) {
 					return test.call(req)
 				}})}
 				r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
-				r.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+				r.sendText(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 				synctest.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
@@ -166,6 +166,6 @@ func TestNegativeMeansNone(t *testing.T) {
 		s := &Server{Acceptor: accept(echoes), MaxConns: -1, PingInterval: -1, WriteTimeout: -1}
 		r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
 		time.Sleep(time.Hour) // of the bubble
-		r.worksOn()
+		r.wantOpen()
 	})
 }

@@ -63,13 +63,13 @@ func TestClientThatAnswersNoPingIsCut(t *testing.T) {
 		if took := time.Since(begin); took != DefaultPingInterval+DefaultWriteTimeout || pings != 1 {
 			t.Errorf("cut after %v and %d pings", took, pings)
 		}
-		if err := conn.Err(); !errors.Is(err, errSilent) || !errors.Is(err, dragoman.ErrClosed) {
+		if err := conn.Err(); !errors.Is(err, errNoPong) || !errors.Is(err, dragoman.ErrClosed) {
 			t.Errorf("the conversation ended with %v", err)
 		}
 	})
 }
 
-func TestServerThatAnswersNoPingIsGivenUp(t *testing.T) {
+func TestServerThatAnswersNoPingIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
 		web := &http.Client{Transport: &http.Transport{DialContext: l.DialContext}}
@@ -84,27 +84,27 @@ func TestServerThatAnswersNoPingIsGivenUp(t *testing.T) {
 			}
 		}()
 		_, err := conn.Call(t.Context(), parse(t, asking("x")), nil)
-		if took := time.Since(begin); took != DefaultPingInterval+DefaultWriteTimeout || !errors.Is(err, errSilent) {
+		if took := time.Since(begin); took != DefaultPingInterval+DefaultWriteTimeout || !errors.Is(err, errNoPong) {
 			t.Errorf("a call returned %v after %v", err, took)
 		}
 	})
 }
 
-func TestAnythingThatComesIsASignOfLife(t *testing.T) {
+func TestAnyFrameCountsAsAnAnswerToAPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acceptor, conns := given(echoes)
 		l := inMemory(t, &Server{Acceptor: acceptor, WriteTimeout: 10 * time.Second}, &http.Server{})
 		r := rawIn(t, l, mcp)
 		conn := <-conns
-		heard := make(chan byte, 100)
+		frames := make(chan byte, 100)
 		go func() { // ends with the connection
-			defer close(heard)
+			defer close(frames)
 			for {
 				first, _, err := r.next()
 				if err != nil {
 					return
 				}
-				heard <- first
+				frames <- first
 			}
 		}()
 		// One message, a byte every five seconds: no pong can come meanwhile.
@@ -112,7 +112,7 @@ func TestAnythingThatComesIsASignOfLife(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			r.write([]byte{b})
 		}
-		for first := range heard {
+		for first := range frames {
 			if first == text {
 				break
 			}
@@ -172,9 +172,9 @@ func TestClientThatDoesNotReadIsCutAndOthersAreServed(t *testing.T) {
 		conn := <-conns
 		other := rawIn(t, l, mcp)
 		begin := time.Now()
-		slow.say(asking(sized(1 << 20)))
+		slow.sendText(asking(sized(1 << 20)))
 		for range 10 {
-			other.worksOn()
+			other.wantOpen()
 		}
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("another client was held up for %v", took)
@@ -186,7 +186,7 @@ func TestClientThatDoesNotReadIsCutAndOthersAreServed(t *testing.T) {
 		if err := conn.Err(); !errors.Is(err, dragoman.ErrSlow) {
 			t.Errorf("the conversation ended with %v", err)
 		}
-		other.worksOn()
+		other.wantOpen()
 	})
 }
 
@@ -197,7 +197,7 @@ func TestALargeMessageLetsPongsThrough(t *testing.T) {
 		r := rawIn(t, l, mcp)
 		conn := <-conns
 		x := sized(4 << 20)
-		r.say(asking(x))
+		r.sendText(asking(x))
 		go r.send(ping, []byte("in between")) // ends when the server has read it
 		// The answer is read so slowly that it takes longer than a pong may.
 		var got strings.Builder
@@ -229,7 +229,7 @@ func TestALargeMessageLetsPongsThrough(t *testing.T) {
 func TestAFloodOfPingsCostsNoMemory(t *testing.T) {
 	peertest.NoLeak(t)
 	r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes)}), mcp)
-	r.worksOn()
+	r.wantOpen()
 	before := heap()
 	const n = 20_000
 	flood := make(chan struct{})
@@ -247,7 +247,7 @@ func TestAFloodOfPingsCostsNoMemory(t *testing.T) {
 	if grown := heap() - before; grown > 10<<20 {
 		t.Errorf("%d pings cost %d KiB", n, grown>>10)
 	}
-	r.worksOn()
+	r.wantOpen()
 }
 
 // heap returns how much memory is in use.

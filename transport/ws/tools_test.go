@@ -26,7 +26,7 @@ var toolEcho = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Mess
 func TestA04_A26_ToolFramesAreAnsweredUnderTheirID(t *testing.T) {
 	r := rawDial(t, serve(t, &Server{Requests: toolEcho}))
 	for _, id := range []string{`1`, `"1"`, `0`, `-5`, `12345678901234567890123`, `""`, `"a\u0062\"é"`, `"\ud83d\ude00"`} {
-		r.say(`{"id":` + id + `,"name":"n","arguments":{}}`)
+		r.sendText(`{"id":` + id + `,"name":"n","arguments":{}}`)
 		r.want(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"n {}"}]}}`)
 	}
 }
@@ -42,7 +42,7 @@ func TestA01_A26_ToolFrameIsARequestOfTheNewestRevision(t *testing.T) {
 			return toolEcho.OnCall(ctx, req, nil)
 		},
 	}}))
-	r.say(`{"type":"call","id":"x","name":"n","arguments":{"a":[1.0,2e3]},"timeout":5}`)
+	r.sendText(`{"type":"call","id":"x","name":"n","arguments":{"a":[1.0,2e3]},"timeout":5}`)
 	req := wait(t, got, "the request")
 	if err := protocol.CheckToolRequest(req); err != nil {
 		t.Error(err)
@@ -61,7 +61,7 @@ func TestA01_A26_ToolFrameIsARequestOfTheNewestRevision(t *testing.T) {
 
 func TestA03_A30_BadToolFramesGetErrorsAndTheSocketGoesOn(t *testing.T) {
 	r := rawDial(t, serve(t, &Server{Requests: toolEcho}))
-	r.say(`{"id":0,"name":"first"}`)
+	r.sendText(`{"id":0,"name":"first"}`)
 	_ = r.message()
 	for _, c := range []struct{ name, frame, id, says string }{
 		{"no id", `{"name":"n"}`, `null`, "needs an id"},
@@ -87,12 +87,12 @@ func TestA03_A30_BadToolFramesGetErrorsAndTheSocketGoesOn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.TB = t
-			r.say(c.frame)
+			r.sendText(c.frame)
 			got := parse(t, r.message())
 			if err := protocol.CheckToolError(got); err != nil || got.ID().String() != c.id || !strings.Contains(got.RPCError().Message, c.says) {
 				t.Errorf("got %s (%v)\nwant an error with id %s that says %q", got, err, c.id, c.says)
 			}
-			r.say(`{"id":9,"name":"n","arguments":null}`)
+			r.sendText(`{"id":9,"name":"n","arguments":null}`)
 			r.want(`{"jsonrpc":"2.0","id":9,"result":{"content":[{"type":"text","text":"n "}]}}`)
 		})
 	}
@@ -100,15 +100,15 @@ func TestA03_A30_BadToolFramesGetErrorsAndTheSocketGoesOn(t *testing.T) {
 
 func TestA28_FramesThatAskForNothingAreIgnored(t *testing.T) {
 	r := rawDial(t, serve(t, &Server{Requests: toolEcho}))
-	r.say(`{"id":0,"name":"first"}`)
+	r.sendText(`{"id":0,"name":"first"}`)
 	_ = r.message()
 	for _, frame := range []string{
 		`{"type":"ping"}`, `{"type":"ping","id":3}`, `{"type":"notification","method":"x","params":{}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
 	} {
-		r.say(frame)
+		r.sendText(frame)
 	}
-	r.say(`{"id":1,"name":"n"}`)
+	r.sendText(`{"id":1,"name":"n"}`)
 	r.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"n "}]}}`)
 }
 
@@ -149,7 +149,7 @@ func TestA02_AnswersToToolFramesAreToolResponses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.TB = t
-			r.say(`{"id":"i","name":"n","arguments":` + c.args + `}`)
+			r.sendText(`{"id":"i","name":"n","arguments":` + c.args + `}`)
 			got := r.message()
 			if !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"i",`) || !strings.Contains(got, c.want) {
 				t.Errorf("got %s\nwant %s", got, c.want)
@@ -162,18 +162,18 @@ func TestA02_AnswersToToolFramesAreToolResponses(t *testing.T) {
 	}
 }
 
-// holding is a peer whose calls wait to be let go, or for their contexts.
-type holding struct {
+// blockingPeer is a peer whose calls wait to be let go, or for their contexts.
+type blockingPeer struct {
 	began chan string // ids
 	let   chan struct{}
 	ended chan error
 }
 
-func newHolding() *holding {
-	return &holding{make(chan string, 2048), make(chan struct{}), make(chan error, 2048)}
+func newBlockingPeer() *blockingPeer {
+	return &blockingPeer{make(chan string, 2048), make(chan struct{}), make(chan error, 2048)}
 }
 
-func (h *holding) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (h *blockingPeer) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	if req.Name() == "quick" || req.Method() == "ping" {
 		return req.Reply([]byte(`{"content":[{"type":"text","text":"quick"}]}`))
 	}
@@ -187,20 +187,20 @@ func (h *holding) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Pe
 	}
 }
 
-func (h *holding) Notify(context.Context, *dragoman.Message) error { return nil }
+func (h *blockingPeer) Notify(context.Context, *dragoman.Message) error { return nil }
 
 func TestToolFramesRunSideBySideAndAnIDInUseIsRefused(t *testing.T) {
-	h := newHolding()
+	h := newBlockingPeer()
 	r := rawDial(t, serve(t, &Server{Requests: h}))
-	r.say(`{"id":1,"name":"slow"}`)
-	r.say(`{"id":"1","name":"slow"}`) // another id
+	r.sendText(`{"id":1,"name":"slow"}`)
+	r.sendText(`{"id":"1","name":"slow"}`) // another id
 	wait(t, h.began, "the first call")
 	wait(t, h.began, "the second call")
-	r.say(`{"id":1,"name":"slow"}`)
+	r.sendText(`{"id":1,"name":"slow"}`)
 	if got := parse(t, r.message()); got.ID().String() != "1" || !got.IsError() || !strings.Contains(got.RPCError().Message, "in use") {
 		t.Errorf("the second call with id 1 got %s", got)
 	}
-	r.say(`{"id":2,"name":"quick"}`)
+	r.sendText(`{"id":2,"name":"quick"}`)
 	r.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"quick"}]}}`)
 	close(h.let)
 	for range 2 {
@@ -211,10 +211,10 @@ func TestToolFramesRunSideBySideAndAnIDInUseIsRefused(t *testing.T) {
 }
 
 func TestToolFramesOverTheLimitAreRefused(t *testing.T) {
-	h := newHolding()
+	h := newBlockingPeer()
 	r := rawDial(t, serve(t, &Server{Requests: h}))
 	for i := range 1025 {
-		r.say(fmt.Sprintf(`{"id":%d,"name":"slow"}`, i))
+		r.sendText(fmt.Sprintf(`{"id":%d,"name":"slow"}`, i))
 	}
 	if got := parse(t, r.message()); !got.IsError() || got.RPCError().Code != protocol.CodeOverloaded || got.ID().String() != "1024" {
 		t.Errorf("call 1,025 got %s", got)
@@ -237,9 +237,9 @@ func TestTheEndOfTheSocketCancelsCalls(t *testing.T) {
 		} {
 			t.Run(name+" "+dialect, func(t *testing.T) {
 				peertest.NoLeak(t)
-				h := newHolding()
+				h := newBlockingPeer()
 				r := rawDial(t, serve(t, &Server{Requests: h, Acceptor: accept(h)}))
-				r.say(message)
+				r.sendText(message)
 				wait(t, h.began, "the call")
 				begin := time.Now()
 				end(r)

@@ -3,6 +3,8 @@ package ws
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,8 +14,8 @@ import (
 )
 
 const (
-	// gatherMost is how much is gathered for one write.
-	gatherMost = 64 << 10
+	// maxBuffered is how much is buffered for one write.
+	maxBuffered = 64 << 10
 
 	// A server's socket has buffers of its own only for what is small: larger
 	// messages pass them by. Most sockets are idle most of the time.
@@ -26,22 +28,21 @@ const (
 	lingerBytes = 256 << 10
 )
 
-// A wire is the connection below a socket. The library keeps it to itself, but
-// cannot be made to give up a close that the other side does not answer, nor
-// tell whether anything comes, nor write several messages at once; so we take
-// hold of it when it is opened.
+// A wire is the connection below a socket. The library hides it, but cannot
+// abort a close that the other side does not answer, report whether anything is read,
+// or write several messages at once; so we take the connection when it is opened.
 type wire struct {
 	conn  io.ReadWriteCloser
-	heard atomic.Uint64 // reads that brought something
+	reads atomic.Uint64 // reads that brought something
 
-	// Owned by who reads: the library has one at a time.
-	early    []byte // what was read before the connection was taken
+	// Owned by the reader: the library has one at a time.
+	unread   []byte // what was read before the connection was taken
 	frames   frames
 	tooLarge bool // a frame is, and nothing is read any more
 
 	mu        sync.Mutex
-	gathering bool
-	gathered  []byte
+	buffering bool
+	buffered  []byte
 }
 
 func (w *wire) cut() { _ = w.conn.Close() }
@@ -50,16 +51,16 @@ func (w *wire) read(p []byte) (n int, err error) {
 	switch {
 	case w.tooLarge:
 		return 0, errFrame
-	case len(w.early) > 0:
-		n = copy(p, w.early)
-		w.early = w.early[n:]
+	case len(w.unread) > 0:
+		n = copy(p, w.unread)
+		w.unread = w.unread[n:]
 	default:
 		n, err = w.conn.Read(p)
 	}
 	if n > 0 {
-		w.heard.Add(1)
+		w.reads.Add(1)
 	}
-	passed := w.frames.follow(p[:n])
+	passed := w.frames.check(p[:n])
 	if passed == n {
 		return n, err
 	}
@@ -70,14 +71,14 @@ func (w *wire) read(p []byte) (n int, err error) {
 	return passed, err
 }
 
-// Write writes, or gathers what is to be written. The library makes sure that a
-// frame is whole before the next begins. What is small is always gathered: it
-// may be a pong, by the goroutine that reads. All else comes from the one that
-// gathers, so its memory is not in use elsewhere.
+// Write writes p, or buffers it. The library makes sure that a frame is whole before
+// the next begins. What is small is always buffered: it may be a pong, by the goroutine
+// that reads. All else comes from the goroutine that called buffer, so its memory is
+// not in use elsewhere.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
-	if w.gathering && (len(p) <= writeBuffer || len(w.gathered)+len(p) <= gatherMost) {
-		w.gathered = append(w.gathered, p...)
+	if w.buffering && (len(p) <= writeBuffer || len(w.buffered)+len(p) <= maxBuffered) {
+		w.buffered = append(w.buffered, p...)
 		w.mu.Unlock()
 		return len(p), nil
 	}
@@ -88,26 +89,26 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.conn.Write(p)
 }
 
-// gather makes the next writes wait for flush, in the memory of b, which is in
+// buffer makes the next writes wait for flush, in the memory of b, which is in
 // use until then.
-func (w *wire) gather(b []byte) {
+func (w *wire) buffer(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.gathering, w.gathered = true, b
+	w.buffering, w.buffered = true, b
 }
 
-// full tells whether enough has been gathered.
+// full reports whether enough is buffered for a write.
 func (w *wire) full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.gathering || len(w.gathered) >= gatherMost/2
+	return !w.buffering || len(w.buffered) >= maxBuffered/2
 }
 
-// flush writes what has been gathered.
+// flush writes what is buffered.
 func (w *wire) flush() error {
 	w.mu.Lock()
-	b := w.gathered
-	w.gathering, w.gathered = false, nil
+	b := w.buffered
+	w.buffering, w.buffered = false, nil
 	w.mu.Unlock()
 	if len(b) == 0 {
 		return nil
@@ -116,21 +117,21 @@ func (w *wire) flush() error {
 	return err
 }
 
-// A tap is a response writer that keeps the wire which is taken from it.
-type tap struct {
+// A hijackTap is a response writer that keeps the wire which is taken from it.
+type hijackTap struct {
 	http.ResponseWriter
 	wire *wire
 }
 
 // Hijack implements http.Hijacker.
-func (t *tap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (t *hijackTap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(t.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
 	t.wire.conn = conn
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered()) // as much as there is
-	t.wire.early = bytes.Clone(early)
+	t.wire.unread = bytes.Clone(early)
 	rw.Reader = bufio.NewReaderSize(conn, readBuffer)
 	rw.Writer = bufio.NewWriterSize(t.wire, writeBuffer)
 	return &tappedConn{conn, t.wire}, rw, nil
@@ -154,7 +155,7 @@ func (c *tappedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// canHijack tells whether connections can be taken from w.
+// canHijack reports whether connections can be taken from w.
 func canHijack(w http.ResponseWriter) bool {
 	for {
 		switch t := w.(type) {
@@ -194,3 +195,166 @@ type tappedBody struct {
 
 func (b *tappedBody) Read(p []byte) (int, error)  { return b.wire.read(p) }
 func (b *tappedBody) Write(p []byte) (int, error) { return b.wire.Write(p) }
+
+// errFrame is why a wire is not read any more: a frame announces more than a message may
+// have. The library would take what comes of it until the limit is reached, and wait for
+// the rest as long as anything comes.
+var errFrame = errors.New("ws: a frame is too large")
+
+// frames follows the frames that are read, by their headers.
+type frames struct {
+	limit      uint64 // bytes of a message
+	fragmented bool   // a message is under way, in fragments
+	max        uint64 // bytes that its frames may have
+	sum        uint64 // and have, by their headers so far
+
+	header [10]byte // the header that has begun, without the mask
+	have   int      // bytes of it
+	left   uint64   // bytes of the frame behind that: the mask and the payload
+}
+
+// check reads the frame headers in b and returns how many bytes may be passed on. If it
+// is fewer than len(b), the next frame is too large.
+func (f *frames) check(b []byte) int {
+	at := 0
+	for at < len(b) {
+		if f.left > 0 {
+			n := min(f.left, uint64(len(b)-at))
+			f.left -= n
+			at += int(n)
+			continue
+		}
+		start := at
+		for f.have < f.length() && at < len(b) {
+			f.header[f.have] = b[at]
+			f.have++
+			at++
+		}
+		if f.have == f.length() && !f.startFrame() {
+			return start
+		}
+	}
+	return at
+}
+
+// length returns how long the header is, as far as that is known.
+func (f *frames) length() int {
+	if f.have < 2 {
+		return 2
+	}
+	switch f.header[1] & 0x7F {
+	case 126:
+		return 4
+	case 127:
+		return 10
+	}
+	return 2
+}
+
+// startFrame takes the header that is complete. It reports whether the message may be
+// that large. The library checks the rest of the header.
+func (f *frames) startFrame() bool {
+	n := uint64(f.header[1] & 0x7F)
+	switch f.have {
+	case 4:
+		n = uint64(binary.BigEndian.Uint16(f.header[2:]))
+	case 10:
+		n = binary.BigEndian.Uint64(f.header[2:]) &^ (1 << 63)
+	}
+	first := f.header[0]
+	f.have, f.left = 0, n
+	if f.header[1]&0x80 != 0 {
+		f.left += 4
+	}
+	if first&controlBit != 0 {
+		return true
+	}
+	if first&opcodeBits != 0 || !f.fragmented { // the library refuses a continuation without a beginning
+		f.sum, f.max = 0, f.limit
+		if first&deflateBit != 0 {
+			f.max += f.limit/16 + 64 // what cannot be deflated grows
+		}
+	}
+	f.fragmented = first&finBit == 0
+	f.sum += n
+	return f.sum <= f.max
+}
+
+// The first byte of a frame.
+const (
+	finBit     = 0x80
+	deflateBit = 0x40
+	controlBit = 0x08 // of the opcode
+	opcodeBits = 0x0F
+)
+
+// Buffers for messages on their way. A message that comes slowly holds what it
+// fills, so the first buffer of each is a small one.
+type (
+	small [4 << 10]byte
+	large [maxBuffered]byte
+)
+
+var (
+	smalls = sync.Pool{New: func() any { return new(small) }}
+	larges = sync.Pool{New: func() any { return new(large) }}
+)
+
+func getLarge() *large {
+	b, _ := larges.Get().(*large)
+	return b
+}
+
+// readAll returns a message in memory of its own. Its length is known only
+// at its end, so it is read into buffers first.
+func readAll(r io.Reader) ([]byte, error) {
+	first, _ := smalls.Get().(*small)
+	defer smalls.Put(first)
+	n, err := fill(r, first[:])
+	if err != nil {
+		return concat(err, first[:n])
+	}
+	rest := make([]*large, 0, 4)
+	for err == nil {
+		b := getLarge()
+		rest = append(rest, b)
+		n, err = fill(r, b[:])
+	}
+	parts := make([][]byte, 0, len(rest)+1)
+	parts = append(parts, first[:])
+	for _, b := range rest {
+		parts = append(parts, b[:])
+	}
+	parts[len(rest)] = rest[len(rest)-1][:n]
+	data, err := concat(err, parts...)
+	for _, b := range rest {
+		larges.Put(b)
+	}
+	return data, err
+}
+
+// fill reads until p is full or there is an error.
+func fill(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	return n, err
+}
+
+// concat returns the parts as one if end is io.EOF.
+func concat(end error, parts ...[]byte) ([]byte, error) {
+	if !errors.Is(end, io.EOF) {
+		return nil, end
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	data := make([]byte, 0, n)
+	for _, p := range parts {
+		data = append(data, p...)
+	}
+	return data, nil
+}

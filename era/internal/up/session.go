@@ -21,7 +21,7 @@ type session struct {
 	env    atomic.Pointer[protocol.Envelope] // set by setLevel; before that it is the hello's
 
 	mu     sync.Mutex
-	keeper *listening.Keeper // nil as long as nothing is to be heard; guarded by mu
+	keeper *listening.Subscription // nil as long as nothing is to be heard; guarded by mu
 }
 
 // Call serves one request.

@@ -15,7 +15,7 @@ import (
 const firstHold = 500 * time.Millisecond
 
 // listening returns who hears of changes for the session, from now on.
-func (v *session) listening(h *handshake) *listening.Keeper {
+func (v *session) listening(h *handshake) *listening.Subscription {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.keeper != nil {
@@ -26,12 +26,12 @@ func (v *session) listening(h *handshake) *listening.Keeper {
 		Send: func(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
 			return v.listen(ctx, h, want, from)
 		},
-		Tell: func(note *dragoman.Message) {
+		Notify: func(note *dragoman.Message) {
 			if out := h.route.Note(note); out != nil {
 				_ = v.client.Notify(v.ctx, out) // one who cannot be told has gone
 			}
 		},
-		Busy: &v.server.busy, Gone: v.client.Done(),
+		Busy: &v.server.busy, Done: v.client.Done(),
 		Max: v.server.opts.MaxSubscriptions, Logger: v.server.opts.Logger,
 	})
 	v.keeper.Want(h.facts.lists)

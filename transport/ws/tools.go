@@ -1,10 +1,12 @@
 package ws
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -12,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// shape is what a person is told whose tool frame is refused.
-const shape = `a tool frame is {"id":1,"name":"tool","arguments":{}}`
+// frameShape is part of the error for a tool frame that is refused.
+const frameShape = `a tool frame is {"id":1,"name":"tool","arguments":{}}`
 
 // A toolSource is a socket whose other side sends tool frames: to the
 // conversation they are requests. Answers are the same on both sides.
@@ -32,19 +34,19 @@ func (s toolSource) Read() ([]byte, error) {
 	}
 }
 
-// before stands in front of a tool frame to have it read as params, by the same
+// requestPrefix stands in front of a tool frame to have it read as params, by the same
 // strict rules.
-const before = `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":`
+const requestPrefix = `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":`
 
 // asParams reads a frame as the params of a request.
 func asParams(frame []byte) (*dragoman.Message, error) {
-	text := make([]byte, 0, len(before)+len(frame)+1)
-	text = append(text, before...)
+	text := make([]byte, 0, len(requestPrefix)+len(frame)+1)
+	text = append(text, requestPrefix...)
 	text = append(text, frame...)
 	m, err := dragoman.Limits{MaxMessage: -1}.Parse(append(text, '}'))
 	var p *dragoman.ParseError
 	if errors.As(err, &p) {
-		p.Offset, p.Kind, p.ID = max(0, p.Offset-len(before)), dragoman.Request, dragoman.ID{}
+		p.Offset, p.Kind, p.ID = max(0, p.Offset-len(requestPrefix)), dragoman.Request, dragoman.ID{}
 		return nil, p
 	}
 	if err == nil && len(m.Params()) != len(trim(frame)) {
@@ -67,15 +69,15 @@ func trim(text []byte) []byte {
 // toolRequest turns a tool frame into a request of the newest revision. Both
 // results are nil if the frame is none and asks for nothing: clients may send
 // pings and notifications of their own. What else is wrong with a frame whose
-// id can be read is for whoever answers to say.
+// id can be read is checked by toolPeer.
 func toolRequest(frame []byte) ([]byte, error) {
 	m, err := asParams(frame)
 	var p *dragoman.ParseError
 	if errors.As(err, &p) {
 		if text := trim(frame); p.Code != protocol.CodeParse && text[0] != '{' {
-			p.Reason, p.Offset = shape, 0
+			p.Reason, p.Offset = frameShape, 0
 		} else if p.Code != protocol.CodeParse {
-			p.ID = looseID(frame)
+			p.ID = lenientID(frame)
 		}
 	}
 	if err != nil {
@@ -86,10 +88,10 @@ func toolRequest(frame []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if id == nil {
-		return nil, badID("a tool frame needs an id to be answered under; " + shape)
+		return nil, badID("a tool frame needs an id to be answered under; " + frameShape)
 	}
 	if _, ok := dragoman.ParseID(id); !ok {
-		return nil, badID("the id must be a string or an integer; " + shape)
+		return nil, badID("the id must be a string or an integer; " + frameShape)
 	}
 	req := make([]byte, 0, len(frame)+len(envelope())+96)
 	req = append(req, `{"jsonrpc":"2.0","id":`...)
@@ -109,8 +111,8 @@ func badID(reason string) error {
 	return &mux.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Kind: dragoman.Request, Reason: reason}}
 }
 
-// looseID reads the id of a frame that is JSON but refused, for the answer.
-func looseID(frame []byte) dragoman.ID {
+// lenientID reads the id of a frame that is JSON but refused, for the answer.
+func lenientID(frame []byte) dragoman.ID {
 	var f struct {
 		ID json.RawMessage `json:"id"`
 	}
@@ -174,3 +176,80 @@ func (f toolFrame) AppendTo(dst []byte) []byte {
 	}
 	return append(dst, '}')
 }
+
+// A toolPeer answers requests that were tool frames.
+type toolPeer struct {
+	peer   dragoman.Peer
+	caller *dragoman.Caller
+}
+
+// Call implements dragoman.Peer.
+func (d toolPeer) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	if err := protocol.CheckToolRequest(req); err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Invalid params: " + frameReason(err) + "; " + frameShape}), nil
+	}
+	if d.peer == nil {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeMethodNotFound,
+			Message: `tool frames are not served here; speak JSON-RPC, with the subprotocol "` + subprotocol + `"`,
+		}), nil
+	}
+	resp, err := d.peer.Call(dragoman.WithCaller(ctx, d.caller), req, nil)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	return toolResponse(req, resp), nil
+}
+
+// Notify implements dragoman.Peer. Tool frames have no notifications.
+func (toolPeer) Notify(context.Context, *dragoman.Message) error { return nil }
+
+// frameReason says what is wrong with a request in terms of the frame it came as.
+func frameReason(err error) string {
+	var c *protocol.CheckError
+	if errors.As(err, &c) {
+		return strings.TrimPrefix(c.Path, "params.") + " " + c.Reason
+	}
+	return err.Error()
+}
+
+// toolResponse makes an answer a tool response, or an error that says why it is
+// none.
+func toolResponse(req, resp *dragoman.Message) *dragoman.Message {
+	var kind string
+	if err := json.Unmarshal(resp.Get("resultType"), &kind); err == nil && kind == protocol.ResultInputRequired {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeInternal,
+			Message: "the tool asks for more input, and callers by tool frames cannot be asked; give all in the arguments, or speak JSON-RPC",
+		})
+	}
+	fit, err := protocol.ToolResponse(resp)
+	if err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "the tool's answer is no tool response: " + frameReason(err)})
+	}
+	return fit
+}
+
+// A toolConn is a conversation by tool frames, on the calling side. Notifications
+// are taken and go nowhere, cancels too; nothing comes before an answer.
+type toolConn struct{ *mux.Conn }
+
+// Call implements dragoman.Peer.
+func (c toolConn) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	if req.Method() != protocol.MethodCallTool {
+		return req.Fail(&dragoman.Error{
+			Code:    protocol.CodeMethodNotFound,
+			Message: "not sent: this connection speaks tool frames, which know " + protocol.MethodCallTool + " alone, not " + req.Method(),
+		}), nil
+	}
+	if err := protocol.CheckToolRequest(req); err != nil {
+		return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "not sent: " + strings.TrimPrefix(err.Error(), "protocol: ")}), nil
+	}
+	return c.Conn.Call(ctx, req, nil)
+}
+
+// Notify implements dragoman.Peer.
+func (c toolConn) Notify(context.Context, *dragoman.Message) error { return c.Err() }

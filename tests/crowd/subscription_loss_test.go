@@ -49,7 +49,7 @@ func (s *fixture) must(method string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
-	if err := s.Hear(ctx, method); err != nil {
+	if err := s.Add(ctx, method); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -72,10 +72,10 @@ func (s *fixture) changes() {
 	}
 }
 
-// reminded wants the client to be told that it may have missed something, and to
+// wantReminded wants the client to be told that it may have missed something, and to
 // hear of changes from then on. A listen may end instead, in good order; then the
 // client begins another.
-func (s *fixture) reminded(listen <-chan outcome) {
+func (s *fixture) wantReminded(listen <-chan outcome) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
@@ -111,7 +111,7 @@ func TestChildKilledUnderASubscription(t *testing.T) {
 		s.changes()
 		s.begin("")
 		killed := s.journal.kill(t)
-		s.reminded(listen)
+		s.wantReminded(listen)
 		s.replaced(killed)
 	})
 }
@@ -186,6 +186,6 @@ func TestServerThatComesBackIsListenedToAgain(t *testing.T) {
 		s.begin("")
 		h.vanish()
 		listen(t, s.server, s.journal, h.address)
-		s.reminded(listening)
+		s.wantReminded(listening)
 	})
 }

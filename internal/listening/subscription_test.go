@@ -17,44 +17,44 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A part is one listen that a test plays the server of.
-type part struct {
-	want protocol.Interest
-	from dragoman.Peer
-	gone <-chan struct{} // closed when the Keeper has ended it
-	end  chan any        // gets the answer: nil, a *dragoman.Error, or an error
+// A testListen is one listen that a test plays the server of.
+type testListen struct {
+	want      protocol.Interest
+	from      dragoman.Peer
+	cancelled <-chan struct{} // closed when the Subscription has ended it
+	end       chan any        // gets the answer: nil, a *dragoman.Error, or an error
 }
 
-// A stage is a Keeper whose listens the test answers, and what it tells.
-type stage struct {
-	*listening.Keeper
+// A fixture is a Subscription whose listens the test answers, and what it notifies.
+type fixture struct {
+	*listening.Subscription
 	t      *testing.T
-	opened chan *part
-	hear   func(note *dragoman.Message) // may be nil
+	opened chan *testListen
+	onNote func(note *dragoman.Message) // may be nil
 
-	mu   sync.Mutex
-	told []string // guarded by mu
+	mu    sync.Mutex
+	notes []string // guarded by mu
 }
 
-// play runs a test with a Keeper, in a bubble.
-func play(t *testing.T, max int, test func(t *testing.T, g *stage)) {
+// runFixture runs a test with a Subscription, in a bubble.
+func runFixture(t *testing.T, max int, test func(t *testing.T, g *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &stage{t: t, opened: make(chan *part, 100)}
+		g := &fixture{t: t, opened: make(chan *testListen, 100)}
 		var busy running.Group
 		ctx, cancel := context.WithCancel(t.Context())
-		g.Keeper = listening.New(ctx, &listening.Options{Send: g.send, Tell: g.tell, Busy: &busy, Max: max})
+		g.Subscription = listening.New(ctx, &listening.Options{Send: g.send, Notify: g.notify, Busy: &busy, Max: max})
 		test(t, g)
 		cancel()
 		busy.Wait()
 	})
 }
 
-func (g *stage) send(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+func (g *fixture) send(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
 	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListen, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{want: want, from: from, gone: ctx.Done(), end: make(chan any, 1)}
+	p := &testListen{want: want, from: from, cancelled: ctx.Done(), end: make(chan any, 1)}
 	g.opened <- p
 	select {
 	case <-ctx.Done():
@@ -70,28 +70,28 @@ func (g *stage) send(ctx context.Context, want protocol.Interest, from dragoman.
 	}
 }
 
-func (g *stage) tell(note *dragoman.Message) {
+func (g *fixture) notify(note *dragoman.Message) {
 	g.mu.Lock()
-	g.told = append(g.told, strings.TrimPrefix(note.Method(), "notifications/")+note.URI()+string(note.Get("taskId"))+string(note.Get("status")))
+	g.notes = append(g.notes, strings.TrimPrefix(note.Method(), "notifications/")+note.URI()+string(note.Get("taskId"))+string(note.Get("status")))
 	g.mu.Unlock()
-	if g.hear != nil {
-		g.hear(note)
+	if g.onNote != nil {
+		g.onNote(note)
 	}
 }
 
-// said returns what has been told since the last time.
-func (g *stage) said() string {
+// received returns what has been notified since the last time.
+func (g *fixture) received() string {
 	synctest.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	told := g.told
-	g.told = nil
-	slices.Sort(told)
-	return strings.Join(told, " ")
+	notes := g.notes
+	g.notes = nil
+	slices.Sort(notes)
+	return strings.Join(notes, " ")
 }
 
 // next returns the listen that is opened next, which must be for these resources.
-func (g *stage) next(uris ...string) *part {
+func (g *fixture) next(uris ...string) *testListen {
 	g.t.Helper()
 	select {
 	case p := <-g.opened:
@@ -105,8 +105,8 @@ func (g *stage) next(uris ...string) *part {
 	}
 }
 
-// idle fails if a listen is opened within an hour.
-func (g *stage) idle() {
+// wantNoListen fails if a listen is opened within an hour.
+func (g *fixture) wantNoListen() {
 	g.t.Helper()
 	time.Sleep(time.Hour)
 	if n := len(g.opened); n != 0 {
@@ -115,14 +115,14 @@ func (g *stage) idle() {
 }
 
 // add begins to add a resource, and returns where the outcome comes.
-func (g *stage) add(ctx context.Context, uri string) <-chan error {
+func (g *fixture) add(ctx context.Context, uri string) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- g.Add(ctx, uri) }()
 	return done
 }
 
-// note makes the server tell something.
-func (p *part) note(method string, params any) {
+// note makes the server notify something.
+func (p *testListen) note(method string, params any) {
 	note, err := dragoman.NewNotification(method, params)
 	if err != nil {
 		panic(err)
@@ -130,69 +130,69 @@ func (p *part) note(method string, params any) {
 	_ = p.from.Notify(context.Background(), note) // it always succeeds
 }
 
-func (p *part) ack(what protocol.Interest) {
+func (p *testListen) ack(what protocol.Interest) {
 	p.note(protocol.NoteAcknowledged, map[string]any{"notifications": what})
 }
 
-func (p *part) updated(uri string) {
+func (p *testListen) updated(uri string) {
 	p.note(protocol.NoteResourceUpdated, map[string]string{"uri": uri})
 }
 
-func (p *part) task(id, status string) {
+func (p *testListen) task(id, status string) {
 	p.note(protocol.NoteTasks, map[string]string{"taskId": id, "status": status})
 }
 
-func isOver(p *part) bool {
+func isCancelled(p *testListen) bool {
 	synctest.Wait()
 	select {
-	case <-p.gone:
+	case <-p.cancelled:
 		return true
 	default:
 		return false
 	}
 }
 
-func TestNothingIsOpenedForNothing(t *testing.T) {
-	play(t, 0, func(t *testing.T, g *stage) {
+func TestNoListenIsOpenedForNoInterest(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
 		g.Want(protocol.Interest{})
 		g.Remove("x:a")
-		g.idle()
+		g.wantNoListen()
 	})
 }
 
-func TestASuccessorIsAcknowledgedBeforeTheOneBeforeEnds(t *testing.T) {
-	play(t, 0, func(t *testing.T, g *stage) {
+func TestASuccessorIsAcknowledgedBeforeItsPredecessorEnds(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
 		g.Want(protocol.Interest{Tools: true})
 		first := g.next()
 		first.ack(first.want)
 		g.Want(protocol.Interest{Tools: true, Prompts: true})
 		second := g.next()
 		time.Sleep(500 * time.Millisecond)
-		if isOver(first) {
+		if isCancelled(first) {
 			t.Error("the first ends before the second is acknowledged")
 		}
 		first.note(protocol.NoteToolsChanged, nil)
 		second.ack(second.want)
 		second.note(protocol.NoteToolsChanged, nil)
 		time.Sleep(time.Second)
-		if !isOver(first) || isOver(second) {
+		if !isCancelled(first) || isCancelled(second) {
 			t.Error("not the second is what is left")
 		}
-		if got := g.said(); got != "tools/list_changed" {
-			t.Errorf("told %q, want the change once", got)
+		if got := g.received(); got != "tools/list_changed" {
+			t.Errorf("notified %q, want the change once", got)
 		}
 		g.Want(protocol.Interest{Tools: true, Prompts: true}) // nothing new
-		g.idle()
+		g.wantNoListen()
 	})
 }
 
-func TestALostListenIsOpenedAgainAndWhatWasMissedIsTold(t *testing.T) {
+func TestALostListenIsReopenedAndMissedChangesAreNotified(t *testing.T) {
 	for name, end := range map[string]any{
 		"with its conversation": dragoman.ErrClosed, "in good order": nil,
 		"with a refusal that may pass": &dragoman.Error{Code: protocol.CodeUnavailable, Message: "away"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, 0, func(t *testing.T, g *stage) {
+			runFixture(t, 0, func(t *testing.T, g *fixture) {
 				g.Want(protocol.Interest{Tools: true, URIs: []string{"x:a"}})
 				p := g.next("x:a")
 				p.ack(p.want)
@@ -205,24 +205,24 @@ func TestALostListenIsOpenedAgainAndWhatWasMissedIsTold(t *testing.T) {
 				if waited := time.Since(began); waited < 3*time.Second || waited > 3750*time.Millisecond {
 					t.Errorf("four attempts within %v", waited)
 				}
-				if got := g.said(); got != "" {
-					t.Errorf("told %q while nobody listens", got)
+				if got := g.received(); got != "" {
+					t.Errorf("notified %q while nobody listens", got)
 				}
 				p.ack(p.want)
-				if got := g.said(); got != "resources/updatedx:a tools/list_changed" {
-					t.Errorf("told %q", got)
+				if got := g.received(); got != "resources/updatedx:a tools/list_changed" {
+					t.Errorf("notified %q", got)
 				}
 			})
 		})
 	}
 }
 
-func TestARefusalThatIsFinalIsNotTriedAgainUntilSomethingElseIsWanted(t *testing.T) {
+func TestAPermanentRefusalIsNotRetriedUntilTheInterestChanges(t *testing.T) {
 	for _, code := range []int{protocol.CodeMethodNotFound, protocol.CodeInvalidParams} {
-		play(t, 0, func(t *testing.T, g *stage) {
+		runFixture(t, 0, func(t *testing.T, g *fixture) {
 			g.Want(protocol.Interest{Tools: true})
 			g.next().end <- &dragoman.Error{Code: code, Message: "no"}
-			g.idle()
+			g.wantNoListen()
 			done := g.add(t.Context(), "x:a")
 			p := g.next("x:a")
 			p.ack(p.want)
@@ -233,8 +233,8 @@ func TestARefusalThatIsFinalIsNotTriedAgainUntilSomethingElseIsWanted(t *testing
 	}
 }
 
-func TestAWishIsAnsweredByWhatTheServerAcknowledges(t *testing.T) {
-	play(t, 0, func(t *testing.T, g *stage) {
+func TestAddReturnsWhatTheServerAcknowledges(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
 		done := g.add(t.Context(), "x:a")
 		p := g.next("x:a")
 		p.ack(p.want)
@@ -248,25 +248,25 @@ func TestAWishIsAnsweredByWhatTheServerAcknowledges(t *testing.T) {
 			t.Errorf("the error is %v", e)
 		}
 		time.Sleep(time.Second)
-		if isOver(p) || !isOver(q) {
-			t.Error("a listen that hears nothing new has taken the place of the other")
+		if isCancelled(p) || !isCancelled(q) {
+			t.Error("a listen that covers nothing new has replaced the other")
 		}
 		done = g.add(t.Context(), "x:c")
 		g.next("x:a", "x:c").end <- &dragoman.Error{Code: protocol.CodeInternal, Message: "broken"}
 		if e, ok := errors.AsType[*dragoman.Error](<-done); !ok || e.Code != protocol.CodeInternal {
 			t.Errorf("the error is %v", e)
 		}
-		g.idle()
+		g.wantNoListen()
 	})
 }
 
-func TestForWhoLeavesBeforeItIsAcknowledgedNothingIsKeptOpen(t *testing.T) {
+func TestAddThatIsCancelledLeavesNoListenOpen(t *testing.T) {
 	gone := errors.New("gone")
 	for name, base := range map[string]protocol.Interest{"beside another": {Tools: true}, "the only one": {}} {
 		t.Run(name, func(t *testing.T) {
-			play(t, 0, func(t *testing.T, g *stage) {
+			runFixture(t, 0, func(t *testing.T, g *fixture) {
 				g.Want(base)
-				var before *part
+				var before *testListen
 				if !base.Empty() {
 					before = g.next()
 					before.ack(before.want)
@@ -280,17 +280,17 @@ func TestForWhoLeavesBeforeItIsAcknowledgedNothingIsKeptOpen(t *testing.T) {
 				}
 				p.ack(p.want)
 				time.Sleep(time.Second)
-				if !isOver(p) || before != nil && isOver(before) {
+				if !isCancelled(p) || before != nil && isCancelled(before) {
 					t.Error("what nobody wants is listened to, or what somebody wants is not")
 				}
-				g.idle()
+				g.wantNoListen()
 			})
 		})
 	}
 }
 
-func TestWhatWasRemovedIsNotToldAnyMore(t *testing.T) {
-	play(t, 0, func(t *testing.T, g *stage) {
+func TestChangesOfARemovedResourceAreNotNotified(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
 		g.Want(protocol.Interest{Tools: true})
 		p := g.next()
 		p.ack(p.want)
@@ -306,17 +306,17 @@ func TestWhatWasRemovedIsNotToldAnyMore(t *testing.T) {
 		q := g.next()
 		q.ack(q.want)
 		p.updated("x:a")
-		if time.Sleep(time.Second); g.said() != "" || !isOver(p) || isOver(q) {
-			t.Error("the resource is told of, or listened to")
+		if time.Sleep(time.Second); g.received() != "" || !isCancelled(p) || isCancelled(q) {
+			t.Error("the resource is notified, or listened to")
 		}
 	})
 }
 
-func TestWhoIsToldMayAddMore(t *testing.T) {
-	play(t, 0, func(t *testing.T, g *stage) {
+func TestNotifyMayCallAdd(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
 		var added error
 		var once sync.Once
-		g.hear = func(*dragoman.Message) {
+		g.onNote = func(*dragoman.Message) {
 			once.Do(func() { added = g.Add(t.Context(), "x:b") })
 		}
 		g.Want(protocol.Interest{Tools: true})
@@ -324,7 +324,7 @@ func TestWhoIsToldMayAddMore(t *testing.T) {
 		p.ack(p.want)
 		p.end <- dragoman.ErrClosed
 		p = g.next()
-		p.ack(p.want) // what may have been missed is told
+		p.ack(p.want) // what may have been missed is notified
 		p = g.next("x:b")
 		p.ack(p.want)
 		if synctest.Wait(); added != nil {
@@ -333,8 +333,8 @@ func TestWhoIsToldMayAddMore(t *testing.T) {
 	})
 }
 
-func TestChangesOfTasksAreKeptApartAndTheNewestTold(t *testing.T) {
-	play(t, 0, func(t *testing.T, g *stage) {
+func TestTheNewestChangeOfEachTaskIsNotified(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
 		g.Want(protocol.Interest{Tasks: []string{"1", "2"}})
 		p := g.next()
 		p.ack(p.want)
@@ -345,14 +345,14 @@ func TestChangesOfTasksAreKeptApartAndTheNewestTold(t *testing.T) {
 		p.task("1", "done")
 		q.ack(q.want)
 		time.Sleep(time.Second)
-		if got := g.said(); got != `tasks"1""done" tasks"2""working"` {
-			t.Errorf("told %s", got)
+		if got := g.received(); got != `tasks"1""done" tasks"2""working"` {
+			t.Errorf("notified %s", got)
 		}
 	})
 }
 
-func TestThereIsALimit(t *testing.T) {
-	play(t, 2, func(t *testing.T, g *stage) {
+func TestAddHasALimit(t *testing.T) {
+	runFixture(t, 2, func(t *testing.T, g *fixture) {
 		for i := range 2 {
 			done := g.add(t.Context(), fmt.Sprint("x:", i))
 			p := <-g.opened
@@ -370,7 +370,7 @@ func TestThereIsALimit(t *testing.T) {
 	})
 }
 
-func TestAfterTheEndNothingIsAdded(t *testing.T) {
+func TestAddFailsAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var busy running.Group
 	opts := &listening.Options{
@@ -378,14 +378,14 @@ func TestAfterTheEndNothingIsAdded(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		},
-		Tell: func(*dragoman.Message) {}, Busy: &busy,
+		Notify: func(*dragoman.Message) {}, Busy: &busy,
 	}
 	running := listening.New(ctx, opts)
 	running.Want(protocol.Interest{Tools: true})
 	idle := listening.New(ctx, opts)
 	cancel()
 	busy.Wait()
-	for _, k := range []*listening.Keeper{running, idle} {
+	for _, k := range []*listening.Subscription{running, idle} {
 		if err := k.Add(t.Context(), "x:a"); !errors.Is(err, dragoman.ErrClosed) {
 			t.Errorf("Add: %v, want ErrClosed", err)
 		}

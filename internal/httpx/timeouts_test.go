@@ -10,39 +10,39 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-// A late one notes when it is called back.
-type late struct {
-	httpx.Watched
+// A recorder one notes when it is called back.
+type recorder struct {
+	httpx.Timeout
 	mu    sync.Mutex
 	start time.Time
 	at    []time.Duration
 }
 
-func (l *late) Late() {
+func (l *recorder) Expired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at = append(l.at, time.Since(l.start))
 }
 
-func (l *late) called() []time.Duration {
+func (l *recorder) called() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.at)
 }
 
-func TestWatchCallsThoseWhoAreLateEachInItsTime(t *testing.T) {
+func TestEachTimeoutExpiresInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := httpx.NewWatch(10 * time.Second)
+		w := httpx.NewTimeouts(10 * time.Second)
 		start := time.Now()
-		list := make([]*late, 6)
+		list := make([]*recorder, 6)
 		for i := range list {
-			list[i] = &late{start: start}
-			w.Add(&list[i].Watched, list[i])
+			list[i] = &recorder{start: start}
+			w.Add(&list[i].Timeout, list[i])
 			time.Sleep(time.Second)
 		}
 		for _, i := range []int{0, 3, 5} { // the first, one in the middle, the last
-			if !w.Remove(&list[i].Watched) {
-				t.Errorf("%d is late too early", i)
+			if !w.Remove(&list[i].Timeout) {
+				t.Errorf("%d expired too early", i)
 			}
 		}
 		time.Sleep(time.Hour)
@@ -54,12 +54,12 @@ func TestWatchCallsThoseWhoAreLateEachInItsTime(t *testing.T) {
 			if got := l.called(); !slices.Equal(got, want) {
 				t.Errorf("%d was called at %v, want %v", i, got, want)
 			}
-			if w.Remove(&l.Watched) {
-				t.Errorf("%d is on the watch still", i)
+			if w.Remove(&l.Timeout) {
+				t.Errorf("%d is still listed", i)
 			}
 		}
 		again := list[1]
-		w.Add(&again.Watched, again) // the watch has slept
+		w.Add(&again.Timeout, again) // the timer had stopped
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got := again.called(); len(got) != 2 || got[1] != time.Hour+16*time.Second {
@@ -68,20 +68,20 @@ func TestWatchCallsThoseWhoAreLateEachInItsTime(t *testing.T) {
 	})
 }
 
-// Whoever is on the watch is either removed or called back, not both.
-func TestWatchRemovesOrCallsBackOnce(t *testing.T) {
-	w := httpx.NewWatch(50 * time.Microsecond)
+// A timeout is either removed or expires, not both.
+func TestTimeoutIsRemovedOrExpiresOnce(t *testing.T) {
+	w := httpx.NewTimeouts(50 * time.Microsecond)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range 500 {
-				l := &late{}
+				l := &recorder{}
 				called := make(chan struct{})
-				w.Add(&l.Watched, callback(func() { close(called) }))
+				w.Add(&l.Timeout, callback(func() { close(called) }))
 				if i%2 == 0 {
 					time.Sleep(50 * time.Microsecond)
 				}
-				if !w.Remove(&l.Watched) {
+				if !w.Remove(&l.Timeout) {
 					<-called // a second call would panic
 				}
 			}
@@ -92,4 +92,4 @@ func TestWatchRemovesOrCallsBackOnce(t *testing.T) {
 
 type callback func()
 
-func (f callback) Late() { f() }
+func (f callback) Expired() { f() }
