@@ -284,7 +284,8 @@ func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
 	if err != nil {
 		return adapt.Route{}, err
 	}
-	client := protocol.ParseRevision(text(req.Get("protocolVersion")))
+	asked, _ := dragoman.Text(req.Get("protocolVersion")) // what is no string names no revision
+	client := protocol.ParseRevision(asked)
 	if client == protocol.Unknown || client.Era() != protocol.Legacy {
 		client = server // it takes what the server has, or leaves
 	}
@@ -293,18 +294,12 @@ func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
 
 // revisionOf returns the revision by which a server has answered initialize.
 func revisionOf(resp *dragoman.Message) (protocol.Revision, error) {
-	answered := text(resp.Get("protocolVersion"))
+	answered, _ := dragoman.Text(resp.Get("protocolVersion"))
 	r := protocol.ParseRevision(answered)
 	if r == protocol.Unknown || r.Era() != protocol.Legacy {
 		return protocol.Unknown, fmt.Errorf("%w: it answers initialize with %q", ErrNoRevision, answered)
 	}
 	return r, nil
-}
-
-// text returns the string that JSON text is, or "".
-func text(value json.RawMessage) (s string) {
-	_ = json.Unmarshal(value, &s) // what is no string has no text
-	return s
 }
 
 func (v *legacySession) revisions() adapt.Route {

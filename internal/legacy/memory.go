@@ -49,12 +49,7 @@ func (m *Memory) Opened(hello, answer *dragoman.Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hello, m.caps = hello, slices.Clone(answer.Get("capabilities"))
-	m.revision = revisionOf(answer)
-}
-
-func revisionOf(answer *dragoman.Message) (s string) {
-	_ = json.Unmarshal(answer.Get("protocolVersion"), &s) // what is no string names no revision
-	return s
+	m.revision, _ = dragoman.Text(answer.Get("protocolVersion")) // what is no string names no revision
 }
 
 // IsOpen reports whether there has been a handshake.
