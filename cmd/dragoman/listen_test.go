@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 )
 
-// atEntrance runs a test with a connection to an HTTP server behind a listener, in a
+// atListener runs a test with a connection to an HTTP server behind a listener, in a
 // bubble.
-func atEntrance(t *testing.T, test func(t *testing.T, c net.Conn)) {
+func atListener(t *testing.T, test func(t *testing.T, c net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
@@ -36,7 +36,7 @@ func atEntrance(t *testing.T, test func(t *testing.T, c net.Conn)) {
 }
 
 func TestConnectionThatIsOpenedInAdvanceWaitsForItsFirstRequest(t *testing.T) {
-	atEntrance(t, func(t *testing.T, c net.Conn) {
+	atListener(t, func(t *testing.T, c net.Conn) {
 		for range 3 {
 			time.Sleep(idleTimeout - time.Second)
 			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
@@ -55,7 +55,7 @@ func TestConnectionThatIsOpenedInAdvanceWaitsForItsFirstRequest(t *testing.T) {
 }
 
 func TestConnectionThatIsNeverUsedIsClosed(t *testing.T) {
-	atEntrance(t, func(t *testing.T, c net.Conn) {
+	atListener(t, func(t *testing.T, c net.Conn) {
 		began := time.Now()
 		if _, err := io.ReadAll(c); err != nil || time.Since(began) != idleTimeout {
 			t.Errorf("it ends after %v with %v, want %v", time.Since(began), err, idleTimeout)
@@ -64,7 +64,7 @@ func TestConnectionThatIsNeverUsedIsClosed(t *testing.T) {
 }
 
 func TestHeadersHaveTheirTimeFromTheFirstByteOn(t *testing.T) {
-	atEntrance(t, func(t *testing.T, c net.Conn) {
+	atListener(t, func(t *testing.T, c net.Conn) {
 		time.Sleep(idleTimeout / 2)
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost"); err != nil {
 			t.Fatal(err)
