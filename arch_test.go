@@ -53,7 +53,7 @@ var architecture = map[string]importRule{
 	"internal/legacy":   {ours: archNouns},
 	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
 
-	"internal/listening": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
+	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":   {},
 	"internal/running":  {},
@@ -78,17 +78,17 @@ var architecture = map[string]importRule{
 	"transport/toolhttp":   {ours: forTransports},
 
 	"era/internal/adapt": {ours: archNouns},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/listening", "internal/running", "era/internal/adapt")},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/listening", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
+	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/listening", "internal/running", "internal/redact")},
+	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/redact")},
 	"internal/state":   {},
 	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/listening", "internal/running")},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running")},
 
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -27,10 +27,10 @@ var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: time.Minut
 // modern is the side of the modern era: each request has its envelope, and the
 // server asks by wanting a request again.
 type modern struct {
-	client *Client
-	door   dragoman.Peer
-	busy   running.Group // the goroutines of keeper
-	keeper *listening.Subscription
+	client  *Client
+	door    dragoman.Peer
+	busy    running.Group // the goroutines of changes
+	changes *subscription.Subscription
 
 	mu       sync.Mutex
 	envelope protocol.Envelope // of the next request; guarded by mu
@@ -39,7 +39,7 @@ type modern struct {
 func newModern(c *Client, door dragoman.Peer) *modern {
 	m := &modern{client: c, door: door}
 	// Ends with the Client, whose Close waits for it.
-	m.keeper = listening.New(c.ctx, &listening.Options{Send: m.listen, Notify: c.notify, Busy: &m.busy, Logger: c.opts.Logger})
+	m.changes = subscription.New(c.ctx, &subscription.Options{Send: m.listen, Notify: c.notify, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision
 	if rev == protocol.Unknown {
 		rev = protocol.Latest
@@ -75,7 +75,7 @@ func (m *modern) open(ctx context.Context) (*facts, error) {
 		_ = json.Unmarshal(info, &f.Info) // who cannot introduce itself has no name
 	}
 	if m.client.opts.OnNotification != nil {
-		m.keeper.Want(protocol.ListsOf(f.Capabilities))
+		m.changes.Want(protocol.ListsOf(f.Capabilities))
 	}
 	return f, nil
 }
@@ -199,7 +199,7 @@ func (m *modern) subscribe(ctx context.Context, uri string) error {
 	c := m.client
 	inner, k := c.newCall(ctx, c.opts.Timeout, nil)
 	defer k.end()
-	err := m.keeper.Add(inner, uri)
+	err := m.changes.Add(inner, uri)
 	if err == nil {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (m *modern) subscribe(ctx context.Context, uri string) error {
 }
 
 func (m *modern) unsubscribe(_ context.Context, uri string) error {
-	m.keeper.Remove(uri)
+	m.changes.Remove(uri)
 	return nil
 }
 

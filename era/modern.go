@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -170,7 +170,7 @@ func (s *Server) newModernConn(ctx context.Context, conn dragoman.Conn) *modernC
 		whose = nil // it is everybody's
 	}
 	// Ends with the conversation, or with the server.
-	lists := listening.New(s.ctx, &listening.Options{
+	lists := subscription.New(s.ctx, &subscription.Options{
 		Send: func(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
 			req, err := listenRequest(want)
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -37,7 +37,7 @@ type listener struct {
 	fails   int         // to watch what must be watched, in a row
 	retry   *time.Timer // fires when that is to be tried again
 
-	queue listening.Queue
+	queue subscription.Queue
 	stale atomic.Bool // a watch has ended, or members have changed
 }
 

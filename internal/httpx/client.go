@@ -229,21 +229,21 @@ func ReadAll(resp *http.Response, limit int) ([]byte, error) {
 	return readAll(resp.Body, resp.ContentLength, limit)
 }
 
-// A lostError is that of a request that got no response.
-type lostError struct {
+// A requestError is that of a request that got no response.
+type requestError struct {
 	error
 	outcome string
 }
 
-// Lost returns the error of a request that got no response, as a
+// NoResponse returns the error of a request that got no response, as a
 // [protocol.Fault]. The server cannot have seen it if there was no connection, or
 // the TLS handshake failed.
-func Lost(err error) error {
+func NoResponse(err error) error {
 	outcome := protocol.OutcomeUnknown
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
 		outcome = protocol.OutcomeNotSent
 	}
-	return &lostError{err, outcome}
+	return &requestError{err, outcome}
 }
 
 // isTLS reports whether the handshake of TLS failed.
@@ -260,14 +260,15 @@ func isTLS(err error) bool {
 		errors.As(err, &invalid) || errors.As(err, &record) || errors.As(err, &alert)
 }
 
-// LostOnTheWay is Lost for a request that the server may have seen in any case.
-func LostOnTheWay(err error) error { return &lostError{err, protocol.OutcomeUnknown} }
+// UnknownOutcome returns the error of a request that the server may have seen, as a
+// [protocol.Fault].
+func UnknownOutcome(err error) error { return &requestError{err, protocol.OutcomeUnknown} }
 
 // Outcome implements protocol.Fault.
-func (e *lostError) Outcome() string { return e.outcome }
+func (e *requestError) Outcome() string { return e.outcome }
 
 // Unwrap returns the reason.
-func (e *lostError) Unwrap() error { return e.error }
+func (e *requestError) Unwrap() error { return e.error }
 
 // RetryAfter returns how long an answer asks to wait, a day at most. Zero means that
 // it does not.

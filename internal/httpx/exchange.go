@@ -68,7 +68,7 @@ func (x *Exchange) Events() (*sse.Writer, error) {
 	defer x.mu.Unlock()
 	x.events = out
 	if x.isCut {
-		out.Cut()
+		out.Abort()
 	}
 	return out, err
 }
@@ -110,7 +110,7 @@ func (x *Exchange) cut() {
 		return
 	}
 	if x.events != nil {
-		x.events.Cut()
+		x.events.Abort()
 	}
 	c := http.NewResponseController(x.W)
 	_ = c.SetWriteDeadline(pastDeadline)

@@ -32,7 +32,7 @@ func TestLostRequestWasNotSentIfThereWasNoConnection(t *testing.T) {
 		{"read", &net.OpError{Op: "read", Err: io.EOF}, protocol.OutcomeUnknown},
 		{"text of a server", errors.New("tls: x509: dial"), protocol.OutcomeUnknown},
 	} {
-		fault, ok := errors.AsType[protocol.Fault](httpx.Lost(test.err))
+		fault, ok := errors.AsType[protocol.Fault](httpx.NoResponse(test.err))
 		if !ok || fault.Outcome() != test.want {
 			t.Errorf("%s: %v, want the outcome %s", test.name, fault, test.want)
 		}

@@ -88,18 +88,18 @@ func (s *Writer) arm() bool {
 	return !s.cut
 }
 
-// Cut makes a write that is under way, and every later one, fail at once. Any
+// Abort makes a write that is under way, and every later one, fail at once. Any
 // goroutine may call it, as long as the handler of the request has not returned.
-func (s *Writer) Cut() {
+func (s *Writer) Abort() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut = true
 	_ = s.rc.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// Hangup ends the connection in good order while the handler of the request
+// CloseConn ends the connection in good order while the handler of the request
 // goes on, and reports whether it could: only HTTP/1.1 lets go of a connection.
-func (s *Writer) Hangup() bool {
+func (s *Writer) CloseConn() bool {
 	conn, _, err := s.rc.Hijack()
 	if err != nil {
 		return false

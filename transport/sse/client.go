@@ -368,7 +368,7 @@ func (l *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
 		if m != nil && m.Kind() == dragoman.Request {
 			l.fail(m, dragoman.Closed(gone)) // it was refused; the outcome of others is unknown
 		}
-		l.end(httpx.LostOnTheWay(gone))
+		l.end(httpx.UnknownOutcome(gone))
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !hasOwnError(e):
 		l.fail(m, e)
 	default:

@@ -321,7 +321,7 @@ func (l *clientStream) send(p *post) {
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		l.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
 	case err != nil:
-		l.fail(p.m, httpx.Lost(fmt.Errorf("sse: cannot post the message: %w", err)))
+		l.fail(p.m, httpx.NoResponse(fmt.Errorf("sse: cannot post the message: %w", err)))
 	default:
 		l.outcome(resp, p.m)
 	}

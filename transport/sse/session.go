@@ -303,7 +303,7 @@ func (c *session) Close() error {
 		return nil // nothing was written, and nothing will be
 	}
 	if !c.mu.TryLock() {
-		c.out.Cut()
+		c.out.Abort()
 		c.mu.Lock()
 	}
 	c.mu.Unlock()

@@ -197,7 +197,7 @@ func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
 const codeNoSession = -32001
 
 func (k *clientCall) noResponse(reason error) error {
-	return httpx.LostOnTheWay(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
+	return httpx.UnknownOutcome(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
 }
 
 var errEmptyAnswer = errors.New("the server's answer is empty")

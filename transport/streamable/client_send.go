@@ -52,7 +52,7 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, httpx.Lost(fmt.Errorf("streamable: the request failed: %w", err))
+	return nil, httpx.NoResponse(fmt.Errorf("streamable: the request failed: %w", err))
 }
 
 func (x *exchange) done() {

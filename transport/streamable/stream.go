@@ -298,7 +298,7 @@ func (f *eventStream) evict() bool {
 	}
 	f.mu.Unlock()
 	defer f.mu.Lock()
-	c.out.Cut()
+	c.out.Abort()
 	<-c.left // at once: a write that is under way fails
 	return true
 }
@@ -426,7 +426,7 @@ func (f *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone
 				return false
 			}
 		case retry := <-c.hangup:
-			if out.Event(&sse.Event{Retry: int(retry.Milliseconds())}) != nil || out.Hangup() {
+			if out.Event(&sse.Event{Retry: int(retry.Milliseconds())}) != nil || out.CloseConn() {
 				return false
 			}
 		case <-draining:

@@ -23,10 +23,10 @@ const (
 )
 
 // errNoAnswer says that a stream ended early.
-var errNoAnswer = httpx.LostOnTheWay(errors.New("no response received for request: the stream ended before its complete or error event"))
+var errNoAnswer = httpx.UnknownOutcome(errors.New("no response received for request: the stream ended before its complete or error event"))
 
 func unreadableAnswer(why string) error {
-	return httpx.LostOnTheWay(errors.New("the server's answer cannot be read: " + why))
+	return httpx.UnknownOutcome(errors.New("the server's answer cannot be read: " + why))
 }
 
 // An exchange is one HTTP request and its answer.
@@ -100,7 +100,7 @@ func lostError(err error) error {
 	if p, ok := errors.AsType[*dragoman.ParseError](err); ok {
 		return unreadableAnswer(fmt.Sprintf("%s at byte %d", p.Reason, p.Offset))
 	}
-	if err = httpx.Lost(err); protocol.NotSent(err) {
+	if err = httpx.NoResponse(err); protocol.NotSent(err) {
 		return fmt.Errorf("the server cannot be reached: %w", err)
 	}
 	return fmt.Errorf("no response received for request: %w", err)
@@ -159,7 +159,7 @@ func checkAnswer(m *dragoman.Message) (*dragoman.Message, error) {
 	}
 	fit, err := protocol.ToolResponse(m)
 	if err != nil {
-		return nil, httpx.LostOnTheWay(errors.New("the server's answer is no tool response: " + reasonText(err)))
+		return nil, httpx.UnknownOutcome(errors.New("the server's answer is no tool response: " + reasonText(err)))
 	}
 	return fit, nil
 }

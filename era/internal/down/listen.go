@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -25,13 +25,13 @@ const Steady = time.Minute
 // once.
 var AfterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
-// A subscription is one subscriptions/listen. What it is to tell waits here until its own
+// A clientListen is one subscriptions/listen of a client. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
-type subscription struct {
+type clientListen struct {
 	wanted protocol.Interest
 	kept   protocol.Interest // what the session it is in has acknowledged
 	wake   chan struct{}     // holds one token when something waits
-	queue  listening.Queue
+	queue  subscription.Queue
 }
 
 // listen serves a subscription on the goroutine that brought it.
@@ -43,7 +43,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 		return r.Fail(invalid("params.notifications must be an object that says of which changes to tell, such as " +
 			`{"toolsListChanged":true}`)), nil
 	}
-	l := &subscription{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
+	l := &clientListen{wanted: *params.Notifications, wake: make(chan struct{}, 1)}
 	if r.from == nil {
 		l.wanted = protocol.Interest{} // nobody would hear it
 	}
@@ -94,7 +94,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 }
 
 // acknowledge tells the client what it will hear of.
-func (s *Server) acknowledge(ctx context.Context, r *request, l *subscription) {
+func (s *Server) acknowledge(ctx context.Context, r *request, l *clientListen) {
 	note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{
 		"notifications": l.kept, "_meta": map[string]any{protocol.MetaSubscriptionID: r.ID()},
 	})
@@ -105,7 +105,7 @@ func (s *Server) acknowledge(ctx context.Context, r *request, l *subscription) {
 
 // listenAgain moves a subscription whose session is lost to another. What may have
 // changed meanwhile is told as changed. It returns nil if that failed.
-func (s *Server) listenAgain(ctx context.Context, r *request, l *subscription, losses int) *pool.Entry {
+func (s *Server) listenAgain(ctx context.Context, r *request, l *clientListen, losses int) *pool.Entry {
 	select {
 	case <-time.After(AfterLosses.Wait(losses - 1)):
 	case <-ctx.Done():
@@ -134,7 +134,7 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *subscription, l
 // addListen makes a subscription hear of the session's changes. Many servers tell of
 // changes without having declared it, so a list counts if the server has it, and a
 // resource if the server takes the subscription.
-func (v *session) addListen(ctx context.Context, l *subscription) error {
+func (v *session) addListen(ctx context.Context, l *clientListen) error {
 	v.mu.Lock()
 	if len(v.listens) >= MaxListens {
 		v.mu.Unlock()
@@ -185,7 +185,7 @@ func (v *session) addListen(ctx context.Context, l *subscription) error {
 
 // removeListen ends a subscription. The server is told of resources that nobody else
 // wants to hear of.
-func (v *session) removeListen(l *subscription) {
+func (v *session) removeListen(l *clientListen) {
 	v.unlist(l)
 	if len(l.kept.URIs) == 0 || v.Over() || v.server.ctx.Err() != nil {
 		return
@@ -207,7 +207,7 @@ func (v *session) removeListen(l *subscription) {
 	}
 }
 
-func (v *session) unlist(l *subscription) {
+func (v *session) unlist(l *clientListen) {
 	v.mu.Lock()
 	delete(v.listens, l)
 	v.mu.Unlock()
@@ -219,7 +219,7 @@ func (v *session) unlist(l *subscription) {
 // changed tells all subscriptions of a change.
 func (v *session) changed(note *dragoman.Message) {
 	v.mu.Lock()
-	all := make([]*subscription, 0, len(v.listens))
+	all := make([]*clientListen, 0, len(v.listens))
 	for l := range v.listens {
 		all = append(all, l)
 	}
@@ -230,7 +230,7 @@ func (v *session) changed(note *dragoman.Message) {
 }
 
 // put adds a change.
-func (l *subscription) put(note *dragoman.Message) {
+func (l *clientListen) put(note *dragoman.Message) {
 	if !l.wanted.Wants(note.Method(), note.URI()) {
 		return
 	}
@@ -242,7 +242,7 @@ func (l *subscription) put(note *dragoman.Message) {
 }
 
 // deliver tells the client what waits.
-func (l *subscription) deliver(ctx context.Context, r *request, v *session) {
+func (l *clientListen) deliver(ctx context.Context, r *request, v *session) {
 	for _, note := range l.queue.Take() {
 		if note = v.route(r.rev).Note(note); note == nil {
 			continue

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -344,7 +344,7 @@ func TestChangesThatNobodyTakesAreBounded(t *testing.T) {
 	peertest.NoLeak(t)
 	s, _, conns := watching(tellsAll)
 	r := newRig(t, dragoman.Local(s), nil, nil)
-	block, told := make(chan struct{}), make(chan *dragoman.Message, 2*listening.MaxWaiting)
+	block, told := make(chan struct{}), make(chan *dragoman.Message, 2*subscription.MaxWaiting)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := r.start(ctx, r.request(protocol.MethodListen, nil, object{"notifications": object{"resourceSubscriptions": []any{"x:"}}}),
 		dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
@@ -357,12 +357,12 @@ func TestChangesThatNobodyTakesAreBounded(t *testing.T) {
 	receive(t, told, "the acknowledgement")
 	conns()[0].tell(t, protocol.NoteResourceUpdated, object{"uri": "x:/first"})
 	receive(t, told, "the first change")
-	for i := range listening.MaxWaiting + 10 {
+	for i := range subscription.MaxWaiting + 10 {
 		conns()[0].tell(t, protocol.NoteResourceUpdated, object{"uri": fmt.Sprint("x:/", i)})
 		conns()[0].tell(t, protocol.NoteResourceUpdated, object{"uri": "x:/0"})
 	}
 	close(block)
-	for range listening.MaxWaiting {
+	for range subscription.MaxWaiting {
 		receive(t, told, "what waited")
 	}
 	cancel()

@@ -51,7 +51,7 @@ type session struct {
 	earlyRoots []*question    // for the roots, that came while there was no call, until the server has had time for the answers; guarded by mu
 	nextKey    int            // of questions; guarded by mu
 	loggers    map[logger]struct{}
-	listens    map[*subscription]struct{}
+	listens    map[*clientListen]struct{}
 	watched    map[string]int // how many subscriptions want a URI; changed by who holds watching
 }
 
@@ -75,7 +75,7 @@ func (s *Server) open(ctx context.Context, r *request) (pool.Item, error) {
 		server: s, caller: dragoman.CallerOf(ctx), kind: r.kind, main: r.main, handle: rand.Text(),
 		levelling: newCtxLock(), watching: newCtxLock(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
-		listens: make(map[*subscription]struct{}),
+		listens: make(map[*clientListen]struct{}),
 		watched: make(map[string]int),
 	}
 	v.level.Store(noLevel)

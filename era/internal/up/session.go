@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -20,8 +20,8 @@ type session struct {
 	hello  atomic.Pointer[handshake]         // set once, by initialize
 	env    atomic.Pointer[protocol.Envelope] // set by setLevel; before that it is the hello's
 
-	mu     sync.Mutex
-	keeper *listening.Subscription // nil as long as nothing is to be heard; guarded by mu
+	mu      sync.Mutex
+	changes *subscription.Subscription // nil as long as nothing is to be heard; guarded by mu
 }
 
 // Call serves one request.
@@ -103,7 +103,7 @@ func (v *session) envelope(h *handshake) *protocol.Envelope {
 // of the roots have no meaning for it.
 func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && !h.facts.lists.Empty() {
-		v.listening(h)
+		v.subscription(h)
 	}
 	return nil
 }

@@ -7,22 +7,22 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // firstHold is how long a list waits for the first listen.
 const firstHold = 500 * time.Millisecond
 
-// listening returns who hears of changes for the session, from now on.
-func (v *session) listening(h *handshake) *listening.Subscription {
+// subscription returns the session's subscription to changes, and opens it if there is none.
+func (v *session) subscription(h *handshake) *subscription.Subscription {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.keeper != nil {
-		return v.keeper
+	if v.changes != nil {
+		return v.changes
 	}
 	// Ends with the client's conversation, or with Close, which waits for it.
-	v.keeper = listening.New(v.ctx, &listening.Options{
+	v.changes = subscription.New(v.ctx, &subscription.Options{
 		Send: func(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
 			return v.listen(ctx, h, want, from)
 		},
@@ -34,8 +34,8 @@ func (v *session) listening(h *handshake) *listening.Subscription {
 		Busy: &v.server.busy, Done: v.client.Done(),
 		Max: v.server.opts.MaxSubscriptions, Logger: v.server.opts.Logger,
 	})
-	v.keeper.Want(h.facts.lists)
-	return v.keeper
+	v.changes.Want(h.facts.lists)
+	return v.changes
 }
 
 // listen sends a listen of the session.
@@ -53,7 +53,7 @@ func (v *session) listen(ctx context.Context, h *handshake, want protocol.Intere
 // list is told when it changes, from then on.
 func (v *session) openListen(ctx context.Context) {
 	v.mu.Lock()
-	k := v.keeper
+	k := v.changes
 	v.mu.Unlock()
 	if k != nil {
 		k.Await(ctx, firstHold)
@@ -67,7 +67,7 @@ func (v *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Mes
 	if uri == "" {
 		return invalid(req, "params.uri must be a string that is not empty"), nil
 	}
-	err := v.listening(h).Add(ctx, uri)
+	err := v.subscription(h).Add(ctx, uri)
 	switch e, refused := errors.AsType[*dragoman.Error](err); {
 	case err == nil:
 		return req.Reply(nil)
@@ -87,7 +87,7 @@ func (v *session) unsubscribe(req *dragoman.Message) (*dragoman.Message, error) 
 		return invalid(req, "params.uri must be a string that is not empty"), nil
 	}
 	v.mu.Lock()
-	k := v.keeper
+	k := v.changes
 	v.mu.Unlock()
 	if k != nil {
 		k.Remove(uri)

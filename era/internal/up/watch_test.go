@@ -14,8 +14,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -288,7 +288,7 @@ func TestRefusedSubscriptionLeavesTheOthersAlone(t *testing.T) {
 		if got := c.toldOutside(); got != "tools/list_changed" {
 			t.Errorf("a server that does not acknowledge keeps back %q", got)
 		}
-		if e := (<-answer).RPCError(); e == nil || e.Code != protocol.CodeTimeout || time.Since(start) != listening.AckTimeout {
+		if e := (<-answer).RPCError(); e == nil || e.Code != protocol.CodeTimeout || time.Since(start) != subscription.AckTimeout {
 			t.Errorf("after %v: %v", time.Since(start), e)
 		}
 		<-fourth.gone

@@ -1,4 +1,4 @@
-package listening
+package subscription
 
 import (
 	"time"

@@ -1,6 +1,6 @@
-// Package listening keeps a subscriptions/listen open with a modern server, across
+// Package subscription keeps a subscriptions/listen open with a modern server, across
 // changes of the interest and losses of the server.
-package listening
+package subscription
 
 import (
 	"context"

@@ -1,11 +1,11 @@
-package listening_test
+package subscription_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -19,10 +19,10 @@ func updated(t *testing.T, uri, what string) *dragoman.Message {
 }
 
 func TestQueueHoldsTheNewestOfEachChangeUpToItsLimit(t *testing.T) {
-	var q listening.Queue
-	for i := range 2 * listening.MaxWaiting {
+	var q subscription.Queue
+	for i := range 2 * subscription.MaxWaiting {
 		room := q.Put(updated(t, fmt.Sprint(i), "first"))
-		if want := i < listening.MaxWaiting; room != want {
+		if want := i < subscription.MaxWaiting; room != want {
 			t.Fatalf("change %d: room %v, want %v", i, room, want)
 		}
 		if !q.Put(updated(t, "0", fmt.Sprint(i))) {
@@ -30,10 +30,10 @@ func TestQueueHoldsTheNewestOfEachChangeUpToItsLimit(t *testing.T) {
 		}
 	}
 	notes := q.Take()
-	if len(notes) != listening.MaxWaiting || q.Dropped() != listening.MaxWaiting {
+	if len(notes) != subscription.MaxWaiting || q.Dropped() != subscription.MaxWaiting {
 		t.Errorf("%d wait, %d dropped", len(notes), q.Dropped())
 	}
-	if got, want := string(notes[0].Get("what")), fmt.Sprintf("%q", fmt.Sprint(2*listening.MaxWaiting-1)); got != want {
+	if got, want := string(notes[0].Get("what")), fmt.Sprintf("%q", fmt.Sprint(2*subscription.MaxWaiting-1)); got != want {
 		t.Errorf("of a change that came often %s is told, want %s", got, want)
 	}
 	if rest := q.Take(); rest != nil {

@@ -1,4 +1,4 @@
-package listening_test
+package subscription_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/listening"
 	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -27,7 +27,7 @@ type testListen struct {
 
 // A fixture is a Subscription whose listens the test answers, and what it notifies.
 type fixture struct {
-	*listening.Subscription
+	*subscription.Subscription
 	t      *testing.T
 	opened chan *testListen
 	onNote func(note *dragoman.Message) // may be nil
@@ -42,7 +42,7 @@ func runFixture(t *testing.T, max int, test func(t *testing.T, g *fixture)) {
 		g := &fixture{t: t, opened: make(chan *testListen, 100)}
 		var busy running.Group
 		ctx, cancel := context.WithCancel(t.Context())
-		g.Subscription = listening.New(ctx, &listening.Options{Send: g.send, Notify: g.notify, Busy: &busy, Max: max})
+		g.Subscription = subscription.New(ctx, &subscription.Options{Send: g.send, Notify: g.notify, Busy: &busy, Max: max})
 		test(t, g)
 		cancel()
 		busy.Wait()
@@ -373,19 +373,19 @@ func TestAddHasALimit(t *testing.T) {
 func TestAddFailsAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var busy running.Group
-	opts := &listening.Options{
+	opts := &subscription.Options{
 		Send: func(ctx context.Context, _ protocol.Interest, _ dragoman.Peer) (*dragoman.Message, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		},
 		Notify: func(*dragoman.Message) {}, Busy: &busy,
 	}
-	running := listening.New(ctx, opts)
+	running := subscription.New(ctx, opts)
 	running.Want(protocol.Interest{Tools: true})
-	idle := listening.New(ctx, opts)
+	idle := subscription.New(ctx, opts)
 	cancel()
 	busy.Wait()
-	for _, k := range []*listening.Subscription{running, idle} {
+	for _, k := range []*subscription.Subscription{running, idle} {
 		if err := k.Add(t.Context(), "x:a"); !errors.Is(err, dragoman.ErrClosed) {
 			t.Errorf("Add: %v, want ErrClosed", err)
 		}
