@@ -330,6 +330,33 @@ func TestModernServerThatFailsAtFirstIsNotTakenForALegacyOne(t *testing.T) {
 	})
 }
 
+func TestModernServerThatAnswersTheProbeLateIsStartedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer()
+		inner := f.acceptor
+		f.acceptor = dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {
+			peer, err := inner.Accept(ctx, c)
+			starting := time.After(7 * time.Second) // longer than a handshake is put off
+			return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if starting != nil {
+					<-starting
+					starting = nil
+				}
+				return peer.Call(ctx, req, from)
+			}, OnNotify: peer.Notify}, err
+		})
+		u := one(t, f, nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || s.Era != protocol.Modern.String() || u.supervisor.starts != 1 {
+			t.Errorf("status: %+v after %d starts, want a modern server that was started once", s, u.supervisor.starts)
+		}
+		if n := len(f.dialled()); n != 2 {
+			t.Errorf("%d conversations were opened, want the probe's and the handshake's", n)
+		}
+	})
+}
+
 func TestShutdownWhileAServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := modernServer()

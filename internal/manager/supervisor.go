@@ -275,10 +275,19 @@ func (s *supervisor) restarted() bool {
 	return s.round != s.begun
 }
 
-// lost reports whether our own conversation is over, or the server is away.
+// lost reports whether our own conversation is over, or the server is away. A server
+// that is slow to say its era has two of our own for a while, of which one is closed.
 func (s *supervisor) lost() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.main != nil && s.main.Err() != nil {
+		for c := range s.conns {
+			if c.main && c.Err() == nil {
+				s.main = c
+				break
+			}
+		}
+	}
 	return s.state == BackingOff || s.main != nil && s.main.Err() != nil
 }
 
