@@ -149,7 +149,10 @@ func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Ga
 	if err != nil {
 		return nil, err
 	}
-	handler := &paths{g.Handler(hosts, origins), also}
+	handler := g.Handler(hosts, origins)
+	if len(also) > 0 {
+		handler = &paths{handler, also}
+	}
 	f.handler = func(*listener) http.Handler { return handler }
 	f.acceptor, f.shutdown = g.Backend().Acceptor, g.Shutdown
 	return g, nil

@@ -39,7 +39,7 @@ func newChain(up *manager.Upstream, log *slog.Logger) *chain {
 // wrap puts the steps before a server, or a conversation with it: the last one here
 // is the first that a request comes to. client is that of a conversation.
 func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
-	p = recorder{p, c.up.Name(), c.log}
+	p = &recorder{p, c.up.Name(), c.log}
 	// A step that decides who may do what belongs here: it sees what is offered alone,
 	// by the server's own names.
 	return &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
@@ -106,9 +106,9 @@ type recorder struct {
 }
 
 // Call implements dragoman.Peer.
-func (p recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if httpx.RequestID(ctx) == "" {
-		ctx = httpx.WithRequestID(ctx, httpx.NewRequestID())
+		ctx = httpx.WithNewRequestID(ctx)
 	}
 	began := time.Now()
 	resp, err := p.Peer.Call(ctx, req, from)

@@ -81,7 +81,8 @@ type Door struct {
 
 	mu       sync.Mutex // guards what follows, and the hooks of exchanges
 	stopping bool
-	open     map[*Exchange]struct{}
+	first    *Exchange // of those that are open
+	open     int
 	busy     int // exchanges, and what Go runs
 }
 
@@ -91,7 +92,10 @@ func NewDoor(o *DoorOptions) *Door {
 		Limits: dragoman.Limits{MaxMessage: o.MaxMessage}, Log: Logger(o.Logger),
 		caller: o.Caller, belongs: o.Belongs, max: Limit(o.MaxRequests, DefaultMaxRequests),
 		reading: NewTimeouts(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
-		draining: make(chan struct{}), idle: make(chan struct{}), open: make(map[*Exchange]struct{}),
+		draining: make(chan struct{}), idle: make(chan struct{}),
+	}
+	if d.caller == nil {
+		d.caller = ByAddress
 	}
 	if !o.Trusted {
 		d.gate = &Gate{Hosts: o.Hosts, Origins: o.Origins}
@@ -131,12 +135,11 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 	}
 	defer d.leave(x)
 	defer x.recover()
-	known, refusal := WithCaller(r, d.caller)
-	if refusal != nil {
+	var refusal *Refusal
+	if x.Caller, refusal = callerOf(r, d.caller); refusal != nil {
 		x.refuse(refusal)
 		return
 	}
-	x.R = known
 	if err := f(x); err != nil {
 		x.refuse(err)
 	}
@@ -155,10 +158,14 @@ func (d *Door) enter(x *Exchange) *Refusal {
 	switch {
 	case d.stopping && (!belongs || d.busy == 0):
 		return Unavailable(protocol.Draining())
-	case len(d.open) >= d.max:
+	case d.open >= d.max:
 		return Unavailable(protocol.Overloaded("there are too many requests at once; try again later"))
 	}
-	d.open[x] = struct{}{}
+	if x.next = d.first; x.next != nil {
+		x.next.prev = x
+	}
+	d.first = x
+	d.open++
 	d.busy++
 	return nil
 }
@@ -177,7 +184,15 @@ func (d *Door) leave(x *Exchange) {
 
 // remove removes an exchange. d.mu is locked.
 func (d *Door) remove(x *Exchange) {
-	delete(d.open, x)
+	if x.prev != nil {
+		x.prev.next = x.next
+	} else {
+		d.first = x.next
+	}
+	if x.next != nil {
+		x.next.prev = x.prev
+	}
+	d.open--
 	d.done()
 }
 
@@ -280,7 +295,7 @@ func (d *Door) drain() {
 	if d.busy == 0 {
 		close(d.idle)
 	}
-	for x := range d.open {
+	for x := d.first; x != nil; x = x.next {
 		if x.onShutdown != nil {
 			go x.onShutdown(d.aborted) // ends with the exchange
 		}
@@ -292,7 +307,7 @@ func (d *Door) abortAll(cause error) {
 	d.abort(cause)
 	var hooks []func()
 	d.mu.Lock()
-	for x := range d.open {
+	for x := d.first; x != nil; x = x.next {
 		if x.onAbort != nil {
 			hooks = append(hooks, x.onAbort)
 		}
@@ -307,10 +322,10 @@ func (d *Door) abortAll(cause error) {
 func (d *Door) cutAll() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for x := range d.open {
+	for x := d.first; x != nil; x = x.next {
 		x.cut()
 	}
-	return len(d.open)
+	return d.open
 }
 
 // recover ends an exchange whose handler has panicked.

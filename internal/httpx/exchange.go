@@ -16,8 +16,9 @@ import (
 // An Exchange is a request that has come in by a Door, and its answer. It answers
 // once: by JSON, Accepted, Events, or the error that its handler returns.
 type Exchange struct {
-	W http.ResponseWriter
-	R *http.Request // its context has the caller
+	W      http.ResponseWriter
+	R      *http.Request
+	Caller *dragoman.Caller // who makes the request
 
 	door     *Door
 	answered atomic.Bool // an answer has begun
@@ -26,12 +27,17 @@ type Exchange struct {
 	onShutdown func(context.Context)
 	onAbort    func()
 	detached   bool
+	prev, next *Exchange // among those that are open
 
 	mu     sync.Mutex // guards the deadlines of the connection, and what follows
 	over   bool       // the handler has returned: the connection may be another's
 	isCut  bool
 	events *sse.Writer
 }
+
+// Context returns the context of the request, with its caller. It ends when the client
+// leaves.
+func (x *Exchange) Context() context.Context { return dragoman.WithCaller(x.R.Context(), x.Caller) }
 
 // Body returns the JSON text of the request. The error is a *[Refusal].
 func (x *Exchange) Body() ([]byte, error) {
@@ -161,9 +167,8 @@ func (x *Exchange) Detach() (release func()) {
 // [dragoman.ErrCancelled] when the client leaves, and with [dragoman.ErrClosed] when
 // the exchange has had its time at Shutdown.
 func (x *Exchange) CallContext() (context.Context, context.CancelCauseFunc) {
-	left := x.R.Context()
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(left))
-	stop := context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.Context()))
+	stop := context.AfterFunc(x.R.Context(), func() { cancel(dragoman.ErrCancelled) })
 	x.OnAbort(func() { cancel(dragoman.ErrClosed) })
 	return ctx, func(cause error) {
 		stop()

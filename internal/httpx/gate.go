@@ -300,26 +300,14 @@ func ByAddress(r *http.Request) (*dragoman.Caller, error) {
 	return &dragoman.Caller{Address: host, Header: r.Header}, nil
 }
 
-// WithCaller returns the request with its caller in its context. If who is nil,
-// ByAddress finds it.
-func WithCaller(r *http.Request, who CallerFunc) (*http.Request, *Refusal) {
-	if who == nil {
-		who = ByAddress
-	}
+// callerOf returns who makes a request, or why it is refused.
+func callerOf(r *http.Request, who CallerFunc) (*dragoman.Caller, *Refusal) {
 	c, err := who(r)
-	if err != nil {
-		if refusal, ok := errors.AsType[*Refusal](err); ok {
-			return nil, refusal
-		}
-		return nil, Refuse(http.StatusForbidden, "%v", err)
+	if err == nil {
+		return c, nil
 	}
-	return r.WithContext(dragoman.WithCaller(r.Context(), c)), nil
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		return nil, refusal
+	}
+	return nil, Refuse(http.StatusForbidden, "%v", err)
 }
-
-// CallerKey returns what distinguishes the caller of a request that has [WithCaller] from
-// others.
-func CallerKey(r *http.Request) string { return dragoman.CallerOf(r.Context()).Key() }
-
-// CallerIdentity returns the identity that the caller of a request shares with whoever
-// may use what it opens.
-func CallerIdentity(r *http.Request) string { return dragoman.CallerOf(r.Context()).Identity() }

@@ -229,9 +229,27 @@ var (
 	process  = strings.ToLower(rand.Text()[:10]) + "-" // makes our ids differ from those of other processes
 )
 
-// NewRequestID returns an id to log a request under. It is no secret, so it is a
-// counter: random bits would cost more than the rest of the request here.
-func NewRequestID() string { return process + strconv.FormatUint(requests.Add(1), 36) }
+// WithNewRequestID returns the context of a request that is logged under an id of ours.
+// It is no secret, so it is a counter: random bits would cost more than the rest of the
+// request here.
+func WithNewRequestID(ctx context.Context) context.Context {
+	return &numberedContext{ctx, requests.Add(1)}
+}
+
+// A numberedContext has a request id that is spelled out when somebody asks for it:
+// most requests are not logged.
+type numberedContext struct {
+	context.Context
+	number uint64
+}
+
+// Value implements context.Context.
+func (c *numberedContext) Value(key any) any {
+	if _, ok := key.(requestKey); ok {
+		return process + strconv.FormatUint(c.number, 36)
+	}
+	return c.Context.Value(key)
+}
 
 // RequestID returns the id under which a request is logged, or "".
 func RequestID(ctx context.Context) string {

@@ -100,6 +100,10 @@ var (
 	noSniff    = []string{"nosniff"}
 )
 
+// minLength is the length from which the header has to say it: net/http counts what is
+// shorter by itself, for less.
+const minLength = 2 << 10
+
 // minGzip is the length from which compression is worth its time.
 const minGzip = 16 << 10
 
@@ -124,7 +128,9 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) 
 			return writeGzip(w, body)
 		}
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(body) >= minLength {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	w.WriteHeader(status)
 	_, err := w.Write(body)
 	return err

@@ -101,7 +101,7 @@ func TestC14_LongAnswersAreCompressedForThoseWhoAcceptIt(t *testing.T) {
 				t.Errorf("Content-Encoding is %q", h.Get("Content-Encoding"))
 			} else if compressed {
 				got = gunzip(t, got)
-			} else if h.Get("Content-Length") != fmt.Sprint(len(test.body)) {
+			} else if length := h.Get("Content-Length"); length != fmt.Sprint(len(test.body)) && len(test.body) > 0 {
 				t.Errorf("Content-Length is %q", h.Get("Content-Length"))
 			}
 			if !bytes.Equal(got, test.body) {

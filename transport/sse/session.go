@@ -78,14 +78,14 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 	if len(x.R.Header.Values("Accept")) > 0 && !httpx.Accepts(x.R, sse.ContentType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "the answer is %s, which Accept does not admit", sse.ContentType)
 	}
-	c, err := s.open(x.R)
+	c, err := s.open(x)
 	if err != nil {
 		return err
 	}
 	defer s.forget(c)
 	x.OnShutdown(c.shutdown)
 	if out, err := x.Events(); err == nil {
-		c.run(x.R.Context(), out)
+		c.run(x.Context(), out)
 	}
 	_ = c.conn.Close()
 	// For the end of the response: the deadline of the last event may be over.
@@ -95,9 +95,9 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 }
 
 // open makes a session.
-func (s *Server) open(r *http.Request) (*session, error) {
+func (s *Server) open(x *httpx.Exchange) (*session, error) {
 	c := &session{
-		server: s, id: httpx.NewID(), caller: httpx.CallerIdentity(r), key: httpx.CallerKey(r),
+		server: s, id: httpx.NewID(), caller: x.Caller.Identity(), key: x.Caller.Key(),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -331,7 +331,7 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	var c *session
 	switch {
 	case named:
-		if c = s.find(id, httpx.CallerIdentity(x.R)); c == nil {
+		if c = s.find(id, x.Caller.Identity()); c == nil {
 			return noSession()
 		}
 	case s.NoSync:

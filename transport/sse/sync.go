@@ -64,12 +64,12 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 		x.Accepted()
 		return nil
 	}
-	d, err := s.enter(httpx.CallerKey(x.R), m)
+	d, err := s.enter(x.Caller.Key(), m)
 	if err != nil {
 		return err
 	}
 	defer s.leave(d)
-	d.opening.Do(func() { d.open(x.R) })
+	d.opening.Do(func() { d.open(x.Context()) })
 	if d.err != nil {
 		return refuse(m, httpx.Unavailable(protocol.Failure(m, d.err).RPCError()))
 	}
@@ -178,8 +178,8 @@ func (s *Server) endSyncConns() {
 
 // open finds the peer, and makes the handshake if the caller does not. The
 // caller whose request it was may leave: others may wait for the same conversation.
-func (d *syncConn) open(r *http.Request) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+func (d *syncConn) open(ctx context.Context) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(d.ctx, func() { cancel(d.Err()) })()
 	d.err = errUnaccepted // until it is known better

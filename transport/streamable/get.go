@@ -18,7 +18,7 @@ func (s *Server) get(x *httpx.Exchange) error {
 	if !httpx.Accepts(r, sseContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
 	}
-	v, err := s.session(r)
+	v, err := s.session(x)
 	if err != nil {
 		return err
 	}
@@ -39,17 +39,17 @@ func (s *Server) get(x *httpx.Exchange) error {
 	}
 	f := v.stream(name)
 	if f == nil {
-		if f, err = v.reopenStream(r.Context(), name, n); err != nil {
+		if f, err = v.reopenStream(x.Context(), name, n); err != nil {
 			return err
 		}
 	}
-	return f.connect(r.Context(), x, n, nil) // it ends with its requests, also when the session does
+	return f.connect(x.Context(), x, n, nil) // it ends with its requests, also when the session does
 }
 
 // serveBackground serves the stream of what belongs to no request, which has no end:
 // it ends with the session, and when the server stops.
 func (v *session) serveBackground(x *httpx.Exchange, position int64) error {
-	ctx, cancel := context.WithCancel(x.R.Context())
+	ctx, cancel := context.WithCancel(x.Context())
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
 	return v.background.connect(ctx, x, position, v.server.drain.Done())
@@ -61,10 +61,10 @@ func (s *Server) delete(x *httpx.Exchange) error {
 	if err := s.checkVersion(r); err != nil {
 		return err
 	}
-	v, err := s.find(r)
+	v, err := s.find(x)
 	switch {
 	case err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "":
-		if err := s.deleteRecorded(r); err != nil {
+		if err := s.deleteRecorded(x); err != nil {
 			return err
 		}
 	case err != nil:

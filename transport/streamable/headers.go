@@ -19,10 +19,10 @@ const listFailed = time.Second
 
 // checkHeaders checks the headers of a modern request that repeat parts of its
 // body, and returns why it is refused.
-func (s *Server) checkHeaders(r *http.Request, m *dragoman.Message) error {
-	err := checkName(r, m)
+func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
+	err := checkName(x.R, m)
 	if err == nil && m.Method() == protocol.MethodCallTool {
-		if err = s.checkParams(r, m); errors.As(err, new(*httpx.Refusal)) {
+		if err = s.checkParams(x, m); errors.As(err, new(*httpx.Refusal)) {
 			return err
 		}
 	}
@@ -67,9 +67,9 @@ func checkName(r *http.Request, m *dragoman.Message) error {
 // call that cannot be checked is refused: whoever stands in between goes by the
 // headers. The server says which there are by its list of tools; one that has none
 // has none of these headers.
-func (s *Server) checkParams(r *http.Request, m *dragoman.Message) error {
-	caller, meta := httpx.CallerKey(r), m.Get("_meta")
-	list, err := s.tools.Get(r.Context(), caller, meta, s.list)
+func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
+	ctx, caller, meta := x.Context(), x.Caller.Key(), m.Get("_meta")
+	list, err := s.tools.Get(ctx, caller, meta, s.list)
 	if err != nil {
 		e, ok := errors.AsType[*dragoman.Error](err)
 		if ok && e.Code == protocol.CodeMethodNotFound || errors.Is(err, toollist.ErrNoTools) {
@@ -79,15 +79,15 @@ func (s *Server) checkParams(r *http.Request, m *dragoman.Message) error {
 	}
 	tool := list.Tool(m.Name())
 	if tool != nil {
-		if err = checkTool(r, m, tool); err == nil {
+		if err = checkTool(x.R, m, tool); err == nil {
 			return nil
 		}
 	}
-	newer := s.tools.Newer(r.Context(), caller, list, meta, s.list)
+	newer := s.tools.Newer(ctx, caller, list, meta, s.list)
 	if tool = newer.Tool(m.Name()); newer == list || tool == nil {
 		return err // what there is no tool for, the server refuses
 	}
-	return checkTool(r, m, tool)
+	return checkTool(x.R, m, tool)
 }
 
 // notListed refuses a call because the list of tools cannot be had.

@@ -40,7 +40,7 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && m.Method() == protocol.MethodInitialize {
 		return s.initialize(x, m)
 	}
-	v, err := s.session(x.R)
+	v, err := s.session(x)
 	if err != nil {
 		return refusedSession(m, err)
 	}
@@ -73,13 +73,13 @@ func refusedSession(m *dragoman.Message, err error) error {
 }
 
 // session returns the session of a request, entered.
-func (s *Server) session(r *http.Request) (*session, error) {
-	if err := s.checkVersion(r); err != nil {
+func (s *Server) session(x *httpx.Exchange) (*session, error) {
+	if err := s.checkVersion(x.R); err != nil {
 		return nil, err
 	}
-	v, err := s.find(r)
-	if err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "" {
-		v, err = s.adopt(r)
+	v, err := s.find(x)
+	if err != nil && s.records != nil && x.R.Header.Get(protocol.HeaderSession) != "" {
+		v, err = s.adopt(x)
 	}
 	if err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, "")
 	}
-	r := x.R
-	v, opened := s.newSession(httpx.NewID(), httpx.CallerIdentity(r)), false
+	left := x.R.Context()
+	v, opened := s.newSession(httpx.NewID(), x.Caller.Identity()), false
 	defer func() {
 		if !opened {
 			v.end(dragoman.ErrClosed)
@@ -109,7 +109,7 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 		return tooMany(m.ID())
 	}
 	a := s.newAnswer(x)
-	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
+	peer, err := s.Sessions.Accept(v.opens(x.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
 		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
@@ -123,13 +123,13 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	a.watchQuiet()
 	ctx, cancel := context.WithCancelCause(v.ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
+	defer context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })()
 	resp := v.call(ctx, m, a)
 	if resp != nil && !resp.IsError() {
 		v.rev = protocol.ParseRevision(revisionOf(resp))
 		v.background.setRevision(v.rev)
 	}
-	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.admit(v) {
+	if resp == nil || resp.IsError() || left.Err() != nil || !s.admit(v) {
 		v.end(dragoman.ErrClosed)
 		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
@@ -208,7 +208,7 @@ func (i *requestClient) CutStream(retry time.Duration) { i.answer.cut(retry) }
 
 // batch takes an array of messages, which one revision has.
 func (s *Server) batch(x *httpx.Exchange, parts [][]byte) error {
-	v, err := s.session(x.R)
+	v, err := s.session(x)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) e
 	case protocol.ParseRevision(claim).Era() != protocol.Modern || !s.opts.modern:
 		return s.unsupported(m, claim)
 	}
-	if err := s.checkHeaders(x.R, m); err != nil {
+	if err := s.checkHeaders(x, m); err != nil {
 		return err
 	}
 	return s.request(x, m)
@@ -88,7 +88,7 @@ func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) e
 // that anybody may name would let one caller cancel another's work.
 func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
-		rpc.Notify(x.R.Context(), s.Requests, m, s.opts.logger)
+		rpc.Notify(x.Context(), s.Requests, m, s.opts.logger)
 	}
 	x.Accepted()
 	return nil
@@ -98,8 +98,8 @@ func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
 // cancels it.
 func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	a := s.newAnswer(x)
-	ctx, r := &a.ctx, x.R
-	ctx.parent, ctx.reason = r.Context(), dragoman.ErrCancelled
+	ctx := &a.ctx
+	ctx.parent, ctx.reason = x.Context(), dragoman.ErrCancelled
 	defer ctx.close()
 	lost := func() { ctx.cancel(dragoman.ErrClosed) }
 	x.OnAbort(lost)
@@ -108,12 +108,12 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	}
 	a.watchQuiet()
 	resp := s.call(ctx, m, modernClient{a})
-	if r.Context().Err() != nil {
+	if x.R.Context().Err() != nil {
 		a.finish(nil, 0, nil) // nobody reads it
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.Learn(httpx.CallerKey(r), m, resp)
+		s.tools.Learn(x.Caller.Key(), m, resp)
 	}
 	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
 	return nil

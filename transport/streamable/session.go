@@ -101,8 +101,8 @@ func (s *Server) admit(v *session) bool {
 }
 
 // find returns the session that a request names, if it is its caller's.
-func (s *Server) find(r *http.Request) (*session, error) {
-	id, present, err := httpx.Single(r, protocol.HeaderSession)
+func (s *Server) find(x *httpx.Exchange) (*session, error) {
+	id, present, err := httpx.Single(x.R, protocol.HeaderSession)
 	if err != nil || !present || id == "" {
 		return nil, refuse(http.StatusBadRequest, protocol.CodeServer,
 			"Bad Request: "+protocol.HeaderSession+" is missing; send initialize first, and then the session id that it is answered with")
@@ -110,7 +110,7 @@ func (s *Server) find(r *http.Request) (*session, error) {
 	s.mu.Lock()
 	v := s.sessions[id]
 	s.mu.Unlock()
-	if v == nil || v.owner != httpx.CallerIdentity(r) {
+	if v == nil || v.owner != x.Caller.Identity() {
 		return nil, sessionGone()
 	}
 	return v, nil

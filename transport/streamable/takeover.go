@@ -73,12 +73,12 @@ func (v *session) lastUse() time.Time {
 
 // loadRecord returns what is recorded of the session that a request names, if it is
 // its caller's and may still be used.
-func (s *Server) loadRecord(r *http.Request) (string, *handover.Record, error) {
-	id, _, err := httpx.Single(r, protocol.HeaderSession)
+func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error) {
+	id, _, err := httpx.Single(x.R, protocol.HeaderSession)
 	if err != nil || id == "" || len(id) > maxSessionID {
 		return "", nil, sessionGone()
 	}
-	record, err := s.records.Load(id, httpx.CallerIdentity(r))
+	record, err := s.records.Load(id, x.Caller.Identity())
 	switch {
 	case errors.Is(err, handover.ErrUnknown):
 		return "", nil, sessionGone()
@@ -102,17 +102,17 @@ func unavailable(reason error) error {
 }
 
 // adopt returns a session that another Server has opened, as one of ours.
-func (s *Server) adopt(r *http.Request) (*session, error) {
-	id, record, err := s.loadRecord(r)
+func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
+	id, record, err := s.loadRecord(x)
 	if err != nil {
 		return nil, err
 	}
 	known := func() (*session, bool) {
-		v, err := s.find(r)
+		v, err := s.find(x)
 		return v, err == nil
 	}
-	ctx := context.WithoutCancel(r.Context())
-	v, err := s.records.Adopt(r.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
+	ctx := context.WithoutCancel(x.Context())
+	v, err := s.records.Adopt(x.R.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
 	switch {
 	case err == nil || errors.As(err, new(*httpx.Refusal)):
 		return v, err
@@ -204,15 +204,15 @@ func (v *session) sendReminders(missed protocol.Interest) {
 }
 
 // deleteRecorded ends a session that is recorded and not open here, once.
-func (s *Server) deleteRecorded(r *http.Request) error {
-	id, _, err := s.loadRecord(r)
+func (s *Server) deleteRecorded(x *httpx.Exchange) error {
+	id, _, err := s.loadRecord(x)
 	if err != nil {
 		return err
 	}
 	if !s.records.Delete(id) {
 		return sessionGone()
 	}
-	s.predecessors(id, httpx.CallerIdentity(r), func(v *session) bool { v.end(nil); return false })
+	s.predecessors(id, x.Caller.Identity(), func(v *session) bool { v.end(nil); return false })
 	return nil
 }
 

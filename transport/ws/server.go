@@ -138,7 +138,7 @@ func (s *Server) upgrade(x *httpx.Exchange) {
 	}
 	t := &conn{server: s, release: x.Detach()}
 	// The request's own context ends when ServeHTTP returns.
-	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(x.R.Context()))
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(x.Context()))
 	t.socket = newSocket(c, &w, s.door.Limits, s.PingInterval, s.WriteTimeout)
 	t.socket.closed = t.closed
 	x.OnShutdown(t.shutdown)
