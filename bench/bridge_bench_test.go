@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,11 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/strict"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // everythingVariable makes the test binary be the built-in server of one era. It
@@ -58,7 +60,7 @@ const bridgeTimeout = time.Minute
 func BenchmarkBridge(b *testing.B) {
 	for _, server := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		for _, client := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-			for _, conns := range []int{1, 16} {
+			for _, conns := range []int{1, 16, 64} {
 				b.Run(fmt.Sprintf("%s=>%s/connections=%d", client, server, conns), func(b *testing.B) {
 					benchBridge(b, client, server, conns)
 				})
@@ -110,24 +112,41 @@ func startBridge(b *testing.B, of protocol.Era) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	bridge := &era.Server{
-		Dialer:  &stdio.Command{Path: self, Env: []string{everythingVariable + "=" + of.String()}},
-		Timeout: bridgeTimeout, Name: "bench", Version: "1",
+	g, err := gateway.New(&gateway.Options{Name: "bench", Version: "1", Single: true}, &config.File{
+		Names: []string{"everything"},
+		Servers: map[string]*config.Server{"everything": {
+			Name: "everything", Command: self, Env: map[string]string{everythingVariable: of.String()}, Timeout: bridgeTimeout,
+		}},
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
-	found, err := bridge.Start(b.Context())
+	found, err := g.Upstreams()[0].Start(b.Context())
 	if err != nil || found != of {
 		b.Fatalf("the server is of the %v era, %v", found, err)
 	}
-	door := &streamable.Server{Sessions: bridge, Requests: bridge.Requests()}
-	listener := httptest.NewServer(door)
+	server := httptest.NewUnstartedServer(g.Handler(nil, nil))
+	server.Listener = strictListener{server.Listener}
+	server.Start()
 	b.Cleanup(func() {
-		_ = door.Shutdown(context.Background())
-		listener.Close()
-		if err := bridge.Close(); err != nil {
+		if err := g.Shutdown(context.Background()); err != nil {
 			b.Error(err)
 		}
+		server.Close()
 	})
-	return listener.URL
+	return server.URL + gateway.MCPPath
+}
+
+// A strictListener checks requests as that of `dragoman run` does.
+type strictListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l strictListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		c = strict.Conn(c, &strict.Options{Idle: time.Minute, Header: time.Minute})
+	}
+	return c, err
 }
 
 // startRelay serves a process of an era by a bare handler, and returns its URL. If it
