@@ -102,7 +102,6 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 	}
 	r, refusal := c.requests.Begin(parent, req, c)
 	if refusal != nil {
-		c.counters.refused.Add(1)
 		done()
 		if in != nil {
 			in.add(req.Fail(refusal))

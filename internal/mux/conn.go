@@ -41,7 +41,6 @@ type Conn struct {
 	inline   inlineServing
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
-	counters counters
 }
 
 var (
@@ -199,21 +198,4 @@ func (c *Conn) learn(req, resp *dragoman.Message) {
 	if resp.Decode(&result) == nil {
 		c.revision.Store(uint32(protocol.ParseRevision(result.ProtocolVersion)))
 	}
-}
-
-// Stats counts what was skipped and dropped.
-type Stats struct {
-	Late    uint64 // answers to calls that had ended lately, and second answers
-	Unknown uint64 // other answers and progress for calls that are not ours
-	Junk    uint64 // frames that were no message
-	Dropped uint64 // notifications for which there was no room
-	Refused uint64 // requests over the limit, or after Drain
-}
-
-type counters struct{ late, unknown, junk, dropped, refused atomic.Uint64 }
-
-// Stats returns the counters of this conversation.
-func (c *Conn) Stats() Stats {
-	n := &c.counters
-	return Stats{n.late.Load(), n.unknown.Load(), n.junk.Load(), n.dropped.Load() + c.out.dropped() + c.in.Dropped(), n.refused.Load()}
 }

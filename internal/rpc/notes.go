@@ -93,7 +93,6 @@ type Inbox[T comparable] struct {
 	notes   Queue[T]
 	closed  bool
 	running chan struct{} // closed when the goroutine has ended; nil if there is none
-	dropped uint64
 }
 
 // NewInbox returns an Inbox whose notifications are given to deliver, one at a time.
@@ -105,11 +104,7 @@ func NewInbox[T comparable](deliver func(note *dragoman.Message, tag T)) *Inbox[
 func (b *Inbox[T]) Put(note *dragoman.Message, tag T) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
-	if !b.notes.Put(note, tag) {
-		b.dropped++
+	if b.closed || !b.notes.Put(note, tag) {
 		return false
 	}
 	if b.running == nil {
@@ -151,13 +146,6 @@ func (b *Inbox[T]) Wait(limit time.Duration) {
 	if ended != nil {
 		wait(ended, nil, limit)
 	}
-}
-
-// Dropped returns how many notifications found no room.
-func (b *Inbox[T]) Dropped() uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dropped
 }
 
 // wait returns when one of the channels is closed, or after limit.
