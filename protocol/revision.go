@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 // A Revision is one published revision of the protocol. The zero value is
 // Unknown: nothing has been negotiated yet.
 type Revision uint8
@@ -97,14 +99,18 @@ func Revisions() []Revision {
 	return []Revision{V20260728, V20251125, V20250618, V20250326, V20241105}
 }
 
-// NamesOf returns the names of the revisions of an era, newest first.
-func NamesOf(e Era) (names []string) {
-	for _, r := range Revisions() {
-		if r.Era() == e {
-			names = append(names, r.String())
-		}
+// Names returns the names of revisions.
+func Names(list []Revision) []string {
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = r.String()
 	}
 	return names
+}
+
+// NamesOf returns the names of the revisions of an era, newest first.
+func NamesOf(e Era) []string {
+	return Names(slices.DeleteFunc(Revisions(), func(r Revision) bool { return r.Era() != e }))
 }
 
 // EraOf returns the era that a revision name claims, also one that we do not

@@ -189,13 +189,7 @@ func (c *Conn) Revision() protocol.Revision { return protocol.Revision(c.revisio
 
 // learn notes the revision that an answer to initialize names.
 func (c *Conn) learn(req, resp *dragoman.Message) {
-	if req.Method() != protocol.MethodInitialize || resp.IsError() {
-		return
-	}
-	var result struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	if resp.Decode(&result) == nil {
-		c.revision.Store(uint32(protocol.ParseRevision(result.ProtocolVersion)))
+	if req.Method() == protocol.MethodInitialize && !resp.IsError() {
+		c.revision.Store(uint32(protocol.ParseRevision(protocol.VersionOf(resp))))
 	}
 }

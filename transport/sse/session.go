@@ -3,7 +3,6 @@ package sse
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -397,20 +396,8 @@ func unreadable(body []byte, err error) error {
 // is defined on this transport. The revisions that it names make clients that
 // negotiate fall back to initialize.
 func unsupported(req *dragoman.Message) *dragoman.Message {
-	e := &dragoman.Error{
-		Code:    protocol.CodeUnsupported,
-		Message: "requests of this revision are not served on HTTP+SSE; begin with initialize, or use Streamable HTTP",
-	}
-	var names []string
-	for _, rev := range protocol.Revisions() {
-		if rev.HasSessions() {
-			names = append(names, rev.String())
-		}
-	}
-	e.Data, _ = json.Marshal(struct { // strings always encode
-		Supported []string `json:"supported"`
-		Requested string   `json:"requested"`
-	}{names, req.MetaText(protocol.MetaProtocolVersion)})
+	e := protocol.Unsupported(req.MetaText(protocol.MetaProtocolVersion), protocol.NamesOf(protocol.Legacy))
+	e.Message = "requests of this revision are not served on HTTP+SSE; begin with initialize, or use Streamable HTTP"
 	return req.Fail(e)
 }
 

@@ -167,7 +167,7 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 	}
 	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
 	same := func(answer *dragoman.Message) error {
-		if revisionOf(answer) != record.Revision {
+		if protocol.VersionOf(answer) != record.Revision {
 			return errRevision
 		}
 		return nil

@@ -270,7 +270,7 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 	}
 	r.rev = protocol.ParseRevision(env.Version)
 	if r.rev.Era() != protocol.Modern || !slices.Contains(s.opts.Revisions, r.rev) {
-		return r, s.unsupported(env.Version)
+		return r, protocol.Unsupported(env.Version, protocol.Names(s.opts.Revisions))
 	}
 	caps := env.Capabilities
 	switch {
@@ -389,7 +389,7 @@ func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, e
 	defer s.pool.Release(e)
 	result := map[string]any{
 		"resultType":        protocol.ResultComplete,
-		"supportedVersions": s.supported(),
+		"supportedVersions": protocol.Names(s.opts.Revisions),
 		"capabilities":      v.route(r.rev).ServerCapabilities(v.caps),
 		"ttlMs":             s.opts.TTL.Milliseconds(),
 		"cacheScope":        "private",
@@ -431,19 +431,6 @@ func (s *Server) callOwn(ctx context.Context, req *dragoman.Message, stays bool,
 	}
 	defer s.pool.Release(e)
 	return do(v)
-}
-
-func (s *Server) supported() []string {
-	names := make([]string, len(s.opts.Revisions))
-	for i, rev := range s.opts.Revisions {
-		names[i] = rev.String()
-	}
-	return names
-}
-
-func (s *Server) unsupported(requested string) *dragoman.Error {
-	return failure(protocol.CodeUnsupported, map[string]any{"supported": s.supported(), "requested": requested},
-		"protocol version %q is not served here; use one of data.supported", requested)
 }
 
 // newID returns the id of a request that we make up.
