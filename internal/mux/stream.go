@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -130,8 +131,6 @@ func (o *Options) withDefaults() Options {
 	if c.MaxQueue <= 0 {
 		c.MaxQueue = DefaultMaxQueue
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

@@ -48,9 +48,7 @@ func (o *Options) orDefault() Options {
 	if o != nil {
 		full = *o
 	}
-	if full.Logger == nil {
-		full.Logger = slog.New(slog.DiscardHandler)
-	}
+	full.Logger = cmp.Or(full.Logger, slog.New(slog.DiscardHandler))
 	return full
 }
 

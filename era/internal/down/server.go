@@ -1,6 +1,7 @@
 package down
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -144,9 +145,7 @@ func (o *Options) withDefaults() Options {
 	fill(&full.SuspendTimeout, DefaultSuspendTimeout)
 	fill(&full.MaxRounds, DefaultMaxRounds)
 	fill(&full.Gather, DefaultGather)
-	if full.Logger == nil {
-		full.Logger = slog.New(slog.DiscardHandler)
-	}
+	full.Logger = cmp.Or(full.Logger, slog.New(slog.DiscardHandler))
 	return full
 }
 
