@@ -22,17 +22,12 @@ func (c *Conn) frame(data []byte) func() {
 	switch {
 	case err == nil:
 		return c.dispatch(m, nil)
-	case isArray(data) && c.Revision().HasBatch():
+	case rpc.IsBatch(data) && c.Revision().HasBatch():
 		c.batch(data)
 	default:
 		c.bad(data, err)
 	}
 	return nil
-}
-
-func isArray(data []byte) bool {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	return len(data) > 0 && data[0] == '['
 }
 
 // dispatch takes one message, which may have come in a batch: by method first,

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -44,6 +45,11 @@ func NewID[Call any](open map[int64]Call) int64 {
 func number(text []byte) (int64, bool) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return n, err == nil
+}
+
+// IsBatch reports whether text begins as an array, and not as one message.
+func IsBatch(text []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("["))
 }
 
 // How a message of which only the ends were kept may begin and end. Most

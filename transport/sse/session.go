@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -386,7 +386,7 @@ func hasID(err error) bool {
 
 // unreadable refuses a body that is not a message, with its id where it has one.
 func unreadable(body []byte, err error) error {
-	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+	if rpc.IsBatch(body) {
 		return httpx.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
 	}
 	return httpx.Unreadable(err)

@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -39,7 +38,7 @@ func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
 		}
 		return nil, err
 	}
-	if isArray(data) && c.session().batches() {
+	if rpc.IsBatch(data) && c.session().batches() {
 		return c.batch(data, from)
 	}
 	c.lost.Add(1)
@@ -49,11 +48,6 @@ func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
 		return nil, err
 	}
 	return nil, nil
-}
-
-func isArray(data []byte) bool {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	return len(data) > 0 && data[0] == '['
 }
 
 // batch takes the messages of an array. The answer, if it is among them, comes
