@@ -191,7 +191,6 @@ func (c *clientConn) send(note *dragoman.Message) (uint64, error) {
 	}
 	waiting := q.notes.Len()
 	if !q.notes.Put(note, struct{}{}) {
-		c.lost.Add(1)
 		if m := note.Method(); m == protocol.NoteProgress || m == protocol.NoteMessage {
 			return q.last, nil
 		}
