@@ -20,7 +20,7 @@ type Conn struct {
 	local   dragoman.Peer // set once, by Start
 	started atomic.Bool
 	out     *queue
-	stall   *time.Timer // owned by whoever writes
+	stall   *time.Timer // owned by the goroutine that writes
 	in      *rpc.Inbox[struct{}]
 
 	ctx     context.Context // of the requests that are served; ends with the conversation
@@ -96,7 +96,7 @@ func (c *Conn) read() {
 			case serve != nil && !c.serveNow(serve):
 				return
 			case serve == nil && !c.more() && c.calls.Asking():
-				// Whoever was woken goes first, and more answers gather meanwhile.
+				// The caller that was woken goes first, and more answers gather meanwhile.
 				// With one call alone there is nothing to gain by that.
 				runtime.Gosched()
 			}

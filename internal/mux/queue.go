@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A queue holds what waits to be written. Whoever finds nothing waiting and
+// A queue holds what waits to be written. A caller that finds nothing waiting and
 // nothing being written writes at once, on its own goroutine; what comes
 // meanwhile is left to the goroutine that writes, which takes it together.
 type queue struct {
@@ -45,7 +45,7 @@ const directWriteLimit = 8 << 10
 
 // put queues a frame, and waits for room if there is none. If nobody else
 // writes, it writes the frame itself; that may take as long as the other side
-// takes to read, whatever becomes of ctx, so who may not block does so only if
+// takes to read, whatever becomes of ctx, so a caller that may not block does so only if
 // the other side is known to have read what came before. The mark says what has
 // been sent up to and with this frame. It gives up when ctx ends, or with
 // errInterrupted when stop holds something.

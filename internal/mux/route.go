@@ -159,7 +159,7 @@ func refusal(err error) *dragoman.Error {
 }
 
 // mustSend queues what may not be dropped, without waiting: the goroutine that
-// reads must go on. Who asks without reading the answers is cut.
+// reads must go on. A client that asks without reading the answers is cut.
 func (c *Conn) mustSend(m *dragoman.Message) {
 	if full, _ := c.out.offer(m); full {
 		c.end(dragoman.ErrSlow)

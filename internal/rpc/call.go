@@ -175,7 +175,7 @@ func (c *Call) Wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, e
 			c.mu.Unlock()
 			switch {
 			case more:
-				Notify(ctx, c.from, note, log) // who cannot be told still gets the answer
+				Notify(ctx, c.from, note, log) // a caller that cannot be told still gets the answer
 				ended = ctx.Err() != nil
 			case over:
 				return c.resp, c.err

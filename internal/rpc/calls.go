@@ -27,7 +27,7 @@ func NewCalls(limit int) *Calls {
 	return &Calls{limit: limit, open: make(map[int64]*Call), clock: clock{zero: time.Now()}}
 }
 
-// An Owner is who does something else than Wait while its call is under way.
+// An Owner does something else than Wait while its call is under way.
 type Owner interface {
 	// Ended is called, at most once, when the table has an answer or an error for
 	// the call. It should make the owner finish the call. The error is nil if there
@@ -36,8 +36,8 @@ type Owner interface {
 }
 
 // Begin enters a new call, or returns why it cannot be made; nothing has been sent
-// then. Whoever begins a call waits for it by Wait, removes it, unless it was
-// answered, and finishes it.
+// then. The caller waits for it by Wait, removes it, unless it was answered, and
+// finishes it.
 func (t *Calls) Begin(req *dragoman.Message, from dragoman.Peer) (*Call, error) {
 	c := &Call{ready: make(chan struct{}, 1)}
 	if err := t.begin(c, req, from); err != nil {
@@ -374,7 +374,7 @@ func (t *Calls) ResumeAll() {
 	}
 }
 
-// expire ends the calls that are due, and comes again for the next. Whoever made one
+// expire ends the calls that are due, and comes again for the next. The caller
 // tells the other side. Those that wait for an answer of ours are due at their
 // maximum, and set the timer when they have it.
 func (t *Calls) expire() {

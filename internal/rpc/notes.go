@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// MaxNotes and MaxNoteBytes bound the notifications that wait for one who is slow to
-// take them. A single one may be larger.
+// MaxNotes and MaxNoteBytes bound the notifications that wait for a peer that is slow
+// to take them. A single one may be larger.
 const (
 	MaxNotes     = 1024
 	MaxNoteBytes = 4 << 20
 )
 
-// A Queue holds notifications for somebody who takes them in order, each with a tag.
+// A Queue holds notifications for a peer that takes them in order, each with a tag.
 // Its owner locks.
 type Queue[T comparable] struct {
 	list  []queued[T]
@@ -110,7 +110,7 @@ func (b *Inbox[T]) Put(note *dragoman.Message, tag T) bool {
 	if b.running == nil {
 		b.running = make(chan struct{})
 		// Ends when nothing is left to deliver. Wait waits for it, but not for
-		// long: who is told may be the one who waits.
+		// long: the peer that is told may be the one that waits.
 		go b.run(b.running)
 	}
 	return true

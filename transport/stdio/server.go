@@ -353,7 +353,7 @@ func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer,
 		defer close(stopped)
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
-		_ = s.Shutdown(limit) // who was cut has been told
+		_ = s.Shutdown(limit) // clients that were cut have been told
 	})
 	err := s.serveIO(context.WithoutCancel(ctx), r, w)
 	if !stop() {

@@ -32,7 +32,7 @@ const (
 // initialize opens, and end with it: a request that the server refuses because it has
 // ended the session fails with an error that is [ErrSessionGone], [dragoman.ErrClosed]
 // and a [protocol.Fault] which says that it was not carried out; others under way fail
-// with [dragoman.ErrClosed]. Who wants to go on dials again, as package era does.
+// with [dragoman.ErrClosed]. To go on, dial again, as package era does.
 //
 // They keep what a Conn promises; at the limit of 1,024 calls
 // under way a call fails with [dragoman.ErrOverloaded].

@@ -143,7 +143,7 @@ func (s *Server) postTool(x *httpx.Exchange, tool string) error {
 		return err
 	}
 	var args []byte
-	// Who sends nothing need not say what it is.
+	// A client that sends nothing need not say what it is.
 	if r.ContentLength != 0 || r.Header["Content-Type"] != nil || r.Header["Content-Encoding"] != nil {
 		if args, err = x.Body(); err != nil {
 			return err
