@@ -158,9 +158,9 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
 			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
-		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Stats }`,
+		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Frame }`,
 			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
-		{"transport/sse/hidden.go", `import "` + m + `/internal/mux"; type conn struct { *mux.Conn }; func (c *conn) Stats() mux.Stats { return mux.Stats{} }; func New() *conn { var x mux.Stats; _ = x }`, ""},
+		{"transport/sse/hidden.go", `import "` + m + `/internal/mux"; type conn struct { *mux.Conn }; func (c *conn) Frame() mux.Frame { return mux.Frame{} }; func New() *conn { var x mux.Frame; _ = x }`, ""},
 		{"transport/sse/result.go", `import other "` + m + `/internal/sse"; func (*Server) Made(a int) (b, c other.Event) { return }`,
 			":2 exports other.Event, which others cannot name: declare a type here, or list an alias in internalTypes"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},

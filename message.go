@@ -3,7 +3,6 @@ package dragoman
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 )
 
@@ -230,30 +229,6 @@ func (m *Message) AppendWithID(dst []byte, id ID) []byte {
 	dst = append(dst, m.raw[:m.id.start]...)
 	dst = append(dst, id.text...)
 	return append(dst, m.raw[m.id.end:]...)
-}
-
-// WriteTo writes the message to w. It is [Message.Bytes] without the copy that a
-// message with another id needs, in up to three writes.
-func (m *Message) WriteTo(w io.Writer) (int64, error) {
-	parts := [3][]byte{2: m.raw}
-	if !m.pending.IsZero() {
-		if m.id.end == 0 {
-			parts = [3][]byte{[]byte("{" + newID), []byte(m.pending.text + ","), m.raw[1:]}
-		} else {
-			parts = [3][]byte{m.raw[:m.id.start], []byte(m.pending.text), m.raw[m.id.end:]}
-		}
-	}
-	var total int64
-	for _, part := range parts {
-		if len(part) == 0 {
-			continue
-		}
-		n, err := w.Write(part)
-		if total += int64(n); err != nil {
-			return total, err
-		}
-	}
-	return total, nil
 }
 
 // OneLine replaces the line ends in the JSON text of a message by spaces, in

@@ -1,7 +1,6 @@
 package dragoman_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -383,44 +382,4 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%q: %d, want -1", text, got)
 		}
 	}
-}
-
-func TestWriteToWritesWhatBytesReturns(t *testing.T) {
-	for _, text := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"m"}`,
-		`{"id":"a","jsonrpc":"2.0","result":{"x":[1,2]}}`,
-		`{"jsonrpc":"2.0","method":"note"}`,
-	} {
-		m, err := dragoman.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range []*dragoman.Message{m, m.WithID(dragoman.IntID(4711))} {
-			var out bytes.Buffer
-			if n, err := m.WriteTo(&out); err != nil || out.String() != m.String() || n != int64(m.Len()) {
-				t.Errorf("%s: %d bytes, %v: %s", m, n, err, &out)
-			}
-			for room := range m.Len() {
-				out.Reset()
-				n, err := m.WriteTo(&shortWriter{&out, room})
-				if !errors.Is(err, io.ErrShortWrite) || n != int64(room) || out.String() != m.String()[:room] {
-					t.Fatalf("%s, %d bytes fit: %d written, %v", m, room, n, err)
-				}
-			}
-		}
-	}
-}
-
-// A shortWriter has room for so many bytes.
-type shortWriter struct {
-	w    io.Writer
-	room int
-}
-
-func (s *shortWriter) Write(p []byte) (int, error) {
-	n, err := s.w.Write(p[:min(len(p), s.room)])
-	if s.room -= n; n < len(p) && err == nil {
-		err = io.ErrShortWrite
-	}
-	return n, err
 }

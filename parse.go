@@ -62,18 +62,9 @@ func Parse(data []byte) (*Message, error) { return Limits{}.parse(new(Message), 
 // The error is a [ParseError], or [ErrTooLarge].
 func (l Limits) Parse(data []byte) (*Message, error) { return l.parse(new(Message), data) }
 
-// ParseInto is Parse into a message of the caller's, which nobody else may be
-// using. It does not allocate unless the message is refused or its names are
-// many or spelt with escapes.
-func (l Limits) ParseInto(m *Message, data []byte) error {
-	_, err := l.parse(m, data)
-	return err
-}
-
 // parse fills m and returns it. What calls it is small enough to be inlined, so
 // that a message need not be allocated that its user does not keep.
 func (l Limits) parse(m *Message, data []byte) (*Message, error) {
-	*m = Message{}
 	if most := l.Message(); len(data) > most {
 		return nil, tooLarge(len(data), most)
 	}

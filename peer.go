@@ -18,7 +18,7 @@ type Peer interface {
 	// sampling, elicitation and roots. from may be nil: then the caller wants
 	// nothing on the way. It is valid until Call returns.
 	//
-	// The response carries the request's own id, byte for byte; whoever changed
+	// The response carries the request's own id, byte for byte; a peer that changed
 	// it on the way restores it.
 	Call(ctx context.Context, req *Message, from Peer) (*Message, error)
 
@@ -170,5 +170,5 @@ func (e *pipeEnd) Done() <-chan struct{} { return e.ctx.Done() }
 
 func (e *pipeEnd) Err() error { return context.Cause(e.ctx) }
 
-// Correlates implements Correlator: whoever is called is given from itself.
+// Correlates implements Correlator: the peer that is called is given from itself.
 func (e *pipeEnd) Correlates() bool { return true }

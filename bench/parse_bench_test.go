@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"bufio"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// The parse benchmarks compare [dragoman.Limits.ParseInto] with encoding/json.
+// The parse benchmarks compare [dragoman.Parse] with encoding/json.
 // x-json is how many times faster it is than one decode into raw members;
 // x-json-2 is the same against the usual two decodes, which also look for the
 // tool's name. What is parsed is what a bridge sees: calls with nested
@@ -74,42 +72,23 @@ func BenchmarkMeta(b *testing.B) {
 	}
 }
 
-// The write benchmarks give an answer another id and write it to a buffered writer, as
-// net/http has one. x-bytes is how many times longer a copy of it takes.
-
-func BenchmarkWrite200B(b *testing.B) { writeBoth(b, textResult(200)) }
-func BenchmarkWrite64KB(b *testing.B) { writeBoth(b, textResult(64<<10)) }
-
-func writeBoth(b *testing.B, data []byte) {
-	m, err := dragoman.Parse(data)
-	if err != nil {
-		b.Fatal(err)
-	}
-	m = m.WithID(dragoman.IntID(987654))
-	w := bufio.NewWriterSize(struct{ io.Writer }{io.Discard}, 4<<10)
-	byTurns(b, len(data), []contender{
-		{"", func() error { _, err := m.WriteTo(w); return err }},
-		{"x-bytes", func() error { _, err := w.Write(m.Bytes()); return err }},
-	})
-}
-
 func parseBoth(b *testing.B, data []byte) {
-	var m dragoman.Message
 	byTurns(b, len(data), []contender{
-		{"", func() error { return dragoman.Limits{}.ParseInto(&m, data) }},
+		{"", func() error { _, err := dragoman.Parse(data); return err }},
 		{"x-json", func() error { _, err := decodeOnce(data); return err }},
 		{"x-json-2", func() error { return decodeTwice(data) }},
 	})
 }
 
 func relayBoth(b *testing.B, data []byte) {
-	var m dragoman.Message
 	var out []byte
 	id := dragoman.IntID(987654)
 	byTurns(b, len(data), []contender{
 		{"", func() error {
-			err := dragoman.Limits{}.ParseInto(&m, data)
-			out = m.AppendWithID(out[:0], id)
+			m, err := dragoman.Parse(data)
+			if err == nil {
+				out = m.AppendWithID(out[:0], id)
+			}
 			return err
 		}},
 		{"x-json", func() error {
@@ -125,14 +104,14 @@ func relayBoth(b *testing.B, data []byte) {
 }
 
 func spliceBoth(b *testing.B, data []byte) {
-	var m dragoman.Message
 	id, token := dragoman.IntID(987654), []byte("987654")
 	byTurns(b, len(data), []contender{
 		{"", func() error {
-			if err := (dragoman.Limits{}).ParseInto(&m, data); err != nil {
+			m, err := dragoman.Parse(data)
+			if err != nil {
 				return err
 			}
-			_, err := m.WithID(id).Edit().SetMeta("progressToken", token).Message()
+			_, err = m.WithID(id).Edit().SetMeta("progressToken", token).Message()
 			return err
 		}},
 		{"x-json", func() error { return recode(data, token) }},

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -83,9 +84,7 @@ func (o *Options) withDefaults() Options {
 	orDefault(&opts.Timeout, DefaultTimeout)
 	orDefault(&opts.MaxTimeout, DefaultMaxTimeout)
 	orDefault(&opts.ConnectTimeout, DefaultConnectTimeout)
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Revision != protocol.Unknown && opts.Era == nil {
 		era := opts.Revision.Era()
 		opts.Era = &era

@@ -284,8 +284,7 @@ func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
 	if err != nil {
 		return adapt.Route{}, err
 	}
-	asked, _ := dragoman.Text(req.Get("protocolVersion")) // what is no string names no revision
-	client := protocol.ParseRevision(asked)
+	client := protocol.ParseRevision(protocol.VersionOf(req))
 	if client == protocol.Unknown || client.Era() != protocol.Legacy {
 		client = server // it takes what the server has, or leaves
 	}
@@ -294,7 +293,7 @@ func routeOf(req, resp *dragoman.Message) (adapt.Route, error) {
 
 // revisionOf returns the revision by which a server has answered initialize.
 func revisionOf(resp *dragoman.Message) (protocol.Revision, error) {
-	answered, _ := dragoman.Text(resp.Get("protocolVersion"))
+	answered := protocol.VersionOf(resp)
 	r := protocol.ParseRevision(answered)
 	if r == protocol.Unknown || r.Era() != protocol.Legacy {
 		return protocol.Unknown, fmt.Errorf("%w: it answers initialize with %q", ErrNoRevision, answered)

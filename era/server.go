@@ -119,10 +119,7 @@ type Server struct {
 
 func (s *Server) prepare() {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.log = s.Logger
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s.log = cmp.Or(s.Logger, slog.New(slog.DiscardHandler))
 	name, version := s.Name, s.Version
 	if name == "" {
 		name, version = "dragoman", dragoman.Version

@@ -240,9 +240,7 @@ func Open(dir string, opts *FileOptions) (*File, error) {
 			streams: make(map[string]*stream[place]),
 		},
 	}
-	if f.logger == nil {
-		f.logger = slog.New(slog.DiscardHandler)
-	}
+	f.logger = cmp.Or(f.logger, slog.New(slog.DiscardHandler))
 	if err := f.open(dir); err != nil {
 		if f.unlock != nil {
 			_ = f.unlock()

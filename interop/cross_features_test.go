@@ -86,7 +86,7 @@ func crossLists(t *testing.T, x *crossing) {
 	if len(prompt.Messages) != 1 || prompt.Messages[0].Content.Text != "Greet Zoë." {
 		t.Errorf("the prompt has %v", prompt)
 	}
-	if x.rev.HasPing() {
+	if x.rev.HasSessions() {
 		x.want(t, "ping", object{})
 	}
 }

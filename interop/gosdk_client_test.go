@@ -200,7 +200,7 @@ func TestGoSDKClientReadsResourcesPromptsAndCompletions(t *testing.T) {
 		t.Run("resources", func(t *testing.T) { goSDKResources(t, client) })
 		t.Run("prompts", func(t *testing.T) { goSDKPrompts(t, client) })
 		t.Run("completions", func(t *testing.T) { goSDKCompletions(t, client) })
-		if rev.HasPing() {
+		if rev.HasSessions() {
 			if err := client.Ping(t.Context(), nil); err != nil {
 				t.Errorf("ping: %v", err)
 			}

@@ -142,7 +142,7 @@ func TestMCPGoClientReadsResourcesPromptsAndCompletions(t *testing.T) {
 		t.Run("resources", func(t *testing.T) { mcpGoResources(t, c) })
 		t.Run("prompts", func(t *testing.T) { mcpGoPrompts(t, c) })
 		t.Run("completions", func(t *testing.T) { mcpGoCompletions(t, c) })
-		if rev.HasPing() {
+		if rev.HasSessions() {
 			if err := c.Ping(t.Context()); err != nil {
 				t.Errorf("ping: %v", err)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -83,9 +82,7 @@ func CheckEnvelope(req *dragoman.Message) *dragoman.Error {
 	if ParseRevision(e.Version).Era() == Modern {
 		return nil
 	}
-	refusal := &dragoman.Error{Code: CodeUnsupported, Message: fmt.Sprintf("protocol version %q is not served here; use one of data.supported", e.Version)}
-	refusal.Data, _ = json.Marshal(map[string]any{"supported": NamesOf(Modern), "requested": e.Version}) // strings can always be encoded
-	return refusal
+	return Unsupported(e.Version, NamesOf(Modern))
 }
 
 // IsImplementation reports whether JSON text is an object with name and version, as everybody
@@ -101,6 +98,12 @@ func IsImplementation(info json.RawMessage) bool {
 		}
 	}
 	return name && version
+}
+
+// VersionOf returns the revision that initialize or the answer to it names, or "".
+func VersionOf(m *dragoman.Message) string {
+	version, _ := dragoman.Text(m.Get("protocolVersion")) // what is no string names none
+	return version
 }
 
 // ClientName returns the name that the client of a request gives itself: in the

@@ -85,6 +85,20 @@ func ResponseOf(ctx context.Context, req, resp *dragoman.Message, err error) *dr
 	return resp
 }
 
+// Unsupported is the error for a revision that is not served. It names those that are,
+// so that a client can fall back.
+func Unsupported(requested string, served []string) *dragoman.Error {
+	data, _ := json.Marshal(struct { // strings always encode
+		Supported []string `json:"supported"`
+		Requested string   `json:"requested"`
+	}{served, requested})
+	return &dragoman.Error{
+		Code:    CodeUnsupported,
+		Message: fmt.Sprintf("protocol version %q is not served here; use one of data.supported", requested),
+		Data:    data,
+	}
+}
+
 // IDInUse is the error for a request whose id another one of its sender has.
 func IDInUse(req *dragoman.Message) *dragoman.Error {
 	return &dragoman.Error{

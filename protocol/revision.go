@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 // A Revision is one published revision of the protocol. The zero value is
 // Unknown: nothing has been negotiated yet.
 type Revision uint8
@@ -15,11 +17,9 @@ const (
 )
 
 // Latest is the newest revision, LatestLegacy the newest with a handshake.
-// Assumed is the one of an HTTP request that names none.
 const (
 	Latest       = V20260728
 	LatestLegacy = V20251125
-	Assumed      = V20250326
 )
 
 // An Era tells revisions with a handshake and a session from those in which
@@ -37,29 +37,26 @@ func (e Era) String() string { return [...]string{"legacy", "modern"}[e&1] }
 
 // facts is what a revision allows and demands.
 type facts struct {
-	name             string
-	era              Era
-	batch            bool // arrays of messages
-	streamableHTTP   bool // else HTTP+SSE
-	versionHeader    bool // MCP-Protocol-Version after the handshake
-	mirrorHeaders    bool // Mcp-Method, Mcp-Name, Mcp-Param-*
-	resumes          bool // Last-Event-ID
-	primes           bool // an empty event first, and retry
-	disconnectCancel bool // a dropped HTTP request is a cancel
-	elicits          bool
-	elicitsURL       bool
-	audio            bool
-	resourceLinks    bool
-	structured       bool // structuredContent and outputSchema
-	structuredAny    bool // of any JSON type
-	progressMessage  bool
-	toolAnnotations  bool // hints about what a tool does
-	completions      bool // completion is a capability of its own
-	titles           bool // names for people beside names for programs
-	icons            bool // and pictures, descriptions, web sites
-	richForms        bool // elicitation forms have defaults and titled or several choices
-	coreTasks        bool
-	originForbidden  bool // a bad Origin gets 403 by the letter
+	name            string
+	era             Era
+	batch           bool // arrays of messages
+	streamableHTTP  bool // else HTTP+SSE
+	versionHeader   bool // MCP-Protocol-Version after the handshake
+	resumes         bool // Last-Event-ID
+	primes          bool // an empty event first, and retry
+	elicits         bool
+	elicitsURL      bool
+	audio           bool
+	resourceLinks   bool
+	structured      bool // structuredContent and outputSchema
+	structuredAny   bool // of any JSON type
+	progressMessage bool
+	toolAnnotations bool // hints about what a tool does
+	completions     bool // completion is a capability of its own
+	titles          bool // names for people beside names for programs
+	icons           bool // and pictures, descriptions, web sites
+	richForms       bool // elicitation forms have defaults and titled or several choices
+	coreTasks       bool
 }
 
 var table = [...]facts{
@@ -77,13 +74,13 @@ var table = [...]facts{
 		name: "2025-11-25", streamableHTTP: true, versionHeader: true, resumes: true, primes: true,
 		elicits: true, elicitsURL: true, audio: true, resourceLinks: true, structured: true,
 		progressMessage: true, toolAnnotations: true, completions: true, titles: true, icons: true,
-		richForms: true, coreTasks: true, originForbidden: true,
+		richForms: true, coreTasks: true,
 	},
 	V20260728: {
-		name: "2026-07-28", era: Modern, streamableHTTP: true, versionHeader: true, mirrorHeaders: true,
-		disconnectCancel: true, elicits: true, elicitsURL: true, audio: true, resourceLinks: true,
+		name: "2026-07-28", era: Modern, streamableHTTP: true, versionHeader: true,
+		elicits: true, elicitsURL: true, audio: true, resourceLinks: true,
 		structured: true, structuredAny: true, progressMessage: true, toolAnnotations: true,
-		completions: true, titles: true, icons: true, richForms: true, originForbidden: true,
+		completions: true, titles: true, icons: true, richForms: true,
 	},
 }
 
@@ -102,14 +99,18 @@ func Revisions() []Revision {
 	return []Revision{V20260728, V20251125, V20250618, V20250326, V20241105}
 }
 
-// NamesOf returns the names of the revisions of an era, newest first.
-func NamesOf(e Era) (names []string) {
-	for _, r := range Revisions() {
-		if r.Era() == e {
-			names = append(names, r.String())
-		}
+// Names returns the names of revisions.
+func Names(list []Revision) []string {
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = r.String()
 	}
 	return names
+}
+
+// NamesOf returns the names of the revisions of an era, newest first.
+func NamesOf(e Era) []string {
+	return Names(slices.DeleteFunc(Revisions(), func(r Revision) bool { return r.Era() != e }))
 }
 
 // EraOf returns the era that a revision name claims, also one that we do not
@@ -151,9 +152,6 @@ func (r Revision) Since(other Revision) bool { return r >= other }
 // HasSessions reports whether a conversation begins with initialize.
 func (r Revision) HasSessions() bool { return table[r].era == Legacy }
 
-// HasPing reports whether either side may ask whether the other is there.
-func (r Revision) HasPing() bool { return table[r].era == Legacy }
-
 // HasBatch reports whether a frame may hold an array of messages.
 func (r Revision) HasBatch() bool { return table[r].batch }
 
@@ -165,19 +163,12 @@ func (r Revision) HasStreamableHTTP() bool { return table[r].streamableHTTP }
 // carry MCP-Protocol-Version.
 func (r Revision) NeedsVersionHeader() bool { return table[r].versionHeader }
 
-// MirrorsHeaders reports whether HTTP requests carry Mcp-Method, Mcp-Name and
-// Mcp-Param-*.
-func (r Revision) MirrorsHeaders() bool { return table[r].mirrorHeaders }
-
 // ResumesStreams reports whether event streams have ids and Last-Event-ID.
 func (r Revision) ResumesStreams() bool { return table[r].resumes }
 
 // PrimesStreams reports whether an event stream may begin with an empty event
 // and carry retry.
 func (r Revision) PrimesStreams() bool { return table[r].primes }
-
-// DisconnectCancels reports whether a dropped HTTP request is a cancelled one.
-func (r Revision) DisconnectCancels() bool { return table[r].disconnectCancel }
 
 // ServerMayAsk reports whether a server sends requests to its client.
 func (r Revision) ServerMayAsk() bool { return table[r].era == Legacy }
@@ -232,9 +223,6 @@ func (r Revision) HasCoreTasks() bool { return table[r].coreTasks }
 
 // TagsResults reports whether every result carries resultType.
 func (r Revision) TagsResults() bool { return table[r].era == Modern }
-
-// ForbidsOrigin reports whether the revision names 403 for a bad Origin.
-func (r Revision) ForbidsOrigin() bool { return table[r].originForbidden }
 
 // CodeNoResource returns the code for a resource that does not exist.
 func (r Revision) CodeNoResource() int {

@@ -24,14 +24,11 @@ func TestWhatEachRevisionAllows(t *testing.T) {
 		yes  []revision
 	}{
 		{"HasSessions", revision.HasSessions, []revision{v1, v2, v3, v4}},
-		{"HasPing", revision.HasPing, []revision{v1, v2, v3, v4}},
 		{"HasBatch", revision.HasBatch, []revision{v2}},
 		{"HasStreamableHTTP", revision.HasStreamableHTTP, []revision{v2, v3, v4, v5}},
 		{"NeedsVersionHeader", revision.NeedsVersionHeader, []revision{v3, v4, v5}},
-		{"MirrorsHeaders", revision.MirrorsHeaders, []revision{v5}},
 		{"ResumesStreams", revision.ResumesStreams, []revision{v2, v3, v4}},
 		{"PrimesStreams", revision.PrimesStreams, []revision{v4}},
-		{"DisconnectCancels", revision.DisconnectCancels, []revision{v5}},
 		{"ServerMayAsk", revision.ServerMayAsk, []revision{v1, v2, v3, v4}},
 		{"HasInputRounds", revision.HasInputRounds, []revision{v5}},
 		{"HasListen", revision.HasListen, []revision{v5}},
@@ -49,7 +46,6 @@ func TestWhatEachRevisionAllows(t *testing.T) {
 		{"HasRichForms", revision.HasRichForms, []revision{v4, v5}},
 		{"HasCoreTasks", revision.HasCoreTasks, []revision{v4}},
 		{"TagsResults", revision.TagsResults, []revision{v5}},
-		{"ForbidsOrigin", revision.ForbidsOrigin, []revision{v4, v5}},
 		{"a missing resource is an invalid parameter", func(r revision) bool { return r.CodeNoResource() == protocol.CodeInvalidParams }, []revision{v5}},
 		{"a missing resource has a code of its own", func(r revision) bool { return r.CodeNoResource() == protocol.CodeResourceNotFound }, []revision{v1, v2, v3, v4}},
 		{"Since(2025-06-18)", func(r revision) bool { return r.Since(v3) }, []revision{v3, v4, v5}},
@@ -83,7 +79,7 @@ func TestRevisionNames(t *testing.T) {
 			t.Errorf("%q is read as %v", name, r)
 		}
 	}
-	if protocol.Latest != protocol.Revisions()[0] || protocol.LatestLegacy.Era() != protocol.Legacy || protocol.Latest.Era() != protocol.Modern || protocol.Assumed.String() != "2025-03-26" {
+	if protocol.Latest != protocol.Revisions()[0] || protocol.LatestLegacy.Era() != protocol.Legacy || protocol.Latest.Era() != protocol.Modern {
 		t.Error("the newest revisions are not what they should be")
 	}
 }

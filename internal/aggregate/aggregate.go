@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,10 +91,7 @@ func New(opts *Options) *Aggregate {
 	if a.opts.PerMember <= 0 {
 		a.opts.PerMember = DefaultPerMember
 	}
-	a.log = a.opts.Logger
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a.log = cmp.Or(a.opts.Logger, slog.New(slog.DiscardHandler))
 	a.info = join(`{"name":`, dragoman.Quote(a.opts.Name), `,"version":`, dragoman.Quote(a.opts.Version), `}`)
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	a.group.Store(newGroup(nil, a.opts.Plain))

@@ -98,7 +98,7 @@ func (c *call) caching() (ttl int64, scope string) {
 
 func discover(_ context.Context, c *call) (any, error) {
 	return object{
-		"supportedVersions": c.server.supported(),
+		"supportedVersions": protocol.Names(c.server.opts.Revisions),
 		"capabilities":      c.server.capabilities(c.rev),
 		"instructions":      instructions,
 	}, nil

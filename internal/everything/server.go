@@ -129,19 +129,9 @@ func (s *Server) serves(era protocol.Era) bool {
 	return slices.ContainsFunc(s.opts.Revisions, func(r protocol.Revision) bool { return r.Era() == era })
 }
 
-// supported returns the names of the served revisions, newest first.
-func (s *Server) supported() []string {
-	names := make([]string, len(s.opts.Revisions))
-	for i, r := range s.opts.Revisions {
-		names[i] = r.String()
-	}
-	return names
-}
-
 // unsupported is the answer to a revision that is not served.
 func (s *Server) unsupported(requested string) *dragoman.Error {
-	return failure(protocol.CodeUnsupported, object{"supported": s.supported(), "requested": requested},
-		"protocol version %q is not served here; use one of data.supported", requested)
+	return protocol.Unsupported(requested, protocol.Names(s.opts.Revisions))
 }
 
 const instructions = "A server for trying out clients and bridges: every feature of the protocol has a tool, " +

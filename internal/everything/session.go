@@ -57,12 +57,7 @@ func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman
 // refuse answers the initialize of a client that is too old for this server, by
 // naming the revisions that it could use.
 func (v *session) refuse(req *dragoman.Message) *dragoman.Message {
-	var params struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	// What cannot be read is as good as no version.
-	_ = req.Decode(&params)
-	return req.Fail(v.server.unsupported(params.ProtocolVersion))
+	return req.Fail(v.server.unsupported(protocol.VersionOf(req)))
 }
 
 // Notify takes one notification. Cancelling is not among them: that is the

@@ -103,9 +103,7 @@ type Gateway struct {
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
-	if g.log = opts.Logger; g.log == nil {
-		g.log = slog.New(slog.DiscardHandler)
-	}
+	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	lists, err := g.openState(file)
 	if err != nil {
 		return nil, errors.Join(err, g.closeState())

@@ -48,8 +48,7 @@ type Memory struct {
 func (m *Memory) Opened(hello, answer *dragoman.Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hello, m.caps = hello, slices.Clone(answer.Get("capabilities"))
-	m.revision, _ = dragoman.Text(answer.Get("protocolVersion")) // what is no string names no revision
+	m.hello, m.revision, m.caps = hello, protocol.VersionOf(answer), slices.Clone(answer.Get("capabilities"))
 }
 
 // IsOpen reports whether there has been a handshake.

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -78,9 +79,7 @@ func New(opts *Options) *Manager {
 	if m.opts.Store == nil {
 		m.opts.Store = state.NewMemory(0)
 	}
-	if m.opts.Logger == nil {
-		m.opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	m.opts.Logger = cmp.Or(m.opts.Logger, slog.New(slog.DiscardHandler))
 	m.salt = m.loadSalt()
 	return m
 }

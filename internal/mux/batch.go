@@ -88,7 +88,6 @@ func (b *batchReply) add(m *dragoman.Message) {
 }
 
 func (b *batchReply) refuse(part []byte, err error) {
-	b.conn.counters.junk.Add(1)
 	var p *dragoman.ParseError
 	if errors.As(err, &p) && b.conn.opts.Server {
 		b.add(p.Response())

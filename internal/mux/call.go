@@ -102,7 +102,6 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 	}
 	r, refusal := c.requests.Begin(parent, req, c)
 	if refusal != nil {
-		c.counters.refused.Add(1)
 		done()
 		if in != nil {
 			in.add(req.Fail(refusal))
@@ -140,8 +139,8 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 func (c *Conn) AskLocal() { c.askLocal.Store(true) }
 
 // Abort cancels what the other side has asked and has no answer yet, which is then
-// answered as lost. The conversation goes on: whoever ends it should wait for the
-// answers first, for a while.
+// answered as lost. The conversation goes on: the caller should wait for the
+// answers for a while before it ends it.
 func (c *Conn) Abort() { c.requests.CancelAll() }
 
 // Drain refuses new requests from now on, ends listens in good order, and waits

@@ -20,7 +20,7 @@ type Conn struct {
 	local   dragoman.Peer // set once, by Start
 	started atomic.Bool
 	out     *queue
-	stall   *time.Timer // owned by whoever writes
+	stall   *time.Timer // owned by the goroutine that writes
 	in      *rpc.Inbox[struct{}]
 
 	ctx     context.Context // of the requests that are served; ends with the conversation
@@ -41,7 +41,6 @@ type Conn struct {
 	inline   inlineServing
 
 	revision atomic.Uint32 // protocol.Revision, once it has been negotiated
-	counters counters
 }
 
 var (
@@ -97,7 +96,7 @@ func (c *Conn) read() {
 			case serve != nil && !c.serveNow(serve):
 				return
 			case serve == nil && !c.more() && c.calls.Asking():
-				// Whoever was woken goes first, and more answers gather meanwhile.
+				// The caller that was woken goes first, and more answers gather meanwhile.
 				// With one call alone there is nothing to gain by that.
 				runtime.Gosched()
 			}
@@ -190,30 +189,7 @@ func (c *Conn) Revision() protocol.Revision { return protocol.Revision(c.revisio
 
 // learn notes the revision that an answer to initialize names.
 func (c *Conn) learn(req, resp *dragoman.Message) {
-	if req.Method() != protocol.MethodInitialize || resp.IsError() {
-		return
+	if req.Method() == protocol.MethodInitialize && !resp.IsError() {
+		c.revision.Store(uint32(protocol.ParseRevision(protocol.VersionOf(resp))))
 	}
-	var result struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	if resp.Decode(&result) == nil {
-		c.revision.Store(uint32(protocol.ParseRevision(result.ProtocolVersion)))
-	}
-}
-
-// Stats counts what was skipped and dropped.
-type Stats struct {
-	Late    uint64 // answers to calls that had ended lately, and second answers
-	Unknown uint64 // other answers and progress for calls that are not ours
-	Junk    uint64 // frames that were no message
-	Dropped uint64 // notifications for which there was no room
-	Refused uint64 // requests over the limit, or after Drain
-}
-
-type counters struct{ late, unknown, junk, dropped, refused atomic.Uint64 }
-
-// Stats returns the counters of this conversation.
-func (c *Conn) Stats() Stats {
-	n := &c.counters
-	return Stats{n.late.Load(), n.unknown.Load(), n.junk.Load(), n.dropped.Load() + c.out.dropped() + c.in.Dropped(), n.refused.Load()}
 }

@@ -5,7 +5,7 @@
 // routed by method first, then by id:
 //
 //   - an answer ends the call that its id belongs to; late, double and unknown
-//     ones are counted and dropped;
+//     ones are dropped;
 //   - progress belongs to the call whose token it names, a change to the listen
 //     whose subscription it names, or if it names none to all listens that want
 //     it, a server's log message to the only call under way; the caller's own

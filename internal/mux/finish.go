@@ -20,6 +20,6 @@ func (c *Conn) Finish(ctx context.Context) error {
 	c.Abort()
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWait)
 	defer cancel()
-	_ = c.Drain(wait) // whoever is left does not stop when told to, or read when written to
+	_ = c.Drain(wait) // a request that is left does not stop when told to, or its client does not read
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A queue holds what waits to be written. Whoever finds nothing waiting and
+// A queue holds what waits to be written. A caller that finds nothing waiting and
 // nothing being written writes at once, on its own goroutine; what comes
 // meanwhile is left to the goroutine that writes, which takes it together.
 type queue struct {
@@ -30,7 +30,6 @@ type queue struct {
 	room    chan struct{} // closed when there is room again; nil while nobody waits
 	empty   chan struct{} // closed when all is written; nil while nobody waits
 	err     error         // why nothing more is taken
-	drops   uint64
 }
 
 func newQueue(limit int, to func([]Frame) error) *queue {
@@ -46,7 +45,7 @@ const directWriteLimit = 8 << 10
 
 // put queues a frame, and waits for room if there is none. If nobody else
 // writes, it writes the frame itself; that may take as long as the other side
-// takes to read, whatever becomes of ctx, so who may not block does so only if
+// takes to read, whatever becomes of ctx, so a caller that may not block does so only if
 // the other side is known to have read what came before. The mark says what has
 // been sent up to and with this frame. It gives up when ctx ends, or with
 // errInterrupted when stop holds something.
@@ -118,7 +117,6 @@ func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 	case m.Kind() != dragoman.Notification:
 		full = q.bytes+n > 2*q.limit
 	case m.Method() == protocol.NoteMessage:
-		q.drops++
 		return false, nil
 	case m.Method() == protocol.NoteProgress:
 		q.replaceProgress(m)
@@ -134,7 +132,6 @@ func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 
 // replaceProgress keeps the newest progress of a token.
 func (q *queue) replaceProgress(m *dragoman.Message) {
-	q.drops++
 	token := m.Get("progressToken")
 	for i := len(q.frames) - 1; i >= 0; i-- {
 		old, ok := q.frames[i].(*dragoman.Message)
@@ -238,12 +235,6 @@ func (q *queue) drain(limit time.Duration) {
 	case <-q.whenEmpty():
 	case <-t.C:
 	}
-}
-
-func (q *queue) dropped() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.drops
 }
 
 // write writes what is queued until the queue is closed. Frames that have

@@ -17,23 +17,17 @@ import (
 func (c *Conn) frame(data []byte) func() {
 	m, err := c.opts.Limits.Parse(data)
 	if err != nil && !c.opts.Server && !utf8.Valid(data) {
-		c.counters.junk.Add(1)
 		m, err = c.opts.Limits.Parse(bytes.ToValidUTF8(data, []byte("\uFFFD")))
 	}
 	switch {
 	case err == nil:
 		return c.dispatch(m, nil)
-	case isArray(data) && c.Revision().HasBatch():
+	case rpc.IsBatch(data) && c.Revision().HasBatch():
 		c.batch(data)
 	default:
 		c.bad(data, err)
 	}
 	return nil
-}
-
-func isArray(data []byte) bool {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	return len(data) > 0 && data[0] == '['
 }
 
 // dispatch takes one message, which may have come in a batch: by method first,
@@ -68,14 +62,10 @@ func (c *Conn) process(m *dragoman.Message, in *batchReply) func() {
 func (c *Conn) answer(resp *dragoman.Message) {
 	switch c.calls.Answer(resp) {
 	case rpc.Matched:
-	case rpc.Late:
-		c.counters.late.Add(1)
 	case rpc.NoID:
-		c.counters.unknown.Add(1)
 		c.opts.Logger.Warn("error without an id", "error", resp.RPCError().Message)
 	default:
-		c.counters.unknown.Add(1)
-		c.opts.Logger.Debug("answer to an unknown call", "id", resp.ID().String())
+		c.opts.Logger.Debug("answer to no call under way", "id", resp.ID().String())
 	}
 }
 
@@ -103,13 +93,13 @@ func (c *Conn) notification(m *dragoman.Message) {
 		return
 	case protocol.NoteMessage:
 		if k := c.owner(); k != nil && k.From() != nil {
-			c.tell(k, m)
+			k.Enqueue(m)
 			return
 		}
 	}
 	if list := c.calls.Listens(m); len(list) > 0 {
 		for _, k := range list {
-			c.tell(k, k.Incoming(m))
+			k.Enqueue(k.Incoming(m))
 		}
 	} else if c.in.Put(m, struct{}{}) {
 		return
@@ -117,20 +107,11 @@ func (c *Conn) notification(m *dragoman.Message) {
 	c.releaseHeld(m)
 }
 
-func (c *Conn) tell(k *rpc.Call, note *dragoman.Message) {
-	if !k.Enqueue(note) {
-		c.counters.dropped.Add(1)
-	}
-}
-
 // progress gives the call its progress, with the caller's token.
 func (c *Conn) progress(m *dragoman.Message) {
-	k, own := c.calls.Progress(m)
-	if k == nil {
-		c.counters.unknown.Add(1)
-		return
+	if k, own := c.calls.Progress(m); k != nil {
+		k.Enqueue(own)
 	}
-	c.tell(k, own)
 }
 
 // stop cancels what the other side asked of us; or it ends a listen of ours,
@@ -143,7 +124,6 @@ func (c *Conn) stop(m *dragoman.Message) {
 
 // bad answers or skips bytes that are no message.
 func (c *Conn) bad(data []byte, err error) {
-	c.counters.junk.Add(1)
 	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
 	var p *dragoman.ParseError
 	parsed := errors.As(err, &p)
@@ -166,10 +146,8 @@ func (c *Conn) badFrame(bad *BadFrame) {
 	}
 	switch kind, id := rpc.Oversize(bad.Head, bad.Tail); {
 	case kind == dragoman.Request:
-		c.counters.junk.Add(1)
 		c.mustSend(dragoman.NewFailure(id, refusal(bad.Err)))
 	case kind == dragoman.Response && c.calls.Fail(id, bad.Err):
-		c.counters.junk.Add(1)
 	default:
 		c.bad(bad.Head, bad.Err)
 	}
@@ -181,7 +159,7 @@ func refusal(err error) *dragoman.Error {
 }
 
 // mustSend queues what may not be dropped, without waiting: the goroutine that
-// reads must go on. Who asks without reading the answers is cut.
+// reads must go on. A client that asks without reading the answers is cut.
 func (c *Conn) mustSend(m *dragoman.Message) {
 	if full, _ := c.out.offer(m); full {
 		c.end(dragoman.ErrSlow)

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -80,8 +81,8 @@ type Options struct {
 
 	// Server says that the other side is a client. Its requests and log messages
 	// are no part of what we ask it, and frames that are no message are answered
-	// with an error. Without it they are skipped and counted, bytes that are not
-	// UTF-8 are mended, and a request or log message belongs to the only call
+	// with an error. Without it they are skipped, bytes that are not UTF-8 are
+	// mended, and a request or log message belongs to the only call
 	// under way.
 	Server bool
 
@@ -130,8 +131,6 @@ func (o *Options) withDefaults() Options {
 	if c.MaxQueue <= 0 {
 		c.MaxQueue = DefaultMaxQueue
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

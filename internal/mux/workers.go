@@ -188,8 +188,8 @@ func (c *Conn) watchReader() {
 		if still++; still < 100 {
 			continue
 		}
-		// Whoever began to serve before this has changed epoch already; whoever
-		// begins after it starts another look.
+		// A goroutine that began to serve before this has changed epoch already; one
+		// that begins after it starts another look.
 		q.watched.Store(false)
 		if q.epoch.Load() == epoch || !q.watched.CompareAndSwap(false, true) {
 			return

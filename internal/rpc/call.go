@@ -140,19 +140,17 @@ func (c *Call) Wake() {
 	}
 }
 
-// Enqueue queues a notification that Wait gives to the caller. It reports whether
-// there was room.
-func (c *Call) Enqueue(note *dragoman.Message) bool {
+// Enqueue queues a notification that Wait gives to the caller, if there is room.
+func (c *Call) Enqueue(note *dragoman.Message) {
 	if c.from == nil {
-		return true
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
-		return true
+	if !c.over {
+		c.Wake()
+		c.notes.Put(note, struct{}{})
 	}
-	c.Wake()
-	return c.notes.Put(note, struct{}{})
 }
 
 // Wait gives the caller what is queued until the answer comes, and returns that. If
@@ -177,7 +175,7 @@ func (c *Call) Wait(ctx context.Context, log *slog.Logger) (*dragoman.Message, e
 			c.mu.Unlock()
 			switch {
 			case more:
-				Notify(ctx, c.from, note, log) // who cannot be told still gets the answer
+				Notify(ctx, c.from, note, log) // a caller that cannot be told still gets the answer
 				ended = ctx.Err() != nil
 			case over:
 				return c.resp, c.err
@@ -218,9 +216,8 @@ func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok
 	}, true
 }
 
-// Remove takes the call out of the table, and reports whether it was there. What
-// comes for it afterwards is late. The error says why no more calls may begin, if
-// that is so.
+// Remove takes the call out of the table, and reports whether it was there. The
+// error says why no more calls may begin, if that is so.
 func (c *Call) Remove() (open bool, ended error) {
 	t := c.table
 	t.mu.Lock()

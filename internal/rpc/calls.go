@@ -11,21 +11,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// maxRecent is how many calls that have ended are remembered, to tell answers that
-// come late from those that are not for us.
-const maxRecent = 256
-
 // Calls is the table of what we asked and have no answer to.
 type Calls struct {
 	limit int
 
 	mu     sync.Mutex
 	open   map[int64]*Call
-	recent []int64 // the ids of those that ended last, in a ring of maxRecent
-	oldest int     // the place in recent that is next to be forgotten
-	asking int     // how many of open are not listens
-	ended  error   // why no more may be added
-	clock  clock   // how long each may take
+	asking int   // how many of open are not listens
+	ended  error // why no more may be added
+	clock  clock // how long each may take
 }
 
 // NewCalls returns a table for so many calls at a time.
@@ -33,7 +27,7 @@ func NewCalls(limit int) *Calls {
 	return &Calls{limit: limit, open: make(map[int64]*Call), clock: clock{zero: time.Now()}}
 }
 
-// An Owner is who does something else than Wait while its call is under way.
+// An Owner does something else than Wait while its call is under way.
 type Owner interface {
 	// Ended is called, at most once, when the table has an answer or an error for
 	// the call. It should make the owner finish the call. The error is nil if there
@@ -42,8 +36,8 @@ type Owner interface {
 }
 
 // Begin enters a new call, or returns why it cannot be made; nothing has been sent
-// then. Whoever begins a call waits for it by Wait, removes it, unless it was
-// answered, and finishes it.
+// then. The caller waits for it by Wait, removes it, unless it was answered, and
+// finishes it.
 func (t *Calls) Begin(req *dragoman.Message, from dragoman.Peer) (*Call, error) {
 	c := &Call{ready: make(chan struct{}, 1)}
 	if err := t.begin(c, req, from); err != nil {
@@ -93,16 +87,16 @@ func (t *Calls) add(c *Call) error {
 	return nil
 }
 
-// take takes a call out of the table. It returns nil if it is not there, and then
-// reports whether it was lately.
-func (t *Calls) take(key int64) (c *Call, late bool) {
+// take takes the call with that id out of the table and returns it, or nil.
+func (t *Calls) take(id dragoman.ID) *Call {
+	key, _ := id.Int() // what is no number is no id of ours
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c = t.open[key]; c == nil {
-		return nil, slices.Contains(t.recent, key)
+	c := t.open[key]
+	if c != nil {
+		t.remove(c)
 	}
-	t.remove(c)
-	return c, false
+	return c
 }
 
 // remove takes a call out of the table. mu is held.
@@ -110,12 +104,6 @@ func (t *Calls) remove(c *Call) {
 	delete(t.open, c.key)
 	if !c.listen {
 		t.asking--
-	}
-	if len(t.recent) < maxRecent {
-		t.recent = append(t.recent, c.key)
-	} else {
-		t.recent[t.oldest] = c.key
-		t.oldest = (t.oldest + 1) % maxRecent
 	}
 }
 
@@ -125,8 +113,7 @@ type Match int
 // The ways in which an answer may fit a call.
 const (
 	Matched Match = iota // a call has it
-	Late                 // its call ended lately
-	Unknown              // it belongs to no call of this table, or to one long ago
+	Unknown              // it belongs to no call of this table, or to one that has ended
 	NoID                 // it is an error without an id, and may belong to several calls
 )
 
@@ -143,23 +130,18 @@ func (t *Calls) Answer(resp *dragoman.Message) Match {
 		}
 		return NoID
 	}
-	key, _ := resp.ID().Int() // what is no number is no id of ours
-	c, late := t.take(key)
-	switch {
-	case c != nil:
-		c.end(resp, nil)
-		return Matched
-	case late:
-		return Late
+	c := t.take(resp.ID())
+	if c == nil {
+		return Unknown
 	}
-	return Unknown
+	c.end(resp, nil)
+	return Matched
 }
 
 // Fail ends the call with that id, if there is one, because its answer cannot be
 // read. It reports whether there was one.
 func (t *Calls) Fail(id dragoman.ID, err error) bool {
-	key, _ := id.Int()
-	c, _ := t.take(key)
+	c := t.take(id)
 	if c != nil {
 		c.end(nil, err)
 	}
@@ -392,7 +374,7 @@ func (t *Calls) ResumeAll() {
 	}
 }
 
-// expire ends the calls that are due, and comes again for the next. Whoever made one
+// expire ends the calls that are due, and comes again for the next. The caller
 // tells the other side. Those that wait for an answer of ours are due at their
 // maximum, and set the timer when they have it.
 func (t *Calls) expire() {

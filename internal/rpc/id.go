@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -10,7 +11,7 @@ import (
 )
 
 // idBits is how many bits of an id count. The one above them is always set: ids
-// lie beyond all that others come to who count from 1, and all have ten digits. With
+// lie beyond those of others, which count from 1, and all have ten digits. With
 // it they fit into an int32, which is all that some servers have for them.
 const idBits = 30
 
@@ -29,8 +30,8 @@ var ids = func() *counter {
 
 // NewID returns an id for a request of ours that is none of those in open. No other
 // conversation of this process uses it: there are servers that send each answer to
-// all of their clients, and whoever had asked something under the same id would
-// take it for its own.
+// all of their clients, and another that had asked something under the same
+// id would take it for its own.
 func NewID[Call any](open map[int64]Call) int64 {
 	for {
 		id := ids.next()
@@ -44,6 +45,11 @@ func NewID[Call any](open map[int64]Call) int64 {
 func number(text []byte) (int64, bool) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return n, err == nil
+}
+
+// IsBatch reports whether text begins as an array, and not as one message.
+func IsBatch(text []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("["))
 }
 
 // How a message of which only the ends were kept may begin and end. Most

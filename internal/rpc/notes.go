@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// MaxNotes and MaxNoteBytes bound the notifications that wait for one who is slow to
-// take them. A single one may be larger.
+// MaxNotes and MaxNoteBytes bound the notifications that wait for a peer that is slow
+// to take them. A single one may be larger.
 const (
 	MaxNotes     = 1024
 	MaxNoteBytes = 4 << 20
 )
 
-// A Queue holds notifications for somebody who takes them in order, each with a tag.
+// A Queue holds notifications for a peer that takes them in order, each with a tag.
 // Its owner locks.
 type Queue[T comparable] struct {
 	list  []queued[T]
@@ -93,7 +93,6 @@ type Inbox[T comparable] struct {
 	notes   Queue[T]
 	closed  bool
 	running chan struct{} // closed when the goroutine has ended; nil if there is none
-	dropped uint64
 }
 
 // NewInbox returns an Inbox whose notifications are given to deliver, one at a time.
@@ -105,17 +104,13 @@ func NewInbox[T comparable](deliver func(note *dragoman.Message, tag T)) *Inbox[
 func (b *Inbox[T]) Put(note *dragoman.Message, tag T) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
-	if !b.notes.Put(note, tag) {
-		b.dropped++
+	if b.closed || !b.notes.Put(note, tag) {
 		return false
 	}
 	if b.running == nil {
 		b.running = make(chan struct{})
 		// Ends when nothing is left to deliver. Wait waits for it, but not for
-		// long: who is told may be the one who waits.
+		// long: the peer that is told may be the one that waits.
 		go b.run(b.running)
 	}
 	return true
@@ -151,13 +146,6 @@ func (b *Inbox[T]) Wait(limit time.Duration) {
 	if ended != nil {
 		wait(ended, nil, limit)
 	}
-}
-
-// Dropped returns how many notifications found no room.
-func (b *Inbox[T]) Dropped() uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dropped
 }
 
 // wait returns when one of the channels is closed, or after limit.

@@ -111,7 +111,7 @@ func TestOwnerIsToldOnce(t *testing.T) {
 	if got := table.Answer(resp); got != rpc.Matched {
 		t.Errorf("the answer is %v", got)
 	}
-	if got := table.Answer(resp); got != rpc.Late {
+	if got := table.Answer(resp); got != rpc.Unknown {
 		t.Errorf("the second answer is %v", got)
 	}
 	table.End(dragoman.ErrClosed)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -81,9 +82,7 @@ func OpenWith(dir string, opts *DirOptions) (*Dir, error) {
 	if d.opts.MaxRecords == 0 {
 		d.opts.MaxRecords = DefaultMaxRecords
 	}
-	if d.opts.Logger == nil {
-		d.opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.opts.Logger = cmp.Or(d.opts.Logger, slog.New(slog.DiscardHandler))
 	go d.sweeper() // ends with Close
 	return d, nil
 }

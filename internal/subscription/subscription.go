@@ -3,6 +3,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -82,9 +83,7 @@ func New(ctx context.Context, opts *Options) *Subscription {
 		opts: *opts, wake: make(chan struct{}, 1), started: make(chan struct{}), ended: make(chan struct{}),
 		uris: make(map[string]bool), removed: make(map[string]bool),
 	}
-	if s.opts.Logger == nil {
-		s.opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	s.opts.Logger = cmp.Or(s.opts.Logger, slog.New(slog.DiscardHandler))
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }

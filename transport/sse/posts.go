@@ -88,7 +88,7 @@ func (q *queue) count(p *post, n int) {
 	q.bytes += n * p.frame.Len()
 }
 
-// full reports whether there is no room for p. Who makes a request holds it in memory
+// full reports whether there is no room for p. The caller of a request holds it in memory
 // anyway, so that requests are bounded by number alone.
 func (q *queue) full(p *post) bool {
 	return q.n >= maxNotes || p.kind != requests && q.bytes > 0 && q.bytes+p.frame.Len() > maxNoteBytes

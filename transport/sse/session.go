@@ -1,9 +1,7 @@
 package sse
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -18,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -387,7 +386,7 @@ func hasID(err error) bool {
 
 // unreadable refuses a body that is not a message, with its id where it has one.
 func unreadable(body []byte, err error) error {
-	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+	if rpc.IsBatch(body) {
 		return httpx.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
 	}
 	return httpx.Unreadable(err)
@@ -397,20 +396,8 @@ func unreadable(body []byte, err error) error {
 // is defined on this transport. The revisions that it names make clients that
 // negotiate fall back to initialize.
 func unsupported(req *dragoman.Message) *dragoman.Message {
-	e := &dragoman.Error{
-		Code:    protocol.CodeUnsupported,
-		Message: "requests of this revision are not served on HTTP+SSE; begin with initialize, or use Streamable HTTP",
-	}
-	var names []string
-	for _, rev := range protocol.Revisions() {
-		if rev.HasSessions() {
-			names = append(names, rev.String())
-		}
-	}
-	e.Data, _ = json.Marshal(struct { // strings always encode
-		Supported []string `json:"supported"`
-		Requested string   `json:"requested"`
-	}{names, req.MetaText(protocol.MetaProtocolVersion)})
+	e := protocol.Unsupported(req.MetaText(protocol.MetaProtocolVersion), protocol.NamesOf(protocol.Legacy))
+	e.Message = "requests of this revision are not served on HTTP+SSE; begin with initialize, or use Streamable HTTP"
 	return req.Fail(e)
 }
 

@@ -83,7 +83,7 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 	if resp := d.ask(x, m); resp != nil {
 		x.JSON(http.StatusOK, resp.Bytes())
 	} else {
-		x.Accepted() // who has cancelled it wants no answer
+		x.Accepted() // a client that has cancelled it wants no answer
 	}
 	return nil
 }

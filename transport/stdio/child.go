@@ -51,8 +51,8 @@ type child struct {
 	over     chan struct{} // closed when nothing is left
 }
 
-// start starts the server. Whoever calls it reads out and calls stop; nothing is
-// left to close after that.
+// start starts the server. The caller reads out and calls stop; nothing is left
+// to close after that.
 func (c *Command) start() (*child, error) {
 	tag := newTag()
 	cmd, err := c.prepare(tag)
@@ -150,8 +150,8 @@ func (p *child) supervise() {
 	p.group.release()
 
 	p.stdin.Close()
-	// Everybody who could hold the other ends is dead, so the pipes are at
-	// their ends once they are empty; this is for whoever could not be found.
+	// All processes that could hold the other ends are dead, so the pipes are at
+	// their ends once they are empty; this is for those that were not found.
 	time.AfterFunc(drainTime, func() { closeFiles(p.stdout.File, p.errEnd) })
 	wait(p.stderr.ended, 2*drainTime)
 	p.log.Info("server ended", "pid", p.cmd.Process.Pid, "status", p.exit().Status, "signal", p.exit().Signal)

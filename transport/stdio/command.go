@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,12 +99,7 @@ func (c *Command) fail(err error, advice string) error {
 	return &StartError{Command: c.Path, Err: err, Advice: advice}
 }
 
-func (c *Command) logger() *slog.Logger {
-	if c.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Logger
-}
+func (c *Command) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
 func (c *Command) grace() time.Duration {
 	switch {

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"strconv"
@@ -53,9 +54,7 @@ type stream struct {
 var _ mux.Stream = (*stream)(nil)
 
 func newStream(r io.Reader, w io.Writer, framing Framing, limits dragoman.Limits, log *slog.Logger, end func() error) *stream {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	s := &stream{w: w, framing: framing, end: end}
 	s.r, s.max, s.log = r, limits.Message(), log
 	return s

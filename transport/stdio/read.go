@@ -397,7 +397,7 @@ func (f *frameReader) payload(length int) ([]byte, error) {
 }
 
 // whole takes the message if it is complete, or else if last says that nothing
-// more will come. What is no JSON is taken by its length: whoever parses it
+// more will come. What is no JSON is taken by its length: the parser
 // will say what is wrong.
 func (f *frameReader) whole(length int, last bool) ([]byte, error) {
 	b := f.unread()

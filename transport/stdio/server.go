@@ -48,9 +48,7 @@ func (o *Options) orDefault() Options {
 	if o != nil {
 		full = *o
 	}
-	if full.Logger == nil {
-		full.Logger = slog.New(slog.DiscardHandler)
-	}
+	full.Logger = cmp.Or(full.Logger, slog.New(slog.DiscardHandler))
 	return full
 }
 
@@ -217,8 +215,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// abortWait is how long requests that were told to stop are waited for, so that
-// their clients hear that they were lost.
+// abortWait is how long an Acceptor is waited for whose conversation is over.
 const abortWait = 500 * time.Millisecond
 
 // A serverConn is the conversation with one client of a Server.
@@ -281,15 +278,7 @@ func (c *serverConn) accept(a dragoman.Acceptor) (dragoman.Peer, error) {
 // rest.
 func (c *serverConn) shutdown(ctx context.Context) error {
 	defer c.close()
-	err := c.conn.Drain(ctx)
-	if err == nil {
-		return nil
-	}
-	c.conn.Abort()
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWait)
-	defer cancel()
-	_ = c.conn.Drain(wait) // whoever is left does not stop when told to, or read when written to
-	return err
+	return c.conn.Finish(ctx)
 }
 
 // close ends the conversation, and waits for its goroutines.
@@ -364,7 +353,7 @@ func ServeIO(ctx context.Context, a dragoman.Acceptor, r io.Reader, w io.Writer,
 		defer close(stopped)
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
-		_ = s.Shutdown(limit) // who was cut has been told
+		_ = s.Shutdown(limit) // clients that were cut have been told
 	})
 	err := s.serveIO(context.WithoutCancel(ctx), r, w)
 	if !stop() {

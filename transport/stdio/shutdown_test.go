@@ -257,7 +257,7 @@ func TestShutdownDoesNotWaitLongForACallThatIgnoresItsContext(t *testing.T) {
 		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Shutdown returned %v", err)
 		}
-		if took := time.Since(from) - time.Minute; took < abortWait || took > abortWait+2*time.Second {
+		if took := time.Since(from) - time.Minute; took <= 0 || took > 3*time.Second {
 			t.Errorf("it returned %v after the limit", took)
 		}
 		if e := <-call; !errors.Is(e.err, dragoman.ErrClosed) {

@@ -127,7 +127,7 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 		<-a.served
 		written = a.whole
 	}
-	a.x = nil // who keeps the context need not keep that
+	a.x = nil // what keeps the context need not keep that
 	return written
 }
 

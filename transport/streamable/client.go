@@ -32,7 +32,7 @@ const (
 // initialize opens, and end with it: a request that the server refuses because it has
 // ended the session fails with an error that is [ErrSessionGone], [dragoman.ErrClosed]
 // and a [protocol.Fault] which says that it was not carried out; others under way fail
-// with [dragoman.ErrClosed]. Who wants to go on dials again, as package era does.
+// with [dragoman.ErrClosed]. To go on, dial again, as package era does.
 //
 // They keep what a Conn promises; at the limit of 1,024 calls
 // under way a call fails with [dragoman.ErrOverloaded].
@@ -129,24 +129,21 @@ type clientOptions struct {
 func (c *Client) prepare() error {
 	c.once.Do(func() {
 		o := &c.opts
-		o.timeout = orDefault(c.Timeout, DefaultCallTimeout)
-		o.maxTimeout = max(orDefault(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
+		o.timeout = httpx.Duration(c.Timeout, DefaultCallTimeout)
+		o.maxTimeout = max(httpx.Duration(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
 		o.oneWayTimeout = min(o.timeout, DefaultCallTimeout)
 		for _, d := range []*time.Duration{&o.timeout, &o.maxTimeout} {
-			if *d == forever {
+			if *d == httpx.Forever {
 				*d = 0
 			}
 		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
 		c.tools = toollist.Cache{MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
-		o.log = c.Logger
-		if o.log == nil {
-			o.log = slog.New(slog.DiscardHandler)
-		}
+		o.log = httpx.Logger(c.Logger)
 		o.retry = Retry{Min: 250 * time.Millisecond, Max: 10 * time.Second, Attempts: 5}
 		if r := c.Retry; r != nil {
-			o.retry.Min = orDefault(r.Min, o.retry.Min)
-			o.retry.Max = max(orDefault(r.Max, o.retry.Max), o.retry.Min)
+			o.retry.Min = httpx.Duration(r.Min, o.retry.Min)
+			o.retry.Max = max(httpx.Duration(r.Max, o.retry.Max), o.retry.Min)
 			if r.Attempts != 0 {
 				o.retry.Attempts = max(r.Attempts, 0)
 			}
@@ -156,19 +153,6 @@ func (c *Client) prepare() error {
 		})
 	})
 	return c.bad
-}
-
-// forever stands for no limit of time.
-const forever = time.Duration(1<<63 - 1)
-
-func orDefault(d, byDefault time.Duration) time.Duration {
-	switch {
-	case d == 0:
-		return byDefault
-	case d < 0:
-		return forever
-	}
-	return d
 }
 
 // Dial opens a conversation. Nothing is sent before the first message, unless

@@ -331,7 +331,6 @@ func (c *clientConn) skip(r *sse.Reader) (dragoman.Kind, dragoman.ID) {
 // oversize tells what a message was that is too large, from its ends, if that can
 // be told. A question is refused.
 func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
-	c.lost.Add(1)
 	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
 		c.refuse(dragoman.NewFailure(id, &dragoman.Error{

@@ -44,7 +44,7 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	x := &exchange{cancel: cancel}
 	x.unhook = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	var err error
-	x.resp, err = c.opts.http.Do(hctx, method, c.opts.http.URL, body, set) //nolint:bodyclose // whoever gets x closes it
+	x.resp, err = c.opts.http.Do(hctx, method, c.opts.http.URL, body, set) //nolint:bodyclose // the caller closes x
 	if err == nil {
 		return x, nil
 	}
@@ -191,7 +191,6 @@ func (c *clientConn) send(note *dragoman.Message) (uint64, error) {
 	}
 	waiting := q.notes.Len()
 	if !q.notes.Put(note, struct{}{}) {
-		c.lost.Add(1)
 		if m := note.Method(); m == protocol.NoteProgress || m == protocol.NoteMessage {
 			return q.last, nil
 		}
@@ -232,7 +231,7 @@ func (c *clientConn) sendAll() {
 	}
 }
 
-// sendOne sends a notification, a cancel again if the link breaks: who is cancelled
+// sendOne sends a notification, a cancel again if the link breaks: the server
 // would work on for nobody. That must not hold up the end of the conversation.
 func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 	ctx := c.sending // what was queued before the end is still sent, for a while

@@ -14,7 +14,7 @@ type callContext struct {
 	parent context.Context
 	reason error // why it ends when parent does; nil means parent's own
 
-	// cancelled says that whoever ends parent cancels this one too.
+	// cancelled says that the end of parent cancels this one too.
 	cancelled bool
 
 	mu    sync.Mutex
@@ -74,7 +74,7 @@ func (c *callContext) follow() {
 // close says that the request has been served.
 func (c *callContext) close() { c.end(servedContext) }
 
-// Deadline implements context.Context. There is none: whoever asks says how long
+// Deadline implements context.Context. There is none: the caller knows how long
 // it waits.
 func (c *callContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 

@@ -64,7 +64,7 @@ func checkName(r *http.Request, m *dragoman.Message) error {
 }
 
 // checkParams compares the Mcp-Param headers of a tool call with its arguments. A
-// call that cannot be checked is refused: whoever stands in between goes by the
+// call that cannot be checked is refused: a proxy in between goes by the
 // headers. The server says which there are by its list of tools; one that has none
 // has none of these headers.
 func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {

@@ -96,7 +96,7 @@ func (s *Server) session(x *httpx.Exchange) (*session, error) {
 // session ends: nobody else can know its id.
 func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
-		return s.unsupported(m, "")
+		return s.unsupported(m, protocol.VersionOf(m))
 	}
 	left := x.R.Context()
 	v, opened := s.newSession(httpx.NewID(), x.Caller.Identity()), false
@@ -126,7 +126,7 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	defer context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })()
 	resp := v.call(ctx, m, a)
 	if resp != nil && !resp.IsError() {
-		v.rev = protocol.ParseRevision(revisionOf(resp))
+		v.rev = protocol.ParseRevision(protocol.VersionOf(resp))
 		v.background.setRevision(v.rev)
 	}
 	if resp == nil || resp.IsError() || left.Err() != nil || !s.admit(v) {
@@ -148,15 +148,6 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 func flushed(w http.ResponseWriter) bool {
 	err := http.NewResponseController(w).Flush()
 	return err == nil || errors.Is(err, http.ErrNotSupported)
-}
-
-// revisionOf returns the revision that the answer to initialize names, or "".
-func revisionOf(answer *dragoman.Message) string {
-	var result struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	_ = answer.Decode(&result) // what cannot be read names none
-	return result.ProtocolVersion
 }
 
 // request serves one request.

@@ -2,9 +2,9 @@ package streamable
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -31,33 +31,16 @@ func statusOf(method string, resp *dragoman.Message) int {
 	return http.StatusOK
 }
 
-// supported names the revisions that the doors of this server serve.
-func (s *Server) supported() []string {
-	var names []string
-	for _, rev := range protocol.Revisions() {
-		modern := rev.Era() == protocol.Modern
-		if modern && s.opts.modern || !modern && s.opts.legacy && rev.HasStreamableHTTP() {
-			names = append(names, rev.String())
-		}
-	}
-	return names
-}
-
-// unsupported refuses a revision that is not served.
+// unsupported refuses a revision that is not served, and names those that are.
 func (s *Server) unsupported(m *dragoman.Message, requested string) error {
-	if requested == "" {
-		var params struct {
-			ProtocolVersion string `json:"protocolVersion"`
+	e := protocol.Unsupported(requested, protocol.Names(slices.DeleteFunc(protocol.Revisions(), func(rev protocol.Revision) bool {
+		if rev.Era() == protocol.Modern {
+			return !s.opts.modern
 		}
-		_ = m.Decode(&params) // what cannot be read is as good as none
-		requested = params.ProtocolVersion
-	}
-	refusal := refused(m, http.StatusBadRequest, protocol.CodeUnsupported,
-		fmt.Sprintf("protocol version %q is not served here; use one of data.supported", requested))
-	refusal.Data, _ = json.Marshal(struct {
-		Supported []string `json:"supported"`
-		Requested string   `json:"requested"`
-	}{s.supported(), requested})
+		return !s.opts.legacy || !rev.HasStreamableHTTP()
+	})))
+	refusal := refused(m, http.StatusBadRequest, e.Code, e.Message)
+	refusal.Data = e.Data
 	return refusal
 }
 

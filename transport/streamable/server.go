@@ -42,8 +42,8 @@ type Server struct {
 	// Hosts and Origins are accepted in the headers of these names beside those
 	// of this machine, such as "mcp.example.com" and "https://app.example.com".
 	// Others get 403. "*" accepts any, and gives up the protection of servers on
-	// this machine against pages in its browser. Trusted says that whoever stands
-	// in front has checked both.
+	// this machine against pages in its browser. Trusted says that a server in
+	// front has checked both.
 	Hosts, Origins []string
 	Trusted        bool
 
@@ -177,7 +177,7 @@ func (s *Server) serve(x *httpx.Exchange) error {
 // Shutdown refuses new requests, ends the streams that have no end, waits for
 // requests under way until ctx ends, and then cancels the rest, who are told that
 // they were lost, and ends all sessions. With a Store they end here alone. It
-// returns half a second after ctx at the latest, whoever still runs.
+// returns half a second after ctx at the latest, whatever still runs.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
 	s.drained()

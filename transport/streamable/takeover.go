@@ -131,7 +131,7 @@ func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Re
 	defer func() {
 		if p := recover(); p != nil {
 			s.opts.logger.Error("panic while a session was taken over", "panic", p, "stack", string(debug.Stack()))
-			err = unavailable(errors.New("whoever serves the session failed on it"))
+			err = unavailable(errors.New("the server of the session failed on it"))
 		}
 		if err != nil {
 			v.endHere(dragoman.ErrClosed, false)
@@ -167,7 +167,7 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 	}
 	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
 	same := func(answer *dragoman.Message) error {
-		if revisionOf(answer) != record.Revision {
+		if protocol.VersionOf(answer) != record.Revision {
 			return errRevision
 		}
 		return nil

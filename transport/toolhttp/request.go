@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -142,7 +143,7 @@ func (s *Server) postTool(x *httpx.Exchange, tool string) error {
 		return err
 	}
 	var args []byte
-	// Who sends nothing need not say what it is.
+	// A client that sends nothing need not say what it is.
 	if r.ContentLength != 0 || r.Header["Content-Type"] != nil || r.Header["Content-Encoding"] != nil {
 		if args, err = x.Body(); err != nil {
 			return err
@@ -175,23 +176,11 @@ func (s *Server) build(tool string, args []byte, stream bool) (*dragoman.Message
 			Message: "Invalid params: arguments " + reason, Data: errorData("arguments", reason),
 		}
 	}
-	id := s.lastID.Add(1)
-	name, _ := json.Marshal(tool) // strings always encode
-	b := make([]byte, 0, len(args)+len(name)+256)
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = strconv.AppendInt(b, id, 10)
-	b = append(b, `,"method":"`+protocol.MethodCallTool+`","params":{"name":`...)
-	b = append(b, name...)
-	b = append(b, `,"arguments":`...)
-	b = append(b, args...)
-	b = append(b, `,"_meta":{"`+protocol.MetaProtocolVersion+`":`...)
-	b = append(b, latest...)
-	b = append(b, `,"`+protocol.MetaClientCapabilities+`":{}`...)
-	if stream {
-		b = append(b, `,"`+protocol.MetaProgressToken+`":`...)
-		b = strconv.AppendInt(b, id, 10)
+	params := fmt.Appendf(nil, `{"name":%s,"arguments":%s}`, dragoman.Quote(tool), args)
+	req, err := dragoman.NewRequest(dragoman.IntID(s.lastID.Add(1)), protocol.MethodCallTool, params)
+	if err == nil {
+		req, err = s.withEnvelope(req, stream)
 	}
-	req, err := dragoman.Limits{MaxMessage: -1}.Parse(append(b, "}}}"...))
 	if err == nil {
 		return req, nil
 	}

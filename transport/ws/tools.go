@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,8 @@ func (s toolSource) Read() ([]byte, error) {
 // strict rules.
 const requestPrefix = `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":`
 
+const space = " \t\r\n" // of JSON
+
 // asParams reads a frame as the params of a request.
 func asParams(frame []byte) (*dragoman.Message, error) {
 	text := make([]byte, 0, len(requestPrefix)+len(frame)+1)
@@ -49,21 +52,10 @@ func asParams(frame []byte) (*dragoman.Message, error) {
 		p.Offset, p.Kind, p.ID = max(0, p.Offset-len(requestPrefix)), dragoman.Request, dragoman.ID{}
 		return nil, p
 	}
-	if err == nil && len(m.Params()) != len(trim(frame)) {
+	if err == nil && len(m.Params()) != len(bytes.Trim(frame, space)) {
 		return nil, &dragoman.ParseError{Code: protocol.CodeParse, Offset: len(m.Params()), Reason: "more text behind the frame"}
 	}
 	return m, err
-}
-
-func trim(text []byte) []byte {
-	space := func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-	for len(text) > 0 && space(text[0]) {
-		text = text[1:]
-	}
-	for len(text) > 0 && space(text[len(text)-1]) {
-		text = text[:len(text)-1]
-	}
-	return text
 }
 
 // toolRequest turns a tool frame into a request of the newest revision. Both
@@ -74,7 +66,7 @@ func toolRequest(frame []byte) ([]byte, error) {
 	m, err := asParams(frame)
 	var p *dragoman.ParseError
 	if errors.As(err, &p) {
-		if text := trim(frame); p.Code != protocol.CodeParse && text[0] != '{' {
+		if p.Code != protocol.CodeParse && !dragoman.IsObject(bytes.TrimLeft(frame, space)) {
 			p.Reason, p.Offset = frameShape, 0
 		} else if p.Code != protocol.CodeParse {
 			p.ID = lenientID(frame)

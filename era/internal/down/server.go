@@ -1,6 +1,7 @@
 package down
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -144,9 +145,7 @@ func (o *Options) withDefaults() Options {
 	fill(&full.SuspendTimeout, DefaultSuspendTimeout)
 	fill(&full.MaxRounds, DefaultMaxRounds)
 	fill(&full.Gather, DefaultGather)
-	if full.Logger == nil {
-		full.Logger = slog.New(slog.DiscardHandler)
-	}
+	full.Logger = cmp.Or(full.Logger, slog.New(slog.DiscardHandler))
 	return full
 }
 
@@ -270,7 +269,7 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 	}
 	r.rev = protocol.ParseRevision(env.Version)
 	if r.rev.Era() != protocol.Modern || !slices.Contains(s.opts.Revisions, r.rev) {
-		return r, s.unsupported(env.Version)
+		return r, protocol.Unsupported(env.Version, protocol.Names(s.opts.Revisions))
 	}
 	caps := env.Capabilities
 	switch {
@@ -389,7 +388,7 @@ func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, e
 	defer s.pool.Release(e)
 	result := map[string]any{
 		"resultType":        protocol.ResultComplete,
-		"supportedVersions": s.supported(),
+		"supportedVersions": protocol.Names(s.opts.Revisions),
 		"capabilities":      v.route(r.rev).ServerCapabilities(v.caps),
 		"ttlMs":             s.opts.TTL.Milliseconds(),
 		"cacheScope":        "private",
@@ -431,19 +430,6 @@ func (s *Server) callOwn(ctx context.Context, req *dragoman.Message, stays bool,
 	}
 	defer s.pool.Release(e)
 	return do(v)
-}
-
-func (s *Server) supported() []string {
-	names := make([]string, len(s.opts.Revisions))
-	for i, rev := range s.opts.Revisions {
-		names[i] = rev.String()
-	}
-	return names
-}
-
-func (s *Server) unsupported(requested string) *dragoman.Error {
-	return failure(protocol.CodeUnsupported, map[string]any{"supported": s.supported(), "requested": requested},
-		"protocol version %q is not served here; use one of data.supported", requested)
 }
 
 // newID returns the id of a request that we make up.

@@ -188,8 +188,7 @@ func named(e *dragoman.Error) protocol.Revision {
 
 // learn takes the server's answer to initialize.
 func (v *session) learn(resp *dragoman.Message) error {
-	var version string
-	_ = json.Unmarshal(resp.Get("protocolVersion"), &version) // none is as bad as an unknown one
+	version := protocol.VersionOf(resp) // none is as bad as an unknown one
 	v.rev = protocol.ParseRevision(version)
 	if v.rev == protocol.Unknown || !v.rev.HasSessions() {
 		return &dragoman.Error{

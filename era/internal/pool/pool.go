@@ -3,6 +3,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,9 +141,7 @@ func New(opts *Options) *Pool {
 	fill(&p.opts.Wait, DefaultWait)
 	fill(&p.opts.Idle, DefaultIdle)
 	fill(&p.opts.Open, DefaultOpen)
-	if p.opts.Logger == nil {
-		p.opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	p.opts.Logger = cmp.Or(p.opts.Logger, slog.New(slog.DiscardHandler))
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	return p
 }

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"time"
@@ -69,9 +70,7 @@ func (o *Options) withDefaults() Options {
 	case full.RoundsTimeout < 0:
 		full.RoundsTimeout = math.MaxInt64 / 4 // 73 years
 	}
-	if full.Logger == nil {
-		full.Logger = slog.New(slog.DiscardHandler)
-	}
+	full.Logger = cmp.Or(full.Logger, slog.New(slog.DiscardHandler))
 	return full
 }
 
