@@ -168,6 +168,9 @@ func (c *Conn) badFrame(bad *BadFrame) {
 	case kind == dragoman.Request:
 		c.counters.junk.Add(1)
 		c.mustSend(dragoman.NewFailure(id, refusal(bad.Err)))
+	case kind == dragoman.Notification:
+		c.counters.junk.Add(1)
+		c.opts.Logger.Debug("notification dropped", "error", bad.Err)
 	case kind == dragoman.Response && c.calls.Fail(id, bad.Err):
 		c.counters.junk.Add(1)
 	default:

@@ -291,6 +291,7 @@ func (k *clientCall) events(r *sse.Reader, u *cursor) (*dragoman.Message, error)
 			if kind, id := k.conn.skip(r); k.wasAnswer(kind, id) {
 				return nil, err
 			}
+			k.conn.log.Warn("message on the stream of a call skipped", "error", err)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil, errStreamEnded

@@ -239,6 +239,37 @@ func TestD14_ClientRefusesQuestionsThatAreTooLarge(t *testing.T) {
 	}
 }
 
+// A notification that is too large is left out; the call on whose stream it comes, and
+// the background stream, go on.
+func TestD14_ClientSkipsNotificationsThatAreTooLarge(t *testing.T) {
+	large := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 5000) + `"}}`
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	stop := make(chan struct{})
+	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
+		switch {
+		case k.Method == "GET":
+			sendEvents(w, oneEvent("1", large), oneEvent("2", changed))
+			<-stop
+		case !shakes(w, k, "2025-11-25"):
+			sendEvents(w, oneEvent("", large), oneEvent("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, k.m.ID())))
+		}
+	})
+	defer close(stop)
+	c.MaxMessage = 2000
+	told := newHeard()
+	conn := dialScript(t, c, told)
+	shake(t, conn, "2025-11-25")
+	if resp, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil || resp.IsError() {
+		t.Fatalf("the call ends with %v, %v", resp, err)
+	}
+	if note := <-told.ch; note.String() != changed {
+		t.Errorf("told %s", note)
+	}
+	if _, list := s.taken("GET"); len(list) != 1 {
+		t.Errorf("the background stream was opened %d times", len(list))
+	}
+}
+
 // A request under way may be answered on the background stream.
 func TestClientAnswerElsewhere(t *testing.T) {
 	answer, stop := make(chan string, 1), make(chan struct{})
