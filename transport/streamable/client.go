@@ -138,7 +138,7 @@ func (c *Client) prepare() error {
 			}
 		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
-		c.tools = toollist.Cache{MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
+		c.tools = toollist.Cache{Detached: true, MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
 		o.log = c.Logger
 		if o.log == nil {
 			o.log = slog.New(slog.DiscardHandler)
