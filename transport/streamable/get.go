@@ -25,7 +25,7 @@ func (s *Server) get(x *httpx.Exchange) error {
 	defer v.leave()
 	id, present, err := httpx.Single(r, protocol.HeaderLastEventID)
 	if err != nil {
-		return err
+		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
 	if !present || id == "" {
 		return v.serveBackground(x, -1)
