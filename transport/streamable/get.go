@@ -63,7 +63,7 @@ func (s *Server) delete(x *httpx.Exchange) error {
 	}
 	v, err := s.find(r)
 	switch {
-	case err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "":
+	case err != nil && s.records != nil:
 		if err := s.deleteRecorded(r); err != nil {
 			return err
 		}

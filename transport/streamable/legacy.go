@@ -78,7 +78,7 @@ func (s *Server) session(r *http.Request) (*session, error) {
 		return nil, err
 	}
 	v, err := s.find(r)
-	if err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "" {
+	if err != nil && s.records != nil {
 		v, err = s.adopt(r)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -100,12 +101,23 @@ func (s *Server) admit(v *session) bool {
 	return true
 }
 
+// sessionID returns the id of the session that a request names.
+func sessionID(r *http.Request) (string, error) {
+	id, _, err := httpx.Single(r, protocol.HeaderSession)
+	if err == nil && id == "" {
+		err = errors.New(protocol.HeaderSession + " is missing; send initialize first, and then the session id that it is answered with")
+	}
+	if err != nil {
+		return "", refuse(http.StatusBadRequest, protocol.CodeServer, "Bad Request: "+err.Error())
+	}
+	return id, nil
+}
+
 // find returns the session that a request names, if it is its caller's.
 func (s *Server) find(r *http.Request) (*session, error) {
-	id, present, err := httpx.Single(r, protocol.HeaderSession)
-	if err != nil || !present || id == "" {
-		return nil, refuse(http.StatusBadRequest, protocol.CodeServer,
-			"Bad Request: "+protocol.HeaderSession+" is missing; send initialize first, and then the session id that it is answered with")
+	id, err := sessionID(r)
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	v := s.sessions[id]

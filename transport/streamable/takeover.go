@@ -74,8 +74,11 @@ func (v *session) lastUse() time.Time {
 // loadRecord returns what is recorded of the session that a request names, if it is
 // its caller's and may still be used.
 func (s *Server) loadRecord(r *http.Request) (string, *handover.Record, error) {
-	id, _, err := httpx.Single(r, protocol.HeaderSession)
-	if err != nil || id == "" || len(id) > maxSessionID {
+	id, err := sessionID(r)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case len(id) > maxSessionID:
 		return "", nil, sessionGone()
 	}
 	record, err := s.records.Load(id, httpx.CallerIdentity(r))
