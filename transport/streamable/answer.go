@@ -131,6 +131,11 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	return written
 }
 
+// respond is finish for one response.
+func (a *postAnswer) respond(resp *dragoman.Message, status int) (written bool) {
+	return a.finish([]*dragoman.Message{resp}, status, resp.Bytes())
+}
+
 // removeHeader takes a header back, unless it is too late for that.
 func (a *postAnswer) removeHeader(name string) {
 	a.mu.Lock()
@@ -173,6 +178,16 @@ func legacyStatus(resp *dragoman.Message) int {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusOK
+}
+
+// initializeStatus is the HTTP status that goes with the answer to initialize. It is
+// 400, as in the modern era, only for the error that says which revisions there are:
+// clients take other errors with such a status for the word of a server of HTTP+SSE.
+func initializeStatus(resp *dragoman.Message) int {
+	if resp.IsError() && resp.RPCError().Code == protocol.CodeUnsupported {
+		return http.StatusBadRequest
+	}
+	return legacyStatus(resp)
 }
 
 // refuseRequest refuses a request of a session that has too many, or whose id is in use.

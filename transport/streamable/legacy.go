@@ -112,7 +112,7 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
-		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+		a.respond(resp, initializeStatus(resp))
 		return nil
 	}
 	v.peer = peer
@@ -135,11 +135,11 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Draining())
 		}
-		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+		a.respond(resp, initializeStatus(resp))
 		return nil
 	}
 	v.record(m, resp)
-	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(x.W)
+	opened = a.respond(resp, initializeStatus(resp)) && flushed(x.W)
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 	if resp == nil {
 		a.finish(nil, 0, nil)
 	} else {
-		a.finish([]*dragoman.Message{resp}, legacyStatus(resp), resp.Bytes())
+		a.respond(resp, legacyStatus(resp))
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Method() == protocol.MethodListTools {
 		s.tools.Learn(httpx.CallerKey(r), m, resp)
 	}
-	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+	a.respond(resp, statusOf(m.Method(), resp))
 	return nil
 }
 
