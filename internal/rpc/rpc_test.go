@@ -334,3 +334,18 @@ func TestOversizeTellsWhatAMessageIsFromItsEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestContextOfAQuestionEndsWithItAndWithItsCall(t *testing.T) {
+	o := begin(t, rpc.NewCalls(10), dragoman.Nobody)
+	answered, done, _ := o.Ask(t.Context())
+	open, doneLater, _ := o.Ask(t.Context())
+	done()
+	if answered.Err() == nil || open.Err() != nil {
+		t.Errorf("after the answer its question has %v, and another %v", answered.Err(), open.Err())
+	}
+	go func() { // ends with the call
+		<-open.Done()
+		doneLater()
+	}()
+	o.Finish()
+}

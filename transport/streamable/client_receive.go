@@ -228,8 +228,9 @@ func (q *question) ask(r *rpc.Request) *dragoman.Message {
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })()
 	resp := q.answer(ctx, k.From(), r)
+	ended := ctx.Err() != nil
 	q.done()
-	if ctx.Err() == nil || r.Context().Err() != nil || resp == nil || !resp.IsError() {
+	if !ended || r.Context().Err() != nil || resp == nil || !resp.IsError() {
 		return resp
 	}
 	select {
