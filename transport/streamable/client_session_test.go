@@ -379,6 +379,42 @@ func TestB15_ClientFallsBackToHTTPWithSSE(t *testing.T) {
 	}
 }
 
+// Two calls that find out at once that the server speaks HTTP+SSE share one conversation
+// over that, and Close leaves none open.
+func TestConversationFallsBackOnce(t *testing.T) {
+	_, c := serveScript(t, func(w http.ResponseWriter, _ *took) { w.WriteHeader(http.StatusNotFound) })
+	var both sync.WaitGroup
+	both.Add(2)
+	opened := make(chan dragoman.Conn, 2)
+	c.Fallback = dragoman.DialFunc(func(_ context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+		both.Done()
+		both.Wait()
+		conn, _ := dragoman.Pipe(local, newHeard())
+		opened <- conn
+		return conn, nil
+	})
+	conn := dialScript(t, c, nil)
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() { // ends with its answer
+			resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{}}`), nil)
+			if err != nil || string(resp.Get("asked")) != `"initialize"` {
+				t.Errorf("got %v, %v", resp, err)
+			}
+		})
+	}
+	calls.Wait()
+	if conn.Err() != nil {
+		t.Errorf("the conversation is over: %v", conn.Err())
+	}
+	_ = conn.Close()
+	for range 2 {
+		if other := <-opened; other.Err() == nil {
+			t.Error("a conversation over HTTP+SSE is left open")
+		}
+	}
+}
+
 func TestCallsAreCalledOffBeforeTheSessionEnds(t *testing.T) {
 	peertest.NoLeak(t)
 	begun, said := make(chan struct{}), make(chan string, 8)
