@@ -201,13 +201,6 @@ func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
 	return r
 }
 
-// tooMany refuses another session, which a request with that id would need.
-func tooMany(id dragoman.ID) error {
-	refusal := httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
-	refusal.ID = id
-	return refusal
-}
-
 // draining refuses whatever comes while we are stopping.
 func draining() error {
 	return httpx.Unavailable(protocol.Draining())

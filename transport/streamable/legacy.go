@@ -105,8 +105,8 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 			v.end(dragoman.ErrClosed)
 		}
 	}()
-	if !s.reserve(v) {
-		return tooMany(m.ID())
+	if err := s.reserve(v); err != nil {
+		return refusedSession(m, err)
 	}
 	a := s.newAnswer(x)
 	peer, err := s.Sessions.Accept(v.opens(r.Context()), v)
@@ -124,12 +124,14 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	ctx, cancel := context.WithCancelCause(v.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(dragoman.ErrCancelled) })()
-	resp := v.call(ctx, m, a)
-	if resp != nil && !resp.IsError() {
+	resp, admitted := v.call(ctx, m, a), false
+	if resp != nil && !resp.IsError() && r.Context().Err() == nil {
 		v.rev = protocol.ParseRevision(revisionOf(resp))
 		v.background.setRevision(v.rev)
+		v.record(m, resp) // first: Shutdown, which ends what is admitted, leaves the record
+		admitted = s.admit(v)
 	}
-	if resp == nil || resp.IsError() || r.Context().Err() != nil || !s.admit(v) {
+	if !admitted {
 		v.end(dragoman.ErrClosed)
 		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
@@ -138,7 +140,6 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 		a.respond(resp, initializeStatus(resp))
 		return nil
 	}
-	v.record(m, resp)
 	opened = a.respond(resp, initializeStatus(resp)) && flushed(x.W)
 	return nil
 }

@@ -66,17 +66,20 @@ func (s *Server) newSession(id, owner string) *session {
 	return v
 }
 
-// reserve gives a session its place, and reports whether there was one. Nothing is done
+// reserve gives a session its place, or returns why there is none. Nothing is done
 // for a session without: a server may need a process for it.
-func (s *Server) reserve(v *session) bool {
+func (s *Server) reserve(v *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.drain.Err() != nil || len(s.sessions)+s.opening >= s.opts.maxSessions {
-		return false
+	switch {
+	case s.drain.Err() != nil:
+		return draining()
+	case len(s.sessions)+s.opening >= s.opts.maxSessions:
+		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	s.opening++
 	v.reserved = true
-	return true
+	return nil
 }
 
 // opens returns the context in which the session is opened: its caller's, with its

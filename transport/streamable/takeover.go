@@ -162,8 +162,8 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 	}
 	v.rev = protocol.ParseRevision(record.Revision)
 	v.background.setRevision(v.rev)
-	if !s.reserve(v) {
-		return tooMany(dragoman.ID{})
+	if err := s.reserve(v); err != nil {
+		return err
 	}
 	if v.peer, err = s.Sessions.Accept(v.opens(ctx), v); err != nil {
 		return httpx.Unavailable(protocol.Unavailable(err))
