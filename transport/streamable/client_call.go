@@ -178,7 +178,7 @@ func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
 		return nil, refusal
 	}
 	ours := resp != nil && resp.ID() == k.ID()
-	if (!ours || resp.RPCError().Code == codeNoSession) && k.conn.gone(refusal.Status, k.session) {
+	if (!ours || resp.RPCError().Code == codeSessionGone) && k.conn.gone(refusal.Status, k.session) {
 		return nil, refusedError{k.conn.why()}
 	}
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
@@ -192,9 +192,6 @@ func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
 	}
 	return nil, refusal
 }
-
-// codeNoSession is what SDKs of the legacy era say for an unknown session.
-const codeNoSession = -32001
 
 func (k *clientCall) noResponse(reason error) error {
 	return httpx.UnknownOutcome(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
@@ -332,7 +329,6 @@ func (c *clientConn) skip(r *sse.Reader) (dragoman.Kind, dragoman.ID) {
 // oversize tells what a message was that is too large, from its ends, if that can
 // be told. A question is refused.
 func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
-	c.lost.Add(1)
 	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
 		c.refuse(dragoman.NewFailure(id, &dragoman.Error{

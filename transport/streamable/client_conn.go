@@ -56,7 +56,6 @@ type clientConn struct {
 	in       *rpc.Inbox[*clientCall]
 	out      noteQueue
 	drains   atomic.Int32
-	lost     atomic.Uint64 // messages that could not be read or belonged to nobody
 }
 
 var (

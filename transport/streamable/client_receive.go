@@ -42,7 +42,6 @@ func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
 	if isArray(data) && c.session().batches() {
 		return c.batch(data, from)
 	}
-	c.lost.Add(1)
 	c.log.Warn("not a message", "error", err, "text", redact.JSON(data[:min(len(data), 256)]))
 	p, ok := errors.AsType[*dragoman.ParseError](err)
 	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == from.call.ID() {
@@ -59,14 +58,10 @@ func isArray(data []byte) bool {
 // batch takes the messages of an array. The answer, if it is among them, comes
 // after the others.
 func (c *clientConn) batch(data []byte, from source) (resp *dragoman.Message, err error) {
-	parts, bad := dragoman.Elements(data)
-	if bad != nil {
-		c.lost.Add(1) // what cannot be read is skipped
-	}
+	parts, _ := dragoman.Elements(data) // what cannot be read is skipped
 	for _, part := range parts {
 		m, err := c.opts.limits.Parse(part)
 		if err != nil {
-			c.lost.Add(1)
 			continue
 		}
 		answer, err := c.dispatch(m, from)
@@ -87,7 +82,6 @@ func (c *clientConn) dispatch(m *dragoman.Message, from source) (*dragoman.Messa
 		return c.response(m, k), nil
 	case dragoman.Request:
 		if k != nil && k.modern {
-			c.lost.Add(1)
 			c.log.Warn("the server asks, which its revision does not allow", "method", m.Method())
 			return nil, nil
 		}
@@ -104,8 +98,8 @@ func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Mess
 	if k != nil && (m.ID() == k.ID() || unnamed && m.IsError()) {
 		return m
 	}
-	if unnamed || c.calls.Answer(m) != rpc.Matched {
-		c.lost.Add(1) // late, or nobody's
+	if !unnamed {
+		c.calls.Answer(m) // or it is late, or nobody's
 	}
 	return nil
 }
@@ -128,8 +122,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 		c.client.tools.Forget("")
 	case protocol.NoteMessage:
 		if from.late {
-			c.lost.Add(1) // it is of the call, and must not be taken for another's
-			return nil
+			return nil // it is of the call, and must not be taken for another's
 		}
 	}
 	switch {
@@ -146,8 +139,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	of, own := c.calls.Progress(m)
 	switch {
-	case of == nil:
-		c.lost.Add(1)
+	case of == nil: // late, or nobody's
 	case of.Owner() == rpc.Owner(on):
 		on.tell(own)
 	default:
@@ -159,7 +151,6 @@ func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 // the notification is dropped.
 func (c *clientConn) enqueue(k *clientCall, note *dragoman.Message) {
 	if !c.in.Put(note, k) {
-		c.lost.Add(1)
 		c.log.Debug("notification dropped: the local peer is slow to take them", "method", note.Method())
 	}
 }
