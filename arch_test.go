@@ -34,7 +34,7 @@ var (
 	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/leak", "internal/memnet", "era", "internal/target", "client"}
+	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "internal/state",
@@ -57,7 +57,6 @@ var architecture = map[string]importRule{
 
 	"internal/redact":   {},
 	"internal/running":  {},
-	"internal/leak":     {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
 	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
@@ -69,7 +68,7 @@ var architecture = map[string]importRule{
 
 	"internal/everything": {ours: archNouns},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
-	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/leak", "internal/memnet")},
+	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
 	"transport/stdio":      {ours: forTransports},
 	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
@@ -106,7 +105,7 @@ var architecture = map[string]importRule{
 
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
 	"bench/...": {
-		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/leak", "internal/memnet"),
+		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/memnet"),
 		third: []string{"github.com/coder/websocket"},
 	},
 	"tests/...": {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
@@ -150,12 +149,12 @@ func TestArchitectureCheck(t *testing.T) {
 		want       string // its complaint after the file name
 	}{
 		{"peer.go", `import "fmt"`, ""},
-		{"peer_test.go", `import ("` + m + `"; "` + m + `/internal/leak")`, ""},
+		{"peer_test.go", `import ("` + m + `"; "` + m + `/internal/memnet")`, ""},
 		{"net.go", `import "` + m + `/protocol"`, ":2 imports " + m + "/protocol: the root may import nothing of this module"},
 		{"protocol/revision.go", `import "` + m + `"; const v = "2025-06-18"`, ""},
-		{"internal/leak/leak.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
+		{"internal/memnet/memnet.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
-		{"transport/sse/b.go", `import "` + m + `/internal/leak"`, ":2 imports " + m + "/internal/leak: " +
+		{"transport/sse/b.go", `import "` + m + `/internal/memnet"`, ":2 imports " + m + "/internal/memnet: " +
 			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
 		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Frame }`,
@@ -167,7 +166,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"policy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of policy may import of this module only the root, protocol, " +
-			"internal/httpx, internal/redact, internal/peertest, internal/everything, internal/fault, internal/leak, internal/memnet, era, internal/target, client"},
+			"internal/httpx, internal/redact, internal/peertest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

@@ -284,9 +284,9 @@ func RetryAfter(h http.Header) time.Duration {
 }
 
 const (
-	// maxErrorBody is how much of the body of a refusal is read, maxErrorText how much
-	// of it is repeated in an error.
-	maxErrorBody = 64 << 10
+	// MaxErrorBody is how much of the body of a refusal, or of one that nobody wants, is
+	// read; maxErrorText is how much of it is repeated in an error.
+	MaxErrorBody = 64 << 10
 	maxErrorText = 256
 )
 
@@ -300,7 +300,7 @@ func ReadStatus(resp *http.Response) *protocol.StatusError {
 	}
 	if resp.Body != nil {
 		// A partial body is better than none.
-		e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
 	}
 	kind := MediaType(resp.Header)
 	if m := e.Response(dragoman.Limits{}); m != nil {

@@ -21,9 +21,8 @@ import (
 func NewID() string { return rand.Text() }
 
 // Single returns the value of a header that may be there once, without the white
-// space around it. An empty value is present. The error is a *[Refusal] with the
-// code for headers: of a header that is there twice, others may read the other
-// value.
+// space around it. An empty value is present. The error is a sentence for the client:
+// of a header that is there twice, others may read the other value.
 func Single(r *http.Request, header string) (value string, present bool, err error) {
 	if header == protocol.HeaderVersion {
 		header = versionHeader // every request has it
@@ -34,11 +33,7 @@ func Single(r *http.Request, header string) (value string, present bool, err err
 	case 1:
 		return strings.Trim(values[0], " \t"), true, nil
 	}
-	return "", true, &Refusal{
-		Status:  http.StatusBadRequest,
-		Code:    protocol.CodeHeaderMismatch,
-		Message: "the header " + header + " is there more than once",
-	}
+	return "", true, errors.New("the header " + header + " is there more than once")
 }
 
 // versionHeader is the spelling that net/http would otherwise make each time.

@@ -26,7 +26,7 @@ func (c *Conn) batch(data []byte) {
 		m, err := c.opts.Limits.Parse(part)
 		switch {
 		case err != nil:
-			b.refuse(part, err)
+			b.refuse(err)
 		case m.Method() == protocol.MethodInitialize:
 			b.add(m.Fail(&dragoman.Error{Code: protocol.CodeInvalidRequest, Message: "Invalid request: initialize must not be part of a batch"}))
 		default:
@@ -87,7 +87,7 @@ func (b *batchReply) add(m *dragoman.Message) {
 	b.parts = append(b.parts, m)
 }
 
-func (b *batchReply) refuse(part []byte, err error) {
+func (b *batchReply) refuse(err error) {
 	var p *dragoman.ParseError
 	if errors.As(err, &p) && b.conn.opts.Server {
 		b.add(p.Response())

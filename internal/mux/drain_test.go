@@ -73,3 +73,30 @@ func TestDrainReturnsWithTheConversation(t *testing.T) {
 		_ = c.Close()
 	})
 }
+
+// TestDrainMayBeCalledWhenTheConversationIsOver has a write that another Drain waits
+// for, and that ends after both.
+func TestDrainMayBeCalledWhenTheConversationIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		w.hold = make(chan struct{})
+		c := mux.New(w, nil)
+		c.Start(nil)
+		ends := make(chan error, 4)
+		for _, f := range []func() error{
+			func() error { return c.Notify(t.Context(), request(t, `{"jsonrpc":"2.0","method":"x"}`)) },
+			func() error { return c.Drain(t.Context()) },
+			c.Close,
+			func() error { return c.Drain(t.Context()) },
+		} {
+			go func() { ends <- f() }() // ends when w.hold does
+			synctest.Wait()
+		}
+		close(w.hold)
+		for range cap(ends) {
+			if err := <-ends; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -261,6 +261,19 @@ func TestOversizeRequestIsRefusedByItsId(t *testing.T) {
 	}
 }
 
+func TestOversizeNotificationIsNotAnswered(t *testing.T) {
+	w := newWire()
+	bad := make(chan error)
+	c := mux.New(&faulty{wire: w, errs: bad}, &mux.Options{Server: true})
+	c.Start(echo)
+	t.Cleanup(func() { _ = c.Close() })
+	bad <- &mux.BadFrame{Err: dragoman.ErrTooLarge, Head: []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"`), Tail: []byte(`…"}}`)}
+	w.say(`{"jsonrpc":"2.0","id":9,"method":"a","params":{"x":1}}`)
+	if got := w.hearText(t); got != `{"jsonrpc":"2.0","id":9,"result":{"x":1}}` {
+		t.Errorf("first comes %s, want the answer to the request behind it", got)
+	}
+}
+
 func TestCancelledRequestIsNotAnsweredAndTellsNoMore(t *testing.T) {
 	late := make(chan error, 1)
 	started := make(chan struct{})

@@ -28,7 +28,7 @@ type queue struct {
 	sent    uint64        // bytes taken since the beginning
 	read    uint64        // how many of them the other side has read for sure
 	room    chan struct{} // closed when there is room again; nil while nobody waits
-	empty   chan struct{} // closed when all is written; nil while nobody waits
+	empty   chan struct{} // closed when all is written or nothing more is taken; nil while nobody waits
 	err     error         // why nothing more is taken
 }
 
@@ -197,7 +197,7 @@ func (q *queue) written(n int) {
 	}
 }
 
-// close refuses more. What is queued is still written.
+// close refuses more. What is queued is still written, but nobody waits for it.
 func (q *queue) close(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -208,23 +208,26 @@ func (q *queue) close(err error) {
 		close(q.room)
 		q.room = nil
 	}
+	if q.empty != nil {
+		close(q.empty)
+		q.empty = nil
+	}
 	q.work.Broadcast()
 }
 
-// whenEmpty returns what is closed when all is written, or will never be.
+// whenEmpty returns what is closed when all is written, or the queue is closed.
 func (q *queue) whenEmpty() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	empty := q.empty
-	if empty == nil {
-		empty = make(chan struct{})
-	}
 	if q.bytes == 0 || q.err != nil {
-		close(empty)
-		return empty
+		now := make(chan struct{})
+		close(now)
+		return now
 	}
-	q.empty = empty
-	return empty
+	if q.empty == nil {
+		q.empty = make(chan struct{})
+	}
+	return q.empty
 }
 
 // drain waits until all is written, for limit at most.

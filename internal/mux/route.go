@@ -147,6 +147,8 @@ func (c *Conn) badFrame(bad *BadFrame) {
 	switch kind, id := rpc.Oversize(bad.Head, bad.Tail); {
 	case kind == dragoman.Request:
 		c.mustSend(dragoman.NewFailure(id, refusal(bad.Err)))
+	case kind == dragoman.Notification:
+		c.opts.Logger.Debug("notification dropped", "error", bad.Err)
 	case kind == dragoman.Response && c.calls.Fail(id, bad.Err):
 	default:
 		c.bad(bad.Head, bad.Err)

@@ -38,7 +38,7 @@ type Call struct {
 	notes  Queue[struct{}]
 	resp   *dragoman.Message
 	err    error
-	cancel []context.CancelFunc // of the questions
+	asking map[context.Context]context.CancelFunc // questions without an answer
 
 	asks    sync.WaitGroup // questions that from is answering
 	telling sync.Mutex     // held while from is told something by Notify
@@ -197,7 +197,7 @@ func (c *Call) Notify(ctx context.Context, note *dragoman.Message, log *slog.Log
 }
 
 // Ask reserves the caller for one question of the other side, until done is called.
-// Meanwhile the call takes no time. The context ends with parent and with the call.
+// Meanwhile the call takes no time. The context ends then, and with parent and the call.
 // It returns false when the call is over, or nobody takes questions.
 func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok bool) {
 	c.mu.Lock()
@@ -206,11 +206,18 @@ func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(parent)
-	c.cancel = append(c.cancel, cancel)
+	if c.asking == nil {
+		c.asking = make(map[context.Context]context.CancelFunc)
+	}
+	c.asking[ctx] = cancel
 	c.asks.Add(1)
 	c.mu.Unlock()
 	c.table.pause(c)
 	return ctx, func() {
+		cancel()
+		c.mu.Lock()
+		delete(c.asking, ctx)
+		c.mu.Unlock()
 		c.table.resume(c)
 		c.asks.Done()
 	}, true
@@ -233,11 +240,10 @@ func (c *Call) Remove() (open bool, ended error) {
 func (c *Call) Finish() {
 	c.mu.Lock()
 	c.over = true
-	cancel := c.cancel
-	c.mu.Unlock()
-	for _, f := range cancel {
-		f()
+	for _, cancel := range c.asking {
+		cancel()
 	}
+	c.mu.Unlock()
 	c.asks.Wait()
 	c.telling.Lock()
 	c.finished = true

@@ -53,39 +53,48 @@ func IsBatch(text []byte) bool {
 }
 
 // How a message of which only the ends were kept may begin and end. Most
-// writers put the id first, and some last. It is a member of the envelope then:
-// inside a string the quotes would be escaped, and inside params or result more
-// braces would follow.
+// writers put the id first, some last, and some behind the method. It is a member
+// of the envelope then: inside a string the quotes would be escaped, and inside
+// params or result more braces would follow.
 const (
+	aText    = `"(?:[^"\\]|\\.)*"`
 	aVersion = `"jsonrpc"\s*:\s*"2\.0"`
-	anID     = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)`
+	anID     = `"id"\s*:\s*(` + aText + `|-?\d+)`
 )
 
 var (
-	beginning = regexp.MustCompile(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
-	ending    = regexp.MustCompile(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
+	beginning   = regexp.MustCompile(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
+	afterMethod = regexp.MustCompile(`^\s*:\s*` + aText + `\s*,\s*(?:` + aVersion + `\s*,\s*)?` + anID)
+	ending      = regexp.MustCompile(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
 )
 
 // Oversize tells what a message is from its head and tail. The kind is Invalid
-// if that cannot be told.
+// if that cannot be told. What has a method, and no id where one is looked for, is
+// a notification.
 func Oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
 	first := beginning.FindSubmatch(head)
 	if first == nil {
 		return dragoman.Invalid, id
 	}
-	text := first[1]
-	if text == nil {
-		last := ending.FindSubmatch(tail)
-		if last == nil {
-			return dragoman.Invalid, id
+	text, isMethod := first[1], string(first[2]) == "method"
+	if text == nil && isMethod {
+		if next := afterMethod.FindSubmatch(head[len(first[0]):]); next != nil {
+			text = next[1]
 		}
-		text = last[1]
+	}
+	if text == nil {
+		if last := ending.FindSubmatch(tail); last != nil {
+			text = last[1]
+		}
+	}
+	if text == nil && isMethod {
+		return dragoman.Notification, id
 	}
 	id, ok := dragoman.ParseID(text)
 	switch {
 	case !ok:
 		return dragoman.Invalid, id
-	case string(first[2]) == "method":
+	case isMethod:
 		return dragoman.Request, id
 	}
 	return dragoman.Response, id

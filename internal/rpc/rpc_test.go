@@ -310,3 +310,42 @@ func TestTableOfRequestsIsIdleWhenAllAnswersAreSent(t *testing.T) {
 		t.Error("not idle")
 	}
 }
+
+func TestOversizeTellsWhatAMessageIsFromItsEnds(t *testing.T) {
+	for text, want := range map[string]struct {
+		kind dragoman.Kind
+		id   string
+	}{
+		`{"jsonrpc":"2.0","id":7,"method":"a","params":{"x":"…"}}`:     {dragoman.Request, "7"},
+		`{"method":"a","params":{"x":"…"},"jsonrpc":"2.0","id":"q"}`:   {dragoman.Request, `"q"`},
+		`{"method":"a","id":7,"params":{"x":"…"}}`:                     {dragoman.Request, "7"},
+		`{"method":"a\"","jsonrpc":"2.0","id":7,"params":{"x":"…"}}`:   {dragoman.Request, "7"},
+		`{"jsonrpc":"2.0","id":7,"result":{"x":"…"}}`:                  {dragoman.Response, "7"},
+		`{"error":{"code":1,"message":"…"},"id":7}`:                    {dragoman.Response, "7"},
+		`{"jsonrpc":"2.0","method":"notifications/message","params":`:  {dragoman.Notification, ""},
+		`{"method":"notifications/message","params":{"data":{"id":7}}`: {dragoman.Notification, ""},
+		`{"jsonrpc":"2.0","result":{"x":"…"}}`:                         {dragoman.Invalid, ""},
+		`{"params":{},"method":"a"}`:                                   {dragoman.Invalid, ""},
+		`[{"jsonrpc":"2.0","method":"notifications/message"}]`:         {dragoman.Invalid, ""},
+	} {
+		head, tail := []byte(text), []byte(text)
+		if kind, id := rpc.Oversize(head, tail); kind != want.kind || id.String() != want.id && !(want.id == "" && id.IsZero()) {
+			t.Errorf("%s is taken for a %v with the id %v, want %v and %s", text, kind, id, want.kind, want.id)
+		}
+	}
+}
+
+func TestContextOfAQuestionEndsWithItAndWithItsCall(t *testing.T) {
+	o := begin(t, rpc.NewCalls(10), dragoman.Nobody)
+	answered, done, _ := o.Ask(t.Context())
+	open, doneLater, _ := o.Ask(t.Context())
+	done()
+	if answered.Err() == nil || open.Err() != nil {
+		t.Errorf("after the answer its question has %v, and another %v", answered.Err(), open.Err())
+	}
+	go func() { // ends with the call
+		<-open.Done()
+		doneLater()
+	}()
+	o.Finish()
+}

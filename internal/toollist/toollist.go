@@ -38,9 +38,13 @@ type Fetch func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, 
 // A Cache keeps the lists of tools of one server: one for each caller, since
 // callers may see different tools, and one for all if the server says that it is.
 // Any number of goroutines may use it; of those who want the list of one caller
-// one fetches it, on its own goroutine, and the others wait. The zero value is
-// ready to use.
+// one fetches it, and the others wait. The zero value is ready to use.
 type Cache struct {
+	// Detached fetches on a goroutine of its own, so that the caller who wants the
+	// list first need not stay until it comes. It ends with the fetch, after five
+	// seconds at most. Else that caller's goroutine fetches.
+	Detached bool
+
 	// MaxList is how many bytes a list may have. Zero means no limit.
 	MaxList int
 
@@ -179,7 +183,11 @@ func (c *Cache) renew(ctx context.Context, caller string, old *entry, meta json.
 		c.flights[caller] = f
 	}
 	c.mu.Unlock()
-	e, err := f.Get(ctx, flight.OnCaller, func() (*entry, error) {
+	start := flight.OnCaller
+	if c.Detached {
+		start = func(f func()) bool { go f(); return true }
+	}
+	e, err := f.Get(ctx, start, func() (*entry, error) {
 		// The others must not lose the list because this caller leaves.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
@@ -254,8 +262,12 @@ func (c *Cache) keep(caller string, list *List, err error) *entry {
 	return e
 }
 
-// failedFor returns how long a failure counts.
+// failedFor returns how long a failure counts. That the conversation which one caller
+// asked in is over says nothing of the list.
 func (c *Cache) failedFor(err error) time.Duration {
+	if errors.Is(err, dragoman.ErrClosed) {
+		return 0
+	}
 	if e, ok := errors.AsType[*dragoman.Error](err); ok && !protocol.IsOwn(e) {
 		return c.FailedFor
 	}

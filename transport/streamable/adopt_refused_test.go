@@ -47,3 +47,20 @@ func TestPain3_EachRequestThatWaitedForALostSessionGetsItsOwnAnswer(t *testing.T
 	close(hold)
 	all.Wait()
 }
+
+// A session is not taken for gone because a request names it twice: the client would
+// begin another.
+func TestSessionIDThatIsThereTwiceDoesNotEndTheSession(t *testing.T) {
+	for name, store := range map[string]streamable.SessionStore{"recorded": newLedger(), "not recorded": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, &streamable.Server{Sessions: newHotel(), Store: store})
+			v := s.hello(protocol.LatestLegacy)
+			twice := v.with(protocol.HeaderSession, v.session, protocol.HeaderSession, v.session)
+			twice.want(echoCall("7", "x"), http.StatusBadRequest, `"id":7,"error":{"code":-32000,"message":"Bad Request: the header Mcp-Session-Id is there more than once"}`)
+			if resp := twice.do(t.Context(), http.MethodDelete, ""); resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("DELETE is answered with %d", resp.StatusCode)
+			}
+			v.want(`{"jsonrpc":"2.0","id":8,"method":"tools/list"}`, http.StatusOK, `"id":8`)
+		})
+	}
+}

@@ -131,6 +131,11 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	return written
 }
 
+// respond is finish for one response.
+func (a *postAnswer) respond(resp *dragoman.Message, status int) (written bool) {
+	return a.finish([]*dragoman.Message{resp}, status, resp.Bytes())
+}
+
 // removeHeader takes a header back, unless it is too late for that.
 func (a *postAnswer) removeHeader(name string) {
 	a.mu.Lock()
@@ -175,6 +180,16 @@ func legacyStatus(resp *dragoman.Message) int {
 	return http.StatusOK
 }
 
+// initializeStatus is the HTTP status that goes with the answer to initialize. It is
+// 400, as in the modern era, only for the error that says which revisions there are:
+// clients take other errors with such a status for the word of a server of HTTP+SSE.
+func initializeStatus(resp *dragoman.Message) int {
+	if resp.IsError() && resp.RPCError().Code == protocol.CodeUnsupported {
+		return http.StatusBadRequest
+	}
+	return legacyStatus(resp)
+}
+
 // refuseRequest refuses a request of a session that has too many, or whose id is in use.
 func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
 	status := http.StatusBadRequest
@@ -184,13 +199,6 @@ func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
 	r := refused(m, status, e.Code, e.Message)
 	r.Data = e.Data
 	return r
-}
-
-// tooMany refuses another session, which a request with that id would need.
-func tooMany(id dragoman.ID) error {
-	refusal := httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
-	refusal.ID = id
-	return refusal
 }
 
 // draining refuses whatever comes while we are stopping.

@@ -99,7 +99,7 @@ type Client struct {
 const unixPath = "/mcp"
 
 // A Retry is how streams that break are opened anew: after Min, then after twice
-// as long, and so on up to Max, each time less a random part of up to one half.
+// as long, and so on up to Max, each time less a random part of up to a fifth.
 // After Attempts failures in a row nobody tries any more. What the server says
 // about the time to wait goes before. Zero means 250 milliseconds, 10 seconds
 // and 5; negative Attempts mean none.
@@ -138,7 +138,7 @@ func (c *Client) prepare() error {
 			}
 		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
-		c.tools = toollist.Cache{MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
+		c.tools = toollist.Cache{Detached: true, MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
 		o.log = httpx.Logger(c.Logger)
 		o.retry = Retry{Min: 250 * time.Millisecond, Max: 10 * time.Second, Attempts: 5}
 		if r := c.Retry; r != nil {
@@ -193,9 +193,6 @@ func (refusedError) Outcome() string { return protocol.OutcomeNotSent }
 
 // Unwrap returns why the conversation is over.
 func (e refusedError) Unwrap() error { return e.error }
-
-// maxErrorBody is how much of an answer is read that nobody wants.
-const maxErrorBody = 64 << 10
 
 // A TimeoutError says that a request took too long. It is a
 // [context.DeadlineExceeded], although no deadline of the caller passed.

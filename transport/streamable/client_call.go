@@ -178,7 +178,7 @@ func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
 		return nil, refusal
 	}
 	ours := resp != nil && resp.ID() == k.ID()
-	if (!ours || resp.RPCError().Code == codeNoSession) && k.conn.gone(refusal.Status, k.session) {
+	if (!ours || resp.RPCError().Code == codeSessionGone) && k.conn.gone(refusal.Status, k.session) {
 		return nil, refusedError{k.conn.why()}
 	}
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
@@ -192,9 +192,6 @@ func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
 	}
 	return nil, refusal
 }
-
-// codeNoSession is what SDKs of the legacy era say for an unknown session.
-const codeNoSession = -32001
 
 func (k *clientCall) noResponse(reason error) error {
 	return httpx.UnknownOutcome(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
@@ -291,6 +288,7 @@ func (k *clientCall) events(r *sse.Reader, u *cursor) (*dragoman.Message, error)
 			if kind, id := k.conn.skip(r); k.wasAnswer(kind, id) {
 				return nil, err
 			}
+			k.conn.log.Warn("message on the stream of a call skipped", "error", err)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil, errStreamEnded

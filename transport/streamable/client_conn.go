@@ -179,8 +179,15 @@ func (c *clientConn) dialFallback(ctx context.Context) dragoman.Conn {
 		return nil
 	}
 	c.mu.Lock()
-	c.fallback = other
+	first := c.fallback
+	if first == nil {
+		c.fallback = other
+	}
 	c.mu.Unlock()
+	if first != nil { // another call was faster
+		_ = other.Close()
+		return first
+	}
 	if !c.start(func() {
 		select {
 		case <-other.Done():

@@ -95,12 +95,9 @@ func (k *clientCall) toolHeaders(list *toollist.List) http.Header {
 	return h
 }
 
-// listTools asks for one page of the list of tools, as the caller of k would and no
-// longer than it waits.
+// listTools asks for one page of the list of tools, as the caller of k would. It may
+// take longer than that caller waits: others wait for the list too.
 func (k *clientCall) listTools(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(k.ctx, func() { cancel(context.Cause(k.ctx)) })()
 	_, resp, err := k.conn.call(ctx, req, nil)
 	return resp, err
 }

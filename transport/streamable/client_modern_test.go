@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -142,6 +143,71 @@ func TestCallIsNotHeldUpByTheListOfToolsWhenItsCallerLeaves(t *testing.T) {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// A list of tools that several wait for comes although the one who asked for it first
+// leaves. If it does not come because that one's conversation has ended, the next call
+// asks for it.
+func TestListOfToolsOutlivesWhoAskedForItFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		leave   func(cancel func(), conn dragoman.Conn)
+		lists   int
+		headers string // of the calls
+	}{
+		"the caller leaves":        {func(cancel func(), _ dragoman.Conn) { cancel() }, 1, "eu eu"},
+		"the conversation is over": {func(_ func(), conn dragoman.Conn) { _ = conn.Close() }, 2, " eu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				list := make(chan struct{})
+				s, client := serveInMemory(t, func(w http.ResponseWriter, k *took) {
+					if k.what() != "tools/list" {
+						replyTo(w, k, `{}`)
+						return
+					}
+					select {
+					case <-list:
+						replyTo(w, k, `{"tools":[{"name":"echo","inputSchema":`+fmt.Sprintf(schema, "Region")+`}]}`)
+					case <-k.Context().Done():
+					}
+				})
+				client.NoToolList = false
+				first, second := dialScript(t, client, nil), dialScript(t, client, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				left, answered := make(chan error, 1), make(chan error, 1)
+				call := func(ctx context.Context, conn dragoman.Conn, done chan<- error) {
+					_, err := conn.Call(ctx, read(t, modernTool), nil)
+					done <- err
+				}
+				go call(ctx, first, left) // ends when it is told to leave
+				synctest.Wait()
+				go call(t.Context(), second, answered) // ends when the list is there
+				synctest.Wait()
+				test.leave(cancel, first)
+				if err := <-left; !errors.Is(err, context.Canceled) && !errors.Is(err, dragoman.ErrClosed) {
+					t.Errorf("who leaves gets %v", err)
+				}
+				synctest.Wait()
+				close(list)
+				if err := <-answered; err != nil {
+					t.Error(err)
+				}
+				if call(t.Context(), second, answered); <-answered != nil {
+					t.Error("the call afterwards fails")
+				}
+				var headers []string
+				_, calls := s.taken("tools/call")
+				for _, k := range calls {
+					headers = append(headers, k.Header.Get("Mcp-Param-Region"))
+				}
+				_, lists := s.taken("tools/list")
+				if got := strings.Join(headers, " "); got != test.headers || len(lists) != test.lists {
+					t.Errorf("calls have the headers %q after %d lists, want %q after %d", got, len(lists), test.headers, test.lists)
+				}
+			})
+		})
+	}
 }
 
 // A tool whose header is not valid is left out of lists, with a warning.

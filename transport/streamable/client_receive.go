@@ -93,7 +93,7 @@ func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Mess
 		return m
 	}
 	if !unnamed {
-		c.calls.Answer(m) // one that is late, or nobody's, is dropped
+		c.calls.Answer(m) // or it is late, or nobody's
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	of, own := c.calls.Progress(m)
 	switch {
-	case of == nil:
+	case of == nil: // late, or nobody's
 	case of.Owner() == rpc.Owner(on):
 		on.tell(own)
 	default:
@@ -213,8 +213,9 @@ func (q *question) ask(r *rpc.Request) *dragoman.Message {
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })()
 	resp := q.answer(ctx, k.From(), r)
+	ended := ctx.Err() != nil
 	q.done()
-	if ctx.Err() == nil || r.Context().Err() != nil || resp == nil || !resp.IsError() {
+	if !ended || r.Context().Err() != nil || resp == nil || !resp.IsError() {
 		return resp
 	}
 	select {

@@ -150,7 +150,7 @@ func (c *clientConn) deleteSession(ctx context.Context, s *clientSession) {
 		c.log.Debug("session not deleted", "error", err)
 		return
 	}
-	_, _ = io.CopyN(io.Discard, x.resp.Body, maxErrorBody)
+	_, _ = io.CopyN(io.Discard, x.resp.Body, httpx.MaxErrorBody)
 	x.close()
 }
 
@@ -168,7 +168,7 @@ type noteQueue struct {
 	ended   error  // why no more may be put
 	waiters []waiter
 
-	// cancelFailed says that the last cancel was given up: then the next is not
+	// lastCancelFailed says that the last cancel was given up: then the next is not
 	// insisted on, so that they do not pile up. The goroutine that sends owns it.
 	lastCancelFailed bool
 }

@@ -239,6 +239,37 @@ func TestD14_ClientRefusesQuestionsThatAreTooLarge(t *testing.T) {
 	}
 }
 
+// A notification that is too large is left out; the call on whose stream it comes, and
+// the background stream, go on.
+func TestD14_ClientSkipsNotificationsThatAreTooLarge(t *testing.T) {
+	large := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 5000) + `"}}`
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	stop := make(chan struct{})
+	s, c := serveScript(t, func(w http.ResponseWriter, k *took) {
+		switch {
+		case k.Method == "GET":
+			sendEvents(w, oneEvent("1", large), oneEvent("2", changed))
+			<-stop
+		case !shakes(w, k, "2025-11-25"):
+			sendEvents(w, oneEvent("", large), oneEvent("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, k.m.ID())))
+		}
+	})
+	defer close(stop)
+	c.MaxMessage = 2000
+	told := newHeard()
+	conn := dialScript(t, c, told)
+	shake(t, conn, "2025-11-25")
+	if resp, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil || resp.IsError() {
+		t.Fatalf("the call ends with %v, %v", resp, err)
+	}
+	if note := <-told.ch; note.String() != changed {
+		t.Errorf("told %s", note)
+	}
+	if _, list := s.taken("GET"); len(list) != 1 {
+		t.Errorf("the background stream was opened %d times", len(list))
+	}
+}
+
 // A request under way may be answered on the background stream.
 func TestClientAnswerElsewhere(t *testing.T) {
 	answer, stop := make(chan string, 1), make(chan struct{})
@@ -345,6 +376,42 @@ func TestB15_ClientFallsBackToHTTPWithSSE(t *testing.T) {
 				t.Errorf("%d dials of the fallback after %s", dials, strings.Join(all, " "))
 			}
 		})
+	}
+}
+
+// Two calls that find out at once that the server speaks HTTP+SSE share one conversation
+// over that, and Close leaves none open.
+func TestConversationFallsBackOnce(t *testing.T) {
+	_, c := serveScript(t, func(w http.ResponseWriter, _ *took) { w.WriteHeader(http.StatusNotFound) })
+	var both sync.WaitGroup
+	both.Add(2)
+	opened := make(chan dragoman.Conn, 2)
+	c.Fallback = dragoman.DialFunc(func(_ context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+		both.Done()
+		both.Wait()
+		conn, _ := dragoman.Pipe(local, newHeard())
+		opened <- conn
+		return conn, nil
+	})
+	conn := dialScript(t, c, nil)
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() { // ends with its answer
+			resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{}}`), nil)
+			if err != nil || string(resp.Get("asked")) != `"initialize"` {
+				t.Errorf("got %v, %v", resp, err)
+			}
+		})
+	}
+	calls.Wait()
+	if conn.Err() != nil {
+		t.Errorf("the conversation is over: %v", conn.Err())
+	}
+	_ = conn.Close()
+	for range 2 {
+		if other := <-opened; other.Err() == nil {
+			t.Error("a conversation over HTTP+SSE is left open")
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func (s *Server) get(x *httpx.Exchange) error {
 	defer v.leave()
 	id, present, err := httpx.Single(r, protocol.HeaderLastEventID)
 	if err != nil {
-		return err
+		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
 	if !present || id == "" {
 		return v.serveBackground(x, -1)
@@ -63,7 +63,7 @@ func (s *Server) delete(x *httpx.Exchange) error {
 	}
 	v, err := s.find(x)
 	switch {
-	case err != nil && s.records != nil && r.Header.Get(protocol.HeaderSession) != "":
+	case err != nil && s.records != nil:
 		if err := s.deleteRecorded(x); err != nil {
 			return err
 		}

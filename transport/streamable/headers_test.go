@@ -39,8 +39,8 @@ func (p *regional) Call(_ context.Context, req *dragoman.Message, _ dragoman.Pee
 
 func (p *regional) Notify(context.Context, *dragoman.Message) error { return nil }
 
-// callRegional calls the tool, with the header if it is not empty.
-func callRegional(t *testing.T, s *streamable.Server, header string) (int, string) {
+// callRegional calls the tool, with the header if it is not empty, and with more of them.
+func callRegional(t *testing.T, s *streamable.Server, header string, more ...string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp",
 		strings.NewReader(modernCall("1", "tools/call", `"name":"t","arguments":{"region":"eu"}`)))
@@ -53,9 +53,28 @@ func callRegional(t *testing.T, s *streamable.Server, header string) (int, strin
 	if header != "" {
 		r.Header.Set("Mcp-Param-Region", header)
 	}
+	for i := 0; i < len(more); i += 2 {
+		r.Header.Add(more[i], more[i+1])
+	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
+}
+
+// What is wrong with a header is said in plain words, by the id of the request.
+func TestHeaderThatIsThereTwiceIsRefusedByTheID(t *testing.T) {
+	s := &streamable.Server{Requests: new(regional)}
+	for _, header := range []string{protocol.HeaderVersion, protocol.HeaderMethod, protocol.HeaderName, "Mcp-Param-Region"} {
+		status, text := callRegional(t, s, "eu", header, "x")
+		m := read(t, text)
+		if status != http.StatusBadRequest || m.ID().String() != "1" || m.RPCError().Code != protocol.CodeHeaderMismatch {
+			t.Errorf("%s twice is answered with %d %s", header, status, text)
+		}
+		if got, want := m.RPCError().Message, "the header "+http.CanonicalHeaderKey(header)+" is there more than once"; got != want {
+			t.Errorf("%s twice is answered with %q, want %q", header, got, want)
+		}
+	}
+	_ = s.Shutdown(t.Context())
 }
 
 func TestOneListForManyCalls(t *testing.T) {

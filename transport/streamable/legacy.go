@@ -78,7 +78,7 @@ func (s *Server) session(x *httpx.Exchange) (*session, error) {
 		return nil, err
 	}
 	v, err := s.find(x)
-	if err != nil && s.records != nil && x.R.Header.Get(protocol.HeaderSession) != "" {
+	if err != nil && s.records != nil {
 		v, err = s.adopt(x)
 	}
 	if err != nil {
@@ -105,14 +105,14 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 			v.end(dragoman.ErrClosed)
 		}
 	}()
-	if !s.reserve(v) {
-		return tooMany(m.ID())
+	if err := s.reserve(v); err != nil {
+		return refusedSession(m, err)
 	}
 	a := s.newAnswer(x)
 	peer, err := s.Sessions.Accept(v.opens(x.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
-		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+		a.respond(resp, initializeStatus(resp))
 		return nil
 	}
 	v.peer = peer
@@ -124,22 +124,23 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	ctx, cancel := context.WithCancelCause(v.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })()
-	resp := v.call(ctx, m, a)
-	if resp != nil && !resp.IsError() {
+	resp, admitted := v.call(ctx, m, a), false
+	if resp != nil && !resp.IsError() && left.Err() == nil {
 		v.rev = protocol.ParseRevision(protocol.VersionOf(resp))
 		v.background.setRevision(v.rev)
+		v.record(m, resp) // first: Shutdown, which ends what is admitted, leaves the record
+		admitted = s.admit(v)
 	}
-	if resp == nil || resp.IsError() || left.Err() != nil || !s.admit(v) {
+	if !admitted {
 		v.end(dragoman.ErrClosed)
 		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Draining())
 		}
-		a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+		a.respond(resp, initializeStatus(resp))
 		return nil
 	}
-	v.record(m, resp)
-	opened = a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes()) && flushed(x.W)
+	opened = a.respond(resp, initializeStatus(resp)) && flushed(x.W)
 	return nil
 }
 
@@ -165,7 +166,7 @@ func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 	if resp == nil {
 		a.finish(nil, 0, nil)
 	} else {
-		a.finish([]*dragoman.Message{resp}, legacyStatus(resp), resp.Bytes())
+		a.respond(resp, legacyStatus(resp))
 	}
 	return nil
 }

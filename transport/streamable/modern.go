@@ -98,7 +98,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Method() == protocol.MethodListTools {
 		s.tools.Learn(x.Caller.Key(), m, resp)
 	}
-	a.finish([]*dragoman.Message{resp}, statusOf(m.Method(), resp), resp.Bytes())
+	a.respond(resp, statusOf(m.Method(), resp))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -215,7 +216,7 @@ func (c *clientConn) probeSSE(ctx context.Context, resp *dragoman.Message, refus
 	if x.resp.StatusCode != http.StatusOK || !x.isStream() {
 		return Protocol{}, refusal
 	}
-	e, err := sse.NewReader(x.resp.Body, maxErrorBody).Next()
+	e, err := sse.NewReader(x.resp.Body, httpx.MaxErrorBody).Next()
 	if err != nil || e.Name != "endpoint" {
 		return Protocol{}, refusal
 	}

@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -65,17 +66,20 @@ func (s *Server) newSession(id, owner string) *session {
 	return v
 }
 
-// reserve gives a session its place, and reports whether there was one. Nothing is done
+// reserve gives a session its place, or returns why there is none. Nothing is done
 // for a session without: a server may need a process for it.
-func (s *Server) reserve(v *session) bool {
+func (s *Server) reserve(v *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.drain.Err() != nil || len(s.sessions)+s.opening >= s.opts.maxSessions {
-		return false
+	switch {
+	case s.drain.Err() != nil:
+		return draining()
+	case len(s.sessions)+s.opening >= s.opts.maxSessions:
+		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	s.opening++
 	v.reserved = true
-	return true
+	return nil
 }
 
 // opens returns the context in which the session is opened: its caller's, with its
@@ -100,12 +104,23 @@ func (s *Server) admit(v *session) bool {
 	return true
 }
 
+// sessionID returns the id of the session that a request names.
+func sessionID(r *http.Request) (string, error) {
+	id, _, err := httpx.Single(r, protocol.HeaderSession)
+	if err == nil && id == "" {
+		err = errors.New(protocol.HeaderSession + " is missing; send initialize first, and then the session id that it is answered with")
+	}
+	if err != nil {
+		return "", refuse(http.StatusBadRequest, protocol.CodeServer, "Bad Request: "+err.Error())
+	}
+	return id, nil
+}
+
 // find returns the session that a request names, if it is its caller's.
 func (s *Server) find(x *httpx.Exchange) (*session, error) {
-	id, present, err := httpx.Single(x.R, protocol.HeaderSession)
-	if err != nil || !present || id == "" {
-		return nil, refuse(http.StatusBadRequest, protocol.CodeServer,
-			"Bad Request: "+protocol.HeaderSession+" is missing; send initialize first, and then the session id that it is answered with")
+	id, err := sessionID(x.R)
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	v := s.sessions[id]

@@ -198,3 +198,32 @@ func wantShutdown(t *testing.T, s *streamable.Server) {
 		t.Errorf("Shutdown took %v", d)
 	}
 }
+
+// An initialize whose body comes after Shutdown has begun is told that, not that there
+// are too many sessions.
+func TestSessionThatComesTooLateIsToldThatTheServerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &streamable.Server{Sessions: newHotel()}
+		over := make(chan error, 1)
+		body := readerFunc(func(p []byte) (int, error) {
+			go func() { over <- s.Shutdown(t.Context()) }() // ends with the request
+			synctest.Wait()
+			return copy(p, initialize(protocol.LatestLegacy, "{}")), io.EOF
+		})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", body)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if m := read(t, w.Body.String()); w.Code != http.StatusServiceUnavailable || m.ID().String() != "0" || m.RPCError().Code != protocol.CodeDraining {
+			t.Errorf("answered with %d %s", w.Code, w.Body)
+		}
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

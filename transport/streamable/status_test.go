@@ -147,3 +147,53 @@ func TestMethodNotFoundIs404UnlessTheRequestNamesSomething(t *testing.T) {
 		})
 	}
 }
+
+// An error that answers initialize has the status of any other of its era: with 404, as
+// the modern era has it, a client would take the server for one of HTTP+SSE. But −32022
+// says of which era the server is.
+func TestErrorToInitializeIsNoSignOfHTTPAndSSE(t *testing.T) {
+	fail := func(code int) func(req *dragoman.Message) (*dragoman.Message, error) {
+		return func(req *dragoman.Message) (*dragoman.Message, error) {
+			return req.Fail(&dragoman.Error{Code: code, Message: "no"}), nil
+		}
+	}
+	refuse := func(code int) dragoman.AcceptFunc {
+		return func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+			return nil, &dragoman.Error{Code: code, Message: "no"}
+		}
+	}
+	answer := func(f func(*dragoman.Message) (*dragoman.Message, error)) dragoman.AcceptFunc {
+		return func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+			return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+				return f(req)
+			}}, nil
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		accept dragoman.AcceptFunc
+		code   int
+		status int
+	}{
+		{"method not found", answer(fail(protocol.CodeMethodNotFound)), protocol.CodeMethodNotFound, http.StatusOK},
+		{"missing capability", answer(fail(protocol.CodeMissingCapability)), protocol.CodeMissingCapability, http.StatusOK},
+		{"invalid params", answer(fail(protocol.CodeInvalidParams)), protocol.CodeInvalidParams, http.StatusOK},
+		{"unsupported revision", answer(fail(protocol.CodeUnsupported)), protocol.CodeUnsupported, http.StatusBadRequest},
+		{"overloaded", answer(func(*dragoman.Message) (*dragoman.Message, error) { return nil, dragoman.ErrOverloaded }), protocol.CodeOverloaded, http.StatusServiceUnavailable},
+		{"refused by the acceptor", refuse(protocol.CodeMethodNotFound), protocol.CodeMethodNotFound, http.StatusOK},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t, &streamable.Server{Sessions: test.accept})
+			s.want(initialize(protocol.LatestLegacy, `{}`), test.status, fmt.Sprintf(`"code":%d`, test.code))
+			client := &streamable.Client{URL: s.url, Fallback: dragoman.DialFunc(func(context.Context, dragoman.Peer) (dragoman.Conn, error) {
+				t.Error("the client falls back to HTTP+SSE")
+				return nil, errors.New("no")
+			})}
+			conn := dialScript(t, client, nil)
+			resp, err := conn.Call(t.Context(), read(t, initialize(protocol.LatestLegacy, `{}`)), nil)
+			if err != nil || resp.RPCError() == nil || resp.RPCError().Code != test.code {
+				t.Errorf("the client gets %v, %v", resp, err)
+			}
+		})
+	}
+}

@@ -38,8 +38,8 @@ const (
 // logged has one connection, and ends with it.
 //
 // Nobody who speaks waits for the client to read: when too much waits to be
-// written, progress keeps the newest and other notifications are dropped;
-// questions wait for room, and answers need none.
+// written, notifications are dropped, but of progress the newest is kept if the stream
+// is not logged; questions wait for room, and answers need none.
 type eventStream struct {
 	server *Server
 	name   string // of the stream in its session

@@ -74,8 +74,11 @@ func (v *session) lastUse() time.Time {
 // loadRecord returns what is recorded of the session that a request names, if it is
 // its caller's and may still be used.
 func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error) {
-	id, _, err := httpx.Single(x.R, protocol.HeaderSession)
-	if err != nil || id == "" || len(id) > maxSessionID {
+	id, err := sessionID(x.R)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case len(id) > maxSessionID:
 		return "", nil, sessionGone()
 	}
 	record, err := s.records.Load(id, x.Caller.Identity())
@@ -159,8 +162,8 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 	}
 	v.rev = protocol.ParseRevision(record.Revision)
 	v.background.setRevision(v.rev)
-	if !s.reserve(v) {
-		return tooMany(dragoman.ID{})
+	if err := s.reserve(v); err != nil {
+		return err
 	}
 	if v.peer, err = s.Sessions.Accept(v.opens(ctx), v); err != nil {
 		return httpx.Unavailable(protocol.Unavailable(err))

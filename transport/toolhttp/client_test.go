@@ -225,6 +225,10 @@ func TestA23_FragmentsAreReassembled(t *testing.T) {
 		{"complete with empty content gets them too",
 			event("result", `{"content":[`+text("a")+`]}`) + event("complete", `{"jsonrpc":"2.0","id":"x","result":{"content":[],"isError":true}}`),
 			`{"content":[` + text("a") + `],"isError":true}`},
+		{"members of fragments keep their order",
+			event("result", `{"f":1,"e":2,"d":3,"c":4,"b":5,"a":6}`) + event("result", `{"b":7,"0":8}`) +
+				event("complete", `{"jsonrpc":"2.0","id":"x","result":{"content":[]}}`),
+			`{"f":1,"e":2,"d":3,"c":4,"b":7,"a":6,"0":8,"content":[` + text("") + `]}`},
 		{"fragments that are none are passed over",
 			event("result", `7`) + event("result", `{`) + event("result", `{},"error":{}`) + event("strange", `{"content":[`+text("x")+`]}`) +
 				event("result", `{"content":[`+text("a")+`]}`) + event("complete", `{"jsonrpc":"2.0","id":"x","result":{}}`),

@@ -105,15 +105,16 @@ func (m *merge) add(ctx context.Context, data []byte) {
 	if m.size += len(data); m.size > m.limit {
 		return // complete says that it is too much, unless it has everything
 	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(part.Result(), &all) != nil {
-		return
-	}
-	items, _ := dragoman.Elements(all["content"])
-	m.content = append(m.content, items...)
-	delete(all, "content")
-	delete(all, "_meta") // says how far the call is
-	for name, value := range all {
+	for name, value := range dragoman.Members(part.Result()) {
+		switch name {
+		case "content":
+			for _, item := range dragoman.Items(value) {
+				m.content = append(m.content, item)
+			}
+			continue
+		case "_meta": // says how far the call is
+			continue
+		}
 		if m.members == nil {
 			m.members = make(map[string]json.RawMessage)
 		}

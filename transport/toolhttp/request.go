@@ -84,11 +84,9 @@ func refuseNotToolCall(m *dragoman.Message, err error) error {
 		return refusal
 	}
 	refusal.ID = m.ID()
-	switch {
-	case m.Method() != protocol.MethodCallTool:
-		refusal.Code = protocol.CodeMethodNotFound
-	default:
-		refusal.Code = protocol.CodeInvalidParams
+	refusal.Code = protocol.CodeInvalidParams
+	if m.Method() != protocol.MethodCallTool {
+		refusal.Status, refusal.Code = http.StatusNotFound, protocol.CodeMethodNotFound
 	}
 	return refusal
 }
