@@ -6,6 +6,8 @@ MODULES := . $(patsubst %/go.mod,%,$(wildcard interop/go.mod gosdk/go.mod))
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 TIMEOUT ?= 15m
+# Packages tested at once: twice the processors, because many tests wait.
+AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 SOAK ?= 10m
 FUZZTIME ?= 30s
 BENCH ?= .
@@ -58,6 +60,8 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "bin/dragoman-$$os-$$arch$$ext" ./cmd/dragoman; \
 	done
 
+# Without the setting, the race detector has each test binary wait for a second at its end.
+test: export GORACE ?= atexit_sleep_ms=0
 test: ## run all tests that need Go alone
 	@race='$(RACE)'; status=0; \
 	if [ -z "$$race" ]; then \
@@ -65,7 +69,7 @@ test: ## run all tests that need Go alone
 		echo 'make test: the race detector is off, because it does not build here (no C compiler?)'; \
 	fi; \
 	for m in $(MODULES); do \
-		(cd $$m && go test $$race -vet=off -timeout $(TIMEOUT) ./...) || status=1; \
+		(cd $$m && go test $$race -vet=off -p $(AT_ONCE) -timeout $(TIMEOUT) ./...) || status=1; \
 	done; exit $$status
 
 matrix: ## run every client with every server, and write the table to docs/matrix.md

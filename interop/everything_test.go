@@ -50,7 +50,7 @@ func expectations(rev protocol.Revision) map[string]expected {
 		"add":                         {args: object{"a": 2, "b": 40.5}, text: `{"sum":42.5}`},
 		"levels":                      {text: `"emergency"`},
 		"reflect":                     {args: object{"n": 1, "text": "hello"}, text: `{"n":1,"text":"hello"}`},
-		"large":                       {args: object{"bytes": 1 << 20}, text: strings.Repeat("x", 1<<20)},
+		"large":                       {args: object{"bytes": large}, text: strings.Repeat("x", large)},
 		"raise":                       {args: object{"code": 1234, "message": "as asked", "reason": "because"}, raises: "as asked"},
 		"test_error_handling":         {isError: true, text: "intentionally"},
 		"json_schema_2020_12_tool":    {args: object{"name": "n", "email": "e"}, text: `"email":"e"`},

@@ -3,3 +3,5 @@
 package interop_test
 
 var buildFlags []string
+
+const large = 1 << 20

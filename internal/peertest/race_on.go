@@ -3,6 +3,6 @@
 package peertest
 
 const (
-	slowdown    = 3 // how much longer things may take
-	sizeDivisor = 9 // how much less of what is large is sent
+	slowdown    = 3  // how much longer things may take
+	sizeDivisor = 13 // see Less
 )

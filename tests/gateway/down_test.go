@@ -17,6 +17,7 @@ import (
 // one that hangs. Each is tried less and less often, and then its callers are told at
 // once.
 func TestS34_CrashLoopIsBroken(t *testing.T) {
+	t.Parallel() // it mostly waits
 	j := newJournal(t)
 	quick := object{"retry": object{"min": "100ms", "max": "30s"}, "restart": object{"max": 5, "window": "60s"}}
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
@@ -82,6 +83,7 @@ func TestS34_CrashLoopIsBroken(t *testing.T) {
 // TestPain11_DeadServerComesBackByItself kills a server that nobody is using. It is
 // there again without being asked for, and with its tools.
 func TestPain11_DeadServerComesBackByItself(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode, func(t *testing.T) {
 			j := newJournal(t)
@@ -116,6 +118,7 @@ func TestPain11_DeadServerComesBackByItself(t *testing.T) {
 // TestPain11_ListsAreThereWhileTheServerIsNot has a server die for good. Its last
 // known tools are still listed, marked, and calls are refused as not sent.
 func TestPain11_ListsAreThereWhileTheServerIsNot(t *testing.T) {
+	t.Parallel() // it mostly waits
 	j := newJournal(t)
 	web := remote(t, fault.Legacy, j)
 	link := kit.NewProxy(t, web.Listener.Addr().String())

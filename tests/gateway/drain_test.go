@@ -23,6 +23,7 @@ func TestS47_DrainLetsCallsEnd(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
+			t.Parallel()
 			j := newJournal(t)
 			take, flags := underWay()
 			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: flags})

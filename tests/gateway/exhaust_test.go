@@ -20,7 +20,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/fault"
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -30,6 +29,7 @@ import (
 // says that a process cannot be started, and goes on when they have left. Clients that
 // come to its sockets meanwhile, HTTP or lines, are served then.
 func TestS41_OutOfDescriptors(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const files = 64
 	prlimit, err := exec.LookPath("prlimit")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestS41_OutOfDisk(t *testing.T) {
 	if f == nil || f.Writes == 0 || !strings.Contains(f.Error, "no space left") {
 		t.Fatalf("there is no room, and the status says %+v", f)
 	}
-	if _, body := g.Get(gateway.StatusPath); !strings.Contains(body, "stateFailure") || strings.Contains(body, "no space left") {
+	if _, body := g.Get("/status"); !strings.Contains(body, "stateFailure") || strings.Contains(body, "no space left") {
 		t.Errorf("there is no room, and everybody is told %s", body)
 	}
 
@@ -189,11 +189,19 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// stateFailure returns what the owner is told about the state.
-func stateFailure(t *testing.T, g *kit.Gateway) *gateway.StateFailure {
+// A failure is what the status says of a state that is not written.
+type failure struct {
+	Writes int
+	Error  string
+}
+
+// stateFailure returns what the owner is told about the state. The package of the
+// gateway is not imported: each server of these tests is the test binary, and would
+// begin with all that the gateway needs.
+func stateFailure(t *testing.T, g *kit.Gateway) *failure {
 	t.Helper()
-	code, body := g.Control(gateway.StatusPath)
-	var s gateway.Status
+	code, body := g.Control("/status")
+	var s struct{ StateFailure *failure }
 	if err := json.Unmarshal([]byte(body), &s); code != http.StatusOK || err != nil {
 		t.Fatalf("the status is %d %s: %v", code, body, err)
 	}

@@ -162,7 +162,7 @@ func TestS38_SessionFloodIsBounded(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(pause):
 				first.mustEcho(f.ctx, i)
 			}
 		}
@@ -210,6 +210,7 @@ func (v *session) close(ctx context.Context) {
 // TestS38_ProcessesOfSessionsAreBounded floods a server that has a process for each
 // session, and one of its own.
 func TestS38_ProcessesOfSessionsAreBounded(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const most, idle = 5, 3 * time.Second
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{

@@ -23,6 +23,7 @@ func TestPain1_ProcessesEndWithTheirSessions(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, front := range []string{"run", "serve"} {
 		t.Run(front, func(t *testing.T) {
+			t.Parallel()
 			j := newJournal(t)
 			g := start(t, front, child(t, fault.Legacy, j))
 			ctx := kit.Hurry(t, kit.Patience)

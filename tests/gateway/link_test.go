@@ -121,6 +121,7 @@ func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
 	}
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
+			t.Parallel()
 			j := newJournal(t)
 			m := newFlakyServer(t, mode, j)
 			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{
@@ -237,6 +238,7 @@ func TestS43_LostSessionIsOpenedAnew(t *testing.T) {
 
 // TestS46_BadLinksLoseNothing has slow, halting links on both sides.
 func TestS46_BadLinksLoseNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const clients, calls = 10, 10
 	bad := kit.LinkMode{Delay: 20 * time.Millisecond, Piece: 700, Rate: 128 << 10}
 	j := newJournal(t)

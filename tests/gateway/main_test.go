@@ -24,7 +24,7 @@ type object = kit.Object
 func TestMain(m *testing.M) {
 	stdio.Guard()
 	fault.Main()
-	_ = flag.Set("test.parallel", "4") // those that are parallel wait, and need no processor for that
+	_ = flag.Set("test.parallel", "10") // most of those that are parallel wait, and need no processor for that
 	status := m.Run()
 	kit.Clean()
 	os.Exit(status)
@@ -101,6 +101,7 @@ func fixtures(t *testing.T, more object, test func(s *fixture)) {
 	for _, front := range fronts {
 		for _, mode := range []string{fault.Legacy, fault.Modern} {
 			t.Run(fmt.Sprintf("%s, %s server", front, mode), func(t *testing.T) {
+				t.Parallel() // with a gateway of its own
 				j, name := newJournal(t), server
 				if front == "all" {
 					name = ""

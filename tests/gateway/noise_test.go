@@ -146,6 +146,7 @@ func TestS16_SeparatorsOfLinesAreEscapedInEventStreams(t *testing.T) {
 
 // TestPain9_ChangesOfListsReachEveryClient has a server change its tools.
 func TestPain9_ChangesOfListsReachEveryClient(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	fixtures(t, object{"isolation": "session"}, func(s *fixture) {
 		c := s.enter(kit.WS)
 		before, err := c.Tools(s.ctx)

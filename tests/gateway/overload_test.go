@@ -93,8 +93,13 @@ func TestS37_SessionHasItsShare(t *testing.T) {
 	wantCallsOnce(t, j, "s", replies, http.StatusTooManyRequests, most)
 }
 
-// watchOthers has a client of another server call it all the time, until the function
-// that it returns is called: that fails the test unless the client was served well.
+// pause is between two calls of who shows that it is served meanwhile: the rest of the
+// processor is for what it watches.
+const pause = 10 * time.Millisecond
+
+// watchOthers has a client of another server call it again and again, until the
+// function that it returns is called: that fails the test unless the client was served
+// well.
 func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol.Era) (end func()) {
 	t.Helper()
 	const least = 200
@@ -112,7 +117,7 @@ func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol
 			select {
 			case <-stop:
 				over = true
-			default:
+			case <-time.After(pause):
 			}
 		}
 		done <- nil
@@ -227,6 +232,7 @@ func waited(t *testing.T, g *kit.Gateway) {
 // TestPain8_AbandonedSessionsEndWithAllTheyHave opens sessions that nobody closes,
 // each with a process of its own.
 func TestPain8_AbandonedSessionsEndWithAllTheyHave(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const sessions = 6
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{

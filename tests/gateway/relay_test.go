@@ -20,6 +20,7 @@ import (
 // TestPain6_ServersAskTheirClients has servers ask for roots, for a model and for
 // the user's input, by every transport.
 func TestPain6_ServersAskTheirClients(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
@@ -43,8 +44,10 @@ func TestPain6_ServersAskTheirClients(t *testing.T) {
 // same ids and tokens, at the same time. Two sessions never share a process of a
 // server that remembers them.
 func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	fixtures(t, nil, func(s *fixture) {
-		const clients, calls = 8, 20
+		const clients = 8
+		calls := max(kit.Few(20), 8)
 		var all sync.WaitGroup
 		pids := make([]int, clients)
 		for i := range clients {
@@ -85,6 +88,7 @@ func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
 
 // TestPain17_ProgressKeepsItsToken has two calls tell their progress at once.
 func TestPain17_ProgressKeepsItsToken(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
@@ -121,6 +125,7 @@ func TestPain17_ProgressKeepsItsToken(t *testing.T) {
 // TestPain18_LargeMessagesPassWhole sends 5 MiB each way, of characters that do not
 // fall on the edges of anybody's buffers. What is too large fails alone.
 func TestPain18_LargeMessagesPassWhole(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	const unit = "aé漢🙂"
 	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
@@ -151,6 +156,7 @@ func TestPain18_LargeMessagesPassWhole(t *testing.T) {
 // TestPain19_SlowCallHoldsUpNobody has quick calls beside one that does not end, in
 // one session.
 func TestPain19_SlowCallHoldsUpNobody(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {
 			s.Run(way, func(t *testing.T) {
@@ -176,6 +182,7 @@ func TestPain19_SlowCallHoldsUpNobody(t *testing.T) {
 // TestPain25_NothingIsLostOnTheWay compares what comes through with what the server
 // says itself.
 func TestPain25_NothingIsLostOnTheWay(t *testing.T) {
+	t.Parallel() // its gateways are its own
 	const odd = `{"big":123456789012345678901234567890,"float":1.50,"exp":1E+2,"nested":{"_meta":{"k":[null,true]},"é\u00e9":"\ud83d\ude42"},"dup":1}`
 	fixtures(t, nil, func(s *fixture) {
 		direct := s.direct()

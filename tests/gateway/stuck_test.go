@@ -18,7 +18,8 @@ import (
 // TestS40_StoppedServerHoldsUpNobody stops a server's process and lets it go on. What
 // nobody waits for any more is cancelled then, and answers come too late for anybody.
 func TestS40_StoppedServerHoldsUpNobody(t *testing.T) {
-	const timeout = 2 * time.Second // and an echo must not take that long
+	t.Parallel()                    // it mostly waits
+	const timeout = 4 * time.Second // and an echo must not take that long
 	fixtures(t, object{"timeout": timeout.String()}, func(s *fixture) {
 		c, other := s.enter(kit.HTTP), s.enter(kit.WS)
 		echoes(s.ctx, s.T, c, "before")

@@ -59,6 +59,7 @@ func nobody(t *testing.T) string {
 // TestTenServers_BrokenOnesDisturbNobody_Pain24 has servers of every kind in one
 // file. Those that work are ready while the others are still being tried.
 func TestTenServers_BrokenOnesDisturbNobody_Pain24(t *testing.T) {
+	t.Parallel() // it mostly waits
 	j := newJournal(t)
 	legacy, modern := remote(t, fault.Legacy, j), remote(t, fault.Modern, j)
 	working := object{

@@ -274,7 +274,7 @@ func Slow(limit time.Duration) time.Duration {
 // under the race detector.
 func Few(n int) int {
 	if race {
-		return n / 10
+		return n / 30
 	}
 	return n
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // A feature is one thing that has to cross. lacks says which of the revisions
@@ -508,7 +509,7 @@ func subscriptions(g *testClient, _ protocol.Revision) error {
 }
 
 func largeResult(g *testClient, _ protocol.Revision) error {
-	const size = 5 << 20
+	size := kit.Few(5 << 20)
 	got, err := g.says("large", object{"bytes": size})
 	if err != nil || len(got) != size || strings.Trim(got, "x") != "" {
 		return fmt.Errorf("got %d bytes, error %w", len(got), err)

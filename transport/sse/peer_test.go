@@ -10,22 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// maxMessage is the limit of the conversations of the suite.
-const maxMessage = 12 << 20
-
 // TestPeer runs the suite for peers over our server and our client.
 func TestPeer(t *testing.T) {
 	for _, rev := range []protocol.Revision{protocol.Unknown, protocol.V20241105} {
 		t.Run("revision "+rev.String(), func(t *testing.T) {
 			peertest.Run(t, func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {
-				_, url := serve(t, &Server{Acceptor: server, MaxMessage: maxMessage})
-				conn, err := (&Client{URL: url + "/sse", MaxMessage: maxMessage}).Dial(t.Context(), client)
+				_, url := serve(t, &Server{Acceptor: server, MaxMessage: peertest.MaxMessage})
+				conn, err := (&Client{URL: url + "/sse", MaxMessage: peertest.MaxMessage}).Dial(t.Context(), client)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = conn.Close() })
 				return conn
-			}, &peertest.Options{Revision: rev, MaxMessage: maxMessage})
+			}, &peertest.Options{Revision: rev, MaxMessage: peertest.MaxMessage})
 		})
 	}
 }
@@ -34,16 +31,16 @@ func TestPeer(t *testing.T) {
 // server has no event stream here, and answers in the response.
 func TestPeerWithoutSessions(t *testing.T) {
 	peertest.Run(t, func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {
-		s := &Server{Acceptor: server, MaxMessage: maxMessage}
+		s := &Server{Acceptor: server, MaxMessage: peertest.MaxMessage}
 		m := http.NewServeMux()
 		m.Handle("/messages", s.Messages())
-		conn, err := (&Client{URL: listen(t, s, m), Sync: true, MaxMessage: maxMessage}).Dial(t.Context(), client)
+		conn, err := (&Client{URL: listen(t, s, m), Sync: true, MaxMessage: peertest.MaxMessage}).Dial(t.Context(), client)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
-	}, &peertest.Options{Revision: protocol.V20241105, MaxMessage: maxMessage, Stateless: true, NoQuestions: true, NoNotes: true})
+	}, &peertest.Options{Revision: protocol.V20241105, MaxMessage: peertest.MaxMessage, Stateless: true, NoQuestions: true, NoNotes: true})
 }
 
 // serve serves s until the end of the test, and returns where.

@@ -16,9 +16,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
-// maxMessage is the limit of the conversations over sockets.
-const maxMessage = 12 << 20
-
 // TestPeerOverSockets runs the suite for peers over TCP and Unix sockets.
 func TestPeerOverSockets(t *testing.T) {
 	for network, framing := range map[string]Framing{"tcp": Lines, "unix": ContentLength} {
@@ -32,10 +29,10 @@ func TestPeerOverSockets(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &Server{Acceptor: server, Options: &Options{MaxMessage: maxMessage}}
+				s := &Server{Acceptor: server, Options: &Options{MaxMessage: peertest.MaxMessage}}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
-				a := &Address{Network: network, Address: l.Addr().String(), Options: &Options{Framing: framing, MaxMessage: maxMessage}}
+				a := &Address{Network: network, Address: l.Addr().String(), Options: &Options{Framing: framing, MaxMessage: peertest.MaxMessage}}
 				conn, err := a.Dial(t.Context(), client)
 				if err != nil {
 					t.Fatal(err)
@@ -48,7 +45,7 @@ func TestPeerOverSockets(t *testing.T) {
 					}
 				})
 				return conn
-			}, &peertest.Options{MaxMessage: maxMessage})
+			}, &peertest.Options{MaxMessage: peertest.MaxMessage})
 		})
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// clientMaxMessage is the limit of the conversations of the suite.
-const clientMaxMessage = 12 << 20
-
 // TestClientPeer runs the suite for peers over HTTP, our client against our
 // server, in each era.
 func TestClientPeer(t *testing.T) {
@@ -30,7 +27,7 @@ func TestClientPeer(t *testing.T) {
 			peertest.Run(t, dialServer(r), &peertest.Options{
 				Revision:   r,
 				Stateless:  !r.HasSessions(),
-				MaxMessage: clientMaxMessage,
+				MaxMessage: peertest.MaxMessage,
 			})
 		})
 	}
@@ -40,7 +37,7 @@ func TestClientPeer(t *testing.T) {
 // of the revision's era.
 func dialServer(r protocol.Revision) peertest.Connect {
 	return func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {
-		s := &streamable.Server{MaxMessage: clientMaxMessage}
+		s := &streamable.Server{MaxMessage: peertest.MaxMessage}
 		if r.HasSessions() {
 			s.Sessions = server
 		} else if peer, err := server.Accept(t.Context(), nil); err != nil {
@@ -55,7 +52,7 @@ func dialServer(r protocol.Revision) peertest.Connect {
 func dialHandler(t *testing.T, client dragoman.Peer, s *streamable.Server) dragoman.Conn {
 	h := httptest.NewServer(s)
 	c := &streamable.Client{
-		URL: h.URL + "/mcp", MaxMessage: clientMaxMessage,
+		URL: h.URL + "/mcp", MaxMessage: peertest.MaxMessage,
 		Retry: &streamable.Retry{Min: 10 * time.Millisecond},
 	}
 	conn, err := c.Dial(t.Context(), client)

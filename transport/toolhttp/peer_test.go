@@ -13,8 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )
 
-const suiteMax = 12 << 20
-
 // TestPeer runs the suite for peers, our client against our server.
 func TestPeer(t *testing.T) {
 	for _, stream := range []bool{false, true} {
@@ -24,9 +22,9 @@ func TestPeer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &toolhttp.Server{Requests: noList{peer}, MaxMessage: suiteMax}
-				return dialServer(t, local, s, &toolhttp.Client{Stream: stream, MaxMessage: suiteMax})
-			}, &peertest.Options{ToolsOnly: true, MaxMessage: suiteMax})
+				s := &toolhttp.Server{Requests: noList{peer}, MaxMessage: peertest.MaxMessage}
+				return dialServer(t, local, s, &toolhttp.Client{Stream: stream, MaxMessage: peertest.MaxMessage})
+			}, &peertest.Options{ToolsOnly: true, MaxMessage: peertest.MaxMessage})
 		})
 	}
 }
