@@ -19,8 +19,9 @@ import (
 
 // Messages of each kind have a queue and slots of their own. A server may answer a
 // POST only when it is done with the message, and to be done it may need an answer or
-// a cancel of ours; so no kind waits for another. Order is kept where the protocol
-// needs it:
+// a cancel of ours; so no kind waits for another, until so many answers wait that
+// there is no room: none may be lost, so what comes behind waits too. Order is kept
+// where the protocol needs it:
 //
 //   - requests and notifications behind a message of the handshake wait until the
 //     POST of that is over;
