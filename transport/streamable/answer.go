@@ -2,14 +2,11 @@ package streamable
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A postAnswer is what becomes of one POST with requests: JSON if the responses
@@ -28,11 +25,11 @@ type postAnswer struct {
 
 	quiet httpx.Timeout // on server.quiet, until the answer begins or is over
 
-	mu     sync.Mutex
-	stream *eventStream  // nil until it is an event stream
-	over   bool          // finish has been called
-	served chan struct{} // closed when the event stream has been served
-	whole  bool          // to its end; set before
+	mu       sync.Mutex
+	stream   *eventStream  // nil until it is an event stream
+	over     bool          // finish has been called
+	served   chan struct{} // closed when the event stream has been served
+	complete bool          // to its end; set before
 }
 
 // newAnswer returns an answer that is finished, or abandoned before it is
@@ -45,11 +42,11 @@ func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
 func (a *postAnswer) watchQuiet() { a.server.quiet.Add(&a.quiet, a) }
 
 // Expired makes an answer that has been silent for too long an event stream.
-func (a *postAnswer) Expired() { a.begin() }
+func (a *postAnswer) Expired() { a.startStream() }
 
-// begin turns the answer into an event stream, unless it is over, and returns
+// startStream turns the answer into an event stream, unless it is over, and returns
 // the stream if it is one.
-func (a *postAnswer) begin() *eventStream {
+func (a *postAnswer) startStream() *eventStream {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stream != nil || a.over {
@@ -58,7 +55,7 @@ func (a *postAnswer) begin() *eventStream {
 	f := &eventStream{server: a.server, primes: a.primes}
 	var evicted []string
 	if a.session != nil {
-		evicted = a.session.name(f, a.number, a.requests())
+		evicted = a.session.makeResumable(f, a.number, a.requests())
 	}
 	c, _ := f.claim(false) // nobody else can know it yet
 	a.stream = f
@@ -74,7 +71,7 @@ func (a *postAnswer) begin() *eventStream {
 		}
 		f.prime()
 		if err == nil {
-			a.whole = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
+			a.complete = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
 		}
 	}()
 	return f
@@ -90,7 +87,7 @@ func (a *postAnswer) requests() []*dragoman.Message {
 
 // tell sends a notification before the response.
 func (a *postAnswer) tell(note *dragoman.Message) error {
-	f := a.begin()
+	f := a.startStream()
 	if f == nil {
 		return dragoman.ErrClosed
 	}
@@ -99,7 +96,7 @@ func (a *postAnswer) tell(note *dragoman.Message) error {
 
 // ask sends a question before the response.
 func (a *postAnswer) ask(ctx context.Context, req *dragoman.Message) error {
-	f := a.begin()
+	f := a.startStream()
 	if f == nil {
 		return dragoman.ErrClosed
 	}
@@ -112,7 +109,7 @@ func (a *postAnswer) ask(ctx context.Context, req *dragoman.Message) error {
 // written, so far as a stream can know.
 func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []byte) (written bool) {
 	if len(responses) == 0 {
-		a.begin()
+		a.startStream()
 	}
 	a.mu.Lock()
 	a.over = true
@@ -125,7 +122,7 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	} else {
 		f.end(responses)
 		<-a.served
-		written = a.whole
+		written = a.complete
 	}
 	a.x = nil // what keeps the context need not keep that
 	return written
@@ -150,58 +147,7 @@ func (a *postAnswer) cut(retry time.Duration) {
 	if !a.primes {
 		return
 	}
-	if f := a.begin(); f != nil {
+	if f := a.startStream(); f != nil {
 		f.disconnect(retry)
 	}
-}
-
-// wasNotSent reports whether a response says that a limit of ours, or our end, kept the
-// request from being sent.
-func wasNotSent(resp *dragoman.Message) bool {
-	if !resp.IsError() {
-		return false
-	}
-	e := resp.RPCError()
-	if e.Code != protocol.CodeOverloaded && e.Code != protocol.CodeDraining {
-		return false
-	}
-	var data struct {
-		Outcome string `json:"outcome"`
-	}
-	return json.Unmarshal(e.Data, &data) == nil && data.Outcome == protocol.OutcomeNotSent
-}
-
-// legacyStatus is the HTTP status that goes with a response of the legacy era, as
-// long as there is no stream.
-func legacyStatus(resp *dragoman.Message) int {
-	if wasNotSent(resp) {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusOK
-}
-
-// initializeStatus is the HTTP status that goes with the answer to initialize. It is
-// 400, as in the modern era, only for the error that says which revisions there are:
-// clients take other errors with such a status for the word of a server of HTTP+SSE.
-func initializeStatus(resp *dragoman.Message) int {
-	if resp.IsError() && resp.RPCError().Code == protocol.CodeUnsupported {
-		return http.StatusBadRequest
-	}
-	return legacyStatus(resp)
-}
-
-// refuseRequest refuses a request of a session that has too many, or whose id is in use.
-func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
-	status := http.StatusBadRequest
-	if e.Code == protocol.CodeOverloaded {
-		status = http.StatusTooManyRequests
-	}
-	r := refused(m, status, e.Code, e.Message)
-	r.Data = e.Data
-	return r
-}
-
-// draining refuses whatever comes while we are stopping.
-func draining() error {
-	return httpx.Unavailable(protocol.Draining())
 }

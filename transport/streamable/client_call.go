@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -117,9 +112,9 @@ func (k *clientCall) once(header http.Header) (*dragoman.Message, error) {
 	k.status = x.resp.StatusCode
 	if k.status < 200 || k.status > 299 {
 		defer x.close()
-		return k.refused(x)
+		return k.readRefusal(x)
 	}
-	resp, err := k.answer(x)
+	resp, err := k.readResponse(x)
 	if err == nil && k.Request().Method() == protocol.MethodInitialize && !k.modern {
 		err = k.learn(x, resp)
 	}
@@ -144,10 +139,10 @@ func (c *clientConn) cancelAll() {
 	}
 }
 
-// answer reads the answer out of a response with a good status.
-func (k *clientCall) answer(x *exchange) (*dragoman.Message, error) {
+// readResponse reads the answer out of a response with a good status.
+func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 	if x.isStream() {
-		return k.stream(x)
+		return k.readStream(x)
 	}
 	body, err := httpx.ReadAll(x.resp, k.conn.opts.limits.Message())
 	x.close()
@@ -168,9 +163,9 @@ func (k *clientCall) answer(x *exchange) (*dragoman.Message, error) {
 	return resp, err
 }
 
-// refused reads the answer out of a response with a bad status: the body is it
+// readRefusal reads the answer out of a response with a bad status: the body is it
 // if that is a JSON-RPC error.
-func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
+func (k *clientCall) readRefusal(x *httpCall) (*dragoman.Message, error) {
 	refusal := httpx.ReadStatus(x.resp)
 	resp := refusal.Response(k.conn.opts.limits)
 	if resp != nil && refusal.WantsAuth() {
@@ -178,7 +173,7 @@ func (k *clientCall) refused(x *exchange) (*dragoman.Message, error) {
 		return nil, refusal
 	}
 	ours := resp != nil && resp.ID() == k.ID()
-	if (!ours || resp.RPCError().Code == codeSessionGone) && k.conn.gone(refusal.Status, k.session) {
+	if (!ours || resp.RPCError().Code == codeSessionGone) && k.conn.endIfSessionGone(refusal.Status, k.session) {
 		return nil, refusedError{k.conn.why()}
 	}
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
@@ -220,160 +215,23 @@ const (
 	maxEventID         = 8 << 10
 )
 
-// A cursor is how far a stream has been read.
-type cursor struct {
-	last  string        // the id of the last event that has one; empty if the stream cannot be resumed
-	retry time.Duration // what the server asks to wait
-	known bool          // it does
-	count int           // events so far
-}
-
-func (u *cursor) advance(e *sse.Event) {
-	u.count++
-	switch {
-	case e.ID == "":
-	case len(e.ID) > maxEventID || strings.ContainsFunc(e.ID, unicode.IsControl):
-		u.last = ""
-	default:
-		u.last = e.ID
-	}
-	if e.Retry > 0 {
-		u.retry, u.known = time.Duration(e.Retry)*time.Millisecond, true
-	}
-}
-
-// wait waits before a stream is opened anew, after so many failures in a row. It
-// reports whether ctx goes on.
-func (u *cursor) wait(ctx context.Context, r *Retry, failures int) bool {
-	d := u.retry
-	if !u.known || failures > 0 {
-		d = max(d, backoff.Backoff{Min: r.Min, Max: r.Max}.Wait(failures+1))
-	}
-	return backoff.Sleep(ctx, d) == nil
-}
-
-// stream reads events until the answer comes. A stream that breaks off is
-// resumed, where that is possible.
-func (k *clientCall) stream(x *exchange) (*dragoman.Message, error) {
-	var u cursor
-	for {
-		r := k.conn.events(x.resp.Body)
-		resp, err := k.events(r, &u)
-		if resp != nil {
-			k.drain(x, r)
-			return resp, nil
-		}
-		x.close()
-		if k.ctx.Err() != nil || !errors.Is(err, errStreamEnded) {
-			return nil, err
-		}
-		if k.modern || u.last == "" {
-			return nil, k.noResponse(err)
-		}
-		if x, err = k.resume(&u); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // errStreamEnded says that a stream ended.
 var errStreamEnded = errors.New("the stream ended")
-
-// events reads what a stream brings until the answer comes or it ends.
-func (k *clientCall) events(r *sse.Reader, u *cursor) (*dragoman.Message, error) {
-	for {
-		e, err := r.Next()
-		switch {
-		case errors.Is(err, dragoman.ErrTooLarge):
-			if kind, id := k.conn.skip(r); k.wasAnswer(kind, id) {
-				return nil, err
-			}
-			k.conn.log.Warn("message on the stream of a call skipped", "error", err)
-			continue
-		case errors.Is(err, io.EOF):
-			return nil, errStreamEnded
-		case err != nil:
-			return nil, fmt.Errorf("%w: %w", errStreamEnded, err)
-		}
-		u.advance(e)
-		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
-			continue
-		}
-		if resp, err := k.take(e.Data); resp != nil || err != nil {
-			return resp, err
-		}
-	}
-}
-
-// wasAnswer reports whether a message that is too large was the answer, or may have
-// been.
-func (k *clientCall) wasAnswer(kind dragoman.Kind, id dragoman.ID) bool {
-	return kind == dragoman.Invalid || kind == dragoman.Response && id == k.ID()
-}
-
-// events reads events with room for the fields around the largest message.
-func (c *clientConn) events(body io.Reader) *sse.Reader {
-	return sse.NewReader(body, c.opts.limits.Message()+1024)
-}
-
-// skip passes over an event that is too large. It returns what the event was, as
-// oversize does.
-func (c *clientConn) skip(r *sse.Reader) (dragoman.Kind, dragoman.ID) {
-	head, tail, err := r.Skip(8 * c.opts.limits.Message())
-	if err != nil {
-		return dragoman.Invalid, dragoman.ID{}
-	}
-	return c.oversize(head, tail)
-}
 
 // oversize tells what a message was that is too large, from its ends, if that can
 // be told. A question is refused.
 func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
 	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
-		c.refuse(dragoman.NewFailure(id, &dragoman.Error{
+		c.postRefusal(dragoman.NewFailure(id, &dragoman.Error{
 			Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + dragoman.ErrTooLarge.Error(),
 		}))
 	}
 	return kind, id
 }
 
-// resume opens the rest of a stream.
-func (k *clientCall) resume(u *cursor) (*exchange, error) {
-	c := k.conn
-	u.count = 0
-	for failures := 0; ; {
-		if !u.wait(k.ctx, &c.opts.retry, failures) {
-			return nil, context.Cause(k.ctx)
-		}
-		x, err := c.get(k.ctx, k.session, u.last)
-		if err == nil {
-			status := x.resp.StatusCode
-			if status == http.StatusOK && x.isStream() {
-				return x, nil
-			}
-			err = httpx.ReadStatus(x.resp)
-			x.close()
-			if c.gone(status, k.session) || !isTemporary(status) {
-				return nil, k.noResponse(err)
-			}
-		}
-		if k.ctx.Err() != nil {
-			return nil, context.Cause(k.ctx)
-		}
-		if failures++; failures > c.opts.retry.Attempts {
-			return nil, k.noResponse(err)
-		}
-	}
-}
-
-// isTemporary reports whether what a status says may be otherwise soon.
-func isTemporary(status int) bool {
-	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
-}
-
 // learn takes the session out of the answer to initialize.
-func (k *clientCall) learn(x *exchange, resp *dragoman.Message) error {
+func (k *clientCall) learn(x *httpCall, resp *dragoman.Message) error {
 	if resp.IsError() {
 		return nil
 	}

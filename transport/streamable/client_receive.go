@@ -186,14 +186,14 @@ func (c *clientConn) serve(req *dragoman.Message, from source) {
 		if q.call != nil {
 			q.done()
 		}
-		c.refuse(req.Fail(refusal))
+		c.postRefusal(req.Fail(refusal))
 		return
 	}
 	// Ends when the peer has answered and the server has the answer, at the
 	// latest with the conversation if the peer heeds its context.
 	go func() {
 		defer r.Done()
-		resp := q.ask(r)
+		resp := q.serve(r)
 		r.Free()
 		if resp != nil {
 			q.reply(resp)
@@ -201,18 +201,18 @@ func (c *clientConn) serve(req *dragoman.Message, from source) {
 	}()
 }
 
-// ask returns the answer to the request, or nil if it was cancelled. If the call of
+// serve returns the answer to the request, or nil if it was cancelled. If the call of
 // its stream has been answered meanwhile, but there are others, then the server may
 // have asked on the stream of the wrong one, and the local peer is asked.
-func (q *question) ask(r *rpc.Request) *dragoman.Message {
+func (q *question) serve(r *rpc.Request) *dragoman.Message {
 	c, k := q.conn, q.call
 	if k == nil {
-		return q.answer(r.Context(), c.local, r)
+		return q.answerBy(r.Context(), c.local, r)
 	}
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })()
-	resp := q.answer(ctx, k.From(), r)
+	resp := q.answerBy(ctx, k.From(), r)
 	ended := ctx.Err() != nil
 	q.done()
 	if !ended || r.Context().Err() != nil || resp == nil || !resp.IsError() {
@@ -227,11 +227,11 @@ func (q *question) ask(r *rpc.Request) *dragoman.Message {
 		return resp
 	}
 	q.call = nil
-	return q.answer(r.Context(), c.local, r)
+	return q.answerBy(r.Context(), c.local, r)
 }
 
-// answer returns the answer of peer, or nil if the request was cancelled.
-func (q *question) answer(ctx context.Context, peer dragoman.Peer, r *rpc.Request) *dragoman.Message {
+// answerBy returns the answer of peer, or nil if the request was cancelled.
+func (q *question) answerBy(ctx context.Context, peer dragoman.Peer, r *rpc.Request) *dragoman.Message {
 	resp := rpc.Serve(ctx, peer, q.req, r, q.conn.log)
 	if resp != nil && resp.Len() > q.conn.opts.limits.Message() {
 		return protocol.Failure(q.req, dragoman.ErrTooLarge)
@@ -239,9 +239,9 @@ func (q *question) answer(ctx context.Context, peer dragoman.Peer, r *rpc.Reques
 	return resp
 }
 
-// refuse sends an answer in the background. Answers that find no room in the
+// postRefusal sends an answer in the background. Answers that find no room in the
 // table of requests are dropped: the server asks faster than it takes answers.
-func (c *clientConn) refuse(resp *dragoman.Message) {
+func (c *clientConn) postRefusal(resp *dragoman.Message) {
 	if !c.requests.TryEnter() {
 		return
 	}

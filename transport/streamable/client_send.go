@@ -27,21 +27,21 @@ const (
 	drainBytes = 64 << 10
 )
 
-// An exchange is one HTTP request and its answer.
-type exchange struct {
+// An httpCall is one HTTP request and its answer.
+type httpCall struct {
 	resp   *http.Response
 	cancel context.CancelCauseFunc
 	unhook func() bool
 }
 
 // do makes a request. It ends with ctx and with the conversation.
-func (c *clientConn) do(ctx context.Context, method string, body []byte, set func(http.Header)) (*exchange, error) {
+func (c *clientConn) do(ctx context.Context, method string, body []byte, set func(http.Header)) (*httpCall, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	// The answer's body outlives ctx when it is read to its end for nobody.
 	hctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	x := &exchange{cancel: cancel}
+	x := &httpCall{cancel: cancel}
 	x.unhook = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	var err error
 	x.resp, err = c.opts.http.Do(hctx, method, c.opts.http.URL, body, set) //nolint:bodyclose // the caller closes x
@@ -55,21 +55,21 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	return nil, httpx.NoResponse(fmt.Errorf("streamable: the request failed: %w", err))
 }
 
-func (x *exchange) done() {
+func (x *httpCall) done() {
 	x.unhook()
 	x.cancel(nil)
 }
 
 // close gives up what has not been read.
-func (x *exchange) close() {
+func (x *httpCall) close() {
 	x.done()
 	_ = x.resp.Body.Close()
 }
 
-// drain reads a stream that has brought its answer to its end in the
+// readToEnd reads a stream that has brought its answer to its end in the
 // background, so that its connection can be used again. What a legacy server says
 // there belongs to no call any more, but may be a question.
-func (k *clientCall) drain(x *exchange, r *sse.Reader) {
+func (k *clientCall) readToEnd(x *httpCall, r *sse.Reader) {
 	c := k.conn
 	x.unhook()
 	if c.drains.Add(1) <= maxDrains && c.start(func() {
@@ -94,7 +94,7 @@ func (k *clientCall) drain(x *exchange, r *sse.Reader) {
 
 // post sends one message: in a session, if s is not nil, and with headers of the
 // modern era, if there are any.
-func (c *clientConn) post(ctx context.Context, body []byte, s *clientSession, header http.Header) (*exchange, error) {
+func (c *clientConn) post(ctx context.Context, body []byte, s *clientSession, header http.Header) (*httpCall, error) {
 	return c.do(ctx, http.MethodPost, body, func(h http.Header) {
 		h.Set("Accept", acceptBoth)
 		s.set(h)
@@ -106,7 +106,7 @@ func (c *clientConn) post(ctx context.Context, body []byte, s *clientSession, he
 
 // get opens an event stream: that of the session, or what follows the event
 // with the id last.
-func (c *clientConn) get(ctx context.Context, s *clientSession, last string) (*exchange, error) {
+func (c *clientConn) get(ctx context.Context, s *clientSession, last string) (*httpCall, error) {
 	return c.do(ctx, http.MethodGet, nil, func(h http.Header) {
 		h.Set("Accept", sse.ContentType)
 		h.Set("Cache-Control", "no-cache")
@@ -137,7 +137,7 @@ func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message) error 
 		return nil
 	}
 	refusal := httpx.ReadStatus(x.resp)
-	if c.gone(refusal.Status, s) {
+	if c.endIfSessionGone(refusal.Status, s) {
 		return c.why()
 	}
 	return refusal
@@ -155,7 +155,7 @@ func (c *clientConn) deleteSession(ctx context.Context, s *clientSession) {
 }
 
 // isStream reports whether the answer is an event stream.
-func (x *exchange) isStream() bool { return httpx.MediaType(x.resp.Header) == sse.ContentType }
+func (x *httpCall) isStream() bool { return httpx.MediaType(x.resp.Header) == sse.ContentType }
 
 // A noteQueue holds notifications for the server. One goroutine sends them, in
 // order, while there are any.

@@ -79,9 +79,9 @@ func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
 	return nil
 }
 
-// gone ends the conversation if a status says that the server has ended its session
+// endIfSessionGone ends the conversation if a status says that the server has ended its session
 // s, and reports whether it does.
-func (c *clientConn) gone(status int, s *clientSession) bool {
+func (c *clientConn) endIfSessionGone(status int, s *clientSession) bool {
 	if status != http.StatusNotFound || s == nil || s.id == "" {
 		return false
 	}
@@ -212,7 +212,7 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 			status := x.resp.StatusCode
 			err := httpx.ReadStatus(x.resp)
 			x.close()
-			if opened && c.gone(status, s) {
+			if opened && c.endIfSessionGone(status, s) {
 				return backgroundRefused
 			}
 			if !isTemporary(status) {
@@ -234,11 +234,11 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 
 // readStream takes what the background stream brings until it ends. It reports
 // whether that was a good stream.
-func (c *clientConn) readStream(x *exchange, u *cursor) bool {
+func (c *clientConn) readStream(x *httpCall, u *cursor) bool {
 	defer x.close()
 	u.count = 0
 	began := time.Now()
-	if err := c.readBackground(c.events(x.resp.Body), source{}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+	if err := c.readBackground(c.newEventReader(x.resp.Body), source{}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
 		c.log.Debug("background stream broken", "error", err)
 	}
 	return u.count > 0 || time.Since(began) > steadyAfter

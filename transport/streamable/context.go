@@ -14,8 +14,8 @@ type callContext struct {
 	parent context.Context
 	reason error // why it ends when parent does; nil means parent's own
 
-	// cancelled says that the end of parent cancels this one too.
-	cancelled bool
+	// cancelledByParent says that the end of parent cancels this one too.
+	cancelledByParent bool
 
 	mu    sync.Mutex
 	cause context.Context // has ended, and says why this one has; nil before
@@ -86,7 +86,7 @@ func (c *callContext) Done() <-chan struct{} {
 		c.done = make(chan struct{})
 		if c.cause != nil {
 			close(c.done)
-		} else if !c.cancelled || c.parent.Err() != nil {
+		} else if !c.cancelledByParent || c.parent.Err() != nil {
 			c.watch()
 		}
 	}

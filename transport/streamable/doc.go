@@ -5,7 +5,7 @@
 //	http.Handle("/mcp", &streamable.Server{Sessions: acceptor, Requests: peer})          // a server
 //	conn, err := (&streamable.Client{URL: "https://mcp.example.com/mcp"}).Dial(ctx, nil) // a client
 //
-// A [Server] is an http.Handler with two doors, one for each era, on one URL.
-// What a client sends says which one it means. A [Client] is a Dialer that finds
+// A [Server] is an http.Handler that serves both eras on one URL.
+// What a client sends says which it speaks. A [Client] is a Dialer that finds
 // out what the server speaks.
 package streamable

@@ -27,7 +27,7 @@ func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
 		}
 	}
 	if err != nil {
-		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
 	}
 	return nil
 }

@@ -15,10 +15,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// codeSessionGone is what servers of the legacy era say of a session that they
-// do not know.
-const codeSessionGone = -32001
-
 // checkVersion checks the version header of a request in a session.
 func (s *Server) checkVersion(r *http.Request) error {
 	name, present, err := httpx.Single(r, protocol.HeaderVersion)
@@ -55,21 +51,6 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	}
 	x.Accepted()
 	return nil
-}
-
-// refusedSession returns why a message finds no session, with its id if it is a
-// request. All who waited for one session have the same err, so it is not changed.
-func refusedSession(m *dragoman.Message, err error) error {
-	shared, ok := errors.AsType[*httpx.Refusal](err)
-	if !ok || m.Kind() != dragoman.Request {
-		return err
-	}
-	own := *shared
-	own.ID = m.ID()
-	if own.Code == protocol.CodeUnavailable {
-		own.Status = http.StatusOK // an answer like any other
-	}
-	return &own
 }
 
 // session returns the session of a request, entered.
@@ -109,7 +90,7 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 		return refusedSession(m, err)
 	}
 	a := s.newAnswer(x)
-	peer, err := s.Sessions.Accept(v.opens(x.Context()), v)
+	peer, err := s.Sessions.Accept(v.openingContext(x.Context()), v)
 	if err != nil {
 		resp := protocol.Failure(m, err)
 		a.respond(resp, initializeStatus(resp))
@@ -153,16 +134,16 @@ func flushed(w http.ResponseWriter) bool {
 
 // request serves one request.
 func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
-	a := v.answer(x)
-	a.ctx.parent, a.ctx.cancelled = v.ctx, true
+	a := v.newAnswer(x)
+	a.ctx.parent, a.ctx.cancelledByParent = v.ctx, true
 	defer a.ctx.close()
-	if e := v.begin(m, &a.ctx); e != nil {
+	if e := v.addRequest(m, &a.ctx); e != nil {
 		return refuseRequest(m, e)
 	}
 	a.one[0] = m
 	a.watchQuiet()
 	resp := v.call(&a.ctx, m, a)
-	v.done(m)
+	v.removeRequest(m)
 	if resp == nil {
 		a.finish(nil, 0, nil)
 	} else {
@@ -186,7 +167,7 @@ type requestClient struct {
 
 // Call asks the client on the stream of its request.
 func (i *requestClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return i.session.ask(ctx, req, from, i.answer)
+	return i.session.sendRequest(ctx, req, from, i.answer)
 }
 
 // Notify tells the client on the stream of its request.
@@ -241,19 +222,19 @@ func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 			v.notify(m)
 		default:
 			if a == nil {
-				a = v.answer(x)
+				a = v.newAnswer(x)
 				a.batch = messages
 				a.watchQuiet()
 			}
-			ctx := &callContext{parent: v.ctx, cancelled: true}
-			if e := v.begin(m, ctx); e != nil {
+			ctx := &callContext{parent: v.ctx, cancelledByParent: true}
+			if e := v.addRequest(m, ctx); e != nil {
 				add(m.Fail(e))
 				continue
 			}
 			wg.Go(func() { // ends when the peer answers
 				defer ctx.close()
 				resp := v.call(ctx, m, a)
-				v.done(m)
+				v.removeRequest(m)
 				add(resp)
 			})
 		}
@@ -269,5 +250,75 @@ func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	}
 	body := append(append([]byte("["), bytes.Join(texts, []byte(","))...), ']')
 	a.finish(responses, http.StatusOK, body)
+	return nil
+}
+
+// backgroundName is the name of the stream that a client opens by GET: of what
+// belongs to none of its requests.
+const backgroundName = "0"
+
+// get takes a GET: a client that wants to hear, or one that lost a stream.
+func (s *Server) get(x *httpx.Exchange) error {
+	r := x.R
+	if !httpx.Accepts(r, sseContentType) {
+		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
+	}
+	v, err := s.session(x)
+	if err != nil {
+		return err
+	}
+	defer v.leave()
+	id, present, err := httpx.Single(r, protocol.HeaderLastEventID)
+	if err != nil {
+		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
+	}
+	if !present || id == "" {
+		return v.serveBackground(x, -1)
+	}
+	name, n, err := parseEventID(id)
+	if err != nil {
+		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
+	}
+	if name == backgroundName {
+		return v.serveBackground(x, n)
+	}
+	f := v.stream(name)
+	if f == nil {
+		if f, err = v.reopenStream(x.Context(), name, n); err != nil {
+			return err
+		}
+	}
+	return f.connect(x.Context(), x, n, nil) // it ends with its requests, also when the session does
+}
+
+// serveBackground serves the stream of what belongs to no request, which has no end:
+// it ends with the session, and when the server stops.
+func (v *session) serveBackground(x *httpx.Exchange, position int64) error {
+	ctx, cancel := context.WithCancel(x.Context())
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
+	return v.background.connect(ctx, x, position, v.server.draining.Done())
+}
+
+// delete takes a DELETE, which ends a session.
+func (s *Server) delete(x *httpx.Exchange) error {
+	r := x.R
+	if err := s.checkVersion(r); err != nil {
+		return err
+	}
+	v, err := s.find(x)
+	switch {
+	case err != nil && s.records != nil:
+		if err := s.deleteRecorded(x); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case !v.end(nil):
+		return sessionGone()
+	default:
+		s.predecessors(v.id, v.identity, func(o *session) bool { o.end(nil); return false })
+	}
+	x.NoContent()
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
@@ -12,51 +11,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// statusOf is the HTTP status that goes with a response to a method of the modern
-// era. Once a stream has begun, it is 200 whatever comes. 404 is for a method that
-// the server does not have, not for what a request names.
-func statusOf(method string, resp *dragoman.Message) int {
-	if resp.IsError() {
-		switch resp.RPCError().Code {
-		case protocol.CodeMethodNotFound:
-			if protocol.NamesItem(method) {
-				return http.StatusOK
-			}
-			return http.StatusNotFound
-		case protocol.CodeHeaderMismatch, protocol.CodeMissingCapability, protocol.CodeUnsupported:
-			return http.StatusBadRequest
-		}
-		return legacyStatus(resp)
-	}
-	return http.StatusOK
-}
-
-// unsupported refuses a revision that is not served, and names those that are.
-func (s *Server) unsupported(m *dragoman.Message, requested string) error {
-	e := protocol.Unsupported(requested, protocol.Names(slices.DeleteFunc(protocol.Revisions(), func(rev protocol.Revision) bool {
-		if rev.Era() == protocol.Modern {
-			return !s.opts.modern
-		}
-		return !s.opts.legacy || !rev.HasStreamableHTTP()
-	})))
-	refusal := refused(m, http.StatusBadRequest, e.Code, e.Message)
-	refusal.Data = e.Data
-	return refusal
-}
-
 // modern takes a request of the modern era: it checks that the request says who
 // it is, and that its headers say the same as its body.
 func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) error {
 	e, err := protocol.ReadEnvelope(m)
 	if err != nil {
-		return refused(m, http.StatusBadRequest, protocol.CodeInvalidParams, err.Error())
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeInvalidParams, err.Error())
 	}
 	claim := e.Version
 	switch {
 	case header == "":
-		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" is missing; it must be "+claim)
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" is missing; it must be "+claim)
 	case header != claim:
-		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, fmt.Sprintf("%s says %q, the body says %q", protocol.HeaderVersion, header, claim))
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, fmt.Sprintf("%s says %q, the body says %q", protocol.HeaderVersion, header, claim))
 	case protocol.ParseRevision(claim).Era() != protocol.Modern || !s.opts.modern:
 		return s.unsupported(m, claim)
 	}
@@ -87,7 +54,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	lost := func() { ctx.cancel(dragoman.ErrClosed) }
 	x.OnAbort(lost)
 	if m.Method() == protocol.MethodListen {
-		defer context.AfterFunc(s.drain, lost)()
+		defer context.AfterFunc(s.draining, lost)()
 	}
 	a.watchQuiet()
 	resp := s.call(ctx, m, modernClient{a})

@@ -87,15 +87,15 @@ type Server struct {
 	// Logger receives faults. If nil, nothing is logged.
 	Logger *slog.Logger
 
-	once    sync.Once
-	opts    settings
-	door    *httpx.Door
-	tools   toollist.Cache
-	drain   context.Context // ends with Shutdown
-	drained context.CancelFunc
-	quiet   *httpx.Timeouts             // answers that are no stream yet
-	records *handover.Records[*session] // nil without a Store
-	link    handover.Link[*Server]
+	once          sync.Once
+	opts          settings
+	door          *httpx.Door
+	tools         toollist.Cache
+	draining      context.Context // ends with Shutdown
+	startDraining context.CancelFunc
+	quiet         *httpx.Timeouts             // answers that are no stream yet
+	records       *handover.Records[*session] // nil without a Store
+	link          handover.Link[*Server]
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -136,7 +136,7 @@ func (s *Server) prepare() {
 	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed}
 	s.quiet = httpx.NewTimeouts(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
-	s.drain, s.drained = context.WithCancel(context.Background())
+	s.draining, s.startDraining = context.WithCancel(context.Background())
 	context.AfterFunc(s.door.Aborted(), s.endSessions)
 	s.link.Server = s
 	if s.Store != nil {
@@ -180,7 +180,7 @@ func (s *Server) serve(x *httpx.Exchange) error {
 // returns half a second after ctx at the latest, whatever still runs.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
-	s.drained()
+	s.startDraining()
 	err := s.door.Shutdown(ctx)
 	s.endSessions()
 	if s.records != nil {
@@ -208,10 +208,6 @@ func (s *Server) endSessions() {
 	}
 }
 
-func refuse(status, code int, message string) *httpx.Refusal {
-	return &httpx.Refusal{Status: status, Code: code, Message: message}
-}
-
 // post takes a POST: it reads the body and finds the door that it means.
 func (s *Server) post(x *httpx.Exchange) error {
 	if !httpx.Accepts(x.R, "application/json", sseContentType) {
@@ -227,21 +223,21 @@ func (s *Server) post(x *httpx.Exchange) error {
 	}
 	header, _, err := httpx.Single(x.R, protocol.HeaderVersion)
 	if err != nil {
-		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
 	}
-	claimed := m.Kind() != dragoman.Response && protocol.IsModern(m)
+	isModern := m.Kind() != dragoman.Response && protocol.IsModern(m)
 	modernHeader := header != "" && protocol.EraOf(header) == protocol.Modern
 	switch {
 	case m.Kind() == dragoman.Response && (modernHeader || !s.opts.legacy):
 		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: a client of this era sends no responses")
-	case m.Kind() == dragoman.Notification && (claimed || modernHeader):
+	case m.Kind() == dragoman.Notification && (isModern || modernHeader):
 		return s.note(x, m)
-	case claimed:
+	case isModern:
 		return s.modern(x, m, header)
 	case m.Method() == protocol.MethodInitialize && modernHeader:
-		return refused(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" names a revision that has no initialize")
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, protocol.HeaderVersion+" names a revision that has no initialize")
 	case modernHeader, !s.opts.legacy && m.Method() != protocol.MethodInitialize:
-		return refused(m, http.StatusBadRequest, protocol.CodeInvalidParams, "params._meta lacks "+protocol.MetaProtocolVersion)
+		return refuseMessage(m, http.StatusBadRequest, protocol.CodeInvalidParams, "params._meta lacks "+protocol.MetaProtocolVersion)
 	}
 	return s.legacy(x, m)
 }
@@ -258,11 +254,11 @@ func (s *Server) serveBatch(x *httpx.Exchange, body []byte, err error) error {
 	return s.batch(x, parts)
 }
 
-// refused refuses a request by its id.
-func refused(m *dragoman.Message, status, code int, message string) *httpx.Refusal {
-	r := refuse(status, code, message)
-	if m.Kind() == dragoman.Request {
-		r.ID = m.ID()
-	}
-	return r
+// A SessionStore keeps a record of each session, by its id, for longer than a
+// Server lives. Any number of goroutines may use it at once. Records are of one
+// door: a session that was opened at another must not be found in it.
+type SessionStore interface {
+	Put(id string, record []byte) error
+	Get(id string) (record []byte, ok bool, err error)
+	Delete(id string) error
 }

@@ -24,7 +24,7 @@ import (
 type session struct {
 	server     *Server
 	id         string
-	owner      string
+	identity   string
 	peer       dragoman.Peer // set once, before anybody knows the session
 	rev        protocol.Revision
 	background *eventStream // what belongs to no request
@@ -56,7 +56,7 @@ var _ dragoman.Conn = (*session)(nil)
 
 func (s *Server) newSession(id, owner string) *session {
 	v := &session{
-		server: s, id: id, owner: owner, used: time.Now(),
+		server: s, id: id, identity: owner, used: time.Now(),
 		open:    make(map[dragoman.ID]*callContext),
 		streams: make(map[string]*eventStream),
 	}
@@ -72,8 +72,8 @@ func (s *Server) reserve(v *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.drain.Err() != nil:
-		return draining()
+	case s.draining.Err() != nil:
+		return refuseDraining()
 	case len(s.sessions)+s.opening >= s.opts.maxSessions:
 		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
@@ -82,9 +82,9 @@ func (s *Server) reserve(v *session) error {
 	return nil
 }
 
-// opens returns the context in which the session is opened: its caller's, with its
+// openingContext returns the context in which the session is opened: its caller's, with its
 // id.
-func (v *session) opens(ctx context.Context) context.Context {
+func (v *session) openingContext(ctx context.Context) context.Context {
 	return dragoman.WithCaller(ctx, dragoman.CallerOf(ctx).InSession(v.id))
 }
 
@@ -92,7 +92,7 @@ func (v *session) opens(ctx context.Context) context.Context {
 func (s *Server) admit(v *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.drain.Err() != nil || !v.reserved {
+	if s.draining.Err() != nil || !v.reserved {
 		return false
 	}
 	s.opening--
@@ -125,7 +125,7 @@ func (s *Server) find(x *httpx.Exchange) (*session, error) {
 	s.mu.Lock()
 	v := s.sessions[id]
 	s.mu.Unlock()
-	if v == nil || v.owner != x.Caller.Identity() {
+	if v == nil || v.identity != x.Caller.Identity() {
 		return nil, sessionGone()
 	}
 	return v, nil
@@ -208,8 +208,8 @@ func (v *session) endHere(reason error, forget bool) bool {
 // key is the name of a stream in the log.
 func (v *session) key(stream string) string { return v.id + "/" + stream }
 
-// answer returns the answer to a POST, as a stream that can be resumed.
-func (v *session) answer(x *httpx.Exchange) *postAnswer {
+// newAnswer returns the answer to a POST, as a stream that can be resumed.
+func (v *session) newAnswer(x *httpx.Exchange) *postAnswer {
 	a := v.server.newAnswer(x)
 	a.client = requestClient{v, a}
 	if !v.rev.ResumesStreams() {
@@ -222,23 +222,23 @@ func (v *session) answer(x *httpx.Exchange) *postAnswer {
 	return a
 }
 
-// name makes a stream that is about to begin one that can be resumed, and returns
+// makeResumable makes a stream that is about to begin one that can be resumed, and returns
 // those to drop in its place.
-func (v *session) name(f *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
+func (v *session) makeResumable(f *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
 	f.name, f.ids = v.streamPrefix+strconv.Itoa(number), true
 	if v.server.records != nil {
 		f.name += handover.NameRequests(requests)
 	}
 	f.key = v.key(f.name)
-	_, evicted = v.keep(f)
+	_, evicted = v.addStream(f)
 	return evicted
 }
 
-// keep makes a stream one that can be resumed, unless there is one of its name,
+// addStream makes a stream one that can be resumed, unless there is one of its name,
 // and returns that which is there. When there are too many, the oldest are evicted
 // that have ended, for the caller to drop; the others are no more than there are
 // requests.
-func (v *session) keep(f *eventStream) (kept *eventStream, evicted []string) {
+func (v *session) addStream(f *eventStream) (kept *eventStream, evicted []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if known := v.streams[f.name]; known != nil {
@@ -284,7 +284,7 @@ func (v *session) forgetStream(name string) {
 
 // Call asks the client, outside of any request of its own.
 func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return v.ask(ctx, req, from, v.background)
+	return v.sendRequest(ctx, req, from, v.background)
 }
 
 // Notify tells the client something that belongs to no request.
@@ -292,7 +292,7 @@ func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if err := v.Err(); err != nil {
 		return err
 	}
-	if v.server.records != nil && v.server.drain.Err() != nil {
+	if v.server.records != nil && v.server.draining.Err() != nil {
 		return dragoman.ErrClosed // the client hears that from the Server that takes over
 	}
 	return v.background.tell(note)
@@ -317,9 +317,9 @@ type outbound interface {
 	ask(ctx context.Context, req *dragoman.Message) error
 }
 
-// ask sends a request to the client, under an id of our own, and waits for the
+// sendRequest sends a request to the client, under an id of our own, and waits for the
 // answer, which comes by POST.
-func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
+func (v *session) sendRequest(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -349,7 +349,7 @@ func (v *session) ask(ctx context.Context, req *dragoman.Message, from dragoman.
 // reply takes a response of the client. One to no question is ignored.
 func (v *session) reply(resp *dragoman.Message) {
 	if v.questions.Answer(resp) != rpc.Matched {
-		v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
+		v.server.predecessors(v.id, v.identity, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
 	}
 }
 
@@ -357,8 +357,8 @@ func (v *session) reply(resp *dragoman.Message) {
 func (v *session) notify(note *dragoman.Message) {
 	switch note.Method() {
 	case protocol.NoteCancelled:
-		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !v.stop(id) {
-			v.server.predecessors(v.id, v.owner, func(o *session) bool { return o.stop(id) })
+		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !v.cancelRequest(id) {
+			v.server.predecessors(v.id, v.identity, func(o *session) bool { return o.cancelRequest(id) })
 		}
 		return
 	case protocol.NoteProgress:
@@ -372,9 +372,9 @@ func (v *session) notify(note *dragoman.Message) {
 	rpc.Notify(v.ctx, v.peer, note, v.server.opts.logger)
 }
 
-// begin notes a request under way by its context. It fails if its id is in use or
+// addRequest notes a request under way by its context. It fails if its id is in use or
 // there are too many.
-func (v *session) begin(req *dragoman.Message, ctx *callContext) *dragoman.Error {
+func (v *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman.Error {
 	key := req.ID().Key()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -388,14 +388,14 @@ func (v *session) begin(req *dragoman.Message, ctx *callContext) *dragoman.Error
 	return nil
 }
 
-func (v *session) done(req *dragoman.Message) {
+func (v *session) removeRequest(req *dragoman.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.open, req.ID().Key())
 }
 
-// stop cancels a request, and reports whether there was one.
-func (v *session) stop(id dragoman.ID) bool {
+// cancelRequest cancels a request, and reports whether there was one.
+func (v *session) cancelRequest(id dragoman.ID) bool {
 	v.mu.Lock()
 	ctx := v.open[id.Key()]
 	v.mu.Unlock()

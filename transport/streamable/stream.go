@@ -25,9 +25,9 @@ const (
 	// counting a single message that is larger.
 	maxPending = 4 << 20
 
-	// maxBatch is how many bytes of events are written at once, not counting a
+	// maxWrite is how many bytes of events are written at once, not counting a
 	// single event that is larger.
-	maxBatch = 64 << 10
+	maxWrite = 64 << 10
 )
 
 // An eventStream is one event stream to a client: what belongs to one of its
@@ -150,11 +150,11 @@ func (f *eventStream) end(last []*dragoman.Message) {
 func (f *eventStream) prime() {
 	f.appending.Lock()
 	defer f.appending.Unlock()
-	f.primeFirst()
+	f.primeLocked()
 }
 
-// primeFirst is prime for who holds appending.
-func (f *eventStream) primeFirst() {
+// primeLocked is prime for who holds appending.
+func (f *eventStream) primeLocked() {
 	if f.primes && !f.primed {
 		f.primed = true
 		f.add(event{})
@@ -203,7 +203,7 @@ func (f *eventStream) replaceProgress(m event) {
 // one. appending is held.
 func (f *eventStream) add(m event) {
 	if len(m.data) > 0 {
-		f.primeFirst()
+		f.primeLocked()
 	}
 	var err error
 	if f.key != "" {
@@ -323,13 +323,13 @@ func (f *eventStream) leave(c *streamConn) {
 func (f *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
 	resumes := position >= 0
 	if resumes {
-		if _, err := f.after(ctx, position); err != nil {
+		if _, err := f.replay(ctx, position); err != nil {
 			return err // before another is sent away for nothing
 		}
 	} else {
 		f.prime()
 	}
-	c, missed, position, err := f.begin(ctx, position)
+	c, missed, position, err := f.attach(ctx, position)
 	if err != nil {
 		return err
 	}
@@ -344,9 +344,9 @@ func (f *eventStream) connect(ctx context.Context, x *httpx.Exchange, position i
 	return nil // or the client is gone already
 }
 
-// begin claims the stream for a connection, and returns what that begins with and
+// attach claims the stream for a connection, and returns what that begins with and
 // behind which position. Nobody adds an event meanwhile.
-func (f *eventStream) begin(ctx context.Context, position int64) (c *streamConn, missed []event, from int64, err error) {
+func (f *eventStream) attach(ctx context.Context, position int64) (c *streamConn, missed []event, from int64, err error) {
 	f.appending.Lock()
 	defer f.appending.Unlock()
 	resumes := position >= 0
@@ -360,7 +360,7 @@ func (f *eventStream) begin(ctx context.Context, position int64) (c *streamConn,
 	}
 	f.mu.Unlock()
 	if resumes || last > from {
-		missed, err = f.after(ctx, from)
+		missed, err = f.replay(ctx, from)
 	}
 	switch {
 	case err != nil && resumes:
@@ -379,8 +379,8 @@ func (f *eventStream) begin(ctx context.Context, position int64) (c *streamConn,
 	return c, missed, from, nil
 }
 
-// after returns what is logged behind a position.
-func (f *eventStream) after(ctx context.Context, position int64) ([]event, error) {
+// replay returns what is logged behind a position.
+func (f *eventStream) replay(ctx context.Context, position int64) ([]event, error) {
 	logged, err := f.server.opts.log.After(ctx, f.key, position)
 	f.mu.Lock()
 	if f.unlogged || position < f.gap {
@@ -388,19 +388,13 @@ func (f *eventStream) after(ctx context.Context, position int64) ([]event, error
 	}
 	f.mu.Unlock()
 	if err != nil {
-		return nil, lost(err)
+		return nil, cannotReplay(err)
 	}
 	events := make([]event, len(logged))
 	for i, data := range logged {
 		events[i] = event{at: position + int64(i) + 1, data: data}
 	}
 	return events, nil
-}
-
-// lost says that events cannot be replayed.
-func lost(err error) error {
-	return refuse(http.StatusBadRequest, protocol.CodeServer, "events behind Last-Event-ID cannot be replayed: "+err.Error()+
-		"; open a stream without Last-Event-ID and fetch what you need anew")
 }
 
 // serve writes what was missed and then what is said to a connection, and reports
@@ -448,7 +442,7 @@ func (f *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone
 func (f *eventStream) take(c *streamConn) (batch []event, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := batchOf(c.pending)
+	n := fitting(c.pending)
 	batch = slices.Clone(c.pending[:n])
 	clear(c.pending[:n])
 	if c.pending = c.pending[n:]; len(c.pending) == 0 {
@@ -457,10 +451,10 @@ func (f *eventStream) take(c *streamConn) (batch []event, ended bool) {
 	return batch, f.ended
 }
 
-// batchOf returns how many of the first events are written at once.
-func batchOf(events []event) (n int) {
+// fitting returns how many of the first events are written at once.
+func fitting(events []event) (n int) {
 	for size := 0; n < len(events); n++ {
-		if size += len(events[n].data); n > 0 && size > maxBatch {
+		if size += len(events[n].data); n > 0 && size > maxWrite {
 			break
 		}
 	}
@@ -470,7 +464,7 @@ func batchOf(events []event) (n int) {
 // write writes events, several at once if they are short.
 func (f *eventStream) write(out *sse.Writer, events []event) error {
 	for len(events) > 0 {
-		n := batchOf(events)
+		n := fitting(events)
 		if err := out.Raw(f.encode(events[:n])); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -15,15 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/legacy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
-
-// A SessionStore keeps a record of each session, by its id, for longer than a
-// Server lives. Any number of goroutines may use it at once. Records are of one
-// door: a session that was opened at another must not be found in it.
-type SessionStore interface {
-	Put(id string, record []byte) error
-	Get(id string) (record []byte, ok bool, err error)
-	Delete(id string) error
-}
 
 const (
 	// adoptTimeout is how long it may take to go on with a session of a Server
@@ -53,7 +43,7 @@ func (v *session) record(hello, answer *dragoman.Message) {
 }
 
 func (v *session) recordAs(memory *legacy.Memory) *handover.Recorder {
-	r := v.server.records.Record(v.id, v.owner, memory, v.lastUse)
+	r := v.server.records.Record(v.id, v.identity, memory, v.lastUse)
 	v.recorder.Store(r)
 	if v.Err() != nil {
 		r.Close(true) // over before it was recorded
@@ -91,19 +81,6 @@ func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error)
 	return id, record, nil
 }
 
-// unavailable refuses what was not sent because the server is away. An answer of
-// the server's to our own request says no more than that.
-func unavailable(reason error) error {
-	if e, ok := errors.AsType[*dragoman.Error](reason); ok {
-		switch e.Code {
-		case protocol.CodeUnavailable, protocol.CodeOverloaded, protocol.CodeDraining:
-		default:
-			reason = errors.New(e.Message)
-		}
-	}
-	return httpx.Unavailable(protocol.Unavailable(reason))
-}
-
 // adopt returns a session that another Server has opened, as one of ours.
 func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 	id, record, err := s.loadRecord(x)
@@ -119,8 +96,8 @@ func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 	switch {
 	case err == nil || errors.As(err, new(*httpx.Refusal)):
 		return v, err
-	case s.drain.Err() != nil:
-		return nil, draining()
+	case s.draining.Err() != nil:
+		return nil, refuseDraining()
 	}
 	return nil, unavailable(err)
 }
@@ -129,7 +106,7 @@ func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Record) (_ *session, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
 	defer cancel()
-	defer context.AfterFunc(s.drain, cancel)()
+	defer context.AfterFunc(s.draining, cancel)()
 	v := s.newSession(id, dragoman.CallerOf(ctx).Identity())
 	defer func() {
 		if p := recover(); p != nil {
@@ -143,8 +120,8 @@ func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Re
 	// Its streams are told from those of the Servers before by their names.
 	v.streamPrefix = strings.ToLower(rand.Text()[:8]) + "-"
 	if err := v.resume(ctx, record); err != nil {
-		if s.drain.Err() != nil {
-			err = draining()
+		if s.draining.Err() != nil {
+			err = refuseDraining()
 		}
 		s.opts.logger.Info("a session was not taken over", "error", err)
 		return nil, err
@@ -165,7 +142,7 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 	if err := s.reserve(v); err != nil {
 		return err
 	}
-	if v.peer, err = s.Sessions.Accept(v.opens(ctx), v); err != nil {
+	if v.peer, err = s.Sessions.Accept(v.openingContext(ctx), v); err != nil {
 		return httpx.Unavailable(protocol.Unavailable(err))
 	}
 	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
@@ -184,7 +161,7 @@ func (v *session) resume(ctx context.Context, record *handover.Record) error {
 	}
 	recorder := v.recordAs(memory)
 	if !s.admit(v) {
-		return draining()
+		return refuseDraining()
 	}
 	if !s.records.Has(v.id) {
 		v.end(nil) // deleted meanwhile
@@ -227,7 +204,7 @@ func (s *Server) predecessors(id, owner string, f func(*session) bool) bool {
 		o.mu.Lock()
 		v := o.sessions[id]
 		o.mu.Unlock()
-		return v != nil && v.owner == owner && f(v)
+		return v != nil && v.identity == owner && f(v)
 	})
 }
 
@@ -237,14 +214,14 @@ func (v *session) reopenStream(ctx context.Context, name string, position int64)
 	if v.server.records == nil {
 		return nil, streamGone()
 	}
-	if v.server.predecessors(v.id, v.owner, func(o *session) bool { f = o.stream(name); return f != nil }) {
+	if v.server.predecessors(v.id, v.identity, func(o *session) bool { f = o.stream(name); return f != nil }) {
 		return f, nil
 	}
 	requests := handover.RequestsOf(name)
 	if len(requests) == 0 || v.streamPrefix != "" && strings.HasPrefix(name, v.streamPrefix) {
 		return nil, streamGone()
 	}
-	f, evicted := v.keep(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: requests})
+	f, evicted := v.addStream(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: requests})
 	v.dropStreams(evicted)
 	if err := f.answerOrphans(ctx, position); err != nil {
 		v.mu.Lock()
@@ -264,15 +241,11 @@ func (f *eventStream) answerOrphans(ctx context.Context, position int64) error {
 		return nil // done
 	}
 	if err := handover.Settle(ctx, f.server.opts.log, f.key, position, f.unanswered); err != nil {
-		return lost(err)
+		return cannotReplay(err)
 	}
 	f.unanswered = nil
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = true
 	return nil
-}
-
-func streamGone() error {
-	return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request anew if you need its answer")
 }
