@@ -31,8 +31,7 @@
 //	400  −32700, −32600, −32602: not JSON, no tool request, arguments that do not
 //	     fit the tool's inputSchema; data says path and reason
 //	403  Host or Origin is not allowed
-//	404  an unknown tool (−32602), another method than tools/call, or a server
-//	     without tools (−32601)
+//	404  an unknown tool (−32602), or a server without tools (−32601)
 //	405, 406, 408, 413, 415  method, Accept, a slow or large body, Content-Type
 //	422  −32021: the tool wants to ask its caller, or to answer later as a task;
 //	     over plain HTTP neither is possible

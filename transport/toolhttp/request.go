@@ -84,9 +84,11 @@ func refuseNotToolCall(m *dragoman.Message, err error) error {
 		return refusal
 	}
 	refusal.ID = m.ID()
-	refusal.Code = protocol.CodeInvalidParams
-	if m.Method() != protocol.MethodCallTool {
-		refusal.Status, refusal.Code = http.StatusNotFound, protocol.CodeMethodNotFound
+	switch {
+	case m.Method() != protocol.MethodCallTool:
+		refusal.Code = protocol.CodeMethodNotFound
+	default:
+		refusal.Code = protocol.CodeInvalidParams
 	}
 	return refusal
 }

@@ -60,18 +60,14 @@ func TestA01_A03_WhatIsNoToolRequestIsRefused(t *testing.T) {
 		{"bad envelope", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","_meta":{"` + protocol.MetaProtocolVersion + `":1}}}`, `7`, protocol.CodeInvalidParams, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			status := http.StatusBadRequest
-			if test.code == protocol.CodeMethodNotFound {
-				status = http.StatusNotFound
-			}
 			a := s.do("POST", "", test.body)
-			e := a.wantError(status, test.id, test.code)
+			e := a.wantError(http.StatusBadRequest, test.id, test.code)
 			var data struct{ Path, Reason string }
 			if test.path != "" && (json.Unmarshal(e.Data, &data) != nil || data.Path != test.path || data.Reason == "") {
 				t.Errorf("data is %s, want the path %q", e.Data, test.path)
 			}
 			// Before there is a stream, a status says what is wrong.
-			s.do("POST", "", test.body, "Accept", "text/event-stream").wantError(status, test.id, test.code)
+			s.do("POST", "", test.body, "Accept", "text/event-stream").wantError(http.StatusBadRequest, test.id, test.code)
 		})
 	}
 }
