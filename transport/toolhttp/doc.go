@@ -28,8 +28,9 @@
 // statuses carry a JSON-RPC error, with the id of the request where the caller
 // gave one, else null.
 //
-//	400  −32700, −32600, −32602: not JSON, no tool request, arguments that do not
-//	     fit the tool's inputSchema; data says path and reason
+//	400  −32700, −32600, −32602, −32601: not JSON, no tool request or one of another
+//	     method than tools/call, arguments that do not fit the tool's inputSchema;
+//	     data says path and reason
 //	403  Host or Origin is not allowed
 //	404  an unknown tool (−32602), or a server without tools (−32601)
 //	405, 406, 408, 413, 415  method, Accept, a slow or large body, Content-Type
