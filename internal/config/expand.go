@@ -180,7 +180,7 @@ func readSome(path string, limit int64) ([]byte, error) {
 func (c *check) envFile() {
 	data, err := c.readFile(c.EnvFile, MaxValueFile)
 	if err != nil {
-		c.fail(c.at("envFile"), fmt.Sprintf("the env file %s cannot be read: %v", syntax.Clip(c.EnvFile), err), "")
+		c.fail(c.at("envFile"), fmt.Sprintf("the env file %s cannot be read: %v", c.EnvFile, err), "")
 		return
 	}
 	vars := map[string]string{}
@@ -188,7 +188,7 @@ func (c *check) envFile() {
 		name, value, ok := parseEnvLine(line)
 		if !ok {
 			// The line is not shown: it may hold a secret.
-			c.fail(c.at("envFile"), fmt.Sprintf("line %d of the env file %s is not NAME=value", i+1, syntax.Clip(c.EnvFile)), "")
+			c.fail(c.at("envFile"), fmt.Sprintf("line %d of the env file %s is not NAME=value", i+1, c.EnvFile), "")
 			return
 		}
 		if _, twice := vars[name]; name != "" && !twice {

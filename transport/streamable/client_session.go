@@ -97,10 +97,13 @@ func (c *clientConn) check(k *clientCall) error {
 	if err != nil || k.session == nil || k.session.id == "" {
 		return err
 	}
-	if p, err := c.begin(k.ctx, ping, nil); err == nil {
+	p, err := c.begin(k.ctx, ping, nil)
+	if err == nil {
 		p.session = k.session
 		_, err = p.once(nil)
 		_ = p.finish(err) // all that counts is what it did to the conversation
+	} else if errors.Is(err, dragoman.ErrClosed) {
+		return err // we are closing it ourselves
 	}
 	return c.why()
 }
