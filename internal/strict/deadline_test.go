@@ -56,6 +56,7 @@ func transcript(t *testing.T, seed uint64, writes bool, wrap func(net.Conn) net.
 						_ = set(time.Now().Add(time.Duration(random.IntN(6))*unit + unit/4))
 					}
 				}
+				time.Sleep(unit)
 				_ = c.SetDeadline(time.Time{})
 				time.Sleep(10 * unit)
 				_ = here.Close()
