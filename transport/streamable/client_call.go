@@ -41,6 +41,9 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	if err := c.calls.BeginOwned(&k.Call, k, req, from); err != nil {
 		k.cancel(nil)
+		if errors.Is(err, ErrSessionGone) {
+			err = refusedError{err} // as it would have been
+		}
 		return nil, err
 	}
 	return k, nil

@@ -231,11 +231,12 @@ func (c *clientConn) ReceivesBackground() bool {
 	return c.fallback != nil || c.current == nil || c.current.background != backgroundRefused
 }
 
-// end makes the conversation over, once. It does not wait.
+// end makes the conversation over, once. It waits for nobody outside.
 func (c *clientConn) end(reason error) {
 	c.mu.Lock()
 	if c.ended != nil {
 		c.mu.Unlock()
+		<-c.done // so that nobody is told of an end that Err does not know yet
 		return
 	}
 	c.ended = dragoman.Closed(reason)
