@@ -307,8 +307,7 @@ func (h *subscriber) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() != protocol.NoteAcknowledged {
 		return h.Peer.Notify(ctx, note)
 	}
-	var ack protocol.Interest
-	_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
+	ack := protocol.InterestOf(note)
 	h.mu.Lock()
 	if !h.renewed {
 		h.heard, h.kept = true, ack

@@ -66,6 +66,15 @@ type Interest struct {
 	Tasks     []string `json:"taskIds,omitempty"`
 }
 
+// InterestOf returns the interest that a listen or its acknowledgement names. What
+// cannot be read is an interest in nothing.
+func InterestOf(m *dragoman.Message) (i Interest) {
+	if json.Unmarshal(m.Get("notifications"), &i) != nil {
+		return Interest{}
+	}
+	return i
+}
+
 // ListsOf returns the lists whose changes a server tells of by its capabilities.
 // What cannot be read promises nothing.
 func ListsOf(capabilities json.RawMessage) Interest {

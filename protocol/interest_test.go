@@ -2,9 +2,11 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -53,6 +55,23 @@ func TestChangeNotesAreOfWhatBothNameAndTheServerPromises(t *testing.T) {
 	for _, unreadable := range []string{``, `7`, `{"tools":7}`} {
 		if none := protocol.ListsOf(json.RawMessage(unreadable)); !none.Empty() {
 			t.Errorf("capabilities %q promise %+v", unreadable, none)
+		}
+	}
+}
+
+func TestInterestOfWhatCannotBeReadIsInNothing(t *testing.T) {
+	for text, want := range map[string]protocol.Interest{
+		`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}}`: {Tools: true, URIs: []string{"a:b"}},
+		`{"notifications":{"toolsListChanged":true,"promptsListChanged":"yes"}}`:      {},
+		`{"notifications":7}`: {},
+		`{}`:                  {},
+	} {
+		note, err := dragoman.NewNotification(protocol.NoteAcknowledged, json.RawMessage(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := protocol.InterestOf(note); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
 		}
 	}
 }

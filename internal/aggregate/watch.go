@@ -65,10 +65,8 @@ func (w *watch) run(ctx context.Context, wanted protocol.Interest) {
 func (w *watch) Notify(_ context.Context, note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteAcknowledged:
-		var ack protocol.Interest
-		_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
 		select {
-		case w.acked <- ack:
+		case w.acked <- protocol.InterestOf(note):
 		default: // there is but one
 		}
 		return nil

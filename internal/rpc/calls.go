@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -240,8 +239,8 @@ func (t *Calls) Listens(note *dragoman.Message) (list []*Call) {
 }
 
 func (c *Call) wants(note *dragoman.Message) bool {
-	var wanted protocol.Interest
-	return json.Unmarshal(c.req.Get("notifications"), &wanted) == nil && wanted.Wants(note.Method(), note.URI())
+	wanted := protocol.InterestOf(c.req)
+	return wanted.Wants(note.Method(), note.URI())
 }
 
 // Refuse lets no more calls begin, because of err, and returns those under way, in

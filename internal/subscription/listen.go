@@ -2,7 +2,6 @@ package subscription
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -110,10 +109,8 @@ func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
 		l.owner.received(note)
 		return nil
 	}
-	var ack protocol.Interest
-	_ = json.Unmarshal(note.Get("notifications"), &ack) // what cannot be read acknowledges nothing
 	select {
-	case l.acked <- ack:
+	case l.acked <- protocol.InterestOf(note):
 	default: // there is but one
 	}
 	return nil
