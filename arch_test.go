@@ -78,6 +78,8 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
+	"oauth/internal/wire": {ours: []string{"internal/redact"}},
+
 	"era/internal/adapt": {ours: archNouns},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
