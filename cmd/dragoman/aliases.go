@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,12 +142,73 @@ var connectAliases = []alias{
 		s.dialTimeout, err = timeIn(time.Second, v)
 		return err
 	}},
+	{"static-oauth-client-info", "", func(s *settings, v string) error {
+		var info struct {
+			ID     string `json:"client_id"`
+			Secret string `json:"client_secret"`
+		}
+		err := readInfo(v, &info)
+		s.signIn.auth.ClientID, s.signIn.auth.ClientSecret = info.ID, info.Secret
+		return err
+	}},
+	{"static-oauth-client-metadata", "", func(s *settings, v string) error {
+		var info struct {
+			Scope string `json:"scope"`
+		}
+		err := readInfo(v, &info)
+		s.signIn.auth.Scopes = append(s.signIn.auth.Scopes, strings.Fields(info.Scope)...)
+		return err
+	}},
+	{"resource", "", func(s *settings, v string) error { s.signIn.auth.Resource = v; return nil }},
+	{"disable-resource-parameter", "true", func(s *settings, v string) error {
+		if v == "true" {
+			s.signIn.auth.Resource = "none"
+		}
+		return nil
+	}},
+	{"authorize-param", "", func(s *settings, v string) error {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return errors.New("name=value is expected")
+		}
+		if s.signIn.auth.Parameters == nil {
+			s.signIn.auth.Parameters = make(map[string]string)
+		}
+		s.signIn.auth.Parameters[name] = value
+		return nil
+	}},
+	{"host", "", func(s *settings, v string) error { s.signIn.auth.CallbackHost = v; return nil }},
+	{"callback-path", "", func(s *settings, v string) error { s.signIn.auth.CallbackPath = v; return nil }},
+	{"auth-success-url", "", func(s *settings, _ string) error {
+		s.note("--auth-success-url is not used: the page says what to do next")
+		return nil
+	}},
+	{"use-id-token", "true", func(*settings, string) error {
+		return errors.New("an ID token is for its client alone and is not sent to servers; have the authorization server issue access tokens for this one")
+	}},
+	{"enable-proxy", "true", func(*settings, string) error { return nil }},    // that of the environment is always used
+	{"disable-cookies", "true", func(*settings, string) error { return nil }}, // there are none
 	{"silent", "true", func(s *settings, v string) error {
 		if v == "true" {
 			s.logLevel = "none"
 		}
 		return nil
 	}},
+}
+
+// readInfo reads JSON that is given itself, or as @ and the name of a file.
+func readInfo(text string, into any) error {
+	data := []byte(text)
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		var err error
+		if data, err = os.ReadFile(name); err != nil {
+			return err
+		}
+	}
+	if json.Unmarshal(data, into) != nil {
+		return errors.New("JSON is expected, or @ and the name of a file with JSON") // what is there may be a secret
+	}
+	return nil
 }
 
 // setURL names the server by a flag that has it served on standard input and

@@ -97,8 +97,7 @@ func (s *signInSettings) settle() error {
 func (s *signInSettings) options(wait bool, v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
 		Store: openSignIns(v), Wait: wait, Timeout: time.Duration(s.timeout),
-		Prompt:  func(server string, p oauth.Prompt) bool { return showPrompt(server, p, !s.noBrowser, v) },
-		Command: func(c *config.Server) string { return "dragoman login " + c.URL },
+		Prompt: func(server string, p oauth.Prompt) bool { return showPrompt(server, p, !s.noBrowser, v) },
 	}
 }
 
@@ -190,6 +189,19 @@ func (s *signInSettings) open(name string, files []string, v *console) (*signIn,
 	return &signIn{Source: source, name: name, store: store}, nil
 }
 
+// checkSignIn refuses a configuration of a sign-in that makes no sense.
+func checkSignIn(c *config.Server) error {
+	conf, err := manager.SignInConfig(c)
+	if err != nil || !manager.SignsIn(c) {
+		return err
+	}
+	source, err := oauth.New(conf)
+	if err != nil {
+		return plain(err)
+	}
+	return source.Close()
+}
+
 // serverNamed returns a server of a configuration.
 func serverNamed(name string, files []string) (*config.Server, error) {
 	found, err := foundFiles(files)
@@ -235,14 +247,19 @@ func signInCommand(use, short, long string, do func(context.Context, *signIn, io
 }
 
 func loginCommand() *cobra.Command {
-	return signInCommand("login", "Sign in to a server", `Sign in to a server that wants to know who asks (OAuth). The server is named by its URL, or
+	var takeOver bool
+	c := signInCommand("login", "Sign in to a server", `Sign in to a server that wants to know who asks (OAuth). The server is named by its URL, or
 by its name in a configuration.
 
 A browser opens at the server's sign-in page. Without one, the page to open is printed;
 with --device-code the sign-in can be made on another machine. All processes of this user
 share the sign-in: connect, run and serve use it and keep it fresh.`,
 		func(ctx context.Context, in *signIn, out io.Writer) error {
-			if err := in.SignIn(ctx); err != nil {
+			if takeOver {
+				if err := in.takeOver(ctx); err != nil {
+					return plain(err)
+				}
+			} else if err := in.SignIn(ctx); err != nil {
 				return plain(err)
 			}
 			st, err := in.Status()
@@ -252,6 +269,20 @@ share the sign-in: connect, run and serve use it and keep it fresh.`,
 			_, err = fmt.Fprintf(out, "signed in to %s\n", describe(in.name, &st))
 			return err
 		})
+	c.Flags().BoolVar(&takeOver, "from-mcp-remote", false, "take over the sign-in that mcp-remote has, in place of a new one")
+	return c
+}
+
+// takeOver takes over the sign-in of mcp-remote, and tries it.
+func (s *signIn) takeOver(ctx context.Context) error {
+	found, err := s.TakeOver(ctx, "")
+	if err == nil && !found {
+		err = fmt.Errorf("mcp-remote has no sign-in at %s; leave out --from-mcp-remote", s.name)
+	}
+	if err == nil {
+		_, err = s.Token(ctx)
+	}
+	return err
 }
 
 func logoutCommand() *cobra.Command {

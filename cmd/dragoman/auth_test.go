@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/md5" //nolint:gosec // as mcp-remote does
 	"fmt"
 	"io"
 	"net/http"
@@ -121,6 +122,15 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.await("in the browser")
+	for { // until it has noted that
+		files, _ := filepath.Glob(filepath.Join(os.Getenv(oauth.DirVariable), "*.pending"))
+		if len(files) == 1 {
+			if text, _ := os.ReadFile(files[0]); strings.Contains(string(text), `"shown":true`) {
+				break
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
 	second := startMain(t, "connect", server.URL)
 	done := make(chan struct{})
 	go func() {
@@ -250,4 +260,65 @@ func postModern(t *testing.T, at, body string) string {
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	return string(text)
+}
+
+func TestTheCommandLineOfMcpRemoteSignsIn(t *testing.T) {
+	server, dir := protected(t, &authtest.Options{NoRegistration: true})
+	info := filepath.Join(t.TempDir(), "client.json")
+	if err := os.WriteFile(info, []byte(`{"client_id":"client","client_secret":"secret"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	use(t, startMain(t, "connect", server.URL, "0", "--host", "localhost", "--callback-path", "/oauth/callback", "--static-oauth-client-info", "@"+info,
+		"--static-oauth-client-metadata", `{"scope":"read write"}`, "--authorize-param", "prompt=consent", "--auth-timeout", "60", "--allow-http", "--enable-proxy"))
+	opened := windows(t, dir)
+	if len(opened) != 1 {
+		t.Fatalf("%d windows", len(opened))
+	}
+	page, err := os.ReadFile(opened[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"redirect_uri=http%3A%2F%2Flocalhost%3A", "%2Foauth%2Fcallback", "client_id=client&", "prompt=consent", "scope=read+write"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %s: %s", want, page)
+		}
+	}
+	for _, args := range [][]string{
+		{"--static-oauth-client-info", "secret"}, {"--static-oauth-client-info", "@" + info + "x"}, {"--authorize-param", "x"}, {"--use-id-token"}, {"--auth-timeout", "soon"},
+		{"--device-code", "--client-credentials"}, {"--host", "example.com"}, {"--client-secret-file", "/nowhere"},
+	} {
+		_, errs, status := runMain(t, "", append([]string{"connect", server.URL}, args...)...)
+		if status != 1 || strings.Contains(errs, "ready") {
+			t.Errorf("%q: status %d, %s", args, status, errs)
+		}
+	}
+}
+
+func TestASignInOfMcpRemoteIsTakenOver(t *testing.T) {
+	server, dir := protected(t, nil)
+	home := t.TempDir()
+	t.Setenv("MCP_REMOTE_CONFIG_DIR", home)
+	if _, errs, status := runMain(t, "", "login", "--from-mcp-remote", server.URL); status != 1 || !strings.Contains(errs, "mcp-remote has no sign-in") {
+		t.Errorf("without one: status %d, %s", status, errs)
+	}
+	access, refresh, client := server.Issue()
+	name := filepath.Join(home, "mcp-remote-v1", fmt.Sprintf("%x", md5.Sum([]byte(server.URL)))) //nolint:gosec // as mcp-remote does
+	if err := os.Mkdir(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"_tokens.json":      fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"token_type":"Bearer","expires_at":1000}`, access, refresh),
+		"_client_info.json": fmt.Sprintf(`{"client_id":%q,"redirect_uris":["http://localhost:3334/oauth/callback"]}`, client),
+	} {
+		if err := os.WriteFile(name+file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, errs, status := runMain(t, "", "login", "--from-mcp-remote", server.URL); status != 0 || !strings.Contains(out, "signed in to") {
+		t.Fatalf("status %d, %s%s", status, out, errs)
+	}
+	use(t, startMain(t, "connect", server.URL))
+	if n := len(windows(t, dir)); n != 0 || server.Count("refresh") != 1 {
+		t.Errorf("%d windows, %d refreshes", n, server.Count("refresh"))
+	}
 }

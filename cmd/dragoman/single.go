@@ -63,6 +63,9 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 	}
 	if s.url != "" {
 		c.Auth = s.signIn.auth
+		if err := checkSignIn(c); err != nil {
+			return nil, err
+		}
 	}
 	if s.timeout == 0 {
 		c.Timeout = -1 // none

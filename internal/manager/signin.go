@@ -46,7 +46,7 @@ const maxSignIns = 2
 // newSource returns what has tokens for the server, or nil if we do not sign in to it.
 func (u *Upstream) newSource() (*oauth.Source, error) {
 	c, o := u.conf.Load(), u.manager.opts.SignIn
-	if o == nil || !signsIn(c) {
+	if o == nil || !SignsIn(c) {
 		return nil, nil
 	}
 	conf, err := SignInConfig(c)
@@ -94,9 +94,9 @@ func SignInConfig(c *config.Server) (*oauth.Config, error) {
 	return to, nil
 }
 
-// signsIn reports whether we sign in to a server if it wants that: it has a URL for
+// SignsIn reports whether we sign in to a server if it wants that: it has a URL for
 // that, and no other way to be let in is configured.
-func signsIn(c *config.Server) bool {
+func SignsIn(c *config.Server) bool {
 	if !slices.Contains([]string{"http", "https", "ws", "wss"}, target.Scheme(c.URL)) || c.Auth.SignIn == "none" {
 		return false
 	}
