@@ -20,9 +20,11 @@ func FuzzMetadata(f *testing.F) {
 	f.Add([]byte(`{"expires_in":"1e999","access_token":"x","client_secret_expires_at":1e400}`))
 	server := &url.URL{Scheme: "https", Host: "mcp.example.com", Path: "/mcp"}
 	c := New(&Options{
-		Server:  server,
-		Proxy:   func(*http.Request) (*url.URL, error) { return nil, nil },
-		Resolve: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil },
+		Server: server,
+		Proxy:  func(*http.Request) (*url.URL, error) { return nil, nil },
+		Resolve: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil
+		},
 	})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		doc, err := parseDocument(text)
