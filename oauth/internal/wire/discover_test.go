@@ -215,15 +215,18 @@ func TestConfiguredIssuerAndResourceComeFirst(t *testing.T) {
 func TestAnswersThatMeanNotThere(t *testing.T) {
 	const server = "https://mcp.example.com"
 	for name, answer := range map[string]http.HandlerFunc{
-		"401":           func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(401) },
-		"403":           func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) },
-		"405":           func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(405) },
-		"410":           func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(410) },
-		"204":           func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(204) },
-		"a page":        func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<!DOCTYPE html><p>Hello") },
-		"text":          func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "OK") },
-		"a way off":     func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://www.example.com/", 302) },
-		"a page of { }": func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Type", "text/html"); _, _ = io.WriteString(rw, "{}") },
+		"401":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(401) },
+		"403":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) },
+		"405":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(405) },
+		"410":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(410) },
+		"204":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(204) },
+		"a page":    func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<!DOCTYPE html><p>Hello") },
+		"text":      func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "OK") },
+		"a way off": func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://www.example.com/", 302) },
+		"a page of { }": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(rw, "{}")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -242,17 +245,22 @@ func TestAnswersThatMeanNotThere(t *testing.T) {
 
 func TestAnswersThatMeanFailure(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
-		"answered 500":      func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) },
-		"answered 503":      func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) },
-		"answered 429":      func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(429) },
-		"EOF":               func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"no JSON object":    func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Type", "application/json"); _, _ = io.WriteString(rw, "[1]") },
+		"answered 500": func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) },
+		"answered 503": func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) },
+		"answered 429": func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(429) },
+		"EOF":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"no JSON object": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, "[1]")
+		},
 		"is no JSON object": func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, `{"resource":`) },
-		"more than 1048576": func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, `{"x":"`+strings.Repeat("y", 50<<20)+`"}`) },
+		"more than 1048576": func(rw http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(rw, `{"x":"`+strings.Repeat("y", 50<<20)+`"}`)
+		},
 		"than 1048576 bytes": func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(rw)
-			_, _ = io.WriteString(z, `{"x":"`+strings.Repeat("y", 50<<20)+`"}`)
+			_, _ = io.WriteString(z, `{"x":"`+strings.Repeat("y", 4<<20)+`"}`)
 			_ = z.Close()
 		},
 	} {
