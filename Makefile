@@ -130,8 +130,9 @@ interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \
 		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run 'Npm|Pip' ./...
 
-browser: ## test in a real browser; needs chromium
-	@cd interop && go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
+browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \
+		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' \

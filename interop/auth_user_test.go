@@ -81,6 +81,20 @@ func (c *plainClient) refresh(token string) url.Values {
 	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
 }
 
+// device asks for a device code. It returns the form that asks for its tokens, and the
+// page where the user goes.
+func (c *plainClient) device(scope string) (form url.Values, page string) {
+	c.t.Helper()
+	_, answer := postForm(c.t, http.DefaultClient, c.at["device_authorization_endpoint"].(string), url.Values{
+		"client_id": {c.id}, "scope": {scope}, "resource": {c.resource},
+	})
+	got := decode[struct {
+		Code string `json:"device_code"`
+		Page string `json:"verification_uri_complete"`
+	}](c.t, json.RawMessage(answer))
+	return url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {got.Code}}, got.Page
+}
+
 type tokens struct {
 	Access  string `json:"access_token"`
 	Refresh string `json:"refresh_token"`

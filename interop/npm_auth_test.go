@@ -239,16 +239,9 @@ func TestNpmDeviceCodeGrantOpensAProtectedServer(t *testing.T) {
 	auth := startAuthServer(t, nil)
 	server := startProtected(t, auth, nil)
 	client := register(t, auth, server.url)
-	_, answer := postForm(t, http.DefaultClient, client.at["device_authorization_endpoint"].(string), url.Values{
-		"client_id": {client.id}, "scope": {bothScopes}, "resource": {server.url},
-	})
-	device := decode[struct {
-		Code string `json:"device_code"`
-		Page string `json:"verification_uri_complete"`
-	}](t, json.RawMessage(answer))
-	ask := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {device.Code}}
+	ask, page := client.device(bothScopes)
 	client.wantError("authorization_pending", ask)
-	newPerson(t).approveDevice(device.Page)
+	newPerson(t).approveDevice(page)
 	got := client.want(ask)
 	server.wantWhoami(protocol.V20251125, got.Access, "alice", "mcp:read", "mcp:write")
 	client.want(client.refresh(got.Refresh))

@@ -126,7 +126,7 @@ function page(ctx, title, body) {
   ctx.type = "html";
   ctx.body = `<!doctype html><meta charset="utf-8"><title>${title}</title><h1>${title}</h1>${body}`;
 }
-const button = (id, text, form) => `<button id="${id}" type="submit" form="${form}">${text}</button>`;
+const button = (id, form) => `<button id="${id}" type="submit" form="${form}">Continue</button>`;
 
 const configuration = {
   adapter: Adapter,
@@ -154,9 +154,9 @@ const configuration = {
     deviceFlow: {
       enabled: true,
       userCodeInputSource: async (ctx, form, _, error) =>
-        page(ctx, "Device", `<p id="error">${safe(error ?? "")}</p>${form}${button("next", "Continue", "op.deviceInputForm")}`),
+        page(ctx, "Device", `<p id="error">${safe(error ?? "")}</p>${form}${button("enter", "op.deviceInputForm")}`),
       userCodeConfirmSource: async (ctx, form, client, _, code) =>
-        page(ctx, "Confirm", `<p>${safe(client.clientName ?? client.clientId)}: <code>${safe(code)}</code></p>${form}${button("confirm", "Continue", "op.deviceConfirmForm")}`),
+        page(ctx, "Confirm", `<p>${safe(client.clientName ?? client.clientId)}: <code>${safe(code)}</code></p>${form}${button("confirm", "op.deviceConfirmForm")}`),
       successSource: async (ctx) => page(ctx, "Signed in", "<p id=done>You can close this page.</p>"),
     },
     introspection: { enabled: true, allowedPolicy: async () => true },
@@ -288,10 +288,10 @@ async function interact(ctx) {
   const no = `<button id="deny" name="deny" value="yes" formnovalidate>No</button>`;
   const action = `<form method="post" action="/interaction/${uid}">`;
   if (prompt.name === "login") {
-    page(ctx, "Sign in", `${action}<input id="login" name="login" required><input id="password" name="password" type="password" required><button id="next">Sign in</button>${no}</form>`);
+    page(ctx, "Sign in", `${action}<input id="login" name="login" required><input id="password" name="password" type="password" required><button id="sign-in">Sign in</button>${no}</form>`);
     return;
   }
-  page(ctx, "Consent", `<p id="scope">${safe(details.params.scope ?? "")}</p>${action}<button id="next">Allow</button>${no}</form>`);
+  page(ctx, "Consent", `<p id="scope">${safe(details.params.scope ?? "")}</p>${action}<button id="allow">Allow</button>${no}</form>`);
 }
 
 // consent grants all that is asked for, beside what was granted before.
