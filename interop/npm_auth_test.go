@@ -7,7 +7,10 @@ import (
 	"crypto/rsa"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -304,4 +307,42 @@ func TestNpmAuthorizationServerTakesAClientByItsMetadataDocument(t *testing.T) {
 	}
 	got := client.redeem(client.checkCallback(newPerson(t).signIn(client.authorizationURL(bothScopes))))
 	server.wantWhoami(protocol.V20251125, client.want(client.refresh(got.Refresh)).Access, "alice", "mcp:read", "mcp:write")
+}
+
+func TestNpmSignInByTheBrowserWithoutAPerson(t *testing.T) {
+	t.Parallel()
+	auth := startAuthServer(t, nil)
+	client := register(t, auth, "http://127.0.0.1:1/mcp")
+	called := make(chan *url.URL, 10)
+	listener := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { called <- r.URL }))
+	defer listener.Close()
+	client.redirect = listener.URL + "/callback"
+	browser := newHeadless(t, true)
+	open := func(page string) *exec.Cmd {
+		cmd := exec.Command(browseProgram.in(t), page)
+		cmd.Env = append(os.Environ(), browser.env()...)
+		return cmd
+	}
+	page := client.authorizationURL(bothScopes)
+	cmd := open(page)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	for deadline := time.Now().Add(patience); !slices.Equal(browser.pages(), []string{page}); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the browser was given %q", browser.pages())
+		}
+	}
+	if got := auth.tally().Counts["authorization requests"]; got != 0 {
+		t.Errorf("the page is held, and was opened %d times", got)
+	}
+	browser.release()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	client.redeem(client.checkCallback(<-called))
+	if out, err := open("https://example.com/").CombinedOutput(); err == nil || !strings.Contains(string(out), "not on this machine") {
+		t.Errorf("a page elsewhere: %v, %s", err, out)
+	}
 }
