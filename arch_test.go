@@ -37,7 +37,7 @@ var (
 	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "internal/state",
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
 		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
 )
 
@@ -49,6 +49,8 @@ var architecture = map[string]importRule{
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
+
+	"internal/filelock": {},
 
 	"internal/legacy":   {ours: archNouns},
 	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
@@ -76,16 +78,21 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
+	"oauth/internal/wire": {ours: []string{"internal/redact"}},
+
 	"era/internal/adapt": {ours: archNouns},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
+	"oauth/internal/wire": {},
+	"oauth":               {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/redact")},
+
 	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running")},
 
@@ -93,10 +100,10 @@ var architecture = map[string]importRule{
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
 	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
-	"eventlog":        {ours: archNouns, third: []string{"github.com/nats-io"}},
+	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
+		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
 			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/filelock"
 )
 
 // FileOptions configures Open. The zero value is ready to use. In each limit zero
@@ -280,6 +282,22 @@ func (f *File) open(dir string) error {
 		return f.roll()
 	}
 	return nil
+}
+
+// lock keeps others from using the directory.
+func lock(dir *os.Root) (unlock func() error, err error) {
+	file, err := dir.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Try(file); err != nil {
+		_ = file.Close()
+		if errors.Is(err, filelock.ErrLocked) {
+			return nil, ErrInUse
+		}
+		return nil, err
+	}
+	return file.Close, nil
 }
 
 // openSegments opens the files that are there.

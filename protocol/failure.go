@@ -132,9 +132,23 @@ func Unavailable(reason error) *dragoman.Error {
 	return newOwnError(CodeUnavailable, "the server is not available: "+reason.Error(), OutcomeNotSent)
 }
 
+// SignInNeeded is the error for a request that could not be sent because the server wants
+// a sign-in. url is where to go for that; it may be empty.
+func SignInNeeded(message, url string) *dragoman.Error {
+	e := newOwnError(CodeSignIn, message, OutcomeNotSent)
+	if url != "" {
+		e.Data, _ = json.Marshal(struct { // strings always encode
+			Source  string `json:"source"`
+			Outcome string `json:"outcome"`
+			URL     string `json:"url"`
+		}{"gateway", OutcomeNotSent, url})
+	}
+	return e
+}
+
 // IsOwn reports whether an error was made on the way, by us or by another gateway,
 // and not by the server.
-func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeTooLarge }
+func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeSignIn }
 
 // newOwnError makes an error of ours, which says so.
 func newOwnError(code int, message, outcome string) *dragoman.Error {

@@ -96,6 +96,7 @@ const (
 	CodeOverloaded  = -31004 // a limit was reached; not sent
 	CodeDraining    = -31005 // we are stopping; not sent
 	CodeTooLarge    = -31006 // the answer exceeds the limit; outcome unknown
+	CodeSignIn      = -31007 // the server wants a sign-in that nobody has made yet; not sent
 )
 
 // Values of resultType.

@@ -89,7 +89,7 @@ func TestLogLevels(t *testing.T) {
 func TestOwnCodes(t *testing.T) {
 	seen := map[int]bool{}
 	for _, code := range []int{
-		protocol.CodeUnavailable, protocol.CodeTimeout, protocol.CodeLost, protocol.CodeOverloaded, protocol.CodeDraining, protocol.CodeTooLarge,
+		protocol.CodeUnavailable, protocol.CodeTimeout, protocol.CodeLost, protocol.CodeOverloaded, protocol.CodeDraining, protocol.CodeTooLarge, protocol.CodeSignIn,
 	} {
 		if code >= -32768 && code <= -32000 || seen[code] {
 			t.Errorf("code %d is taken", code)

@@ -22,6 +22,7 @@ type Server struct {
 	Restart           Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
 	URL               string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
 	Headers           map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
+	Auth              ServerAuth        `key:"auth" only:"url" doc:"How we sign in to a server that wants that (OAuth). Not used if headers have Authorization."`
 	PassHeaders       map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`
 	PassEnv           map[string]string `key:"passEnv" only:"command" doc:"Headers of the caller that become variables of the program: the caller's name of a header, and the variable. Not with isolation shared."`
 	Transport         Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
@@ -55,6 +56,27 @@ type ChildLimits struct {
 	Memory Size          `key:"memory" doc:"Address space of each process. Runtimes that reserve more than they use, such as Node.js, need a generous one."`
 	Files  int           `key:"files" doc:"Open files of each process."`
 	CPU    time.Duration `key:"cpu" doc:"Processor time of each process; it is killed when that is used up."`
+}
+
+// ServerAuth says how we sign in to a server.
+type ServerAuth struct {
+	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, or nobody." enum:"shared|none" default:"shared"`
+	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser"`
+	ClientID     string            `key:"clientId" doc:"Client that is registered with the authorization server." default:"we register by ourselves"`
+	ClientSecret string            `key:"clientSecret" doc:"Its secret, better as ${file:PATH} or ${VARIABLE}."`
+	ClientKey    string            `key:"clientKey" path:"true" doc:"File with its private key, in PEM, in place of a secret."`
+	KeyID        string            `key:"keyId" doc:"Name of that key."`
+	Algorithm    string            `key:"algorithm" doc:"What it signs with, as in ES256." default:"what fits the key"`
+	ClientAuth   string            `key:"clientAuth" doc:"How the client proves who it is." enum:"none|client_secret_basic|client_secret_post|private_key_jwt" default:"as the authorization server wants it"`
+	MetadataURL  string            `key:"clientMetadata" doc:"https URL of a client id metadata document, in place of a registration."`
+	Scopes       []string          `key:"scopes" doc:"What to ask for." default:"what the server names"`
+	Issuer       string            `key:"issuer" doc:"Authorization server." default:"the one that the server names"`
+	Resource     string            `key:"resource" doc:"What tokens are for; none leaves that out." default:"what the server publishes"`
+	Assertion    string            `key:"assertion" path:"true" doc:"File with the token that is exchanged, for jwt-bearer. It is read anew each time."`
+	CallbackHost string            `key:"callbackHost" doc:"Host that the browser comes back to: 127.0.0.1, localhost or ::1." default:"127.0.0.1"`
+	CallbackPort int               `key:"callbackPort" doc:"Port that it comes back to, for clients that are registered with one." default:"a free one"`
+	CallbackPath string            `key:"callbackPath" doc:"Path that it comes back to." default:"/callback"`
+	Parameters   map[string]string `key:"parameters" doc:"Further parameters of the authorization request."`
 }
 
 // A Retry says how a lost server is tried again.

@@ -43,6 +43,10 @@ type ClientOptions struct {
 	HTTP *http.Client
 	TLS  *tls.Config
 
+	// Wrap, if not nil, returns what makes the requests in place of the given, which it
+	// uses.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
 	// Header is sent with every request.
 	Header http.Header
 
@@ -80,6 +84,13 @@ func NewClient(pkg string, o *ClientOptions) (*Client, error) {
 	} else {
 		c.own = newTransport(o, socket)
 		c.HTTP = &http.Client{Transport: c.own}
+	}
+	if o.Wrap != nil {
+		base := c.HTTP.Transport
+		if base == nil {
+			base = http.DefaultTransport
+		}
+		c.HTTP.Transport = o.Wrap(base)
 	}
 	if c.HTTP.CheckRedirect == nil {
 		c.HTTP.CheckRedirect = checkRedirect
@@ -237,10 +248,12 @@ type requestError struct {
 
 // NoResponse returns the error of a request that got no response, as a
 // [protocol.Fault]. The server cannot have seen it if there was no connection, or
-// the TLS handshake failed.
+// the TLS handshake failed, or the error says so itself.
 func NoResponse(err error) error {
 	outcome := protocol.OutcomeUnknown
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
+	if fault, ok := errors.AsType[protocol.Fault](err); ok {
+		outcome = fault.Outcome()
+	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || isTLS(err) {
 		outcome = protocol.OutcomeNotSent
 	}
 	return &requestError{err, outcome}

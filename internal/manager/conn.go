@@ -60,6 +60,13 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+		if isSignIn(err) {
+			s.mu.Lock()
+			s.last = err
+			s.on(unauthorized)
+			s.mu.Unlock()
+			return nil, err
+		}
 		if ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed) || isCallers(err) {
 			return nil, err // whoever dialled has gone, or is not wanted
 		}
@@ -319,6 +326,10 @@ func (c *conn) answered(began time.Time) {
 // request has not reached the server no other would, on whatever conversation: those
 // that stay open without it all lead to one place.
 func (c *conn) failed(ctx context.Context, began time.Time, err error) {
+	if isSignIn(err) && ctx.Err() == nil {
+		c.supervisor.fail(began, err)
+		return
+	}
 	if ctx.Err() != nil || !isUnreached(err) || errors.Is(err, dragoman.ErrClosed) {
 		return
 	}

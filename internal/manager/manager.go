@@ -38,6 +38,9 @@ type Options struct {
 	// they are started for those, and what these come to is all that is known of them.
 	Unsupervised bool
 
+	// SignIn is how servers are signed in to that want that. If nil, they refuse us.
+	SignIn *SignInOptions
+
 	// Stderr is given the lines that servers write to their standard error, without
 	// what may be a secret. If nil, they are logged, at debug level.
 	Stderr func(server, line string)

@@ -39,9 +39,12 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 	s.pause = max(s.set.backoff(s.failures), min(asked, MaxRetryAfter))
 	s.next = now.Add(s.pause)
 	s.breaker.count(began, now)
-	if s.healthy() {
+	switch {
+	case isSignIn(err):
+		s.on(unauthorized)
+	case s.healthy():
 		s.on(troubled)
-	} else {
+	default:
 		s.on(failed)
 	}
 	return true
@@ -50,6 +53,9 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 // retryHint says what happened last, and what comes next. The caller holds mu.
 func (s *supervisor) retryHint() string {
 	wait := s.due(time.Now()).Round(time.Millisecond).String()
+	if s.state == SignIn {
+		return s.up.signInHint(s.last)
+	}
 	if s.breaker.open() {
 		return "server keeps failing, no attempts for " + wait + ": " + s.up.redactError(s.last)
 	}
@@ -178,7 +184,7 @@ func (s *supervisor) waitBudget(began time.Time, before int, maxWait time.Durati
 	}
 	left, due := began.Add(limit).Sub(now), s.due(now)
 	switch {
-	case s.state == Stopped, s.state != Starting && s.failsFast(now),
+	case s.state == Stopped, s.state == SignIn, s.state != Starting && s.failsFast(now),
 		s.totalFailures-before >= s.set.attempts, due > 0 && s.breaker.open(), due > left:
 		return 0
 	}
@@ -216,6 +222,9 @@ func (s *supervisor) unavailable() *dragoman.Error {
 	r := refusal{Server: s.up.name, State: BackingOff, Stderr: s.up.logs.lastStderr()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if isSignIn(s.last) {
+		return s.up.signInNeeded(s.last)
+	}
 	if s.last != nil {
 		r.Reason = s.up.redactError(s.last)
 	}

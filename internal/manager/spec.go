@@ -102,6 +102,9 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 	if c.URL != "" {
 		spec.Header = make(http.Header)
 	}
+	if u.source != nil {
+		spec.Wrap = u.source.Transport
+	}
 	for name, value := range c.Headers {
 		spec.Header.Set(name, value)
 	}
@@ -160,6 +163,7 @@ func secretsOf(c *config.Server, p *passed) []string {
 			add(token) // without Bearer
 		}
 	}
+	add(c.Auth.ClientSecret)
 	for name, value := range c.Env {
 		if looksSecret(name) {
 			add(value)

@@ -14,30 +14,33 @@ const (
 	Ready      State = "ready"       //
 	Degraded   State = "degraded"    // it can be used, but something has failed
 	BackingOff State = "backing off" // it is away, and tried again later
-	Stopped    State = "stopped"     // for good: its configuration cannot be used, or we are stopping
-	Disabled   State = "disabled"    // by its configuration
+	SignIn     State = "sign-in needed"
+	Stopped    State = "stopped"  // for good: its configuration cannot be used, or we are stopping
+	Disabled   State = "disabled" // by its configuration
 )
 
 // What may happen to a server.
 type trigger uint8
 
 const (
-	wanted   trigger = iota // it is to be started, or started again
-	answered                // it has answered
-	troubled                // something has failed, and it can still be used
-	failed                  // it cannot be used
-	unused                  // nobody has used it for long enough to stop it
-	closed                  // it is stopped for good
+	wanted       trigger = iota // it is to be started, or started again
+	answered                    // it has answered
+	troubled                    // something has failed, and it can still be used
+	failed                      // it cannot be used
+	unauthorized                // it wants a sign-in first
+	unused                      // nobody has used it for long enough to stop it
+	closed                      // it is stopped for good
 )
 
 // transitions are all changes of state that there are. What is not here changes
 // nothing.
 var transitions = map[State]map[trigger]State{
-	Idle:       {wanted: Starting, answered: Ready, failed: BackingOff, closed: Stopped},
-	Starting:   {answered: Ready, failed: BackingOff, unused: Idle, closed: Stopped},
-	Ready:      {wanted: Starting, troubled: Degraded, failed: BackingOff, unused: Idle, closed: Stopped},
-	Degraded:   {wanted: Starting, answered: Ready, failed: BackingOff, unused: Idle, closed: Stopped},
-	BackingOff: {wanted: Starting, answered: Ready, unused: Idle, closed: Stopped},
+	Idle:       {wanted: Starting, answered: Ready, failed: BackingOff, unauthorized: SignIn, closed: Stopped},
+	Starting:   {answered: Ready, failed: BackingOff, unauthorized: SignIn, unused: Idle, closed: Stopped},
+	Ready:      {wanted: Starting, troubled: Degraded, failed: BackingOff, unauthorized: SignIn, unused: Idle, closed: Stopped},
+	Degraded:   {wanted: Starting, answered: Ready, failed: BackingOff, unauthorized: SignIn, unused: Idle, closed: Stopped},
+	BackingOff: {wanted: Starting, answered: Ready, unauthorized: SignIn, unused: Idle, closed: Stopped},
+	SignIn:     {wanted: Starting, answered: Ready, failed: BackingOff, unused: Idle, closed: Stopped},
 }
 
 // on changes the state, if something that has happened does. The caller holds mu.

@@ -288,7 +288,7 @@ func (s *supervisor) lost() bool {
 			}
 		}
 	}
-	return s.state == BackingOff || s.main != nil && s.main.Err() != nil
+	return s.state == BackingOff || s.state == SignIn || s.main != nil && s.main.Err() != nil
 }
 
 // enter and leave count a request that uses the server, if it is to be stopped when

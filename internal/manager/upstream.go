@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -30,8 +31,9 @@ type Upstream struct {
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
 
 	admission  admission
-	broken     error       // why the configuration cannot be used
-	supervisor *supervisor // nil if it cannot be used, or is not to be
+	broken     error         // why the configuration cannot be used
+	source     *oauth.Source // has tokens for the server; nil if we do not sign in
+	supervisor *supervisor   // nil if it cannot be used, or is not to be
 	draining   atomic.Bool
 
 	mu        sync.Mutex
@@ -53,7 +55,10 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	if c.Disabled {
 		return u
 	}
-	if _, u.broken = u.newTarget(nil); u.broken != nil {
+	if u.source, u.broken = u.newSource(); u.broken == nil {
+		_, u.broken = u.newTarget(nil)
+	}
+	if u.broken != nil {
 		u.event(EventStopped, nil, "server configuration cannot be used: "+u.redactError(u.broken))
 		return u
 	}
@@ -246,6 +251,18 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 			})
 		}()
 	}
+	resp, err = u.call(ctx, req, from, server)
+	for range maxSignIns {
+		if !needsSignIn(resp, err) || !u.awaitSignIn(ctx) {
+			break
+		}
+		resp, err = u.call(ctx, req, from, server)
+	}
+	return resp, err
+}
+
+// call gives a request to the server.
+func (u *Upstream) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (*dragoman.Message, error) {
 	if limit := u.limitOf(req); limit > 0 {
 		return limited(ctx, server, req, from, limit)
 	}
@@ -312,6 +329,9 @@ func (u *Upstream) close() {
 	if u.supervisor != nil {
 		u.supervisor.close()
 	}
+	if u.source != nil {
+		_ = u.source.Close() // it has no error
+	}
 	u.event(EventStopped, nil, "server is stopped")
 }
 
@@ -350,6 +370,7 @@ type Status struct {
 	LastError   string     `json:"lastError,omitempty"`
 	LastStderr  string     `json:"lastStderr,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	SignIn      string     `json:"signIn,omitempty"` // where to sign in
 	Restarts    int        `json:"restarts,omitempty"`
 
 	Tools     int  `json:"tools"`
@@ -393,6 +414,11 @@ func (u *Upstream) Status() Status {
 	u.mu.Unlock()
 	if u.supervisor != nil {
 		u.supervisor.report(&s)
+	}
+	if u.source != nil {
+		if p, ok := u.source.Pending(); ok {
+			s.SignIn = p.URL
+		}
 	}
 	return s
 }

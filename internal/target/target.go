@@ -4,6 +4,7 @@ package target
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -45,6 +46,13 @@ type Spec struct {
 
 	// Header is sent with every HTTP request and every WebSocket handshake.
 	Header http.Header
+
+	// Wrap, if not nil, returns what makes HTTP requests and WebSocket handshakes in
+	// place of the given, which it uses.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
+	// TLS configures connections to https and wss URLs.
+	TLS *tls.Config
 
 	// Transport is how the server is spoken to: "stdio" for a command; "http"
 	// (Streamable HTTP), "sse", "ws", "tcp" or "unix" for a URL; or one of

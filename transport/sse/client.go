@@ -39,6 +39,10 @@ type Client struct {
 	HTTP *http.Client
 	TLS  *tls.Config
 
+	// Wrap, if not nil, returns what makes the requests in place of the given, which
+	// it uses: it may add to each request, and repeat one. See package oauth.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
 	// Header is sent with every request.
 	Header http.Header
 
@@ -71,7 +75,7 @@ var _ dragoman.Dialer = (*Client)(nil)
 // the session any more; then calls fail with an error that is
 // [dragoman.ErrClosed] and says why.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-	client, err := httpx.NewClient("sse", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header})
+	client, err := httpx.NewClient("sse", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Wrap: c.Wrap, Header: c.Header})
 	if err != nil {
 		return nil, err
 	}

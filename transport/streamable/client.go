@@ -59,6 +59,10 @@ type Client struct {
 	// TLS configures connections if HTTP is nil.
 	TLS *tls.Config
 
+	// Wrap, if not nil, returns what makes the requests in place of the given, which
+	// it uses: it may add to each request, and repeat one. See package oauth.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
 	// Timeout is how long a request may take, and MaxTimeout how long if there
 	// is progress, or a question of the server under way. A request that takes
 	// longer fails with a *[TimeoutError]. Zero means DefaultCallTimeout and
@@ -149,7 +153,7 @@ func (c *Client) prepare() error {
 			}
 		}
 		o.http, c.bad = httpx.NewClient("streamable", &httpx.ClientOptions{
-			URL: c.URL, UnixPath: unixPath, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header,
+			URL: c.URL, UnixPath: unixPath, HTTP: c.HTTP, TLS: c.TLS, Wrap: c.Wrap, Header: c.Header,
 		})
 	})
 	return c.bad

@@ -26,6 +26,10 @@ type Client struct {
 	HTTP *http.Client
 	TLS  *tls.Config
 
+	// Wrap, if not nil, returns what makes the handshake in place of the given, which
+	// it uses: it may add to the request, and repeat it. See package oauth.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
 	// Header is sent with the handshake.
 	Header http.Header
 
@@ -80,7 +84,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 // open makes the handshake.
 func (c *Client) open(ctx context.Context, w *wire) (*websocket.Conn, error) {
 	h, err := httpx.NewClient("ws", &httpx.ClientOptions{
-		URL: c.URL, Schemes: []string{"ws", "wss", "http", "https"}, HTTP: c.HTTP, TLS: c.TLS,
+		URL: c.URL, Schemes: []string{"ws", "wss", "http", "https"}, HTTP: c.HTTP, TLS: c.TLS, Wrap: c.Wrap,
 	})
 	if err != nil {
 		return nil, err

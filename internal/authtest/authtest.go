@@ -1,0 +1,350 @@
+// Package authtest has an authorization server and a protected resource for tests. It
+// rotates refresh tokens and revokes all tokens of a sign-in when an old one comes again,
+// as the strictest do.
+package authtest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Options say how a Server behaves.
+type Options struct {
+	// Lifetime of access tokens. Zero means an hour.
+	Lifetime time.Duration
+
+	// Scopes that the resource supports, and those of them that a token needs for
+	// everything.
+	Scopes []string
+	Needs  string
+
+	// NoRegistration takes registered clients only: "client" with "secret".
+	NoRegistration bool
+
+	// Resource is what is protected. If nil, it answers "hello".
+	Resource http.Handler
+
+	// Deny has the user refuse.
+	Deny bool
+}
+
+// A Server is an authorization server, and a resource at /mcp that it protects.
+type Server struct {
+	URL    string // of the resource
+	Issuer string
+
+	opts Options
+	http *httptest.Server
+
+	mu       sync.Mutex
+	counts   map[string]int
+	clients  map[string]client
+	codes    map[string]grant
+	access   map[string]*family
+	refresh  map[string]*family
+	used     map[string]*family // refresh tokens that have been rotated
+	devices  map[string]*device
+	resource []string // of every token request
+	broken   bool
+}
+
+type client struct {
+	secret    string
+	redirects []string
+}
+
+type grant struct{ client, redirect, challenge, scope string }
+
+// A family is the tokens of one sign-in.
+type family struct {
+	client, scope string
+	revoked       bool
+	expires       time.Time // of the newest access token
+}
+
+type device struct {
+	client, scope, code string
+	granted             bool
+}
+
+// New starts a server, which ends with the test.
+func New(t testing.TB, opts *Options) *Server {
+	t.Helper()
+	s := &Server{
+		counts: make(map[string]int), clients: map[string]client{"client": {secret: "secret"}}, codes: make(map[string]grant),
+		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device),
+	}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Lifetime == 0 {
+		s.opts.Lifetime = time.Hour
+	}
+	if s.opts.Resource == nil {
+		s.opts.Resource = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", s.protect)
+	mux.HandleFunc("/mcp/", s.protect)
+	mux.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.serveResource)
+	mux.HandleFunc("GET /.well-known/oauth-authorization-server", s.serveMetadata)
+	mux.HandleFunc("POST /register", s.register)
+	mux.HandleFunc("GET /authorize", s.authorize)
+	mux.HandleFunc("POST /token", s.token)
+	mux.HandleFunc("POST /revoke", s.revoke)
+	mux.HandleFunc("POST /device", s.device)
+	s.http = httptest.NewServer(mux)
+	t.Cleanup(s.http.Close)
+	s.Issuer, s.URL = s.http.URL, s.http.URL+"/mcp"
+	return s
+}
+
+// Count returns how often something has happened: "authorize", "code", "refresh",
+// "reuse", "register", "revoke", "device", "credentials", "refused", "served".
+func (s *Server) Count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[what]
+}
+
+// Resources returns the resource of every token request, "" for none.
+func (s *Server) Resources() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.resource)
+}
+
+// Expire ends all access tokens that there are.
+func (s *Server) Expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.access)
+}
+
+// Break has the token endpoint fail from now on, or not.
+func (s *Server) Break(broken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = broken
+}
+
+// Approve enters the code of the device that asked last.
+func (s *Server) Approve(code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.devices {
+		d.granted = d.granted || d.code == code
+	}
+}
+
+func (s *Server) count(what string) { s.counts[what]++ }
+
+func (s *Server) protect(w http.ResponseWriter, r *http.Request) {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	s.mu.Lock()
+	f := s.access[token]
+	ok := f != nil && !f.revoked && time.Now().Before(f.expires)
+	what := "served"
+	if !ok {
+		what = "refused"
+	}
+	s.count(what)
+	s.mu.Unlock()
+	challenge := fmt.Sprintf(`Bearer resource_metadata="%s/.well-known/oauth-protected-resource/mcp"`, s.Issuer)
+	need := r.URL.Query().Get("need")
+	switch {
+	case !ok:
+		if s.opts.Needs != "" {
+			challenge += fmt.Sprintf(`, scope=%q`, s.opts.Needs)
+		}
+		w.Header().Set("WWW-Authenticate", challenge)
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	case need != "" && !slices.Contains(strings.Fields(f.scope), need):
+		w.Header().Set("WWW-Authenticate", challenge+fmt.Sprintf(`, error="insufficient_scope", scope=%q`, need))
+		http.Error(w, "more is needed", http.StatusForbidden)
+	default:
+		s.opts.Resource.ServeHTTP(w, r)
+	}
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func refuse(w http.ResponseWriter, code string) {
+	reply(w, http.StatusBadRequest, map[string]string{"error": code})
+}
+
+func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]any{
+		"resource": s.URL, "authorization_servers": []string{s.Issuer}, "scopes_supported": s.opts.Scopes,
+	})
+}
+
+func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
+	doc := map[string]any{
+		"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+		"revocation_endpoint": s.Issuer + "/revoke", "device_authorization_endpoint": s.Issuer + "/device",
+		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
+		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic"}, "authorization_response_iss_parameter_supported": true,
+	}
+	if !s.opts.NoRegistration {
+		doc["registration_endpoint"] = s.Issuer + "/register"
+	}
+	reply(w, http.StatusOK, doc)
+}
+
+func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		RedirectURIs []string `json:"redirect_uris"`
+	}
+	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+		refuse(w, "invalid_client_metadata")
+		return
+	}
+	id := rand.Text()
+	s.mu.Lock()
+	s.count("register")
+	s.clients[id] = client{redirects: asked.RedirectURIs}
+	s.mu.Unlock()
+	reply(w, http.StatusCreated, map[string]any{"client_id": id, "token_endpoint_auth_method": "none", "redirect_uris": asked.RedirectURIs})
+}
+
+// authorize signs in whoever comes, without a page.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count("authorize")
+	c, known := s.clients[q.Get("client_id")]
+	if !known || c.secret == "" && !slices.Contains(c.redirects, q.Get("redirect_uri")) || q.Get("code_challenge_method") != "S256" || q.Get("resource") != s.URL {
+		http.Error(w, "this client may not sign in so", http.StatusBadRequest)
+		return
+	}
+	back := url.Values{"state": {q.Get("state")}, "iss": {s.Issuer}}
+	if s.opts.Deny {
+		back.Set("error", "access_denied")
+	} else {
+		code := rand.Text()
+		s.codes[code] = grant{q.Get("client_id"), q.Get("redirect_uri"), q.Get("code_challenge"), q.Get("scope")}
+		back.Set("code", code)
+	}
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+func (s *Server) token(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resource = append(s.resource, r.PostForm.Get("resource"))
+	if s.broken {
+		http.Error(w, "out of order", http.StatusServiceUnavailable)
+		return
+	}
+	id := r.PostForm.Get("client_id")
+	if user, secret, ok := r.BasicAuth(); ok {
+		if id = user; s.clients[id].secret != secret {
+			refuse(w, "invalid_client")
+			return
+		}
+	}
+	switch r.PostForm.Get("grant_type") {
+	case "authorization_code":
+		s.count("code")
+		g, ok := s.codes[r.PostForm.Get("code")]
+		delete(s.codes, r.PostForm.Get("code"))
+		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
+		if !ok || g.client != id || g.redirect != r.PostForm.Get("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+			refuse(w, "invalid_grant")
+			return
+		}
+		s.issue(w, &family{client: id, scope: g.scope}, true)
+	case "refresh_token":
+		s.rotate(w, r.PostForm.Get("refresh_token"), id)
+	case "client_credentials":
+		s.count("credentials")
+		s.issue(w, &family{client: id, scope: r.PostForm.Get("scope")}, false)
+	case "urn:ietf:params:oauth:grant-type:device_code":
+		d := s.devices[r.PostForm.Get("device_code")]
+		switch {
+		case d == nil || d.client != id:
+			refuse(w, "invalid_grant")
+		case !d.granted:
+			refuse(w, "authorization_pending")
+		default:
+			s.issue(w, &family{client: id, scope: d.scope}, true)
+		}
+	default:
+		refuse(w, "unsupported_grant_type")
+	}
+}
+
+// rotate takes a refresh token for new tokens. One that comes twice ends its family.
+func (s *Server) rotate(w http.ResponseWriter, token, id string) {
+	s.count("refresh")
+	if f := s.used[token]; f != nil {
+		s.count("reuse")
+		f.revoked = true
+	}
+	f := s.refresh[token]
+	if f == nil || f.revoked || f.client != id {
+		refuse(w, "invalid_grant")
+		return
+	}
+	delete(s.refresh, token)
+	s.used[token] = f
+	s.issue(w, f, true)
+}
+
+func (s *Server) issue(w http.ResponseWriter, f *family, refresh bool) {
+	f.expires = time.Now().Add(s.opts.Lifetime)
+	access := "access-" + rand.Text()
+	s.access[access] = f
+	answer := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": s.opts.Lifetime.Seconds()}
+	if f.scope != "" {
+		answer["scope"] = f.scope
+	}
+	if refresh {
+		token := "refresh-" + rand.Text()
+		s.refresh[token] = f
+		answer["refresh_token"] = token
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count("revoke")
+	for _, f := range []*family{s.refresh[r.PostForm.Get("token")], s.access[r.PostForm.Get("token")]} {
+		if f != nil {
+			f.revoked = true
+		}
+	}
+}
+
+func (s *Server) device(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count("device")
+	d, code := &device{client: r.PostForm.Get("client_id"), scope: r.PostForm.Get("scope"), code: rand.Text()[:8]}, rand.Text()
+	s.devices[code] = d
+	reply(w, http.StatusOK, map[string]any{
+		"device_code": code, "user_code": d.code, "verification_uri": s.Issuer + "/enter", "expires_in": 300, "interval": 1,
+	})
+}

@@ -1,0 +1,166 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// SignInOptions are how a Manager signs in to servers.
+type SignInOptions struct {
+	// Store is where sign-ins are kept. It is not closed.
+	Store *oauth.Store
+
+	// Prompt tells the user where to sign in to a server. If nil, nobody is asked.
+	Prompt func(server string, p oauth.Prompt)
+
+	// Wait has requests wait for the user. Otherwise they are answered at once by an
+	// error that says where to sign in.
+	Wait bool
+
+	// Command returns the command that signs in to a server, for people.
+	Command func(c *config.Server) string
+}
+
+// maxSignIns is how many sign-ins one request waits for: one, and one more for a scope
+// that it lacks.
+const maxSignIns = 2
+
+// newSource returns what has tokens for the server, or nil if we do not sign in to it.
+func (u *Upstream) newSource() (*oauth.Source, error) {
+	c, o := u.conf.Load(), u.manager.opts.SignIn
+	if o == nil || !signsIn(c) {
+		return nil, nil
+	}
+	conf := &oauth.Config{Server: c.URL, Store: o.Store, Logger: u.log}
+	if err := fillSignIn(conf, &c.Auth); err != nil {
+		return nil, err
+	}
+	if o.Prompt != nil {
+		conf.Prompt = func(p oauth.Prompt) { o.Prompt(u.name, p) }
+	}
+	conf.Done = u.signedIn
+	return oauth.New(conf)
+}
+
+// fillSignIn takes over what a configuration says.
+func fillSignIn(to *oauth.Config, from *config.ServerAuth) error {
+	if from.Grant != "browser" {
+		to.Grant = oauth.Grant(from.Grant)
+	}
+	to.ClientID, to.ClientSecret, to.ClientAuth = from.ClientID, from.ClientSecret, from.ClientAuth
+	to.KeyID, to.Algorithm, to.MetadataURL = from.KeyID, from.Algorithm, from.MetadataURL
+	to.Scopes, to.Issuer, to.Resource = from.Scopes, from.Issuer, from.Resource
+	if to.NoResource = from.Resource == "none"; to.NoResource {
+		to.Resource = ""
+	}
+	to.CallbackHost, to.CallbackPort, to.CallbackPath = from.CallbackHost, from.CallbackPort, from.CallbackPath
+	to.Parameters = make(url.Values)
+	for name, value := range from.Parameters {
+		to.Parameters.Set(name, value)
+	}
+	if from.Assertion != "" {
+		to.Assertion = func(context.Context) (string, error) {
+			text, err := os.ReadFile(from.Assertion)
+			return strings.TrimSpace(string(text)), err
+		}
+	}
+	if from.ClientKey != "" {
+		key, err := os.ReadFile(from.ClientKey)
+		if err != nil {
+			return fmt.Errorf("the client's key cannot be read: %w", err)
+		}
+		to.ClientKey = key
+	}
+	return nil
+}
+
+// signsIn reports whether we sign in to a server if it wants that: it has a URL for
+// that, and no other way to be let in is configured.
+func signsIn(c *config.Server) bool {
+	if !slices.Contains([]string{"http", "https", "ws", "wss"}, target.Scheme(c.URL)) || c.Auth.SignIn == "none" {
+		return false
+	}
+	for name := range c.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return false
+		}
+	}
+	for _, name := range c.PassHeaders {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return false
+		}
+	}
+	return true
+}
+
+// isSignIn reports whether an error says that a sign-in is needed.
+func isSignIn(err error) bool {
+	e, ok := errors.AsType[*dragoman.Error](err)
+	return ok && e.Code == protocol.CodeSignIn
+}
+
+// needsSignIn reports whether a request was not sent because a sign-in is needed.
+func needsSignIn(resp *dragoman.Message, err error) bool {
+	if err != nil {
+		return isSignIn(err)
+	}
+	return resp != nil && resp.IsError() && resp.RPCError().Code == protocol.CodeSignIn
+}
+
+// awaitSignIn waits for a sign-in that is under way, if requests do, and reports whether it
+// has come to a good end.
+func (u *Upstream) awaitSignIn(ctx context.Context) bool {
+	o := u.manager.opts.SignIn
+	return o != nil && o.Wait && u.source != nil && u.source.Await(ctx) == nil
+}
+
+// signedIn has the server tried at once: somebody has signed in.
+func (u *Upstream) signedIn() {
+	s := u.supervisor
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.failures = 0
+	s.breaker.close()
+	s.mu.Unlock()
+	s.want()
+	s.changed.fire()
+}
+
+// signInHint says what to do about a server that wants a sign-in.
+func (u *Upstream) signInHint(err error) string {
+	text := "server needs a sign-in"
+	if o := u.manager.opts.SignIn; o != nil && o.Command != nil {
+		text += ": run " + o.Command(u.conf.Load())
+	}
+	if e, ok := errors.AsType[*oauth.SignInError](err); ok && e.Reason != nil {
+		text += " (" + u.redactError(e.Reason) + ")"
+	}
+	return text
+}
+
+// signInNeeded is the answer while the server wants a sign-in.
+func (u *Upstream) signInNeeded(err error) *dragoman.Error {
+	text := fmt.Sprintf("server %q: %s", u.name, strings.TrimPrefix(u.signInHint(err), "server "))
+	where := ""
+	if u.source != nil {
+		if p, ok := u.source.Pending(); ok {
+			where = p.URL
+			text += "; or open " + p.URL
+		}
+	}
+	return protocol.SignInNeeded(text, where)
+}

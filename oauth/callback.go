@@ -1,0 +1,171 @@
+package oauth
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+)
+
+// maxCallback is how long the head of a callback may be; a code is part of it.
+const maxCallback = 64 << 10
+
+// redirect returns where a new sign-in comes back to.
+func (s *Source) redirect() string {
+	host, path := s.conf.CallbackHost, s.conf.CallbackPath
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if path == "" {
+		path = "/callback"
+	}
+	return "http://" + net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(s.conf.CallbackPort)) + path
+}
+
+// redirectFits reports whether an address is one that the configuration allows.
+func (s *Source) redirectFits(redirect string) bool {
+	want, err := url.Parse(s.redirect())
+	got, failed := url.Parse(redirect)
+	return err == nil && failed == nil && got.Hostname() == want.Hostname() && got.Path == want.Path &&
+		(want.Port() == "0" || got.Port() == want.Port())
+}
+
+// A listener waits for the browser that comes back from the authorization server.
+type listener struct {
+	redirect, state string
+	as              *wire.Metadata
+	server          *http.Server
+	outcome         chan outcome // gets the first
+}
+
+type outcome struct {
+	code string
+	err  error
+}
+
+// listenAt listens at a redirect address; port 0 becomes a free one.
+func listenAt(redirect, state string, as *wire.Metadata) (*listener, error) {
+	u, err := url.Parse(redirect)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", u.Host)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	u.Host = net.JoinHostPort(u.Hostname(), port)
+	b := &listener{redirect: u.String(), state: state, as: as, outcome: make(chan outcome, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+u.Path+"/{$}", b.serve)
+	mux.HandleFunc("GET "+u.Path, b.serve)
+	b.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: maxCallback}
+	go func() { _ = b.server.Serve(l) }() // ends with close
+	return b, nil
+}
+
+// close stops listening once the page has been shown.
+func (b *listener) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if b.server.Shutdown(ctx) != nil {
+		_ = b.server.Close() // whoever is slow has seen enough
+	}
+}
+
+// wait returns the code that the browser brings.
+func (b *listener) wait(ctx context.Context) (string, error) {
+	select {
+	case o := <-b.outcome:
+		return o.code, o.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// serve takes what the browser brings. Somebody else's, with another state, changes
+// nothing.
+func (b *listener) serve(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(b.state)) != 1 {
+		show(w, http.StatusBadRequest, "This is not the sign-in that is waited for", "Close this page and use the newest one.")
+		return
+	}
+	o := b.read(q)
+	select {
+	case b.outcome <- o:
+	default: // it came before
+	}
+	if o.err != nil {
+		show(w, http.StatusBadRequest, "Sign-in failed", o.err.Error())
+		return
+	}
+	show(w, http.StatusOK, "You are signed in", "You can close this page and go back to where you came from.")
+}
+
+// read checks that an answer is from the authorization server that was asked (RFC 9207).
+func (b *listener) read(q url.Values) outcome {
+	iss, said := q["iss"]
+	switch {
+	case said && (len(iss) != 1 || iss[0] != b.as.Issuer):
+		return outcome{err: errors.New("the answer is from another authorization server than the one that was asked")}
+	case !said && b.as.IssParameter:
+		return outcome{err: errors.New("the answer does not say which authorization server it is from, as it should")}
+	case q.Get("error") != "":
+		return outcome{err: fmt.Errorf("the authorization server says %s", clean(q.Get("error"), q.Get("error_description")))}
+	case q.Get("code") == "":
+		return outcome{err: errors.New("the authorization server sent no code")}
+	}
+	return outcome{code: q.Get("code")}
+}
+
+// clean returns what a stranger says, in a line.
+func clean(code, description string) string {
+	text := code
+	if description != "" {
+		text += ": " + description
+	}
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return text
+}
+
+var page = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{{.Title}}</title>
+<style>body{font:1.1rem system-ui,sans-serif;max-width:34rem;margin:20vh auto;padding:0 1rem;color-scheme:light dark}</style>
+<h1>{{.Title}}</h1><p>{{.Text}}</p>
+`))
+
+// show shows a page that loads nothing and goes nowhere.
+func show(w http.ResponseWriter, status int, title, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Connection", "close")
+	w.WriteHeader(status)
+	_ = page.Execute(w, struct{ Title, Text string }{title, text}) // a browser that is gone needs none
+}

@@ -1,0 +1,85 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+)
+
+const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
+
+// Waits between two questions whether the user has entered the code (RFC 8628).
+const (
+	deviceWait = 5 * time.Second
+	slowDown   = 5 * time.Second
+)
+
+// device has the user enter a code in a browser anywhere.
+func (s *Source) device(ctx context.Context, a *attempt) error {
+	r, err := s.load()
+	if err != nil {
+		return err
+	}
+	if r.AS.DeviceAuthorizationEndpoint == "" {
+		return errors.New("the authorization server has no sign-in by a code; sign in in a browser")
+	}
+	who := s.client(r)
+	if who == nil {
+		if who, err = s.enroll(ctx, r, ""); err != nil {
+			return err
+		}
+	}
+	form := url.Values{}
+	if a.scope != "" {
+		form.Set("scope", a.scope)
+	}
+	if r.Resource != "" {
+		form.Set("resource", r.Resource)
+	}
+	code, err := s.wire.Device(ctx, r.AS, who, form)
+	if err != nil {
+		return err
+	}
+	p := &pending{Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope, Shown: true}
+	p.Prompt = Prompt{URL: code.VerificationURI, Code: code.UserCode, Expires: code.Expires}
+	if code.VerificationURIComplete != "" {
+		p.Prompt.URL = code.VerificationURIComplete
+	}
+	if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
+		return err
+	}
+	a.tell(p.Prompt)
+	s.conf.Prompt(p.Prompt)
+	return s.poll(ctx, a, p, code)
+}
+
+// poll asks whether the user has entered the code, until that is so.
+func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
+	ctx, cancel := context.WithDeadlineCause(ctx, code.Expires, errors.New("nobody entered the code in time"))
+	defer cancel()
+	wait := code.Interval
+	if wait <= 0 {
+		wait = deviceWait
+	}
+	for {
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+		err := s.redeem(a.scope, url.Values{"grant_type": {deviceGrant}, "device_code": {code.Code}}, p)
+		e, refused := errors.AsType[*wire.Error](err)
+		switch {
+		case refused && e.Code == "authorization_pending":
+		case refused && e.Code == "slow_down":
+			wait += slowDown
+		default:
+			return err
+		}
+	}
+}

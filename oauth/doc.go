@@ -1,0 +1,21 @@
+// Package oauth signs in to MCP servers.
+//
+//	store, err := oauth.OpenStore(dir)
+//	…
+//	source, err := oauth.New(&oauth.Config{
+//		Server: "https://mcp.example.com/mcp",
+//		Store:  store,
+//		Prompt: func(p oauth.Prompt) { _ = oauth.OpenBrowser(p.URL) },
+//		Wait:   true,
+//	})
+//	…
+//	client := &streamable.Client{URL: "https://mcp.example.com/mcp", HTTP: &http.Client{Transport: source.Transport(nil)}}
+//
+// A [Source] has the tokens for one server. It finds out from the server who issues them,
+// registers with the authorization server, has its user sign in there, and keeps the
+// tokens fresh. All processes that share a [Store] share its sign-ins: one of them
+// refreshes a token or shows a window, the others wait for the outcome.
+//
+// Who cannot ask anybody leaves Prompt out and gets a [SignInError] where a sign-in is
+// needed. Grants that need nobody, such as [ClientCredentials], never get one.
+package oauth

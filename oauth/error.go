@@ -1,0 +1,46 @@
+package oauth
+
+import (
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A SignInError says that a request was not sent because a sign-in is needed first. It is
+// a [protocol.Fault], and the JSON-RPC error −31007.
+type SignInError struct {
+	// Server is the host of the server.
+	Server string
+
+	// Prompt is where to sign in, if a sign-in is under way.
+	Prompt Prompt
+
+	// Reason is why there is none, or why it failed. It may be nil.
+	Reason error
+}
+
+// Error implements error.
+func (e *SignInError) Error() string {
+	text := "sign-in needed at " + e.Server
+	switch {
+	case e.Reason != nil:
+		text += ": " + e.Reason.Error()
+	case e.Prompt.Code != "":
+		text += fmt.Sprintf(": open %s and enter %s, then try again", e.Prompt.URL, e.Prompt.Code)
+	case e.Prompt.URL != "":
+		text += ": open " + e.Prompt.URL + " and try again"
+	}
+	return text
+}
+
+// Outcome implements [protocol.Fault].
+func (e *SignInError) Outcome() string { return protocol.OutcomeNotSent }
+
+// Unwrap returns what a client is told, and the reason.
+func (e *SignInError) Unwrap() []error {
+	told := protocol.SignInNeeded(e.Error(), e.Prompt.URL)
+	if e.Reason == nil {
+		return []error{told}
+	}
+	return []error{told, e.Reason}
+}

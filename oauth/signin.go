@@ -1,0 +1,373 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+)
+
+const (
+	// turnWait is how often we look what has become of a sign-in that another process
+	// waits for.
+	turnWait = 200 * time.Millisecond
+
+	// coolDown is how long nobody is asked again after a sign-in has failed, unless by
+	// SignIn: hosts start us again and again, and each time would open a window.
+	coolDown = time.Minute
+)
+
+// An attempt is a sign-in that this process wants. Its goroutine ends when there are
+// tokens, by whoever, when it fails or takes too long, and with the source.
+type attempt struct {
+	base     string // the token that is not good enough
+	scope    string
+	explicit bool
+	began    time.Time
+
+	prompted chan struct{} // closed when prompt is set, or the attempt is over
+	prompt   Prompt
+	done     chan struct{} // closed when err is set
+	err      error
+}
+
+// begin returns the attempt for a sign-in that gives more than r. There is one at a time.
+func (s *Source) begin(r *record, scope string, explicit bool) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.signIn; a != nil && !explicit {
+		select {
+		case <-a.done:
+			if a.err != nil && s.conf.Wait && time.Since(a.began) < s.conf.Timeout+coolDown && a.base == r.Access {
+				return a // its outcome stands: nobody is asked twice
+			}
+		default:
+			return a
+		}
+	}
+	a := &attempt{
+		base: r.Access, scope: scope, explicit: explicit, began: time.Now(),
+		prompted: make(chan struct{}), done: make(chan struct{}),
+	}
+	s.signIn = a
+	s.busy.Go(func() {
+		ctx, cancel := context.WithTimeoutCause(s.ctx, s.conf.Timeout, errors.New("nobody signed in in time"))
+		defer cancel()
+		a.err = s.run(ctx, a)
+		a.tell(Prompt{})
+		close(a.done)
+		if a.err == nil && s.conf.Done != nil {
+			s.conf.Done()
+		}
+	})
+	return a
+}
+
+// tell says where to sign in. Only the attempt's own goroutine calls it.
+func (a *attempt) tell(p Prompt) {
+	select {
+	case <-a.prompted:
+	default:
+		a.prompt = p
+		close(a.prompted)
+	}
+}
+
+// Await waits for the sign-in that is under way in this process, if any, and returns why it
+// failed.
+func (s *Source) Await(ctx context.Context) error {
+	s.mu.Lock()
+	a := s.signIn
+	s.mu.Unlock()
+	if a == nil {
+		return errSignIn
+	}
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// await waits for an attempt, or else says where to sign in.
+func (s *Source) await(ctx context.Context, a *attempt) error {
+	finished := a.done
+	if !s.conf.Wait {
+		finished = a.prompted
+	}
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		p, _ := s.Pending()
+		return s.signInError(p, nil)
+	}
+	select {
+	case <-a.done:
+		if a.err != nil {
+			return s.signInError(Prompt{}, a.err)
+		}
+		return nil
+	default:
+		return s.signInError(a.prompt, nil)
+	}
+}
+
+// run signs in, or waits for another process that does. If that ends, this one goes on
+// in its place.
+func (s *Source) run(ctx context.Context, a *attempt) error {
+	for {
+		unlock, err := s.conf.Store.tryLock(s.key + signInLock)
+		switch {
+		case err == nil:
+			err = s.lead(ctx, a)
+			unlock()
+			return err
+		case !errors.Is(err, filelock.ErrLocked):
+			return err
+		}
+		var p pending
+		if ok, _ := s.conf.Store.read(s.key+pendingFile, &p); ok && p.Failed == "" && p.Prompt.URL != "" {
+			a.tell(p.Prompt)
+		}
+		t := time.NewTimer(turnWait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+		if done, err := s.settled(a); done {
+			return err
+		}
+	}
+}
+
+// settled reports whether another process has signed in, or tried to, since an attempt
+// began.
+func (s *Source) settled(a *attempt) (bool, error) {
+	r, err := s.load()
+	if err != nil {
+		return true, err
+	}
+	if r.Access != a.base && r.valid(time.Now()) && covers(r.Asked, a.scope) {
+		return true, nil
+	}
+	var p pending
+	if ok, _ := s.conf.Store.read(s.key+pendingFile, &p); ok && p.Failed != "" && p.FailedAt.After(a.began) {
+		return true, errors.New(p.Failed)
+	}
+	return false, nil
+}
+
+// lead signs in. The caller has the lock of sign-ins.
+func (s *Source) lead(ctx context.Context, a *attempt) error {
+	if done, err := s.settled(a); done {
+		return err
+	}
+	var p pending
+	ok, err := s.conf.Store.read(s.key+pendingFile, &p)
+	if err != nil {
+		return err
+	}
+	if ok && p.Failed != "" && time.Since(p.FailedAt) < coolDown && !a.explicit {
+		return fmt.Errorf("the last sign-in failed: %s; try again in a minute, or sign in by hand", p.Failed)
+	}
+	if !ok || p.Failed != "" {
+		p = pending{}
+	}
+	if s.conf.Grant == DeviceCode {
+		err = s.device(ctx, a)
+	} else {
+		err = s.browse(ctx, a, &p)
+	}
+	if err != nil && s.ctx.Err() == nil {
+		_ = s.conf.Store.write(s.key+pendingFile, &pending{Failed: err.Error(), FailedAt: time.Now()}) // err is what matters
+		return err
+	}
+	if err != nil {
+		return err // whoever comes next goes on with what is pending
+	}
+	return s.conf.Store.remove(s.key + pendingFile)
+}
+
+// browse has the user sign in in a browser that comes back here. It goes on with a
+// sign-in that another process has begun, if that fits.
+func (s *Source) browse(ctx context.Context, a *attempt, p *pending) error {
+	r, err := s.load()
+	if err != nil {
+		return err
+	}
+	if !s.fits(r, a, p) {
+		p = nil
+	}
+	l, p, err := s.listen(ctx, r, a, p)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	ctx, cancel := context.WithDeadlineCause(ctx, p.Prompt.Expires, errors.New("nobody signed in in time"))
+	defer cancel()
+	a.tell(p.Prompt)
+	if !p.Shown {
+		p.Shown = true
+		s.conf.Prompt(p.Prompt)
+		if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
+			return err
+		}
+	}
+	code, err := l.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return s.redeem(a.scope, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.Redirect}, "code_verifier": {p.Verifier},
+	}, p)
+}
+
+// fits reports whether a sign-in that another process has begun is the one that we want.
+func (s *Source) fits(r *record, a *attempt, p *pending) bool {
+	who := s.client(r)
+	return p.State != "" && who != nil && p.ClientID == who.ID && p.Issuer == r.AS.Issuer &&
+		p.Scope == a.scope && time.Until(p.Prompt.Expires) > 0
+}
+
+// listen waits on this machine for the browser to come back: for a sign-in that has
+// begun, or else for a new one.
+func (s *Source) listen(ctx context.Context, r *record, a *attempt, p *pending) (*listener, *pending, error) {
+	if p != nil {
+		if l, err := listenAt(p.Redirect, p.State, r.AS); err == nil {
+			return l, p, nil
+		}
+	}
+	l, who, err := s.register(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	p = &pending{
+		Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope, Redirect: l.redirect,
+		State: l.state, Verifier: rand.Text() + rand.Text(),
+	}
+	p.Prompt = Prompt{URL: s.authorizeURL(r, p), Expires: time.Now().Add(s.conf.Timeout)}
+	if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
+		l.close()
+		return nil, nil, err
+	}
+	return l, p, nil
+}
+
+// register returns who we are at the authorization server, and a listener for its
+// browser. A client that registered itself comes back to where it said it would; if that
+// is not free, it registers anew.
+func (s *Source) register(ctx context.Context, r *record) (*listener, *wire.Credentials, error) {
+	if r.AS.AuthorizationEndpoint == "" {
+		return nil, nil, errors.New("the authorization server has no sign-in by browser; configure another grant")
+	}
+	who := s.client(r)
+	kept := r.Clients[r.AS.Issuer]
+	registered := who != nil && kept != nil && kept.ID == who.ID
+	if registered && s.redirectFits(kept.Redirect) {
+		if l, err := listenAt(kept.Redirect, rand.Text(), r.AS); err == nil {
+			return l, who, nil
+		}
+	}
+	l, err := listenAt(s.redirect(), rand.Text(), r.AS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("nothing can listen for the browser: %w", err)
+	}
+	if who == nil || registered {
+		who, err = s.enroll(ctx, r, l.redirect)
+	}
+	if err != nil {
+		l.close()
+		return nil, nil, err
+	}
+	return l, who, nil
+}
+
+// enroll registers a client, and keeps who it is.
+func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.Credentials, error) {
+	if r.AS.RegistrationEndpoint == "" {
+		return nil, errors.New("the authorization server lets no client register by itself; register one there and configure its client id")
+	}
+	reg := &wire.Registration{
+		Name: s.conf.Name, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		ApplicationType: "native", Scope: s.scope(r, nil), AuthMethod: "none",
+	}
+	if redirect != "" {
+		reg.RedirectURIs = []string{redirect}
+	} else {
+		reg.GrantTypes, reg.ResponseTypes = []string{deviceGrant, "refresh_token"}, nil
+	}
+	who, err := s.wire.Register(ctx, r.AS, reg)
+	if err != nil {
+		return nil, fmt.Errorf("registration fails: %w", err)
+	}
+	err = s.update(ctx, func(now *record) {
+		if now.Clients == nil {
+			now.Clients = make(map[string]*client)
+		}
+		now.Clients[r.AS.Issuer] = &client{ID: who.ID, Secret: who.Secret, Method: who.Method, Redirect: redirect, Expires: who.SecretExpires}
+		r.Clients = now.Clients
+	})
+	return who, err
+}
+
+// authorizeURL returns where the user signs in.
+func (s *Source) authorizeURL(r *record, p *pending) string {
+	u, err := url.Parse(r.AS.AuthorizationEndpoint) // it has been checked
+	if err != nil {
+		return ""
+	}
+	q := u.Query()
+	for name, values := range s.conf.Parameters {
+		q[name] = values
+	}
+	sum := sha256.Sum256([]byte(p.Verifier))
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": p.ClientID, "redirect_uri": p.Redirect, "state": p.State,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+		"scope": p.Scope, "resource": r.Resource,
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// redeem exchanges what the user's sign-in gave for tokens. It takes its time even if
+// nobody waits any more: a code can be used once.
+func (s *Source) redeem(scope string, form url.Values, p *pending) error {
+	ctx := context.WithoutCancel(s.ctx)
+	r, unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	who := s.client(r)
+	if who == nil || r.AS.Issuer != p.Issuer || who.ID != p.ClientID {
+		return errors.New("the server has changed who issues its tokens meanwhile; sign in again")
+	}
+	r.Refresh = ""
+	want := scope
+	if form.Get("grant_type") == "authorization_code" {
+		scope = "" // it was part of the authorization request
+	}
+	if err := s.obtain(ctx, r, who, form, scope); err != nil {
+		return err
+	}
+	r.Asked = want
+	if r.Scope == "" {
+		r.Scope = want
+	}
+	return s.save(r)
+}

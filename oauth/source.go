@@ -1,0 +1,513 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+)
+
+// maxEarly is how long before its end a token is refreshed. One that lives for less than
+// ten times as long is refreshed when a tenth of its life is left.
+const maxEarly = time.Minute
+
+// A Source has the tokens for one server. Any number of goroutines may use it.
+type Source struct {
+	conf   Config
+	server *url.URL
+	key    string // of the files
+	who    *wire.Credentials
+	wire   *wire.Client
+	log    *slog.Logger
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	cached *record  // what the store had last; nil before; never changed
+	signIn *attempt // under way, or the last that failed
+	busy   sync.WaitGroup
+}
+
+// New returns the source for a server. Nothing is asked of anybody yet.
+func New(c *Config) (*Source, error) {
+	server, err := normal(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	who, err := c.credentials()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{conf: *c, server: server, who: who}
+	s.key = keyOf(server.String(), c.Subject, c.ClientID)
+	if s.conf.Store == nil {
+		s.conf.Store = NewMemory()
+	}
+	s.conf.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	s.conf.Name = cmp.Or(c.Name, "Dragoman")
+	s.log = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	trusted := []string{}
+	for _, at := range []string{c.Issuer, exchangeAt(c.Exchange)} {
+		if u, err := url.Parse(at); err == nil && u.Host != "" {
+			trusted = append(trusted, u.Host)
+		}
+	}
+	s.wire = wire.New(&wire.Options{Server: server, TLS: c.TLS, Trusted: trusted})
+	return s, nil
+}
+
+func exchangeAt(e *Exchange) string {
+	if e == nil {
+		return ""
+	}
+	return e.TokenEndpoint
+}
+
+// Close gives up a sign-in that is under way. What is kept stays.
+func (s *Source) Close() error {
+	s.cancel()
+	s.busy.Wait()
+	s.wire.Close()
+	return nil
+}
+
+// load reads what is kept of the sign-in.
+func (s *Source) load() (*record, error) {
+	r := &record{}
+	ok, err := s.conf.Store.read(s.key+recordFile, r)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		r = &record{}
+	}
+	r.Server, r.Subject = s.server.String(), s.conf.Subject
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cached = r
+	copied := *r
+	return &copied, nil
+}
+
+// save keeps a sign-in. The caller has its lock.
+func (s *Source) save(r *record) error {
+	copied := *r
+	if err := s.conf.Store.write(s.key+recordFile, &copied); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cached = &copied
+	return nil
+}
+
+// lock keeps all others from changing what is kept, and returns that.
+func (s *Source) lock(ctx context.Context) (r *record, unlock func(), err error) {
+	unlock, err = s.conf.Store.lock(ctx, s.key+recordLock)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r, err = s.load(); err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return r, unlock, nil
+}
+
+// update changes what is kept.
+func (s *Source) update(ctx context.Context, change func(*record)) error {
+	r, unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	change(r)
+	return s.save(r)
+}
+
+// fresh reports whether the token of a record can be sent for some time.
+func (r *record) fresh(now time.Time) bool {
+	if r.Access == "" {
+		return false
+	}
+	early := min(maxEarly, r.Expires.Sub(r.Obtained)/10)
+	return r.Expires.IsZero() || now.Before(r.Expires.Add(-early))
+}
+
+// valid reports whether the token of a record can be sent now.
+func (r *record) valid(now time.Time) bool {
+	return r.Access != "" && (r.Expires.IsZero() || now.Before(r.Expires))
+}
+
+// token returns the token to send, or "" if there is none. It refreshes one that is at its
+// end.
+func (s *Source) token(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	r := s.cached
+	s.mu.Unlock()
+	if r != nil && r.fresh(time.Now()) {
+		return r.Access, nil
+	}
+	r, err := s.load() // another process may have a newer one
+	if err != nil {
+		return "", err
+	}
+	if r.fresh(time.Now()) || r.AS == nil {
+		return r.Access, nil
+	}
+	r, unlock, err := s.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if r.fresh(time.Now()) {
+		return r.Access, nil
+	}
+	switch err := s.renew(ctx, r); {
+	case err == nil:
+		return r.Access, nil
+	case r.valid(time.Now()):
+		s.log.Debug("the token is not refreshed yet", "server", s.server.Host, "error", err)
+		return r.Access, nil // it is still good
+	case errors.Is(err, errSignIn):
+		return "", nil // the server says what it wants
+	default:
+		return "", err
+	}
+}
+
+// errSignIn says that there are no tokens without a sign-in.
+var errSignIn = errors.New("oauth: sign-in needed")
+
+// renew gets new tokens without asking anybody. The caller has the lock of the record,
+// which is kept. The error is errSignIn if it cannot be done so.
+func (s *Source) renew(ctx context.Context, r *record) error {
+	ctx = context.WithoutCancel(ctx) // a token that was rotated must be kept even if nobody waits for it any more
+	switch s.conf.Grant {
+	case ClientCredentials:
+		return s.obtain(ctx, r, s.who, url.Values{"grant_type": {"client_credentials"}}, s.scope(r, nil))
+	case JWTBearer:
+		return s.bearer(ctx, r)
+	}
+	who := s.client(r)
+	if r.Refresh == "" || who == nil {
+		return errSignIn
+	}
+	old := r.Refresh
+	err := s.obtain(ctx, r, who, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old}}, "")
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status < 500 && e.Code != "temporarily_unavailable" && e.Code != "slow_down" {
+		s.log.Info("a refresh token is not accepted any more", "server", s.server.Host, "error", e)
+		r.Refresh = ""
+		if kept := s.save(r); kept != nil {
+			return kept
+		}
+		return errSignIn
+	}
+	return err
+}
+
+// obtain asks the token endpoint, and keeps what it gives.
+func (s *Source) obtain(ctx context.Context, r *record, who *wire.Credentials, form url.Values, scope string) error {
+	if scope != "" {
+		form.Set("scope", scope)
+	}
+	if r.Resource != "" {
+		form.Set("resource", r.Resource)
+	}
+	t, err := s.wire.Token(ctx, r.AS, who, form)
+	if err != nil {
+		return err
+	}
+	s.log.Debug("there is a new token", "server", s.server.Host, "grant", form.Get("grant_type"), "expires", t.Expires)
+	r.Access, r.Expires, r.Obtained = t.Access, t.Expires, time.Now()
+	if t.Refresh != "" {
+		r.Refresh = t.Refresh // else the old one stays good
+	}
+	if scope != "" {
+		r.Asked = scope
+	}
+	r.Scope = cmp.Or(t.Scope, scope, r.Scope)
+	r.Who = cmp.Or(nameOf(t.ID), r.Who)
+	return s.save(r)
+}
+
+// bearer exchanges an assertion for a token.
+func (s *Source) bearer(ctx context.Context, r *record) error {
+	assertion, err := s.conf.Assertion(ctx)
+	if err != nil {
+		return fmt.Errorf("oauth: there is no assertion: %w", err)
+	}
+	if x := s.conf.Exchange; x != nil {
+		t, err := s.wire.Token(ctx, &wire.Metadata{TokenEndpoint: x.TokenEndpoint, TokenAuthMethods: []string{"client_secret_post", "client_secret_basic", "none"}},
+			&wire.Credentials{ID: x.ClientID, Secret: x.ClientSecret}, url.Values{
+				"grant_type":           {"urn:ietf:params:oauth:grant-type:token-exchange"},
+				"requested_token_type": {"urn:ietf:params:oauth:token-type:id-jag"},
+				"subject_token":        {assertion},
+				"subject_token_type":   {"urn:ietf:params:oauth:token-type:id_token"},
+				"audience":             {r.AS.Issuer},
+				"resource":             {cmp.Or(r.Resource, s.server.String())},
+			})
+		if err != nil {
+			return fmt.Errorf("oauth: the identity provider does not exchange the token: %w", err)
+		}
+		assertion = t.Access
+	}
+	return s.obtain(ctx, r, s.who, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}, s.scope(r, nil))
+}
+
+// client returns who we are at the authorization server of a record, or nil if we do not
+// know yet.
+func (s *Source) client(r *record) *wire.Credentials {
+	if s.conf.ClientID != "" {
+		return s.who
+	}
+	if s.conf.MetadataURL != "" && r.AS.ClientIDDocuments {
+		return &wire.Credentials{ID: s.conf.MetadataURL, Method: "none"}
+	}
+	c := r.Clients[r.AS.Issuer]
+	if c == nil || !c.Expires.IsZero() && time.Now().After(c.Expires) {
+		return nil
+	}
+	return &wire.Credentials{ID: c.ID, Secret: c.Secret, Method: c.Method, SecretExpires: c.Expires}
+}
+
+// scope returns what to ask for: what is configured, or what the server wants now, or
+// what it publishes.
+func (s *Source) scope(r *record, ch *wire.Challenge) string {
+	var list []string
+	switch {
+	case len(s.conf.Scopes) > 0:
+		list = slices.Clone(s.conf.Scopes)
+		if ch != nil && ch.Error == insufficientScope {
+			list = join(list, strings.Fields(ch.Scope))
+		}
+	case ch != nil && ch.Scope != "":
+		list = strings.Fields(ch.Scope)
+		if ch.Error == insufficientScope {
+			list = join(strings.Fields(cmp.Or(r.Asked, r.Scope)), list)
+		}
+	default:
+		list = slices.Clone(r.Scopes)
+	}
+	if s.conf.Grant == AuthorizationCode || s.conf.Grant == DeviceCode {
+		if len(s.conf.Scopes) == 0 && slices.Contains(r.AS.ScopesSupported, offlineAccess) {
+			list = join(list, []string{offlineAccess})
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+const (
+	insufficientScope = "insufficient_scope"
+	offlineAccess     = "offline_access"
+)
+
+// join returns what is in either list.
+func join(a, b []string) []string {
+	for _, x := range b {
+		if !slices.Contains(a, x) {
+			a = append(a, x)
+		}
+	}
+	return a
+}
+
+// covers reports whether all of the scopes in want are in have.
+func covers(have, want string) bool {
+	list := strings.Fields(have)
+	return !slices.ContainsFunc(strings.Fields(want), func(x string) bool { return !slices.Contains(list, x) })
+}
+
+// answer gets a token for a server that has refused used by a challenge. It returns "" if
+// there is nothing that could be tried.
+func (s *Source) answer(ctx context.Context, used string, ch *wire.Challenge) (string, error) {
+	r, scope, err := s.prepare(ctx, used, ch)
+	switch {
+	case err != nil || scope == nil:
+		return r.Access, err
+	case s.conf.Prompt == nil:
+		return "", s.signInError(Prompt{}, nil)
+	}
+	a := s.begin(r, *scope, false)
+	if err := s.await(ctx, a); err != nil {
+		return "", err
+	}
+	if r, err = s.load(); err != nil {
+		return "", err
+	}
+	return r.Access, nil
+}
+
+// prepare finds out who issues tokens, and gets one if that can be done without asking
+// anybody. Otherwise it returns the scope to ask for.
+func (s *Source) prepare(ctx context.Context, used string, ch *wire.Challenge) (_ *record, scope *string, err error) {
+	none := &record{}
+	r, unlock, err := s.lock(ctx)
+	if err != nil {
+		return none, nil, err
+	}
+	defer unlock()
+	stepUp := ch != nil && ch.Error == insufficientScope
+	if r.Access != used && r.valid(time.Now()) && (!stepUp || covers(r.Scope, ch.Scope)) {
+		return r, nil, nil // somebody else has got one meanwhile
+	}
+	if err := s.discover(ctx, r, ch); err != nil {
+		return none, nil, err
+	}
+	want := s.scope(r, ch)
+	if stepUp && used != "" && r.Access == used && r.Asked != "" && covers(r.Asked, want) {
+		return none, nil, nil // it was asked for, and not granted
+	}
+	if err := s.save(r); err != nil {
+		return none, nil, err
+	}
+	if stepUp && s.interactive() {
+		return r, &want, nil
+	}
+	if s.conf.Grant == ClientCredentials && stepUp {
+		err = s.obtain(ctx, r, s.who, url.Values{"grant_type": {"client_credentials"}}, want)
+	} else {
+		err = s.renew(ctx, r)
+	}
+	if errors.Is(err, errSignIn) {
+		return r, &want, nil
+	}
+	if err != nil {
+		return none, nil, err
+	}
+	return r, nil, nil
+}
+
+// interactive reports whether tokens are had by asking somebody.
+func (s *Source) interactive() bool {
+	return s.conf.Grant == AuthorizationCode || s.conf.Grant == DeviceCode
+}
+
+// discover finds out who issues tokens for the server. Tokens of another issuer are
+// forgotten: they must not get there.
+func (s *Source) discover(ctx context.Context, r *record, ch *wire.Challenge) error {
+	d, err := s.wire.Discover(ctx, ch, &wire.DiscoverOptions{Issuer: s.conf.Issuer, Resource: s.conf.Resource})
+	if err != nil {
+		return fmt.Errorf("oauth: how to sign in at %s cannot be found out: %w", s.server.Host, err)
+	}
+	if r.AS != nil && r.AS.Issuer != d.Server.Issuer {
+		s.log.Info("the server has another authorization server now", "server", s.server.Host, "issuer", d.Server.Issuer)
+		r.Access, r.Refresh, r.Scope, r.Asked, r.Who = "", "", "", "", ""
+	}
+	r.AS, r.Scopes, r.Resource = d.Server, d.Scopes, cmp.Or(s.conf.Resource, d.Resource)
+	if s.conf.NoResource {
+		r.Resource = ""
+	}
+	return nil
+}
+
+func (s *Source) signInError(p Prompt, reason error) *SignInError {
+	return &SignInError{Server: s.server.Host, Prompt: p, Reason: reason}
+}
+
+// SignIn signs in, even if there are tokens, and waits until that is done. Those of the
+// old sign-in are good until then.
+func (s *Source) SignIn(ctx context.Context) error {
+	r, unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.discover(ctx, r, s.challenge(ctx))
+	if err == nil {
+		err = s.save(r)
+	}
+	if err == nil && !s.interactive() {
+		err = s.renew(ctx, r)
+		unlock()
+		return err
+	}
+	unlock()
+	if err != nil {
+		return err
+	}
+	if s.conf.Prompt == nil {
+		return s.signInError(Prompt{}, errors.New("nobody can be asked"))
+	}
+	a := s.begin(r, s.scope(r, nil), true)
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// SignOut revokes the tokens, as far as the authorization server lets us, and forgets them.
+// It reports whether there were any. An error of the authorization server is returned after
+// they have been forgotten here.
+func (s *Source) SignOut(ctx context.Context) (bool, error) {
+	r, unlock, err := s.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	had := r.Access != "" || r.Refresh != ""
+	var failed error
+	if who := s.knownClient(r); who != nil && r.AS.RevocationEndpoint != "" {
+		if r.Refresh != "" {
+			failed = s.wire.Revoke(ctx, r.AS, who, r.Refresh, "refresh_token")
+		}
+		if r.Access != "" {
+			failed = errors.Join(failed, s.wire.Revoke(ctx, r.AS, who, r.Access, "access_token"))
+		}
+	}
+	r.Access, r.Refresh, r.Scope, r.Asked, r.Who = "", "", "", "", ""
+	r.Expires, r.Obtained = time.Time{}, time.Time{}
+	if err := errors.Join(s.save(r), s.conf.Store.remove(s.key+pendingFile)); err != nil {
+		return had, err
+	}
+	if failed != nil {
+		return had, fmt.Errorf("oauth: the tokens are forgotten here, but may not be revoked: %w", failed)
+	}
+	return had, nil
+}
+
+func (s *Source) knownClient(r *record) *wire.Credentials {
+	if r.AS == nil {
+		return nil
+	}
+	return s.client(r)
+}
+
+// Token returns a token for the server, to be used by somebody else. It refreshes one that
+// is at its end, and asks nobody.
+func (s *Source) Token(ctx context.Context) (string, error) {
+	token, err := s.token(ctx)
+	if err == nil && token == "" {
+		err = s.signInError(Prompt{}, nil)
+	}
+	return token, err
+}
+
+// Pending returns where to sign in, if a sign-in is under way in any process.
+func (s *Source) Pending() (Prompt, bool) {
+	var p pending
+	ok, err := s.conf.Store.read(s.key+pendingFile, &p)
+	if err != nil || !ok || p.Failed != "" || time.Now().After(p.Prompt.Expires) {
+		return Prompt{}, false
+	}
+	unlock, err := s.conf.Store.tryLock(s.key + signInLock)
+	if err == nil {
+		unlock() // nobody waits there
+	}
+	return p.Prompt, errors.Is(err, filelock.ErrLocked)
+}

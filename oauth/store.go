@@ -1,0 +1,346 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+)
+
+// DirVariable names the environment variable that says where sign-ins are kept.
+const DirVariable = "DRAGOMAN_AUTH_DIR"
+
+// maxFile is the largest file that a store reads, in bytes.
+const maxFile = 1 << 20
+
+// A Store keeps sign-ins: in a directory, for all processes of a user, or in memory.
+type Store struct {
+	files files
+
+	mu    sync.Mutex
+	locks map[string]chan struct{} // by file: holds a value while a goroutine of ours has the lock
+}
+
+// files are those of a store.
+type files interface {
+	read(name string) ([]byte, error) // fs.ErrNotExist if it is not there
+	write(name string, text []byte) error
+	remove(name string) error
+	names() ([]string, error)
+
+	// open returns a file to lock; nil if there are no other processes.
+	open(name string) (*os.File, error)
+	close() error
+}
+
+// NewMemory returns a store that ends with the process.
+func NewMemory() *Store {
+	return &Store{files: &memory{text: make(map[string][]byte)}, locks: make(map[string]chan struct{})}
+}
+
+// DefaultDir returns the directory in which the sign-ins of this user are kept:
+// $DRAGOMAN_AUTH_DIR, or else one in the user's configuration.
+func DefaultDir() (string, error) {
+	if dir := os.Getenv(DirVariable); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("oauth: there is no directory for sign-ins (%w); set %s", err, DirVariable)
+	}
+	return filepath.Join(dir, "dragoman", "auth"), nil
+}
+
+// OpenStore opens the store in a directory, which is made if it is not there.
+func OpenStore(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("oauth: the directory for sign-ins cannot be made: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("oauth: %w", err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("oauth: others can look into %s, where sign-ins are kept; chmod 700 it", dir)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("oauth: %w", err)
+	}
+	return &Store{files: directory{root}, locks: make(map[string]chan struct{})}, nil
+}
+
+// Close ends the use of the directory. What is kept stays.
+func (s *Store) Close() error { return s.files.close() }
+
+// Endings of file names: a sign-in, one that is under way, and the locks of both.
+const (
+	recordFile  = ".json"
+	pendingFile = ".pending"
+	recordLock  = ".lock"
+	signInLock  = ".signin"
+)
+
+// A record is a sign-in at a server, as it is kept.
+type record struct {
+	Server  string `json:"server"`
+	Subject string `json:"subject,omitempty"` // whose it is; empty for the user's own
+
+	Resource string             `json:"resource,omitempty"` // as the server publishes it
+	Scopes   []string           `json:"scopesSupported,omitempty"`
+	AS       *wire.Metadata     `json:"authorizationServer,omitempty"`
+	Clients  map[string]*client `json:"clients,omitempty"` // who we are, by issuer
+
+	Access   string    `json:"accessToken,omitempty"`
+	Refresh  string    `json:"refreshToken,omitempty"`
+	Obtained time.Time `json:"obtained,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: nobody knows
+	Scope    string    `json:"scope,omitempty"`  // what the tokens are for
+	Asked    string    `json:"asked,omitempty"`  // what was asked for
+	Who      string    `json:"who,omitempty"`    // for people
+}
+
+// A client is who we are at an authorization server, because we registered there.
+type client struct {
+	ID       string    `json:"id"`
+	Secret   string    `json:"secret,omitempty"`
+	Method   string    `json:"method,omitempty"`
+	Redirect string    `json:"redirect,omitempty"` // that it is registered with
+	Expires  time.Time `json:"expires,omitzero"`   // of the secret; zero: never
+}
+
+// A pending sign-in waits for its user. It is kept so that another process can go on
+// with it if the one that waits ends.
+type pending struct {
+	Issuer   string    `json:"issuer"`
+	ClientID string    `json:"clientId"`
+	Scope    string    `json:"scope,omitempty"`
+	Redirect string    `json:"redirect,omitempty"`
+	State    string    `json:"state,omitempty"`
+	Verifier string    `json:"verifier,omitempty"`
+	Prompt   Prompt    `json:"prompt"`
+	Shown    bool      `json:"shown,omitempty"`
+	Failed   string    `json:"failed,omitempty"` // why it is over
+	FailedAt time.Time `json:"failedAt,omitzero"`
+}
+
+// keyOf returns the name of a sign-in's files.
+func keyOf(server, subject, clientID string) string {
+	sum := sha256.Sum256([]byte(server + "\n" + subject + "\n" + clientID))
+	return hex.EncodeToString(sum[:16])
+}
+
+// read reads a file into v and reports whether it is there. A damaged file counts as
+// absent: it can be written anew by signing in.
+func (s *Store) read(name string, v any) (bool, error) {
+	text, err := s.files.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("oauth: a sign-in cannot be read: %w", err)
+	}
+	return json.Unmarshal(text, v) == nil, nil
+}
+
+// write puts a file in the place of the one that is there.
+func (s *Store) write(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = s.files.write(name, text)
+	}
+	if err != nil {
+		return fmt.Errorf("oauth: a sign-in cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// remove deletes a file, if it is there.
+func (s *Store) remove(name string) error {
+	if err := s.files.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("oauth: a sign-in cannot be deleted: %w", err)
+	}
+	return nil
+}
+
+// lock locks a file against other goroutines and other processes.
+func (s *Store) lock(ctx context.Context, name string) (unlock func(), err error) {
+	held := s.lockOf(name)
+	select {
+	case held <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return s.lockFile(name, held, func(f *os.File) error { return filelock.Wait(ctx, f) })
+}
+
+// tryLock is lock that does not wait: it returns [filelock.ErrLocked] instead.
+func (s *Store) tryLock(name string) (unlock func(), err error) {
+	held := s.lockOf(name)
+	select {
+	case held <- struct{}{}:
+	default:
+		return nil, filelock.ErrLocked
+	}
+	return s.lockFile(name, held, filelock.Try)
+}
+
+// lockOf returns what keeps goroutines apart that want the same lock.
+func (s *Store) lockOf(name string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.locks[name]
+	if held == nil {
+		held = make(chan struct{}, 1)
+		s.locks[name] = held
+	}
+	return held
+}
+
+func (s *Store) lockFile(name string, held chan struct{}, lock func(*os.File) error) (unlock func(), err error) {
+	f, err := s.files.open(name)
+	if f == nil && err == nil {
+		return func() { <-held }, nil
+	}
+	if err == nil {
+		if err = lock(f); err == nil {
+			return func() { _ = f.Close(); <-held }, nil // nothing was written that could be lost
+		}
+		_ = f.Close()
+	}
+	<-held
+	return nil, err
+}
+
+// records returns all sign-ins that are kept, in the order of their servers.
+func (s *Store) records() ([]*record, error) {
+	names, err := s.files.names()
+	if err != nil {
+		return nil, fmt.Errorf("oauth: the sign-ins cannot be listed: %w", err)
+	}
+	var list []*record
+	for _, name := range names {
+		if !strings.HasSuffix(name, recordFile) {
+			continue
+		}
+		var r record
+		if ok, err := s.read(name, &r); err != nil {
+			return nil, err
+		} else if ok && r.Server != "" {
+			list = append(list, &r)
+		}
+	}
+	slices.SortFunc(list, func(a, b *record) int {
+		return strings.Compare(a.Server+"\n"+a.Subject, b.Server+"\n"+b.Subject)
+	})
+	return list, nil
+}
+
+// A directory has files that only its user can read.
+type directory struct{ root *os.Root }
+
+func (d directory) read(name string) ([]byte, error) {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+// write replaces a file as a whole.
+func (d directory) write(name string, text []byte) error {
+	temp := name + "." + rand.Text() + ".new"
+	err := d.create(temp, text)
+	if err == nil {
+		err = d.root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = d.root.Remove(temp) // it may not be there
+	}
+	return err
+}
+
+// create writes a file that outlives a loss of power: a rotated token that is lost means
+// another sign-in.
+func (d directory) create(name string, text []byte) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (d directory) remove(name string) error { return d.root.Remove(name) }
+
+func (d directory) names() ([]string, error) {
+	entries, err := fs.ReadDir(d.root.FS(), ".")
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (d directory) open(name string) (*os.File, error) {
+	return d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+func (d directory) close() error { return d.root.Close() }
+
+// A memory has files for this process alone.
+type memory struct {
+	mu   sync.Mutex
+	text map[string][]byte
+}
+
+func (m *memory) read(name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, ok := m.text[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return text, nil
+}
+
+func (m *memory) write(name string, text []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text[name] = text
+	return nil
+}
+
+func (m *memory) remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.text, name)
+	return nil
+}
+
+func (m *memory) names() ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.text)), nil
+}
+
+func (m *memory) open(string) (*os.File, error) { return nil, nil }
+
+func (m *memory) close() error { return nil }
