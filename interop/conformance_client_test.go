@@ -91,6 +91,19 @@ func TestConformanceOfTheClient(t *testing.T) {
 	judgeClient(t, "✓", "✓")
 }
 
+// TestConformanceOfTheClientWithServersOfTheFirstOAuth has the suite be a server of
+// revision 2025-03-26, which says nothing of who issues its tokens.
+func TestConformanceOfTheClientWithServersOfTheFirstOAuth(t *testing.T) {
+	openPages(t)
+	for _, name := range []string{"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := runSuite(t, "client", "--command", conformClientProgram.in(t), "--scenario", name, "--spec-version", protocol.V20250326.String()); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
 // TestConformanceOfTheClientThroughConnect has `dragoman connect` between
 // conformclient, which speaks to its standard streams, and the suite.
 func TestConformanceOfTheClientThroughConnect(t *testing.T) {
@@ -105,10 +118,7 @@ func TestConformanceOfTheClientThroughConnect(t *testing.T) {
 // judgeClient runs the suite against conformclient. auth and extensions are the marks
 // that the scenarios with tokens have to get.
 func judgeClient(t *testing.T, auth, extensions string) {
-	for _, variable := range newHeadless(t, false).env() {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
+	openPages(t)
 	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		t.Run(rev.String(), func(t *testing.T) {
 			out, _ := runSuite(t, "client", "--command", conformClientProgram.in(t), "--requirements", rev.String())
@@ -124,6 +134,15 @@ func judgeClient(t *testing.T, auth, extensions string) {
 				t.Errorf("%q\n%s", wrong, out)
 			}
 		})
+	}
+}
+
+// openPages has processes that we start open pages without a person.
+func openPages(t *testing.T) {
+	t.Helper()
+	for _, variable := range newHeadless(t, false).env() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
 	}
 }
 
