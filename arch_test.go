@@ -34,7 +34,7 @@ var (
 	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
+	forTests = []string{"internal/peertest", "internal/authtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
@@ -69,6 +69,7 @@ var architecture = map[string]importRule{
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
+	"internal/authtest":   {},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
@@ -85,8 +86,7 @@ var architecture = map[string]importRule{
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"oauth/internal/wire": {},
-	"oauth":               {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/redact")},
+	"oauth": {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/redact")},
 
 	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
@@ -120,7 +120,7 @@ var architecture = map[string]importRule{
 
 // public are the packages that other modules may use. What they export names no type
 // of an internal package, except as in internalTypes.
-var public = joinPackages(archTransports, ".", "protocol", "era", "client", "eventlog", "gateway")
+var public = joinPackages(archTransports, ".", "protocol", "era", "client", "oauth", "eventlog", "gateway")
 
 // internalTypes are the internal types that public packages export, each as an alias
 // with a comment that says what it is: "package.Name".
@@ -173,7 +173,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"policy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of policy may import of this module only the root, protocol, " +
-			"internal/httpx, internal/redact, internal/peertest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
+			"internal/httpx, internal/redact, internal/peertest, internal/authtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

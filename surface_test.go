@@ -25,6 +25,7 @@ var entryPoints = map[string][]string{
 	"era":                  {"Server", "NewFront", "FromMethods"},
 	"client":               {"Connect", "New", "Call"},
 	"eventlog":             {"Memory", "Open"},
+	"oauth":                {"New"},
 	"gateway":              {"New"},
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/manager"
@@ -27,6 +26,9 @@ The server is a URL or a command, as for "dragoman run". It may be of another
 revision than the host. We end when standard input does. What the host asks while the
 server cannot be reached is answered by an error that says why.
 
+A server that wants a sign-in gets one: a browser opens, and what the host asks waits for
+that. The sign-in is kept, and shared with all other processes of this user.
+
 The flags of mcp-remote are understood too.`,
 		Example: `  dragoman connect https://mcp.example.com/mcp -H 'Authorization: Bearer ${TOKEN}'
   dragoman connect unix:/run/server.sock
@@ -43,10 +45,9 @@ The flags of mcp-remote are understood too.`,
 				return errors.New("no server is named: give its URL, or -- and its command")
 			}
 			if len(extra) > 0 {
-				if _, err := strconv.ParseUint(extra[0], 10, 16); err != nil || len(extra) > 1 {
+				if err := s.signIn.callbackPort(extra[0]); err != nil || len(extra) > 1 {
 					return fmt.Errorf("%q follows the URL; one server can be named", extra[len(extra)-1])
 				}
-				s.note("the port %s is not used: nothing is called back", extra[0])
 			}
 			return do(c, s)
 		},
@@ -72,6 +73,7 @@ func runConnect(c *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
+	o.signIn = s.signIn.options(true, v)
 	return pipe(c.Context(), o, &stdio.Options{Framing: framing, MaxMessage: s.maxMessage, Logger: v.log}, v)
 }
 

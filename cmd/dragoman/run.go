@@ -79,6 +79,7 @@ func run(c *cobra.Command, s *settings) error {
 		return err
 	}
 	defer o.close()
+	o.signIn = s.signIn.options(s.output == "stdio", v)
 	if s.output == "stdio" {
 		return pipe(c.Context(), o, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
@@ -103,7 +105,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	g, err := gateway.New(&gateway.Options{
 		Name: "dragoman", Version: versionText(), Load: s.reload(load, file),
 		Applied: func(file *config.File) { _ = level.apply(file) }, // the file was checked
-		State:   s.state, Cache: cacheDirectory(), Logger: v.log,
+		State:   s.state, Cache: cacheDirectory(), SignIn: s.signIn(v), Logger: v.log,
 	}, file)
 	if err != nil {
 		closeListeners(listeners)
@@ -126,6 +128,18 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	stop := s.watchReload(c.Context(), g)
 	defer stop()
 	return f.serve(c.Context(), v)
+}
+
+// signIn returns how servers are signed in to. Nobody waits for that, and no browser is
+// opened: we may be a service.
+func (s *serveOptions) signIn(v *console) *manager.SignInOptions {
+	return &manager.SignInOptions{
+		Store:  openSignIns(v),
+		Prompt: func(server string, p oauth.Prompt) { showPrompt(server, p, false, v) },
+		Command: func(c *config.Server) string {
+			return "dragoman login " + c.Name + " -f " + strings.Join(s.files, " -f ")
+		},
+	}
 }
 
 // reload returns what reads the configuration again. What the command line says in

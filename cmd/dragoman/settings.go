@@ -41,6 +41,8 @@ type settings struct {
 	ignored     []string // patterns of tools that are not offered
 	allowHTTP   bool     // it need not be said that a connection is not encrypted
 
+	signIn signInSettings // at the server's URL
+
 	// The doors.
 	listen      []string
 	host, port  string // instead of listen
@@ -79,6 +81,7 @@ func (s *settings) addServer(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.ignored, "ignore-tool", nil, "`name` of a tool that is not offered; * and ? stand for any characters (repeatable)")
 	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
 	f.IntVar(&s.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
+	s.signIn.add(f)
 	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
 }
 

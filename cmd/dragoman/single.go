@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -38,6 +39,7 @@ type singleServer struct {
 	file    config.File
 	builtIn *everything.Server // nil if the server is named
 	root    *gateway.Backend   // what clients of the built-in server see; else nil
+	signIn  *manager.SignInOptions
 }
 
 // singleServer returns the server that the settings name. framing is how it is spoken to on a
@@ -55,6 +57,12 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 	c := &config.Server{
 		URL: s.url, Transport: config.Transport(s.order), Cwd: s.cwd, Framing: framing, Era: s.era, Isolation: s.isolation, Pool: s.pool,
 		Timeout: s.timeout, ConnectTimeout: s.dialTimeout, Tools: config.Tools{Exclude: s.ignored},
+	}
+	if err := s.signIn.settle(); err != nil {
+		return nil, err
+	}
+	if s.url != "" {
+		c.Auth = s.signIn.auth
 	}
 	if s.timeout == 0 {
 		c.Timeout = -1 // none
@@ -111,7 +119,7 @@ func (o *singleServer) useBuiltIn(s *settings) error {
 func (o *singleServer) open(messages string, v *console) (*gateway.Gateway, error) {
 	return gateway.New(&gateway.Options{
 		Name: "dragoman", Version: versionText(), Single: o.root == nil, Root: o.root, MessagesPath: messages,
-		Stderr: v.printStderr, Logger: v.log,
+		SignIn: o.signIn, Stderr: v.printStderr, Logger: v.log,
 	}, &o.file)
 }
 

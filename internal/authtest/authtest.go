@@ -45,7 +45,6 @@ type Server struct {
 	Issuer string
 
 	opts Options
-	http *httptest.Server
 
 	mu       sync.Mutex
 	counts   map[string]int
@@ -81,6 +80,13 @@ type device struct {
 // New starts a server, which ends with the test.
 func New(t testing.TB, opts *Options) *Server {
 	t.Helper()
+	s, stop := Start(opts)
+	t.Cleanup(stop)
+	return s
+}
+
+// Start starts a server, until stop.
+func Start(opts *Options) (server *Server, stop func()) {
 	s := &Server{
 		counts: make(map[string]int), clients: map[string]client{"client": {secret: "secret"}}, codes: make(map[string]grant),
 		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device),
@@ -104,10 +110,9 @@ func New(t testing.TB, opts *Options) *Server {
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /revoke", s.revoke)
 	mux.HandleFunc("POST /device", s.device)
-	s.http = httptest.NewServer(mux)
-	t.Cleanup(s.http.Close)
-	s.Issuer, s.URL = s.http.URL, s.http.URL+"/mcp"
-	return s
+	listener := httptest.NewServer(mux)
+	s.Issuer, s.URL = listener.URL, listener.URL+"/mcp"
+	return s, listener.Close
 }
 
 // Count returns how often something has happened: "authorize", "code", "refresh",

@@ -65,6 +65,9 @@ type Options struct {
 	// empty, it is MessagesPath beside the stream.
 	MessagesPath string
 
+	// SignIn is how servers are signed in to, see [manager.Options].
+	SignIn *manager.SignInOptions
+
 	// Stderr is given what servers write to their standard error, see
 	// [manager.Options].
 	Stderr func(server, line string)
@@ -110,7 +113,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	}
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
-		Unsupervised: opts.Single, Stderr: opts.Stderr, Logger: g.log,
+		Unsupervised: opts.Single, SignIn: opts.SignIn, Stderr: opts.Stderr, Logger: g.log,
 	})
 	switch {
 	case opts.Root != nil:

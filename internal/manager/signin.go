@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -24,6 +25,9 @@ type SignInOptions struct {
 
 	// Prompt tells the user where to sign in to a server. If nil, nobody is asked.
 	Prompt func(server string, p oauth.Prompt)
+
+	// Timeout is how long a sign-in may take; see [oauth.Config].
+	Timeout time.Duration
 
 	// Wait has requests wait for the user. Otherwise they are answered at once by an
 	// error that says where to sign in.
@@ -43,10 +47,11 @@ func (u *Upstream) newSource() (*oauth.Source, error) {
 	if o == nil || !signsIn(c) {
 		return nil, nil
 	}
-	conf := &oauth.Config{Server: c.URL, Store: o.Store, Logger: u.log}
-	if err := fillSignIn(conf, &c.Auth); err != nil {
+	conf, err := SignInConfig(c)
+	if err != nil {
 		return nil, err
 	}
+	conf.Store, conf.Timeout, conf.Logger = o.Store, o.Timeout, u.log
 	if o.Prompt != nil {
 		conf.Prompt = func(p oauth.Prompt) { o.Prompt(u.name, p) }
 	}
@@ -54,8 +59,9 @@ func (u *Upstream) newSource() (*oauth.Source, error) {
 	return oauth.New(conf)
 }
 
-// fillSignIn takes over what a configuration says.
-func fillSignIn(to *oauth.Config, from *config.ServerAuth) error {
+// SignInConfig returns how to sign in to a server, as its configuration says.
+func SignInConfig(c *config.Server) (*oauth.Config, error) {
+	to, from := &oauth.Config{Server: c.URL}, &c.Auth
 	if from.Grant != "browser" {
 		to.Grant = oauth.Grant(from.Grant)
 	}
@@ -79,11 +85,11 @@ func fillSignIn(to *oauth.Config, from *config.ServerAuth) error {
 	if from.ClientKey != "" {
 		key, err := os.ReadFile(from.ClientKey)
 		if err != nil {
-			return fmt.Errorf("the client's key cannot be read: %w", err)
+			return nil, fmt.Errorf("the client's key cannot be read: %w", err)
 		}
 		to.ClientKey = key
 	}
-	return nil
+	return to, nil
 }
 
 // signsIn reports whether we sign in to a server if it wants that: it has a URL for

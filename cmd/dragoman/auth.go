@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// signInSettings are what the command line says about signing in to a server.
+type signInSettings struct {
+	auth        config.ServerAuth
+	secretFile  string
+	deviceCode  bool
+	credentials bool
+	noBrowser   bool
+	noSignIn    bool
+	timeout     time.Duration
+}
+
+// add adds the flags.
+func (s *signInSettings) add(f *pflag.FlagSet) {
+	f.StringVar(&s.auth.ClientID, "client-id", "", "`id` of the client that is registered with the server's authorization server (default: we register by ourselves)")
+	f.StringVar(&s.secretFile, "client-secret-file", "", "`file` with the secret of that client")
+	f.StringVar(&s.auth.ClientKey, "client-key-file", "", "`file` with the private key of that client, in PEM")
+	f.StringVar(&s.auth.MetadataURL, "client-metadata-url", "", "`URL` of a client id metadata document, in place of a registration")
+	f.StringArrayVar(&s.auth.Scopes, "scope", nil, "`scope` to ask for, in place of those that the server names (repeatable)")
+	f.IntVar(&s.auth.CallbackPort, "callback-port", 0, "`port` that the browser comes back to, for clients that are registered with one (default: a free one)")
+	f.BoolVar(&s.noBrowser, "no-browser", false, "open no browser: say where to sign in")
+	f.BoolVar(&s.deviceCode, "device-code", false, "sign in in any browser, by a code")
+	f.BoolVar(&s.credentials, "client-credentials", false, "sign in as the client itself, with its secret or key")
+	f.DurationVar(&s.timeout, "auth-timeout", oauth.DefaultTimeout, "how long a sign-in may take")
+}
+
+// settle reads what files say, and decides on the grant.
+func (s *signInSettings) settle() error {
+	switch {
+	case s.deviceCode && s.credentials:
+		return errors.New("--device-code and --client-credentials are two ways to sign in; choose one")
+	case s.deviceCode:
+		s.auth.Grant = string(oauth.DeviceCode)
+	case s.credentials:
+		s.auth.Grant = string(oauth.ClientCredentials)
+	}
+	if s.noSignIn {
+		s.auth.SignIn = "none"
+	}
+	if s.secretFile != "" {
+		text, err := os.ReadFile(s.secretFile)
+		if err != nil {
+			return fmt.Errorf("--client-secret-file: %w", err)
+		}
+		s.auth.ClientSecret = strings.TrimSpace(string(text))
+	}
+	return nil
+}
+
+// options returns how servers are signed in to. wait has requests wait for the user.
+func (s *signInSettings) options(wait bool, v *console) *manager.SignInOptions {
+	return &manager.SignInOptions{
+		Store: openSignIns(v), Wait: wait, Timeout: s.timeout,
+		Prompt:  func(server string, p oauth.Prompt) { showPrompt(server, p, !s.noBrowser, v) },
+		Command: func(c *config.Server) string { return "dragoman login " + c.URL },
+	}
+}
+
+// openSignIns opens the store of this user, or one that ends with us.
+func openSignIns(v *console) *oauth.Store {
+	store, err := openStore()
+	if err != nil {
+		v.printf("warning: sign-ins end with this process: %v", err)
+		return oauth.NewMemory()
+	}
+	return store
+}
+
+func openStore() (*oauth.Store, error) {
+	dir, err := oauth.DefaultDir()
+	if err != nil {
+		return nil, err
+	}
+	return oauth.OpenStore(dir)
+}
+
+// showPrompt tells the user where to sign in, and opens a browser there if there is one.
+func showPrompt(server string, p oauth.Prompt, browser bool, v *console) {
+	if p.Code != "" {
+		v.printf("sign in to %s: open %s and enter %s", server, p.URL, p.Code)
+		return
+	}
+	if browser && oauth.HasBrowser() {
+		if err := oauth.OpenBrowser(p.URL); err == nil {
+			v.printf("sign in to %s in the browser; if none has opened: %s", server, p.URL)
+			return
+		}
+	}
+	v.printf("sign in to %s: open %s", server, p.URL)
+}
+
+// A signIn is the sign-in at a server that a command line names.
+type signIn struct {
+	*oauth.Source
+	name  string
+	store *oauth.Store
+}
+
+func (s *signIn) close() {
+	_ = s.Close()       // it has no error
+	_ = s.store.Close() // nothing is written by that
+}
+
+// open returns the sign-in at a server that is named by its URL, or by its name in a
+// configuration.
+func (s *signInSettings) open(name string, files []string, v *console) (*signIn, error) {
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
+	c := &config.Server{Name: name, URL: name, Auth: s.auth}
+	if !target.IsURL(name) {
+		named, err := serverNamed(name, files)
+		if err != nil {
+			return nil, err
+		}
+		c = named
+	}
+	if c.URL == "" {
+		return nil, fmt.Errorf("%s is started by a command; sign-in is for servers with a URL", name)
+	}
+	conf, err := manager.SignInConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore()
+	if err != nil {
+		return nil, err
+	}
+	if target.IsURL(name) {
+		name = target.NameOfURL(name)
+	}
+	conf.Store, conf.Logger, conf.Timeout = store, v.log, s.timeout
+	conf.Prompt = func(p oauth.Prompt) { showPrompt(name, p, !s.noBrowser, v) }
+	source, err := oauth.New(conf)
+	if err != nil {
+		_ = store.Close() // err is what matters
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "oauth: "))
+	}
+	return &signIn{Source: source, name: name, store: store}, nil
+}
+
+// serverNamed returns a server of a configuration.
+func serverNamed(name string, files []string) (*config.Server, error) {
+	found, err := foundFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no URL, and %w", name, err)
+	}
+	file, report := config.Load(nil, found...)
+	if c := file.Servers[name]; c != nil {
+		return c, nil
+	}
+	if slices.Contains(file.Broken, name) {
+		return nil, errors.New(report.Error())
+	}
+	return nil, fmt.Errorf("%q is no URL, and no server of %s: there are %s", name, strings.Join(found, ", "), strings.Join(file.Names, ", "))
+}
+
+// signInCommand returns a command about the sign-in at one server.
+func signInCommand(use, short, long string, do func(context.Context, *signIn, io.Writer) error) *cobra.Command {
+	var (
+		s     signInSettings
+		files []string
+		debug bool
+	)
+	c := &cobra.Command{
+		Use: use + " [flags] URL | NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			level := "info"
+			if debug {
+				level = "debug"
+			}
+			in, err := s.open(args[0], files, newConsole(level))
+			if err != nil {
+				return err
+			}
+			defer in.close()
+			return do(c.Context(), in, c.OutOrStdout())
+		},
+	}
+	s.add(c.Flags())
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "configuration in which NAME is looked up (repeatable, default as for serve)")
+	c.Flags().BoolVar(&debug, "debug", false, "log every step to standard error")
+	return c
+}
+
+func loginCommand() *cobra.Command {
+	return signInCommand("login", "Sign in to a server", `Sign in to a server that wants to know who asks (OAuth). The server is named by its URL, or
+by its name in a configuration.
+
+A browser opens at the server's sign-in page. Without one, the page to open is printed;
+with --device-code the sign-in can be made on another machine. All processes of this user
+share the sign-in: connect, run and serve use it and keep it fresh.`,
+		func(ctx context.Context, in *signIn, out io.Writer) error {
+			if err := in.SignIn(ctx); err != nil {
+				return plain(err)
+			}
+			st, err := in.Status()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "signed in to %s\n", describe(in.name, &st))
+			return err
+		})
+}
+
+func logoutCommand() *cobra.Command {
+	return signInCommand("logout", "Sign out of a server", `Sign out of a server: its tokens are revoked, where the authorization server can do that,
+and forgotten.`,
+		func(ctx context.Context, in *signIn, out io.Writer) error {
+			had, err := in.SignOut(ctx)
+			if err != nil {
+				return plain(err)
+			}
+			text := "signed out of"
+			if !had {
+				text = "was not signed in to"
+			}
+			_, err = fmt.Fprintf(out, "%s %s\n", text, in.name)
+			return err
+		})
+}
+
+func authCommand() *cobra.Command {
+	c := &cobra.Command{Use: "auth", Short: "Show sign-ins, and tokens for scripts"}
+	c.AddCommand(authStatusCommand(), signInCommand("token", "Print a token for a server",
+		`Print a token for a server, for scripts that call it by themselves. One that has ended is
+refreshed; nobody is asked to sign in. Whoever has the token can do what you can.`,
+		func(ctx context.Context, in *signIn, out io.Writer) error {
+			token, err := in.Token(ctx)
+			if _, needed := errors.AsType[*oauth.SignInError](err); needed {
+				return fmt.Errorf("nobody is signed in to %s: run dragoman login", in.name)
+			}
+			if err != nil {
+				return plain(err)
+			}
+			_, err = fmt.Fprintln(out, token)
+			return err
+		}))
+	return c
+}
+
+func authStatusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show who is signed in where, for what and until when",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			list, err := store.Statuses()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(c.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(list)
+			}
+			return showSignIns(c.OutOrStdout(), list)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return c
+}
+
+// showSignIns prints a table.
+func showSignIns(out io.Writer, list []oauth.Status) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(out, "nobody is signed in anywhere; run dragoman login URL")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SERVER\tSIGNED IN\tISSUER\tSCOPE\tTOKEN")
+	for _, s := range list {
+		who := "no"
+		if s.SignedIn {
+			who = "yes"
+		}
+		if s.SignedIn && s.Who != "" {
+			who = s.Who
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Server, who, orDash(s.Issuer), orDash(s.Scope), tokenLife(&s))
+	}
+	return w.Flush()
+}
+
+// describe says what a sign-in is, in a line.
+func describe(name string, s *oauth.Status) string {
+	if s.Who != "" {
+		name += " as " + s.Who
+	}
+	if s.Scope != "" {
+		name += ", for " + s.Scope
+	}
+	return name + " (token " + tokenLife(s) + ")"
+}
+
+// tokenLife says until when a token is good.
+func tokenLife(s *oauth.Status) string {
+	left := time.Until(s.Expires).Round(time.Second)
+	switch {
+	case !s.SignedIn:
+		return "-"
+	case s.Expires.IsZero():
+		return "without an end that is known"
+	case left <= 0:
+		return "refreshed when it is used"
+	case s.Renewable:
+		return "for " + left.String() + ", then refreshed"
+	}
+	return "for " + left.String()
+}
+
+// plain returns an error of package oauth for people.
+func plain(err error) error {
+	return errors.New(strings.TrimPrefix(err.Error(), "oauth: "))
+}
+
+// callbackPort takes the port that follows the URL on the command line of mcp-remote.
+func (s *signInSettings) callbackPort(text string) error {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err == nil && s.auth.CallbackPort == 0 {
+		s.auth.CallbackPort = int(port)
+	}
+	return err
+}
