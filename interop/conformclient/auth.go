@@ -55,7 +55,7 @@ func protected(scenario, url string) (server *client.Server, leave func() error,
 		return nil, nil, err
 	}
 	if os.Getenv(throughVariable) != "" {
-		return protectedThrough(url, who)
+		return protectedThrough(scenario, url, who)
 	}
 	conf := &oauth.Config{
 		Server: url, ClientID: who.ID, ClientSecret: who.Secret, MetadataURL: metadataURL, Algorithm: who.Algorithm,
@@ -70,7 +70,7 @@ func protected(scenario, url string) (server *client.Server, leave func() error,
 		conf.ClientKey = []byte(who.Key)
 	}
 	switch assertion := who.Token + who.Workload; {
-	case strings.HasPrefix(scenario, authPrefix+"client-credentials-"):
+	case isMachine(scenario):
 		conf.Grant = oauth.ClientCredentials
 	case assertion != "":
 		conf.Grant = oauth.JWTBearer
@@ -86,9 +86,14 @@ func protected(scenario, url string) (server *client.Server, leave func() error,
 	return &client.Server{Dialer: &streamable.Client{URL: url, Wrap: source.Transport}}, source.Close, nil
 }
 
+// isMachine reports whether it is the client itself that signs in, and no user.
+func isMachine(scenario string) bool {
+	return strings.HasPrefix(scenario, authPrefix+"client-credentials-")
+}
+
 // protectedThrough is the command that stands before the server and signs in by itself,
 // into a folder of this scenario's own.
-func protectedThrough(url string, who identity) (server *client.Server, leave func() error, err error) {
+func protectedThrough(scenario, url string, who identity) (server *client.Server, leave func() error, err error) {
 	dir, err := os.MkdirTemp("", "conformclient-")
 	if err != nil {
 		return nil, nil, err
@@ -98,12 +103,18 @@ func protectedThrough(url string, who identity) (server *client.Server, leave fu
 	if who.ID != "" {
 		flags = append(flags, "--client-id", who.ID)
 	}
-	if who.Secret != "" {
-		file := filepath.Join(dir, "secret")
-		if err := os.WriteFile(file, []byte(who.Secret), 0o600); err != nil {
+	if isMachine(scenario) {
+		flags = append(flags, "--client-credentials")
+	}
+	for flag, text := range map[string]string{"--client-secret-file": who.Secret, "--client-key-file": who.Key} {
+		if text == "" {
+			continue
+		}
+		file := filepath.Join(dir, strings.Trim(flag, "-"))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, nil, errors.Join(err, leave())
 		}
-		flags = append(flags, "--client-secret-file", file)
+		flags = append(flags, flag, file)
 	}
 	if server, err = serverAt(url, flags...); err != nil {
 		return nil, nil, errors.Join(err, leave())
