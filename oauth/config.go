@@ -96,9 +96,10 @@ type Config struct {
 	Assertion func(context.Context) (string, error)
 	Exchange  *Exchange
 
-	// Prompt tells the user where to sign in. It is called once for each sign-in, by one
-	// of all processes that wait for it. If nil, nobody can be asked.
-	Prompt func(Prompt)
+	// Prompt tells the user where to sign in, and reports whether the user sees that, as in
+	// a window that has opened. It is called by one of all processes that wait for the
+	// sign-in, and then by others until it does. If nil, nobody can be asked.
+	Prompt func(Prompt) bool
 
 	// Done, if not nil, is called when somebody has signed in after a Prompt, here or in
 	// another process.

@@ -43,7 +43,7 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	p := &pending{Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope, Shown: true}
+	p := &pending{Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope}
 	p.Prompt = Prompt{URL: code.VerificationURI, Code: code.UserCode, Expires: code.Expires}
 	if code.VerificationURIComplete != "" {
 		p.Prompt.URL = code.VerificationURIComplete
@@ -51,8 +51,9 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
 		return err
 	}
-	a.tell(p.Prompt)
-	s.conf.Prompt(p.Prompt)
+	if err := s.show(ctx, a); err != nil {
+		return err
+	}
 	return s.poll(ctx, a, p, code)
 }
 

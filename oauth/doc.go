@@ -5,7 +5,7 @@
 //	source, err := oauth.New(&oauth.Config{
 //		Server: "https://mcp.example.com/mcp",
 //		Store:  store,
-//		Prompt: func(p oauth.Prompt) { _ = oauth.OpenBrowser(p.URL) },
+//		Prompt: func(p oauth.Prompt) bool { return oauth.OpenBrowser(p.URL) == nil },
 //		Wait:   true,
 //	})
 //	…

@@ -1,8 +1,6 @@
 package oauth
 
 import (
-	"fmt"
-
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -19,16 +17,17 @@ type SignInError struct {
 	Reason error
 }
 
-// Error implements error.
+// Error implements error. It does not repeat the page, which is for the user alone and not
+// for logs.
 func (e *SignInError) Error() string {
 	text := "sign-in needed at " + e.Server
 	switch {
 	case e.Reason != nil:
 		text += ": " + e.Reason.Error()
 	case e.Prompt.Code != "":
-		text += fmt.Sprintf(": open %s and enter %s, then try again", e.Prompt.URL, e.Prompt.Code)
+		text += ": open the page in data.url, enter " + e.Prompt.Code + ", and try again"
 	case e.Prompt.URL != "":
-		text += ": open " + e.Prompt.URL + " and try again"
+		text += ": open the page in data.url, and try again"
 	}
 	return text
 }

@@ -14,13 +14,14 @@ func ExampleNew() {
 	defer stop()
 	source, err := oauth.New(&oauth.Config{
 		Server: server.URL,
-		Prompt: func(p oauth.Prompt) {
+		Prompt: func(p oauth.Prompt) bool {
 			fmt.Println("sign in, please")
 			go func() { // in place of oauth.OpenBrowser(p.URL)
 				if resp, err := http.Get(p.URL); err == nil {
 					_ = resp.Body.Close()
 				}
 			}()
+			return true
 		},
 		Wait: true,
 	})

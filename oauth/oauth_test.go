@@ -21,8 +21,8 @@ import (
 )
 
 // visit is a user who goes to the page at once, in a browser of their own.
-func visit(t testing.TB, windows *atomic.Int32) func(oauth.Prompt) {
-	return func(p oauth.Prompt) {
+func visit(t testing.TB, windows *atomic.Int32) func(oauth.Prompt) bool {
+	return func(p oauth.Prompt) bool {
 		if windows != nil {
 			windows.Add(1)
 		}
@@ -34,6 +34,7 @@ func visit(t testing.TB, windows *atomic.Int32) func(oauth.Prompt) {
 			}
 			_ = resp.Body.Close()
 		}()
+		return true
 	}
 }
 
@@ -118,7 +119,7 @@ func TestARequestThatDoesNotWaitIsToldWhereToSignIn(t *testing.T) {
 	server := authtest.New(t, nil)
 	told := make(chan oauth.Prompt, 1)
 	signedIn := make(chan struct{})
-	s := newSource(t, &oauth.Config{Server: server.URL, Prompt: func(p oauth.Prompt) { told <- p }, Done: func() { close(signedIn) }})
+	s := newSource(t, &oauth.Config{Server: server.URL, Prompt: func(p oauth.Prompt) bool { told <- p; return true }, Done: func() { close(signedIn) }})
 	_, _, err := get(t, s, server.URL)
 	e, ok := errors.AsType[*oauth.SignInError](err)
 	p := <-told
@@ -220,7 +221,7 @@ func TestOneOfManyOpensAWindow(t *testing.T) {
 func TestAnotherProcessGoesOnWithASignIn(t *testing.T) {
 	server, dir := authtest.New(t, nil), filepath.Join(t.TempDir(), "auth")
 	shown := make(chan oauth.Prompt, 2)
-	ask := func(p oauth.Prompt) { shown <- p }
+	ask := func(p oauth.Prompt) bool { shown <- p; return true }
 	first, err := oauth.New(&oauth.Config{Server: server.URL, Store: openStore(t, dir), Prompt: ask})
 	if err != nil {
 		t.Fatal(err)
@@ -323,11 +324,12 @@ func TestSignOutRevokesAndForgets(t *testing.T) {
 
 func TestADeviceCodeIsEnteredElsewhere(t *testing.T) {
 	server := authtest.New(t, nil)
-	s := newSource(t, &oauth.Config{Server: server.URL, Grant: oauth.DeviceCode, Wait: true, Prompt: func(p oauth.Prompt) {
+	s := newSource(t, &oauth.Config{Server: server.URL, Grant: oauth.DeviceCode, Wait: true, Prompt: func(p oauth.Prompt) bool {
 		if p.Code == "" || p.URL != server.Issuer+"/enter" {
 			t.Errorf("the prompt is %+v", p)
 		}
 		server.Approve(p.Code)
+		return true
 	}})
 	mustGet(t, s, server.URL)
 	if server.Count("device") != 1 || server.Count("authorize") != 0 {

@@ -133,9 +133,8 @@ func (s *Source) run(ctx context.Context, a *attempt) error {
 		case !errors.Is(err, filelock.ErrLocked):
 			return err
 		}
-		var p pending
-		if ok, _ := s.conf.Store.read(s.key+pendingFile, &p); ok && p.Failed == "" && p.Prompt.URL != "" {
-			a.tell(p.Prompt)
+		if err := s.show(ctx, a); err != nil {
+			return err
 		}
 		t := time.NewTimer(turnWait)
 		select {
@@ -148,6 +147,31 @@ func (s *Source) run(ctx context.Context, a *attempt) error {
 			return err
 		}
 	}
+}
+
+// show tells the user about the sign-in that is pending, unless somebody has, or we have.
+func (s *Source) show(ctx context.Context, a *attempt) error {
+	select {
+	case <-a.prompted:
+		return nil
+	default:
+	}
+	unlock, err := s.conf.Store.lock(ctx, s.key+recordLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var p pending
+	ok, err := s.conf.Store.read(s.key+pendingFile, &p)
+	if err != nil || !ok || p.Failed != "" || p.Prompt.URL == "" {
+		return err // it is not as far yet
+	}
+	a.tell(p.Prompt)
+	if p.Shown || !s.conf.Prompt(p.Prompt) {
+		return nil
+	}
+	p.Shown = true
+	return s.conf.Store.write(s.key+pendingFile, &p)
 }
 
 // settled reports whether another process has signed in, or tried to, since an attempt
@@ -215,13 +239,8 @@ func (s *Source) browse(ctx context.Context, a *attempt, p *pending) error {
 	defer l.close()
 	ctx, cancel := context.WithDeadlineCause(ctx, p.Prompt.Expires, errors.New("nobody signed in in time"))
 	defer cancel()
-	a.tell(p.Prompt)
-	if !p.Shown {
-		p.Shown = true
-		s.conf.Prompt(p.Prompt)
-		if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
-			return err
-		}
+	if err := s.show(ctx, a); err != nil {
+		return err
 	}
 	code, err := l.wait(ctx)
 	if err != nil {

@@ -426,7 +426,8 @@ func (s *Source) SignIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.discover(ctx, r, s.challenge(ctx))
+	ch := s.challenge(ctx)
+	err = s.discover(ctx, r, ch)
 	if err == nil {
 		err = s.save(r)
 	}
@@ -442,7 +443,7 @@ func (s *Source) SignIn(ctx context.Context) error {
 	if s.conf.Prompt == nil {
 		return s.signInError(Prompt{}, errors.New("nobody can be asked"))
 	}
-	a := s.begin(r, s.scope(r, nil), true)
+	a := s.begin(r, s.scope(r, ch), true)
 	select {
 	case <-a.done:
 		return a.err

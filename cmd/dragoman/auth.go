@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -29,8 +30,30 @@ type signInSettings struct {
 	credentials bool
 	noBrowser   bool
 	noSignIn    bool
-	timeout     time.Duration
+	timeout     seconds
 }
+
+// seconds is a time that may be given as a number of seconds, too, as mcp-remote has it.
+type seconds time.Duration
+
+// Set implements pflag.Value.
+func (s *seconds) Set(text string) error {
+	d, err := timeIn(time.Second, text)
+	if err != nil {
+		d, err = time.ParseDuration(text)
+	}
+	if err == nil && d <= 0 {
+		err = errors.New("a time above zero is expected")
+	}
+	*s = seconds(d)
+	return err
+}
+
+// String implements pflag.Value.
+func (s *seconds) String() string { return time.Duration(*s).String() }
+
+// Type implements pflag.Value.
+func (s *seconds) Type() string { return "duration" }
 
 // add adds the flags.
 func (s *signInSettings) add(f *pflag.FlagSet) {
@@ -43,7 +66,8 @@ func (s *signInSettings) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.noBrowser, "no-browser", false, "open no browser: say where to sign in")
 	f.BoolVar(&s.deviceCode, "device-code", false, "sign in in any browser, by a code")
 	f.BoolVar(&s.credentials, "client-credentials", false, "sign in as the client itself, with its secret or key")
-	f.DurationVar(&s.timeout, "auth-timeout", oauth.DefaultTimeout, "how long a sign-in may take")
+	s.timeout = seconds(oauth.DefaultTimeout)
+	f.Var(&s.timeout, "auth-timeout", "how long a sign-in may take")
 }
 
 // settle reads what files say, and decides on the grant.
@@ -72,20 +96,23 @@ func (s *signInSettings) settle() error {
 // options returns how servers are signed in to. wait has requests wait for the user.
 func (s *signInSettings) options(wait bool, v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
-		Store: openSignIns(v), Wait: wait, Timeout: s.timeout,
-		Prompt:  func(server string, p oauth.Prompt) { showPrompt(server, p, !s.noBrowser, v) },
+		Store: openSignIns(v), Wait: wait, Timeout: time.Duration(s.timeout),
+		Prompt:  func(server string, p oauth.Prompt) bool { return showPrompt(server, p, !s.noBrowser, v) },
 		Command: func(c *config.Server) string { return "dragoman login " + c.URL },
 	}
 }
 
-// openSignIns opens the store of this user, or one that ends with us.
-func openSignIns(v *console) *oauth.Store {
-	store, err := openStore()
-	if err != nil {
-		v.printf("warning: sign-ins end with this process: %v", err)
-		return oauth.NewMemory()
-	}
-	return store
+// openSignIns returns what opens the store of this user, or one that ends with us, when
+// that is first wanted.
+func openSignIns(v *console) func() *oauth.Store {
+	return sync.OnceValue(func() *oauth.Store {
+		store, err := openStore()
+		if err != nil {
+			v.printf("warning: sign-ins end with this process: %v", plain(err))
+			return oauth.NewMemory()
+		}
+		return store
+	})
 }
 
 func openStore() (*oauth.Store, error) {
@@ -96,19 +123,21 @@ func openStore() (*oauth.Store, error) {
 	return oauth.OpenStore(dir)
 }
 
-// showPrompt tells the user where to sign in, and opens a browser there if there is one.
-func showPrompt(server string, p oauth.Prompt, browser bool, v *console) {
+// showPrompt tells the user where to sign in, and opens a browser there if there is one. It
+// reports whether it has.
+func showPrompt(server string, p oauth.Prompt, browser bool, v *console) bool {
 	if p.Code != "" {
 		v.printf("sign in to %s: open %s and enter %s", server, p.URL, p.Code)
-		return
+		return false
 	}
 	if browser && oauth.HasBrowser() {
 		if err := oauth.OpenBrowser(p.URL); err == nil {
 			v.printf("sign in to %s in the browser; if none has opened: %s", server, p.URL)
-			return
+			return true
 		}
 	}
 	v.printf("sign in to %s: open %s", server, p.URL)
+	return false
 }
 
 // A signIn is the sign-in at a server that a command line names.
@@ -151,8 +180,8 @@ func (s *signInSettings) open(name string, files []string, v *console) (*signIn,
 	if target.IsURL(name) {
 		name = target.NameOfURL(name)
 	}
-	conf.Store, conf.Logger, conf.Timeout = store, v.log, s.timeout
-	conf.Prompt = func(p oauth.Prompt) { showPrompt(name, p, !s.noBrowser, v) }
+	conf.Store, conf.Logger, conf.Timeout = store, v.log, time.Duration(s.timeout)
+	conf.Prompt = func(p oauth.Prompt) bool { return showPrompt(name, p, !s.noBrowser, v) }
 	source, err := oauth.New(conf)
 	if err != nil {
 		_ = store.Close() // err is what matters

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -22,11 +23,30 @@ const mainVariable = "DRAGOMAN_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	stdio.Guard() // or what main starts as its guard would run the tests
-	if os.Getenv(mainVariable) != "" {
+	switch {
+	case os.Getenv(mainVariable) != "" && len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "http"):
+		browse(os.Args[1])
+		return
+	case os.Getenv(mainVariable) != "":
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// runTests runs the tests with a place for sign-ins that is not the user's own, and with
+// this program as the browser.
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	_ = os.Setenv(oauth.DirVariable, filepath.Join(dir, "auth")) // the name is good
+	if self, err := os.Executable(); err == nil {
+		_ = os.Setenv(oauth.BrowserVariable, self)
+	}
+	return m.Run()
 }
 
 // runMain runs the command with that standard input.

@@ -135,7 +135,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 func (s *serveOptions) signIn(v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
 		Store:  openSignIns(v),
-		Prompt: func(server string, p oauth.Prompt) { showPrompt(server, p, false, v) },
+		Prompt: func(server string, p oauth.Prompt) bool { return showPrompt(server, p, false, v) },
 		Command: func(c *config.Server) string {
 			return "dragoman login " + c.Name + " -f " + strings.Join(s.files, " -f ")
 		},

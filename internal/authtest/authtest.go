@@ -110,8 +110,10 @@ func Start(opts *Options) (server *Server, stop func()) {
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /revoke", s.revoke)
 	mux.HandleFunc("POST /device", s.device)
-	listener := httptest.NewServer(mux)
-	s.Issuer, s.URL = listener.URL, listener.URL+"/mcp"
+	listener := httptest.NewUnstartedServer(mux)
+	s.Issuer = "http://" + listener.Listener.Addr().String()
+	s.URL = s.Issuer + "/mcp"
+	listener.Start()
 	return s, listener.Close
 }
 

@@ -32,6 +32,7 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 	if began.IsZero() {
 		began = now
 	}
+	again := s.awaitsSignIn() && isSignIn(err)
 	s.last, s.failedAt = err, now
 	s.failures++
 	s.totalFailures++
@@ -47,8 +48,11 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 	default:
 		s.on(failed)
 	}
-	return true
+	return !again // it has been told
 }
+
+// awaitsSignIn reports whether the server was last seen to want a sign-in. The caller holds mu.
+func (s *supervisor) awaitsSignIn() bool { return s.failures > 0 && isSignIn(s.last) }
 
 // retryHint says what happened last, and what comes next. The caller holds mu.
 func (s *supervisor) retryHint() string {
@@ -184,7 +188,7 @@ func (s *supervisor) waitBudget(began time.Time, before int, maxWait time.Durati
 	}
 	left, due := began.Add(limit).Sub(now), s.due(now)
 	switch {
-	case s.state == Stopped, s.state == SignIn, s.state != Starting && s.failsFast(now),
+	case s.state == Stopped, s.awaitsSignIn(), s.state != Starting && s.failsFast(now),
 		s.totalFailures-before >= s.set.attempts, due > 0 && s.breaker.open(), due > left:
 		return 0
 	}
@@ -214,7 +218,7 @@ func (s *supervisor) refusesLists() bool {
 	defer s.mu.Unlock()
 	now := time.Now()
 	due := s.due(now)
-	return due > 0 && (s.breaker.open() || s.failsFast(now) || due > MaxListWait)
+	return s.awaitsSignIn() || due > 0 && (s.breaker.open() || s.failsFast(now) || due > MaxListWait)
 }
 
 // unavailable is the error of who comes while the server is away.

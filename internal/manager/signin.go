@@ -20,11 +20,13 @@ import (
 
 // SignInOptions are how a Manager signs in to servers.
 type SignInOptions struct {
-	// Store is where sign-ins are kept. It is not closed.
-	Store *oauth.Store
+	// Store returns where sign-ins are kept. It is called when a server is configured that
+	// may want one, and what it returns is not closed.
+	Store func() *oauth.Store
 
-	// Prompt tells the user where to sign in to a server. If nil, nobody is asked.
-	Prompt func(server string, p oauth.Prompt)
+	// Prompt tells the user where to sign in to a server; see [oauth.Config]. If nil,
+	// nobody is asked.
+	Prompt func(server string, p oauth.Prompt) bool
 
 	// Timeout is how long a sign-in may take; see [oauth.Config].
 	Timeout time.Duration
@@ -51,9 +53,9 @@ func (u *Upstream) newSource() (*oauth.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf.Store, conf.Timeout, conf.Logger = o.Store, o.Timeout, u.log
+	conf.Store, conf.Timeout, conf.Logger = o.Store(), o.Timeout, u.log
 	if o.Prompt != nil {
-		conf.Prompt = func(p oauth.Prompt) { o.Prompt(u.name, p) }
+		conf.Prompt = func(p oauth.Prompt) bool { return o.Prompt(u.name, p) }
 	}
 	conf.Done = u.signedIn
 	return oauth.New(conf)
@@ -165,7 +167,7 @@ func (u *Upstream) signInNeeded(err error) *dragoman.Error {
 	if u.source != nil {
 		if p, ok := u.source.Pending(); ok {
 			where = p.URL
-			text += "; or open " + p.URL
+			text += ", or open the page in data.url"
 		}
 	}
 	return protocol.SignInNeeded(text, where)

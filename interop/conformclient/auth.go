@@ -60,10 +60,12 @@ func protected(scenario, url string) (server *client.Server, leave func() error,
 	conf := &oauth.Config{
 		Server: url, ClientID: who.ID, ClientSecret: who.Secret, MetadataURL: metadataURL, Algorithm: who.Algorithm,
 		Wait: true,
-		Prompt: func(p oauth.Prompt) {
-			if err := oauth.OpenBrowser(p.URL); err != nil {
+		Prompt: func(p oauth.Prompt) bool {
+			err := oauth.OpenBrowser(p.URL)
+			if err != nil {
 				fmt.Fprintln(os.Stderr, "conformclient:", err)
 			}
+			return err == nil
 		},
 	}
 	if who.Key != "" {

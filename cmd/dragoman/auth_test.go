@@ -1,0 +1,253 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// windowsVariable names a directory in which each window of browse leaves a file. In one
+// that holds a file "wait" it goes nowhere until that is gone.
+const windowsVariable = "DRAGOMAN_TEST_WINDOWS"
+
+// browse is a user who has a page opened and signs in.
+func browse(page string) {
+	dir := os.Getenv(windowsVariable)
+	if dir != "" {
+		_ = os.WriteFile(filepath.Join(dir, fmt.Sprint("window", os.Getpid())), []byte(page), 0o600)
+	}
+	for {
+		_, err := os.Stat(filepath.Join(dir, "wait"))
+		if dir == "" || err != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for range 500 { // who listens may change
+		if resp, err := http.Get(page); err == nil {
+			_ = resp.Body.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// windows returns the pages that were opened.
+func windows(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "window*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// protected is the built-in server, for those who sign in.
+func protected(t *testing.T, opts *authtest.Options) (server *authtest.Server, dir string) {
+	t.Helper()
+	inner := everything.New(nil)
+	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	t.Cleanup(func() {
+		_ = door.Close()
+		inner.Close()
+	})
+	if opts == nil {
+		opts = &authtest.Options{}
+	}
+	opts.Resource = door
+	dir = t.TempDir()
+	t.Setenv(windowsVariable, dir)
+	t.Setenv(oauth.DirVariable, filepath.Join(t.TempDir(), "auth"))
+	return authtest.New(t, opts), dir
+}
+
+// use has a process of connect initialize and call a tool.
+func use(t *testing.T, p *process) {
+	t.Helper()
+	if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+		t.Errorf("initialize: %s", got)
+		return
+	}
+	p.tell(t, protocol.NoteInitialized)
+	if got := p.say(echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
+		t.Errorf("echo: %s", got)
+	}
+}
+
+// twenty starts as many processes at once, and uses each.
+func twenty(t *testing.T, args ...string) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range 20 {
+		p := startMain(t, args...)
+		all.Go(func() { use(t, p) })
+	}
+	all.Wait()
+}
+
+func TestConnectSignsInOnceHoweverManyProcessesWait(t *testing.T) {
+	server, dir := protected(t, nil)
+	twenty(t, "connect", server.URL)
+	if n := len(windows(t, dir)); n != 1 || server.Count("authorize") != 1 || server.Count("code") != 1 {
+		t.Errorf("%d windows, %d sign-ins, %d codes", n, server.Count("authorize"), server.Count("code"))
+	}
+	server.Expire()
+	twenty(t, "connect", server.URL)
+	if server.Count("refresh") != 1 || server.Count("reuse") != 0 || server.Count("authorize") != 1 {
+		t.Errorf("then %d refreshes, %d reuses, %d sign-ins", server.Count("refresh"), server.Count("reuse"), server.Count("authorize"))
+	}
+}
+
+func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
+	server, dir := protected(t, nil)
+	wait := filepath.Join(dir, "wait")
+	if err := os.WriteFile(wait, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := startMain(t, "connect", server.URL)
+	if _, err := io.WriteString(first.stdin, hello(t).String()+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	first.await("in the browser")
+	second := startMain(t, "connect", server.URL)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		use(t, second)
+	}()
+	_ = first.cmd.Process.Kill()
+	<-first.ended
+	if err := os.Remove(wait); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if n := len(windows(t, dir)); n != 1 || server.Count("code") != 1 {
+		t.Errorf("%d windows, %d codes", n, server.Count("code"))
+	}
+}
+
+func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
+	server, _ := protected(t, &authtest.Options{Needs: "read"})
+	if out, _, status := runMain(t, "", "auth", "status"); status != 0 || !strings.Contains(out, "nobody is signed in") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if _, errs, status := runMain(t, "", "auth", "token", server.URL); status != 1 || !strings.Contains(errs, "dragoman login") {
+		t.Errorf("a token before: status %d: %s", status, errs)
+	}
+	out, errs, status := runMain(t, "", "login", server.URL)
+	if status != 0 || !strings.Contains(out, "signed in to 127-0-0-1, for read (token for ") {
+		t.Fatalf("login: status %d: %s%s", status, out, errs)
+	}
+	token, _, status := runMain(t, "", "auth", "token", server.URL)
+	if status != 0 || !strings.HasPrefix(token, "access-") {
+		t.Errorf("the token is %q", token)
+	}
+	out, _, _ = runMain(t, "", "auth", "status")
+	if !strings.Contains(out, server.URL+"  yes") || strings.Contains(out, "access-") || strings.Contains(out, "refresh-") {
+		t.Errorf("status: %s", out)
+	}
+	use(t, startMain(t, "connect", "--no-browser", server.URL))
+	if out, _, status := runMain(t, "", "logout", server.URL); status != 0 || !strings.Contains(out, "signed out of") || server.Count("revoke") != 2 {
+		t.Errorf("logout: status %d, %d revocations: %s", status, server.Count("revoke"), out)
+	}
+	if server.Count("authorize") != 1 {
+		t.Errorf("%d sign-ins", server.Count("authorize"))
+	}
+}
+
+func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
+	server, dir := protected(t, nil)
+	p := startMain(t, "connect", "--no-browser", server.URL)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		use(t, p)
+	}()
+	_, page, _ := strings.Cut(p.await(": open http"), ": open ")
+	page, _, _ = strings.Cut(page, "\n")
+	resp, err := http.Get(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); !strings.Contains(string(text), "You are signed in") {
+		t.Errorf("the page says %s", text)
+	}
+	<-done
+	if len(windows(t, dir)) != 0 {
+		t.Error("a browser is opened")
+	}
+}
+
+// A server that wants a sign-in holds up nobody: neither its own callers nor the others.
+func TestServeAnswersAtOnceWhereASignInIsNeeded(t *testing.T) {
+	server, _ := protected(t, nil)
+	file := filepath.Join(t.TempDir(), "dragoman.yaml")
+	text := fmt.Sprintf("servers:\n  closed: {url: %q}\n  open: {command: %q, args: [everything], env: {%s: '1'}}\n", server.URL, os.Args[0], mainVariable)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startMain(t, "serve", "--listen", "127.0.0.1:0", file)
+	base := strings.TrimSuffix(p.place("http://"), "/mcp")
+	p.await("sign in to closed: open http")
+	body := echo(t, protocol.Modern).String()
+	if got := postModern(t, base+"/servers/open/mcp", body); !strings.Contains(got, "hello there") {
+		t.Errorf("the open one: %s", got)
+	}
+	got := postModern(t, base+"/servers/closed/mcp", body)
+	if !strings.Contains(got, "-31007") || !strings.Contains(got, "dragoman login closed -f "+file) {
+		t.Errorf("the closed one: %s", got)
+	}
+	if resp, err := http.Get(base + "/status"); err == nil {
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if !strings.Contains(string(text), "sign-in needed") {
+			t.Errorf("the status is %s", text)
+		}
+	}
+	if out, errs, status := runMain(t, "", "login", "closed", "-f", file); status != 0 {
+		t.Fatalf("login: status %d: %s%s", status, out, errs)
+	}
+	for deadline := time.Now().Add(soon); ; { // the server is tried again within ten seconds
+		if got = postModern(t, base+"/servers/closed/mcp", body); strings.Contains(got, "hello there") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after the sign-in: %s", got)
+		}
+	}
+}
+
+// postModern makes a tool call of the modern era.
+func postModern(t *testing.T, at, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", protocol.HeaderVersion: protocol.Latest.String(),
+		"Mcp-Method": protocol.MethodCallTool, "Mcp-Name": "echo",
+	} {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return string(text)
+}
