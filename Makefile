@@ -16,7 +16,7 @@ ARGS ?=
 NODE_DIR := interop/node
 NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/sdk@1.32.2 \
 	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2 ws@8.22.2 \
-	@modelcontextprotocol/server-filesystem@2026.8.31 fastmcp@4.20.16 supergateway@4.0.0
+	@modelcontextprotocol/server-filesystem@2026.8.31 fastmcp@4.20.16 supergateway@4.0.0 oidc-provider@9.13.3
 PYTHON_DIR := interop/python
 PIP_PEERS := mcp==2.3.0 websockets==17.4 fastmcp-slim[server]==4.1.2 httpx==0.28.1 httpx-sse==0.4.3
 # Older versions of mcp, each in a folder of its own. What they need besides is that of
@@ -130,8 +130,9 @@ interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \
 		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run 'Npm|Pip' ./...
 
-browser: ## test in a real browser; needs chromium
-	@cd interop && go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
+browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \
+		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' \

