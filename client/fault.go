@@ -161,7 +161,7 @@ func statusOf(err error) int {
 func adviceForStatus(status int) string {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return "the server wants to know who asks: send an Authorization header that it accepts"
+		return "the server wants to know who asks: sign in (package oauth, dragoman login), or send an Authorization header that it accepts"
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		return "check the path of the URL"
 	case status == http.StatusTooManyRequests || status >= 500:

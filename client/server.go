@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"net/http"
 
@@ -43,6 +44,12 @@ type Server struct {
 	// Header is sent with every HTTP request and every WebSocket handshake.
 	Header http.Header
 
+	// Wrap, if not nil, returns what makes HTTP requests and WebSocket handshakes in place
+	// of the given, which it uses: the Transport of an oauth.Source signs in. TLS
+	// configures connections to https and wss URLs.
+	Wrap func(http.RoundTripper) http.RoundTripper
+	TLS  *tls.Config
+
 	// Transport is how the server is spoken to. If empty, that is found out. For
 	// http and https it may be "http-only" (Streamable HTTP), "sse-only" (HTTP+SSE),
 	// "http-first", "sse-first" or "ws".
@@ -70,7 +77,7 @@ func (s *Server) target(o *Options) (*target.Target, error) {
 	}
 	t, err := target.New(&target.Spec{
 		Name: s.Name, Command: s.Command, Dir: s.Dir, Env: s.Env, Inherit: s.InheritEnv, User: s.User, Limits: s.Limits, OnStderr: s.OnStderr,
-		URL: s.URL, Header: s.Header, Transport: s.Transport, Framing: s.Framing, MaxMessage: s.MaxMessage,
+		URL: s.URL, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, Transport: s.Transport, Framing: s.Framing, MaxMessage: s.MaxMessage,
 		DialTimeout: max(o.ConnectTimeout, 0), Logger: o.Logger,
 	})
 	if e, ok := errors.AsType[*target.SpecError](err); ok {
