@@ -114,7 +114,7 @@ func embedded(addr netip.Addr) []netip.Addr {
 
 // judge returns an error unless an address of class k may be asked for a server of class server.
 func judge(k, server class) error {
-	if k == public || k != forbidden && k <= server && server != forbidden {
+	if k == public || k != forbidden && k <= server {
 		return nil
 	}
 	if k == forbidden {
@@ -181,29 +181,26 @@ func (c *Client) allowText(ctx context.Context, text string) error {
 	return c.allow(ctx, req.URL, err == nil && proxy != nil)
 }
 
-// serverClass returns the class of the MCP server. A name is of the most public class of its
-// addresses, and public if we cannot tell.
+// serverClass returns the class of the MCP server: public, private or loopback. A name is of the
+// most public class of its addresses, and public if we cannot tell.
 func (c *Client) serverClass(ctx context.Context, proxied bool) class {
 	host := c.server.Hostname()
+	least := forbidden
 	if k, ok := spelled(host); ok {
-		return k
-	}
-	if proxied {
-		return public
-	}
-	addrs, err := c.resolve(ctx, host)
-	if err != nil || len(addrs) == 0 {
-		return public
-	}
-	k := loopback
-	for _, addr := range addrs {
-		if got := classOf(addr); got < k {
-			k = got
-		} else if got == forbidden {
+		least = k
+	} else if !proxied {
+		addrs, err := c.resolve(ctx, host)
+		if err != nil {
 			return public
 		}
+		for _, addr := range addrs {
+			least = min(least, classOf(addr))
+		}
 	}
-	return k
+	if least == forbidden { // which opens no door
+		return public
+	}
+	return least
 }
 
 // dialAllowed connects to the first address that may be asked and answers. It dials the very

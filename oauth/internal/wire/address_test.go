@@ -55,6 +55,17 @@ func TestAddressesAreJudgedByWhereTheServerIs(t *testing.T) {
 	}
 }
 
+func TestServerThatIsAnAddressIsJudgedByIt(t *testing.T) {
+	for server, ok := range map[string]bool{"https://10.0.0.7/mcp": true, "https://[fd00::1]/mcp": true, "http://127.0.0.1:3000/mcp": true, "https://8.8.4.4/mcp": false, "https://169.254.1.1/mcp": false, "https://[fe80::1]/mcp": false} {
+		w := newWorld(t)
+		w.names["as.example.com"] = []string{"10.0.0.2"}
+		w.hosts["as.example.com"] = docs(map[string]string{asMeta: serverDoc("https://as.example.com")})
+		if _, err := w.client(t, server, nil).Metadata(t.Context(), "https://as.example.com"); (err == nil) != ok || !ok && !errors.Is(err, wire.ErrAddress) {
+			t.Errorf("%s: %v", server, err)
+		}
+	}
+}
+
 func TestServerWithAnyPublicAddressIsPublic(t *testing.T) {
 	w := newWorld(t)
 	w.names["mcp.example.com"] = []string{"10.0.0.1", "8.8.4.4", "127.0.0.1"}

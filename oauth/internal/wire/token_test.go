@@ -132,7 +132,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w, c, as := authorizationServer(t, func(rw http.ResponseWriter, r *http.Request) {
-				rw.Header().Set("Location", "https://mcp.example.com/trap")
+				rw.Header().Set("Location", "/trap")
 				says(test.status, test.kind, test.text)(rw, r)
 			})
 			test.want.Endpoint, test.want.Status = "token", test.status
