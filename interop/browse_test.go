@@ -4,6 +4,7 @@ package interop_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ var browseProgram = program{dir: ".", path: "./browse"}
 type headless struct {
 	t         *testing.T
 	log, hold string
+	mayFail   bool // a page that is an error fails no test
 }
 
 // newHeadless has pages opened at once, unless they are held. Then they are
@@ -33,6 +35,32 @@ func newHeadless(t *testing.T, held bool) *headless {
 func (h *headless) env() []string {
 	h.t.Helper()
 	return []string{"BROWSER=" + browseProgram.in(h.t), "BROWSE_LOG=" + h.log, "BROWSE_HOLD=" + h.hold}
+}
+
+// command is the browser for a page.
+func (h *headless) command(page string) *exec.Cmd {
+	h.t.Helper()
+	cmd := exec.Command(browseProgram.in(h.t), page)
+	cmd.Env = append(os.Environ(), h.env()...)
+	return cmd
+}
+
+// open opens a page. The browser is gone when the test ends, which it fails if the page
+// cannot be shown.
+func (h *headless) open(page string) {
+	h.t.Helper()
+	cmd := h.command(page)
+	out := &strings.Builder{}
+	cmd.Stderr = out
+	if err := cmd.Start(); err != nil {
+		h.t.Error(err)
+		return
+	}
+	h.t.Cleanup(func() {
+		if err := cmd.Wait(); err != nil && !h.mayFail {
+			h.t.Errorf("the browser: %v: %s", err, out)
+		}
+	})
 }
 
 // release opens the pages that are held.

@@ -4,14 +4,22 @@ package interop_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/oauth"
 )
 
 // login fills in the form of an authServer whose interaction is "form".
@@ -128,5 +136,73 @@ func TestBrowserApprovesADevice(t *testing.T) {
 	browserApproves(t, browser, page, "bob")
 	if got := client.want(code); got.Scope != "mcp:read" {
 		t.Errorf("the token is for %q", got.Scope)
+	}
+}
+
+// startLogin starts `dragoman login`. It returns the page that the command names and what
+// waits for its end.
+func startLogin(t *testing.T, server string, env []string) (page string, wait func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, dragomanProgram.in(t), "login", "--no-browser", server)
+	cmd.Env = append(os.Environ(), env...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = cmd.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	wait = func() error {
+		_, _ = io.Copy(&said, stderr) // the end of the process tells
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("dragoman login: %w: %s", err, &said)
+		}
+		return nil
+	}
+	pattern := regexp.MustCompile(`http://\S+/auth\?\S+`)
+	buffer := make([]byte, 4096)
+	for page == "" {
+		n, err := stderr.Read(buffer)
+		said.Write(buffer[:n])
+		if before, _, whole := strings.Cut(said.String(), "\n"); whole {
+			page = pattern.FindString(before)
+		}
+		if err != nil {
+			t.Fatal(wait())
+		}
+	}
+	return page, wait
+}
+
+// TestBrowserSignsInToDragoman has a person sign in whom `dragoman login` has told where,
+// and then a host use the server.
+func TestBrowserSignsInToDragoman(t *testing.T) {
+	browser := startBrowser(t)
+	auth := startAuthServer(t, object{"interaction": "form"})
+	server := startProtected(t, auth, nil)
+	env := []string{oauth.DirVariable + "=" + filepath.Join(t.TempDir(), "sign-ins")}
+	page, wait := startLogin(t, server.url, env)
+	_, text := browserSignIn(t, browser, page, "bob")
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "close") {
+		t.Errorf("the browser shows %q, which does not say what to do next", text)
+	}
+	c, err := client.Connect(t.Context(), &client.Server{Command: []string{dragomanProgram.in(t), "connect", "--no-browser", server.url}, Env: env}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	result, err := c.CallTool(t.Context(), "whoami", nil, nil)
+	if err != nil || !strings.Contains(result.Text(), `"bob"`) {
+		t.Errorf("whoami: %+v, %v", result, err)
+	}
+	if counts := auth.tally().Counts; counts["authorizations"] != 1 {
+		t.Errorf("the server counts %v", counts)
 	}
 }

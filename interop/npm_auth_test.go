@@ -6,11 +6,10 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -253,21 +252,21 @@ func TestNpmDeviceCodeGrantOpensAProtectedServer(t *testing.T) {
 	}
 }
 
+// machine is the registration of a client that signs in by itself.
+func machine(id, method string, more object) object {
+	client := object{
+		"client_id": id, "token_endpoint_auth_method": method,
+		"grant_types": []string{"client_credentials"}, "response_types": []string{}, "redirect_uris": []string{},
+	}
+	maps.Copy(client, more)
+	return client
+}
+
 func TestNpmClientCredentialsGrantOpensAProtectedServer(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
-	}
-	machine := func(id, method string, more object) object {
-		client := object{
-			"client_id": id, "token_endpoint_auth_method": method,
-			"grant_types": []string{"client_credentials"}, "response_types": []string{}, "redirect_uris": []string{},
-		}
-		for name, value := range more {
-			client[name] = value
-		}
-		return client
 	}
 	auth := startAuthServer(t, object{"clients": []object{
 		machine("secretive", "client_secret_post", object{"client_secret": "a secret of the client"}),
@@ -318,17 +317,8 @@ func TestNpmSignInByTheBrowserWithoutAPerson(t *testing.T) {
 	defer listener.Close()
 	client.redirect = listener.URL + "/callback"
 	browser := newHeadless(t, true)
-	open := func(page string) *exec.Cmd {
-		cmd := exec.Command(browseProgram.in(t), page)
-		cmd.Env = append(os.Environ(), browser.env()...)
-		return cmd
-	}
 	page := client.authorizationURL(bothScopes)
-	cmd := open(page)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
+	browser.open(page)
 	for deadline := time.Now().Add(patience); !slices.Equal(browser.pages(), []string{page}); {
 		if time.Now().After(deadline) {
 			t.Fatalf("the browser was given %q", browser.pages())
@@ -338,11 +328,8 @@ func TestNpmSignInByTheBrowserWithoutAPerson(t *testing.T) {
 		t.Errorf("the page is held, and was opened %d times", got)
 	}
 	browser.release()
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
 	client.redeem(client.checkCallback(<-called))
-	if out, err := open("https://example.com/").CombinedOutput(); err == nil || !strings.Contains(string(out), "not on this machine") {
+	if out, err := browser.command("https://example.com/").CombinedOutput(); err == nil || !strings.Contains(string(out), "not on this machine") {
 		t.Errorf("a page elsewhere: %v, %s", err, out)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -377,5 +378,37 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 			_ = s.Close()
 			t.Errorf("%+v is taken", c)
 		}
+	}
+}
+
+func TestConsentIsAskedForWithOfflineAccess(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		scopes     []string
+		parameters url.Values
+		want       []string // values of prompt
+	}{
+		{"without", []string{"read"}, nil, nil},
+		{"with", []string{"read", "offline_access"}, nil, []string{"consent"}},
+		{"with another prompt", []string{"offline_access"}, url.Values{"prompt": {"login consent"}}, []string{"login consent"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := authtest.New(t, nil)
+			told := make(chan oauth.Prompt, 1)
+			s := newSource(t, &oauth.Config{
+				Server: server.URL, Scopes: test.scopes, Parameters: test.parameters,
+				Prompt: func(p oauth.Prompt) bool { told <- p; return true },
+			})
+			if _, _, err := get(t, s, server.URL); err == nil {
+				t.Fatal("nobody was asked")
+			}
+			page, err := url.Parse((<-told).URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := page.Query()["prompt"]; !slices.Equal(got, test.want) {
+				t.Errorf("prompt is %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/filelock"
@@ -323,7 +325,8 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 	if redirect != "" {
 		reg.RedirectURIs = []string{redirect}
 	} else {
-		reg.GrantTypes, reg.ResponseTypes = []string{deviceGrant, "refresh_token"}, nil
+		// None, and not left out: that would mean "code", which needs a redirect URI.
+		reg.GrantTypes, reg.ResponseTypes = []string{deviceGrant, "refresh_token"}, []string{}
 	}
 	who, err := s.wire.Register(ctx, r.AS, reg)
 	if err != nil {
@@ -358,6 +361,9 @@ func (s *Source) authorizeURL(r *record, p *pending) string {
 		if value != "" {
 			q.Set(name, value)
 		}
+	}
+	if slices.Contains(strings.Fields(p.Scope), offlineAccess) && !q.Has("prompt") {
+		q.Set("prompt", "consent") // or strict servers give no refresh token (OpenID Connect Core, section 11)
 	}
 	u.RawQuery = q.Encode()
 	return u.String()

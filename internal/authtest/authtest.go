@@ -227,10 +227,15 @@ func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
-		RedirectURIs []string `json:"redirect_uris"`
+		RedirectURIs  []string  `json:"redirect_uris"`
+		ResponseTypes *[]string `json:"response_types"` // left out, it is "code"
 	}
 	if json.NewDecoder(r.Body).Decode(&asked) != nil {
 		refuse(w, "invalid_client_metadata")
+		return
+	}
+	if len(asked.RedirectURIs) == 0 && (asked.ResponseTypes == nil || len(*asked.ResponseTypes) > 0) {
+		refuse(w, "invalid_redirect_uri")
 		return
 	}
 	id := rand.Text()

@@ -56,7 +56,8 @@ async function introspect(token) {
 
 async function verify(token) {
   const options = { issuer: settings.issuer, clockTolerance: 0 };
-  return (await jwtVerify(token, keys, options).catch((error) => Promise.reject(new InvalidTokenError(error.message)))).payload;
+  const invalid = ({ code }) => Promise.reject(new InvalidTokenError(code)); // a message would be put between quotes as it is
+  return (await jwtVerify(token, keys, options).catch(invalid)).payload;
 }
 
 const verifier = {

@@ -16,7 +16,7 @@ type Registration struct {
 	LogoURI         string   `json:"logo_uri,omitempty"`
 	RedirectURIs    []string `json:"redirect_uris,omitempty"`
 	GrantTypes      []string `json:"grant_types,omitempty"`
-	ResponseTypes   []string `json:"response_types,omitempty"`
+	ResponseTypes   []string `json:"response_types,omitzero"`
 	Scope           string   `json:"scope,omitempty"`
 	AuthMethod      string   `json:"token_endpoint_auth_method,omitempty"`
 	ApplicationType string   `json:"application_type,omitempty"`
