@@ -23,6 +23,10 @@ const (
 	maxHeader    = 64 << 10
 	maxRedirects = 3 // of one GET
 	requestTime  = 5 * time.Second
+
+	// postTime is longer: a server that takes its time over a refresh has rotated the token,
+	// and who does not wait for the new one has lost both.
+	postTime = 30 * time.Second
 )
 
 // Options configures a Client.
@@ -131,7 +135,11 @@ func (a *answer) object() bool {
 
 // do makes a request. Its error holds none of the secrets.
 func (c *Client) do(ctx context.Context, req *http.Request, hide secrets) (*answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, errSlow)
+	limit := requestTime
+	if req.Method == http.MethodPost {
+		limit = postTime
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	proxy, err := c.proxy(req)
 	if err != nil {
@@ -158,8 +166,6 @@ func (c *Client) do(ctx context.Context, req *http.Request, hide secrets) (*answ
 	}
 	return a, nil
 }
-
-var errSlow = fmt.Errorf("no answer within %v", requestTime)
 
 // requestError says why there is no answer. What the server has sent may be in err, and in there
 // what we have sent.
