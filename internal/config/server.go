@@ -60,7 +60,7 @@ type ChildLimits struct {
 
 // ServerAuth says how we sign in to a server.
 type ServerAuth struct {
-	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, or nobody." enum:"shared|none" default:"shared"`
+	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, each caller its own, or nobody. Callers are told apart by who they have proven to be; the others are sent without a token." enum:"shared|caller|none" default:"shared"`
 	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser"`
 	ClientID     string            `key:"clientId" doc:"Client that is registered with the authorization server." default:"we register by ourselves"`
 	ClientSecret string            `key:"clientSecret" doc:"Its secret, better as ${file:PATH} or ${VARIABLE}."`

@@ -97,7 +97,7 @@ func newSettings(c *config.Server) settings {
 		timeout: orNone(c.Timeout, DefaultTimeout), idle: orNone(c.IdleStop, 0),
 		interval: orNone(c.Health.Interval, DefaultHealthInterval), threshold: orDefault(c.Health.Threshold, DefaultHealthThreshold),
 		never: c.IdleStop < 0, process: c.Command != "",
-		passes: len(c.PassHeaders)+len(c.PassEnv) > 0,
+		passes: len(c.PassHeaders)+len(c.PassEnv) > 0 || c.Auth.SignIn == eachCaller,
 	}
 	s.lazy = c.Lazy || s.passes // there is nobody yet whose values could be passed on
 	s.max = max(s.max, s.min)

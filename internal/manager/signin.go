@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -43,8 +45,67 @@ type SignInOptions struct {
 // that it lacks.
 const maxSignIns = 2
 
-// newSource returns what has tokens for the server, or nil if we do not sign in to it.
-func (u *Upstream) newSource() (*oauth.Source, error) {
+// eachCaller is the mode of signing in in which each caller has tokens of its own.
+const eachCaller = "caller"
+
+// maxCallers is how many callers' tokens are in memory at once.
+const maxCallers = 1024
+
+// sources have tokens for a server: the one for everybody, or one for each caller.
+type sources struct {
+	shared *oauth.Source // nil if we do not sign in, or each caller does
+
+	mu     sync.Mutex
+	caller map[string]*oauth.Source
+	closed bool
+}
+
+// close ends them all.
+func (s *sources) close() {
+	s.mu.Lock()
+	s.closed = true
+	list := slices.Collect(maps.Values(s.caller))
+	s.mu.Unlock()
+	if s.shared != nil {
+		list = append(list, s.shared)
+	}
+	for _, source := range list {
+		_ = source.Close() // it has no error
+	}
+}
+
+// sourceOf returns what has tokens for a request with what is passed on for it, or nil.
+func (u *Upstream) sourceOf(p *passed) *oauth.Source {
+	s := &u.sources
+	if p == nil || p.subject == "" {
+		return s.shared
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if source := s.caller[p.subject]; source != nil || s.closed {
+		return source
+	}
+	source, err := u.newSource(p.subject)
+	if err != nil {
+		return nil // it could be made for nobody, too, which has been told
+	}
+	if s.caller == nil {
+		s.caller = make(map[string]*oauth.Source)
+	}
+	for subject, other := range s.caller {
+		if len(s.caller) < maxCallers {
+			break
+		}
+		delete(s.caller, subject) // what it has is kept in the store
+		go func() { _ = other.Close() }()
+	}
+	s.caller[p.subject] = source
+	return source
+}
+
+// newSource returns what has tokens for the server, or nil if we do not sign in to it, or
+// not for this subject.
+func (u *Upstream) newSource(subject string) (*oauth.Source, error) {
 	c, o := u.conf.Load(), u.manager.opts.SignIn
 	if o == nil || !SignsIn(c) {
 		return nil, nil
@@ -53,12 +114,19 @@ func (u *Upstream) newSource() (*oauth.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf.Store, conf.Timeout, conf.Logger = o.Store(), o.Timeout, u.log
-	if o.Prompt != nil {
+	conf.Subject, conf.Store, conf.Timeout, conf.Logger = subject, o.Store(), o.Timeout, u.log
+	switch {
+	case subject != "":
+		conf.Prompt = func(oauth.Prompt) bool { return false } // it is told to the caller alone
+	case o.Prompt != nil:
 		conf.Prompt = func(p oauth.Prompt) bool { return o.Prompt(u.name, p) }
 	}
 	conf.Done = u.signedIn
-	return oauth.New(conf)
+	source, err := oauth.New(conf)
+	if err == nil && subject == "" && c.Auth.SignIn == eachCaller {
+		return nil, source.Close() // it was made to see whether it can be
+	}
+	return source, err
 }
 
 // SignInConfig returns how to sign in to a server, as its configuration says.
@@ -131,7 +199,8 @@ func needsSignIn(resp *dragoman.Message, err error) bool {
 // has come to a good end.
 func (u *Upstream) awaitSignIn(ctx context.Context) bool {
 	o := u.manager.opts.SignIn
-	return o != nil && o.Wait && u.source != nil && u.source.Await(ctx) == nil
+	source := u.sourceOf(u.passedOf(dragoman.CallerOf(ctx)))
+	return o != nil && o.Wait && source != nil && source.Await(ctx) == nil
 }
 
 // signedIn has the server tried at once: somebody has signed in.
@@ -163,12 +232,21 @@ func (u *Upstream) signInHint(err error) string {
 // signInNeeded is the answer while the server wants a sign-in.
 func (u *Upstream) signInNeeded(err error) *dragoman.Error {
 	text := fmt.Sprintf("server %q: %s", u.name, strings.TrimPrefix(u.signInHint(err), "server "))
-	where := ""
-	if u.source != nil {
-		if p, ok := u.source.Pending(); ok {
-			where = p.URL
-			text += ", or open the page in data.url"
-		}
+	where := u.signInPage(u.sources.shared)
+	if where != "" {
+		text += ", or open the page in data.url"
 	}
 	return protocol.SignInNeeded(text, where)
+}
+
+// signInPage returns where to sign in, if a sign-in is under way.
+func (u *Upstream) signInPage(source *oauth.Source) string {
+	if source == nil {
+		return ""
+	}
+	p, ok := source.Pending()
+	if !ok {
+		return ""
+	}
+	return p.URL
 }

@@ -22,9 +22,10 @@ import (
 // passed is what a caller has passed on to a server: values by the server's names
 // of headers or variables. It is never shown.
 type passed struct {
-	digest string
-	env    bool // variables, not headers
-	values map[string]string
+	digest  string
+	env     bool // variables, not headers
+	values  map[string]string
+	subject string // whose sign-in is used, if each caller has its own
 }
 
 // passedOf returns what of a caller is passed on, or nil.
@@ -43,10 +44,14 @@ func (u *Upstream) passedOf(caller *dragoman.Caller) *passed {
 			p.values[ours] = strings.Join(values, ", ")
 		}
 	}
-	if len(p.values) == 0 {
+	if c.Auth.SignIn == eachCaller {
+		p.subject = caller.Principal
+	}
+	if len(p.values) == 0 && p.subject == "" {
 		return nil
 	}
 	sum := hmac.New(sha256.New, u.manager.salt)
+	fmt.Fprintf(sum, "%q;", p.subject)
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		fmt.Fprintf(sum, "%q=%q;", name, p.values[name])
 	}
@@ -102,8 +107,8 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 	if c.URL != "" {
 		spec.Header = make(http.Header)
 	}
-	if u.source != nil {
-		spec.Wrap = u.source.Transport
+	if source := u.sourceOf(p); source != nil {
+		spec.Wrap = source.Transport
 	}
 	for name, value := range c.Headers {
 		spec.Header.Set(name, value)

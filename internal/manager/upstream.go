@@ -13,7 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -31,9 +30,10 @@ type Upstream struct {
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
 
 	admission  admission
-	broken     error         // why the configuration cannot be used
-	source     *oauth.Source // has tokens for the server; nil if we do not sign in
-	supervisor *supervisor   // nil if it cannot be used, or is not to be
+	broken     error // why the configuration cannot be used
+	sources    sources
+	signsIn    bool        // if the server wants that
+	supervisor *supervisor // nil if it cannot be used, or is not to be
 	draining   atomic.Bool
 
 	mu        sync.Mutex
@@ -55,7 +55,8 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	if c.Disabled {
 		return u
 	}
-	if u.source, u.broken = u.newSource(); u.broken == nil {
+	u.signsIn = m.opts.SignIn != nil && SignsIn(c)
+	if u.sources.shared, u.broken = u.newSource(""); u.broken == nil {
 		_, u.broken = u.newTarget(nil)
 	}
 	if u.broken != nil {
@@ -133,10 +134,23 @@ func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman
 		return req.Fail(e), nil
 	}
 	ctx = u.passing(protocol.Identify(ctx, req))
+	asks := u.signsIn && protocol.MayNeedInput(req.Method())
+	if asks {
+		var err error
+		if req, err = u.afterQuestion(ctx, req); err != nil {
+			return protocol.Failure(req, err), nil
+		}
+	}
 	if resp, err := u.list(ctx, req); resp != nil || err != nil {
 		return resp, err
 	}
-	return u.pass(ctx, req, from, u.supervisor.requests)
+	resp, err := u.pass(ctx, req, from, u.supervisor.requests)
+	if asks {
+		if q := u.questionOf(resp, err); q != nil && elicits(req.Meta(protocol.MetaClientCapabilities)) {
+			return q.inputRequired(req)
+		}
+	}
+	return resp, err
 }
 
 // Notify implements dragoman.Peer. A modern client has nothing to tell a server.
@@ -170,6 +184,7 @@ type conversation struct {
 	client dragoman.Conn
 	caller *dragoman.Caller
 	known  atomic.Bool // it is among the upstream's clients
+	asks   atomic.Bool // the client's user can be sent to a page
 }
 
 // Call implements dragoman.Peer.
@@ -183,7 +198,17 @@ func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dra
 	if !c.known.Swap(true) {
 		c.up.addClient(c)
 	}
-	return c.up.pass(ctx, req, from, c.Peer)
+	if req.Method() == protocol.MethodInitialize {
+		c.asks.Store(elicits(req.Get("capabilities")))
+	}
+	resp, err := c.up.pass(ctx, req, from, c.Peer)
+	if c.up.signsIn && c.asks.Load() && protocol.MayNeedInput(req.Method()) {
+		source := c.up.sourceOf(c.up.passedOf(c.caller))
+		if q := c.up.questionOf(resp, err); q != nil && q.ask(ctx, from, source) {
+			return c.up.pass(ctx, req, from, c.Peer)
+		}
+	}
+	return resp, err
 }
 
 // addClient remembers a client, and forgets those that have gone.
@@ -329,9 +354,7 @@ func (u *Upstream) close() {
 	if u.supervisor != nil {
 		u.supervisor.close()
 	}
-	if u.source != nil {
-		_ = u.source.Close() // it has no error
-	}
+	u.sources.close()
 	u.event(EventStopped, nil, "server is stopped")
 }
 
@@ -415,11 +438,7 @@ func (u *Upstream) Status() Status {
 	if u.supervisor != nil {
 		u.supervisor.report(&s)
 	}
-	if u.source != nil {
-		if p, ok := u.source.Pending(); ok {
-			s.SignIn = p.URL
-		}
-	}
+	s.SignIn = u.signInPage(u.sources.shared)
 	return s
 }
 
