@@ -102,7 +102,7 @@ type Config struct {
 	Prompt func(Prompt) bool
 
 	// Done, if not nil, is called when somebody has signed in after a Prompt, here or in
-	// another process.
+	// another process, before the requests that wait for that go on.
 	Done func()
 
 	// Wait has requests wait for the user, as long as their contexts and Timeout let

@@ -64,10 +64,10 @@ func (s *Source) begin(r *record, scope string, explicit bool) *attempt {
 		defer cancel()
 		a.err = s.run(ctx, a)
 		a.tell(Prompt{})
-		close(a.done)
 		if a.err == nil && s.conf.Done != nil {
 			s.conf.Done()
 		}
+		close(a.done)
 	})
 	return a
 }

@@ -139,6 +139,14 @@ func (s *Server) Expire() {
 	clear(s.access)
 }
 
+// Revoke ends all sign-ins that there are.
+func (s *Server) Revoke() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.access)
+	clear(s.refresh)
+}
+
 // Break has the token endpoint fail from now on, or not.
 func (s *Server) Break(broken bool) {
 	s.mu.Lock()
