@@ -257,7 +257,7 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		return c.firstCall(ctx, req, from, time.Now())
 	}
 	var began time.Time // before any failure, if there is none now
-	if !c.supervisor.stable.Load() {
+	if !c.supervisor.stable.Load() || c.supervisor.up.signsIn {
 		began = time.Now()
 	}
 	resp, err := c.Conn.Call(ctx, req, from)

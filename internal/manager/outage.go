@@ -25,8 +25,8 @@ func (s *supervisor) fail(began time.Time, err error) {
 // recordFailure is fail without telling. It reports whether this was not known. The caller
 // holds mu.
 func (s *supervisor) recordFailure(began time.Time, err error) bool {
-	if s.state == Stopped || s.failures > 0 && began.Before(s.failedAt) {
-		return false // part of the failure that is known
+	if s.state == Stopped || s.failures > 0 && began.Before(s.failedAt) || isSignIn(err) && began.Before(s.signedInAt) {
+		return false // part of the failure that is known, or over
 	}
 	now := time.Now()
 	if began.IsZero() {

@@ -210,7 +210,7 @@ func (u *Upstream) signedIn() {
 		return
 	}
 	s.mu.Lock()
-	s.failures = 0
+	s.failures, s.signedInAt = 0, time.Now()
 	s.breaker.close()
 	s.mu.Unlock()
 	s.want()

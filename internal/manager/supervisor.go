@@ -61,6 +61,7 @@ type supervisor struct {
 	failures      int           // in a row, until the server answers again
 	totalFailures int           // failures there have been
 	failedAt      time.Time     // the last of them; what began before has part in it
+	signedInAt    time.Time     // somebody has signed in; what began before does not know
 	next          time.Time     // nothing is tried before, if there are failures
 	pause         time.Duration // how long that was after the last failure
 	breaker       breaker
