@@ -52,7 +52,7 @@ type Options struct {
 
 // A Client asks servers on behalf of one MCP server. Any number of goroutines may use it.
 type Client struct {
-	server    *url.URL // its origin is http or https; without user info and fragment
+	server    *url.URL // http or https
 	trusted   map[string]bool
 	proxy     func(*http.Request) (*url.URL, error)
 	resolve   func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -64,7 +64,6 @@ type Client struct {
 // New returns a client, which the caller closes.
 func New(o *Options) *Client {
 	server := *o.Server
-	server.User, server.Fragment, server.RawFragment = nil, "", ""
 	switch server.Scheme {
 	case "ws":
 		server.Scheme = "http"

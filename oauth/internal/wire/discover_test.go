@@ -215,14 +215,16 @@ func TestConfiguredIssuerAndResourceComeFirst(t *testing.T) {
 func TestAnswersThatMeanNotThere(t *testing.T) {
 	const server = "https://mcp.example.com"
 	for name, answer := range map[string]http.HandlerFunc{
-		"401":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(401) },
-		"403":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) },
-		"405":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(405) },
-		"410":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(410) },
-		"204":       func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(204) },
-		"a page":    func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<!DOCTYPE html><p>Hello") },
-		"text":      func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "OK") },
-		"a way off": func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://www.example.com/", 302) },
+		"401":    func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(401) },
+		"403":    func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) },
+		"405":    func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(405) },
+		"410":    func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(410) },
+		"204":    func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(204) },
+		"a page": func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<!DOCTYPE html><p>Hello") },
+		"text":   func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "OK") },
+		"a way off": func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "https://www.example.com/", http.StatusFound)
+		},
 		"a page of { }": func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(rw, "{}")
@@ -339,6 +341,9 @@ func TestHostileServerMetadataIsRefused(t *testing.T) {
 		"https://１２７.0.0.1/", "https://a/" + strings.Repeat("x", 9<<10),
 	}
 	for _, name := range endpoints {
+		w := newWorld(t)
+		w.public("mcp.example.com", "as.example.com", "a")
+		c := w.client(t, "https://mcp.example.com/mcp", nil)
 		for _, value := range hostile {
 			t.Run(name+" "+value[:min(len(value), 40)], func(t *testing.T) {
 				var doc map[string]any
@@ -347,10 +352,8 @@ func TestHostileServerMetadataIsRefused(t *testing.T) {
 				}
 				doc[name] = value
 				text, _ := json.Marshal(doc)
-				w := newWorld(t)
-				w.public("mcp.example.com", "as.example.com", "a")
 				w.hosts["as.example.com"] = docs(map[string]string{asMeta: string(text)})
-				m, err := w.client(t, "https://mcp.example.com/mcp", nil).Metadata(t.Context(), as)
+				m, err := c.Metadata(t.Context(), as)
 				if m != nil {
 					t.Errorf("accepted %+v", m)
 				}
@@ -359,7 +362,7 @@ func TestHostileServerMetadataIsRefused(t *testing.T) {
 					t.Errorf("the error repeats too much: %q", err)
 				}
 				if dials := w.dials(); len(dials) != 1 {
-					t.Errorf("dialed %q, want the authorization server only", dials)
+					t.Errorf("dialed %q, want the authorization server only, once", dials)
 				}
 			})
 		}

@@ -23,7 +23,8 @@ func authorizationServer(t testing.TB, answer http.HandlerFunc) (*world, *wire.C
 	w := newWorld(t)
 	w.public("as.example.com", "mcp.example.com")
 	w.hosts["as.example.com"] = answer
-	return w, w.client(t, "https://mcp.example.com/mcp", nil), &wire.Metadata{Issuer: issuer, TokenEndpoint: issuer + "/token", RegistrationEndpoint: issuer + "/register",
+	c := w.client(t, "https://mcp.example.com/mcp", nil)
+	return w, c, &wire.Metadata{Issuer: issuer, TokenEndpoint: issuer + "/token", RegistrationEndpoint: issuer + "/register",
 		RevocationEndpoint: issuer + "/revoke", DeviceAuthorizationEndpoint: issuer + "/device"}
 }
 
