@@ -4,5 +4,6 @@
 //
 // The peers in Go are built and run by go test. Those from npm and PyPI need
 // node and python3: they sit behind the build tag npm, and `make interop`
-// installs and runs them.
+// installs and runs them. Among them is an authorization server, at which also
+// the tests in a real browser sign in (`make browser`).
 package interop

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/oauth"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // authPrefix begins the names of the scenarios in which the server wants a token. The
@@ -85,7 +84,7 @@ func protected(scenario, url string) (server *client.Server, leave func() error,
 	if err != nil {
 		return nil, nil, err
 	}
-	return &client.Server{Dialer: &streamable.Client{URL: url, Wrap: source.Transport}}, source.Close, nil
+	return &client.Server{URL: url, Wrap: source.Transport}, source.Close, nil
 }
 
 // isMachine reports whether it is the client itself that signs in, and no user.

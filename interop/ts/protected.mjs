@@ -37,7 +37,7 @@ const count = (kind) => (counters.counts[kind] = (counters.counts[kind] ?? 0) + 
 
 // A verifier reads a token: by the issuer's keys if it is signed, or else by
 // asking the issuer.
-const metadata = await (await fetch(`${settings.issuer}/.well-known/oauth-authorization-server`)).json();
+const metadata = await (await fetch(`${settings.issuer}/.well-known/openid-configuration`)).json();
 const { createRemoteJWKSet, jwtVerify } = await load("jose", "dist", "webapi", "index.js");
 const keys = createRemoteJWKSet(new URL(metadata.jwks_uri), { cooldownDuration: 0 });
 
