@@ -6,8 +6,8 @@ MODULES := . $(patsubst %/go.mod,%,$(wildcard interop/go.mod gosdk/go.mod))
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 TIMEOUT ?= 15m
-# Packages tested at once: twice the processors, because many tests wait.
-AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+# Packages tested at once, beside those that go on all the time.
+AT_ONCE ?= $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 SOAK ?= 10m
 FUZZTIME ?= 30s
 BENCH ?= .
@@ -60,7 +60,10 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "bin/dragoman-$$os-$$arch$$ext" ./cmd/dragoman; \
 	done
 
+# The longest package and the other modules run beside the rest, from the beginning, and
+# print at the end how it went. What all of them need is compiled before, once.
 # Without the setting, the race detector has each test binary wait for a second at its end.
+test: SLOWEST := tests/gateway
 test: export GORACE ?= atexit_sleep_ms=0
 test: ## run all tests that need Go alone
 	@race='$(RACE)'; status=0; \
@@ -68,9 +71,16 @@ test: ## run all tests that need Go alone
 		export CGO_ENABLED=0; \
 		echo 'make test: the race detector is off, because it does not build here (no C compiler?)'; \
 	fi; \
-	for m in $(MODULES); do \
-		(cd $$m && go test $$race -vet=off -p $(AT_ONCE) -timeout $(TIMEOUT) ./...) || status=1; \
-	done; exit $$status
+	go build $$race ./... || exit 1; \
+	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
+	test='go test -vet=off -timeout $(TIMEOUT)'; \
+	beside() { (cd "$$1" && $$test $$race "$$2") >"$$out/$$3.log" 2>&1 || touch "$$out/failed"; }; \
+	beside . ./$(SLOWEST) main & \
+	for m in $(filter-out .,$(MODULES)); do beside $$m ./... $$m & done; \
+	$$test $$race -p $(AT_ONCE) $$(go list ./... | grep -v '/$(SLOWEST)$$') || status=1; \
+	wait; cat "$$out"/*.log; \
+	[ ! -e "$$out/failed" ] || status=1; \
+	exit $$status
 
 matrix: ## run every client with every server, and write the table to docs/matrix.md
 	@go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update

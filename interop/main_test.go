@@ -95,7 +95,7 @@ func (p *program) in(t *testing.T) string {
 		if runtime.GOOS == "windows" {
 			p.file += ".exe"
 		}
-		args := slices.Concat([]string{"build", "-C", p.dir, "-buildvcs=false", "-pgo=off", "-o", p.file}, buildFlags, []string{p.path})
+		args := slices.Concat([]string{"build", "-C", p.dir, "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", p.file}, buildFlags, []string{p.path})
 		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 			p.err = fmt.Errorf("go build %s: %w\n%s", p.path, err, out)
 		}

@@ -151,7 +151,7 @@ func TestPain25_ArgumentsAndResultsPassByteForByte(t *testing.T) {
 
 func TestPain18_LargeResultsPass(t *testing.T) {
 	both(t, everything.Options{}, func(t *testing.T, c *client, _ *aggregate.Aggregate, member string) {
-		const size = 5 << 20
+		const size = 1 << 20
 		if got := said(c.rounds(protocol.MethodCallTool, call(member+"_large", object{"bytes": size}))); len(got) != size {
 			t.Errorf("%d bytes, want %d", len(got), size)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestLargeFilesAreReadWhole(t *testing.T) {
-	const n = 5000
+	const n = 1000
 	var servers, broken strings.Builder
 	servers.WriteString(`{"mcpServers": {`)
 	broken.WriteString("servers:\n")

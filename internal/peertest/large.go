@@ -12,9 +12,9 @@ import (
 )
 
 var large = []behaviour{
-	{"A10 E06 large messages pass both ways beside small ones", 0, true, largeAndSmall},
-	{"E06 messages of many sizes pass", 0, true, manySizes},
-	{"D14 a message that is too large is refused and the conversation goes on", sizeLimit, true, tooLarge},
+	{"A10 E06 large messages pass both ways beside small ones", volume, true, largeAndSmall},
+	{"E06 messages of many sizes pass", volume, true, manySizes},
+	{"D14 a message that is too large is refused and the conversation goes on", sizeLimit | volume, true, tooLarge},
 }
 
 // MaxMessage is the limit with which transports run the suite, a little more than the

@@ -13,8 +13,11 @@ const leaving = 5 * time.Second * slowdown
 
 // NoLeak fails t if goroutines are left when it and its cleanups are over. It
 // must be the first to register a cleanup.
-func NoLeak(t *testing.T) {
-	before := goroutines()
+func NoLeak(t *testing.T) { noLeak(t) }
+
+// noLeak does what NoLeak says, and returns the goroutines that are there.
+func noLeak(t *testing.T) (before map[string]string) {
+	before = goroutines()
 	t.Cleanup(func() {
 		if t.Failed() || t.Skipped() {
 			return // the goroutines of a test that gave up say nothing
@@ -27,6 +30,7 @@ func NoLeak(t *testing.T) {
 			t.Errorf("%d goroutines are left after the conversation:\n\n%s", len(left), strings.Join(left, "\n\n"))
 		}
 	})
+	return before
 }
 
 // leftover returns the stacks of the goroutines that were not there before.
@@ -42,7 +46,7 @@ func leftover(before map[string]string) []string {
 
 // goroutines returns the stack of every goroutine by its number.
 func goroutines() map[string]string {
-	buf := make([]byte, 1<<20)
+	buf := make([]byte, 64<<10)
 	for {
 		n := runtime.Stack(buf, true)
 		if n < len(buf) {

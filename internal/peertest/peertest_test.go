@@ -26,7 +26,7 @@ func TestLocal(t *testing.T) {
 func TestLocalRevisions(t *testing.T) {
 	for _, r := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		t.Run(r.String(), func(t *testing.T) {
-			peertest.Run(t, local, &peertest.Options{Direct: true, Revision: r})
+			peertest.Run(t, local, &peertest.Options{Direct: true, Revision: r, Light: true})
 		})
 	}
 }

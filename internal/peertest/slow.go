@@ -15,12 +15,12 @@ import (
 )
 
 var slow = []behaviour{
-	{"callees that do not return block nobody", 0, true, stuckCallees},
+	{"callees that do not return block nobody", volume, true, stuckCallees},
 	// A peer on the caller's goroutine that is slow to receive blocks the sender,
 	// by design.
 	{"D14 a peer that is slow to receive blocks no calls", anyMethod | ownGoroutine, true, slowToReceive},
-	{"D14 a flood outside of calls takes bounded memory and ends nothing", anyMethod | ownGoroutine, true, floodOutside},
-	{"D14 a flood inside a call takes bounded memory and loses no answer", notesInCall | ownGoroutine, true, floodInside},
+	{"D14 a flood outside of calls takes bounded memory and ends nothing", anyMethod | ownGoroutine | volume, true, floodOutside},
+	{"D14 a flood inside a call takes bounded memory and loses no answer", notesInCall | ownGoroutine | volume, true, floodInside},
 }
 
 func stuckCallees(t *test) {

@@ -56,6 +56,12 @@ type Options struct {
 	// MaxCalls is how many calls may be under way at once, if that is less
 	// than 200.
 	MaxCalls int
+
+	// Light says that another run over the same transport shows what depends on how
+	// large or how many messages are: that is left out, and at most 20 calls are under
+	// way at once. It is for runs that differ from that one in something else, such as
+	// the revision.
+	Light bool
 }
 
 // Run shows that a transport keeps the promises of [dragoman.Peer] and
@@ -81,8 +87,12 @@ func (o Options) withDefaults() Options {
 	if !o.Revision.ServerMayAsk() {
 		o.NoQuestions = true
 	}
-	if o.MaxCalls <= 0 || o.MaxCalls > 200 {
-		o.MaxCalls = 200
+	most := 200
+	if o.Light {
+		most = 20
+	}
+	if o.MaxCalls <= 0 || o.MaxCalls > most {
+		o.MaxCalls = most
 	}
 	return o
 }
@@ -113,6 +123,7 @@ const (
 	cancelling                        // the callee learns of a cancel
 	ownGoroutine                      // the callee does not run on the caller's goroutine
 	sizeLimit                         // messages have a limit that is to be tried out
+	volume                            // it is about large messages or many
 )
 
 // missing says why a transport need not show what has these needs, or "".
@@ -130,6 +141,7 @@ func (o *Options) missing(n needs) string {
 		{cancelling, o.NoCancel, "the callee does not learn of a cancel"},
 		{ownGoroutine, o.Direct, "the callee runs on the caller's goroutine"},
 		{sizeLimit, o.MaxMessage <= 0, "no limit of size to try out"},
+		{volume, o.Light, "another run over this transport shows it"},
 	} {
 		if n&m.need != 0 && m.missing {
 			return m.reason
@@ -157,6 +169,6 @@ func (s *suite) run(t *testing.T, b behaviour) {
 }
 
 func (s *suite) runOnce(t *testing.T, b behaviour, reverse bool) {
-	NoLeak(t) // first, so that it looks last
-	b.run(newTest(t, s, reverse))
+	before := noLeak(t) // first, so that it looks last
+	b.run(newTest(t, s, reverse, before))
 }

@@ -27,10 +27,10 @@ type test struct {
 	before  map[string]string
 }
 
-func newTest(t *testing.T, s *suite, reverse bool) *test {
+func newTest(t *testing.T, s *suite, reverse bool, before map[string]string) *test {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*waitLimit, fmt.Errorf("peertest: %s took too long", t.Name()))
 	t.Cleanup(cancel)
-	return &test{T: t, opts: &s.opts, connect: s.connect, reverse: reverse, ctx: ctx, before: goroutines()}
+	return &test{T: t, opts: &s.opts, connect: s.connect, reverse: reverse, ctx: ctx, before: before}
 }
 
 // other is the same test with the sides exchanged: what the answerer asks.

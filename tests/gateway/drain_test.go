@@ -28,9 +28,9 @@ func TestS47_DrainLetsCallsEnd(t *testing.T) {
 			take, flags := underWay()
 			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: flags})
 			s := &fixture{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
-			idle, sockets, listens := s.streams(20), s.sockets(5), s.listens(5)
+			idle, sockets, listens := s.streams(6), s.sockets(4), s.listens(2)
 			used := openSession(s.ctx, t, g, server)
-			calls := s.calls(20, take)
+			calls := s.calls(6, take) // one for each way and era
 			g.Leave()
 			from := time.Now()
 			g.Signal(syscall.SIGTERM)

@@ -167,8 +167,8 @@ func TestS38_SessionFloodIsBounded(t *testing.T) {
 			}
 		}
 	}()
-	f.sessions(max(kit.Few(5000), 1000))
-	f.probe(kit.Few(100_000))
+	f.sessions(max(kit.Few(5000), 2*most))
+	f.probe(kit.Few(30_000))
 	close(stop)
 	<-done
 	first.close(f.ctx)

@@ -46,8 +46,8 @@ func TestPain6_ServersAskTheirClients(t *testing.T) {
 func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
 	t.Parallel() // its gateways are its own
 	fixtures(t, nil, func(s *fixture) {
-		const clients = 8
-		calls := max(kit.Few(20), 8)
+		const clients = 6 // two for each way at least
+		calls := max(kit.Few(20), 4)
 		var all sync.WaitGroup
 		pids := make([]int, clients)
 		for i := range clients {
@@ -141,8 +141,8 @@ func TestPain18_LargeMessagesPassWhole(t *testing.T) {
 				}
 			})
 		}
-		if s.server != server || s.File == "" {
-			return
+		if s.server != server || s.File == "" || s.mode != s.era.String() {
+			return // to the gateway the rest is the same
 		}
 		s.Run("too large", func(t *testing.T) {
 			c := enter(s.ctx, t, s.Gateway, s.server, kit.HTTP, s.era)

@@ -75,7 +75,7 @@ func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 			frozen := begin(ctx, stuck, "freeze", object{"key": "frozen"})
 			s.runs("frozen")
 			text := strings.Repeat("x", 1<<20)
-			calls := max(kit.Few(64), 16)
+			calls := max(kit.Few(64), 8) // more than may wait
 			var all sync.WaitGroup
 			endings := make([]ending, calls)
 			quick := watchOthers(ctx, t, g, protocol.Legacy)

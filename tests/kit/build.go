@@ -44,7 +44,7 @@ func build() (string, error) {
 	if runtime.GOOS == "windows" {
 		path += ".exe"
 	}
-	args := []string{"build", "-buildvcs=false", "-pgo=off", "-o", path}
+	args := []string{"build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", path} // no debugger looks at it
 	if race {
 		args = append(args, "-race")
 	}

@@ -13,12 +13,14 @@ const Patience = 40 * time.Second
 // not come to pass.
 func Until(limit time.Duration, f func() error) error {
 	end := time.Now().Add(limit)
+	pause := 5 * time.Millisecond // between two looks; nothing depends on it
 	for {
 		err := f()
 		if err == nil || time.Now().After(end) {
 			return err
 		}
-		time.Sleep(5 * time.Millisecond) // between two looks; nothing depends on it
+		time.Sleep(pause)
+		pause = min(2*pause, 80*time.Millisecond) // what takes long may take that much longer
 	}
 }
 

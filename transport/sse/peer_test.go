@@ -22,7 +22,7 @@ func TestPeer(t *testing.T) {
 				}
 				t.Cleanup(func() { _ = conn.Close() })
 				return conn
-			}, &peertest.Options{Revision: rev, MaxMessage: peertest.MaxMessage})
+			}, &peertest.Options{Revision: rev, MaxMessage: peertest.MaxMessage, Light: rev != protocol.Unknown})
 		})
 	}
 }

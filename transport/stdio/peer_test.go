@@ -57,7 +57,7 @@ func TestPeerOverAChild(t *testing.T) {
 		t.Run(framing.String(), func(t *testing.T) {
 			peertest.Run(t, func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {
 				return dialChild(t, client, server, framing)
-			}, nil)
+			}, &peertest.Options{Light: framing == ContentLength}) // frames of all sizes: TestPeerOverSockets
 		})
 	}
 }

@@ -28,6 +28,7 @@ func TestClientPeer(t *testing.T) {
 				Revision:   r,
 				Stateless:  !r.HasSessions(),
 				MaxMessage: peertest.MaxMessage,
+				Light:      r != protocol.Latest && r != protocol.LatestLegacy, // one of each era is enough
 			})
 		})
 	}

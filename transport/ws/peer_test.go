@@ -23,7 +23,7 @@ func TestPeer(t *testing.T) {
 					peertest.Run(t, func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {
 						at := serve(t, &Server{Acceptor: server, Compression: compress})
 						return dial(t, &Client{URL: at, Compression: compress}, client)
-					}, &peertest.Options{Revision: rev})
+					}, &peertest.Options{Revision: rev, Light: rev != protocol.Unknown})
 				})
 			}
 		})
