@@ -293,7 +293,7 @@ func (s *Source) register(ctx context.Context, r *record) (*listener, *wire.Cred
 	}
 	who := s.client(r)
 	kept := r.Clients[r.AS.Issuer]
-	registered := who != nil && kept != nil && kept.ID == who.ID
+	registered := who != nil && kept != nil && kept.Ours && kept.ID == who.ID
 	if registered && s.redirectFits(kept.Redirect) {
 		if l, err := listenAt(kept.Redirect, rand.Text(), r.AS); err == nil {
 			return l, who, nil
@@ -320,7 +320,7 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 	}
 	reg := &wire.Registration{
 		Name: s.conf.Name, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
-		ApplicationType: "native", Scope: s.scope(r, nil), AuthMethod: "none",
+		ApplicationType: "native", Scope: strings.Join(s.conf.Scopes, " "), AuthMethod: "none",
 	}
 	if redirect != "" {
 		reg.RedirectURIs = []string{redirect}
@@ -336,7 +336,7 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 		if now.Clients == nil {
 			now.Clients = make(map[string]*client)
 		}
-		now.Clients[r.AS.Issuer] = &client{ID: who.ID, Secret: who.Secret, Method: who.Method, Redirect: redirect, Expires: who.SecretExpires}
+		now.Clients[r.AS.Issuer] = &client{Ours: true, ID: who.ID, Secret: who.Secret, Method: who.Method, Redirect: redirect, Expires: who.SecretExpires}
 		r.Clients = now.Clients
 	})
 	return who, err
@@ -389,6 +389,12 @@ func (s *Source) redeem(scope string, form url.Values, p *pending) error {
 	}
 	if err := s.obtain(ctx, r, who, form, scope); err != nil {
 		return err
+	}
+	if s.conf.ClientID != "" && s.who.Key == nil { // so that others need not configure it
+		if r.Clients == nil {
+			r.Clients = make(map[string]*client)
+		}
+		r.Clients[r.AS.Issuer] = &client{ID: who.ID, Secret: who.Secret, Method: who.Method, Redirect: p.Redirect}
 	}
 	r.Asked = want
 	if r.Scope == "" {

@@ -52,7 +52,7 @@ func New(c *Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{conf: *c, server: server, who: who}
-	s.key = keyOf(server.String(), c.Subject, c.ClientID)
+	s.key = keyOf(server.String(), c.Subject)
 	if s.conf.Store == nil {
 		s.conf.Store = NewMemory()
 	}
@@ -96,6 +96,9 @@ func (s *Source) load() (*record, error) {
 		r = &record{}
 	}
 	r.Server, r.Subject = s.server.String(), s.conf.Subject
+	if s.conf.ClientID != "" && r.Client != s.conf.ClientID {
+		r.forget() // another client's tokens
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cached = r
@@ -139,6 +142,12 @@ func (s *Source) update(ctx context.Context, change func(*record)) error {
 	return s.save(r)
 }
 
+// forget drops the tokens.
+func (r *record) forget() {
+	r.Client, r.Access, r.Refresh, r.Scope, r.Asked, r.Who = "", "", "", "", "", ""
+	r.Expires, r.Obtained = time.Time{}, time.Time{}
+}
+
 // fresh reports whether the token of a record can be sent for some time.
 func (r *record) fresh(now time.Time) bool {
 	if r.Access == "" {
@@ -177,7 +186,7 @@ func (s *Source) token(ctx context.Context) (string, error) {
 	if r.fresh(time.Now()) {
 		return r.Access, nil
 	}
-	switch err := s.renew(ctx, r); {
+	switch err := s.renew(ctx, r, cmp.Or(r.Asked, s.scope(r, nil))); {
 	case err == nil:
 		return r.Access, nil
 	case r.valid(time.Now()):
@@ -194,14 +203,15 @@ func (s *Source) token(ctx context.Context) (string, error) {
 var errSignIn = errors.New("oauth: sign-in needed")
 
 // renew gets new tokens without asking anybody. The caller has the lock of the record,
-// which is kept. The error is errSignIn if it cannot be done so.
-func (s *Source) renew(ctx context.Context, r *record) error {
+// which is kept. The error is errSignIn if it cannot be done so. scope is what to ask for
+// where that is asked for anew.
+func (s *Source) renew(ctx context.Context, r *record, scope string) error {
 	ctx = context.WithoutCancel(ctx) // a token that was rotated must be kept even if nobody waits for it any more
 	switch s.conf.Grant {
 	case ClientCredentials:
-		return s.obtain(ctx, r, s.who, url.Values{"grant_type": {"client_credentials"}}, s.scope(r, nil))
+		return s.obtain(ctx, r, s.who, url.Values{"grant_type": {"client_credentials"}}, scope)
 	case JWTBearer:
-		return s.bearer(ctx, r)
+		return s.bearer(ctx, r, scope)
 	}
 	who := s.client(r)
 	if r.Refresh == "" || who == nil {
@@ -233,7 +243,7 @@ func (s *Source) obtain(ctx context.Context, r *record, who *wire.Credentials, f
 		return err
 	}
 	s.log.Debug("there is a new token", "server", s.server.Host, "grant", form.Get("grant_type"), "expires", t.Expires)
-	r.Access, r.Expires, r.Obtained = t.Access, t.Expires, time.Now()
+	r.Client, r.Access, r.Expires, r.Obtained = who.ID, t.Access, t.Expires, time.Now()
 	if t.Refresh != "" {
 		r.Refresh = t.Refresh // else the old one stays good
 	}
@@ -246,7 +256,7 @@ func (s *Source) obtain(ctx context.Context, r *record, who *wire.Credentials, f
 }
 
 // bearer exchanges an assertion for a token.
-func (s *Source) bearer(ctx context.Context, r *record) error {
+func (s *Source) bearer(ctx context.Context, r *record, scope string) error {
 	assertion, err := s.conf.Assertion(ctx)
 	if err != nil {
 		return fmt.Errorf("oauth: there is no assertion: %w", err)
@@ -266,7 +276,7 @@ func (s *Source) bearer(ctx context.Context, r *record) error {
 		}
 		assertion = t.Access
 	}
-	return s.obtain(ctx, r, s.who, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}, s.scope(r, nil))
+	return s.obtain(ctx, r, s.who, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}, scope)
 }
 
 // client returns who we are at the authorization server of a record, or nil if we do not
@@ -378,11 +388,7 @@ func (s *Source) prepare(ctx context.Context, used string, ch *wire.Challenge) (
 	if stepUp && s.interactive() {
 		return r, &want, nil
 	}
-	if s.conf.Grant == ClientCredentials && stepUp {
-		err = s.obtain(ctx, r, s.who, url.Values{"grant_type": {"client_credentials"}}, want)
-	} else {
-		err = s.renew(ctx, r)
-	}
+	err = s.renew(ctx, r, want)
 	if errors.Is(err, errSignIn) {
 		return r, &want, nil
 	}
@@ -406,7 +412,7 @@ func (s *Source) discover(ctx context.Context, r *record, ch *wire.Challenge) er
 	}
 	if r.AS != nil && r.AS.Issuer != d.Server.Issuer {
 		s.log.Info("the server has another authorization server now", "server", s.server.Host, "issuer", d.Server.Issuer)
-		r.Access, r.Refresh, r.Scope, r.Asked, r.Who = "", "", "", "", ""
+		r.forget()
 	}
 	r.AS, r.Scopes, r.Resource = d.Server, d.Scopes, cmp.Or(s.conf.Resource, d.Resource)
 	if s.conf.NoResource {
@@ -432,7 +438,7 @@ func (s *Source) SignIn(ctx context.Context) error {
 		err = s.save(r)
 	}
 	if err == nil && !s.interactive() {
-		err = s.renew(ctx, r)
+		err = s.renew(ctx, r, s.scope(r, ch))
 		unlock()
 		return err
 	}
@@ -471,8 +477,7 @@ func (s *Source) SignOut(ctx context.Context) (bool, error) {
 			failed = errors.Join(failed, s.wire.Revoke(ctx, r.AS, who, r.Access, "access_token"))
 		}
 	}
-	r.Access, r.Refresh, r.Scope, r.Asked, r.Who = "", "", "", "", ""
-	r.Expires, r.Obtained = time.Time{}, time.Time{}
+	r.forget()
 	if err := errors.Join(s.save(r), s.conf.Store.remove(s.key+pendingFile)); err != nil {
 		return had, err
 	}

@@ -107,6 +107,7 @@ type record struct {
 	AS       *wire.Metadata     `json:"authorizationServer,omitempty"`
 	Clients  map[string]*client `json:"clients,omitempty"` // who we are, by issuer
 
+	Client   string    `json:"client,omitempty"` // whose the tokens are
 	Access   string    `json:"accessToken,omitempty"`
 	Refresh  string    `json:"refreshToken,omitempty"`
 	Obtained time.Time `json:"obtained,omitzero"`
@@ -116,8 +117,10 @@ type record struct {
 	Who      string    `json:"who,omitempty"`    // for people
 }
 
-// A client is who we are at an authorization server, because we registered there.
+// A client is who we are at an authorization server: because we registered there, or because
+// somebody signed in with a client that was configured.
 type client struct {
+	Ours     bool      `json:"ours,omitempty"` // we registered it
 	ID       string    `json:"id"`
 	Secret   string    `json:"secret,omitempty"`
 	Method   string    `json:"method,omitempty"`
@@ -141,8 +144,8 @@ type pending struct {
 }
 
 // keyOf returns the name of a sign-in's files.
-func keyOf(server, subject, clientID string) string {
-	sum := sha256.Sum256([]byte(server + "\n" + subject + "\n" + clientID))
+func keyOf(server, subject string) string {
+	sum := sha256.Sum256([]byte(server + "\n" + subject))
 	return hex.EncodeToString(sum[:16])
 }
 

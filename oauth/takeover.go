@@ -53,11 +53,12 @@ func (s *Source) TakeOver(ctx context.Context, dir string) (bool, error) {
 	if r.Clients == nil {
 		r.Clients = make(map[string]*client)
 	}
-	c := &client{ID: info.ID, Secret: info.Secret, Method: info.Method}
+	c := &client{Ours: len(info.Redirects) > 0, ID: info.ID, Secret: info.Secret, Method: info.Method}
 	if len(info.Redirects) > 0 {
 		c.Redirect = info.Redirects[0]
 	}
 	r.Clients[r.AS.Issuer] = c
+	r.Client = info.ID
 	r.Access, r.Refresh, r.Scope, r.Asked = tokens.Access, tokens.Refresh, tokens.Scope, tokens.Scope
 	r.Obtained, r.Expires = time.Now(), time.Time{}
 	if tokens.ExpiresAt > 0 {

@@ -206,7 +206,7 @@ func (c *Client) serverClass(ctx context.Context, proxied bool) class {
 // dialAllowed connects to the first address that may be asked and answers. It dials the very
 // addresses that it has judged.
 func (c *Client) dialAllowed(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	ctx, cancel := context.WithTimeout(ctx, c.getTime)
 	defer cancel()
 	if proxyOf(ctx) != nil {
 		return c.dial(ctx, network, address)

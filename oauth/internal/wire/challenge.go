@@ -84,6 +84,17 @@ func (c *Challenge) set(name, value string) {
 	}
 }
 
+// endsValue reports whether what follows a quote can follow a quoted string: the end, a comma,
+// or a parameter or another string without one.
+func endsValue(rest string) bool {
+	after := strings.TrimLeft(rest, " \t")
+	if after == "" || after[0] == ',' {
+		return true
+	}
+	next := challengeScanner{rest: after}
+	return len(after) < len(rest) && (after[0] == '"' || next.assigned() || next.word() != "" && next.assigned())
+}
+
 type challengeScanner struct{ rest string }
 
 // skip goes past characters of the set and reports whether there were any.
@@ -114,7 +125,8 @@ func (s *challengeScanner) assigned() bool {
 }
 
 // value returns a quoted string, or what stands before a space or a comma. A quoted string
-// without an end is none.
+// without an end is none. Quotes within it that are not escaped, as in texts that a server has put
+// there as they are, are part of it: it ends where another parameter or nothing follows.
 func (s *challengeScanner) value() (string, bool) {
 	quoted, ok := strings.CutPrefix(s.rest, `"`)
 	if !ok {
@@ -129,7 +141,7 @@ func (s *challengeScanner) value() (string, bool) {
 	var value strings.Builder
 	for i := 0; i < len(quoted); i++ {
 		switch b := quoted[i]; {
-		case b == '"':
+		case b == '"' && endsValue(quoted[i+1:]):
 			s.rest = quoted[i+1:]
 			return value.String(), true
 		case b == '\\' && i+1 < len(quoted):

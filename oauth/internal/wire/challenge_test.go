@@ -35,6 +35,8 @@ func TestChallengesAreReadAsServersWriteThem(t *testing.T) {
 		{"control characters", []string{"Bearer scope=\"a\x01\", realm=\"b\""}, &wire.Challenge{Realm: "b"}},
 		{"a long value", []string{`Bearer scope="` + strings.Repeat("x", 9<<10) + `", realm="b"`}, &wire.Challenge{Realm: "b"}},
 		{"garbage", []string{`,,= "x" ;;, Bearer = , ="", "scope"="s"`}, nil},
+		{"quotes that are not escaped", []string{`Bearer error="invalid_token", error_description=""exp" claim timestamp check failed", scope="s", resource_metadata="https://a/b"`},
+			&wire.Challenge{Error: "invalid_token", ErrorDescription: `"exp" claim timestamp check failed`, Scope: "s", ResourceMetadata: "https://a/b"}},
 		{"garbage around", []string{`"" , Bearer scope="s" "junk" =x, realm="r"`}, &wire.Challenge{Scope: "s", Realm: "r"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,6 +59,8 @@ type Client struct {
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	transport *http.Transport
 	http      *http.Client
+
+	getTime, postTime time.Duration // of a request, and of one that posts
 }
 
 // New returns a client, which the caller closes.
@@ -70,7 +72,7 @@ func New(o *Options) *Client {
 	case "wss":
 		server.Scheme = "https"
 	}
-	c := &Client{server: &server, trusted: make(map[string]bool), proxy: o.Proxy, resolve: o.Resolve, dial: o.Dial}
+	c := &Client{server: &server, trusted: make(map[string]bool), proxy: o.Proxy, resolve: o.Resolve, dial: o.Dial, getTime: requestTime, postTime: postTime}
 	for _, host := range o.Trusted {
 		c.trusted[strings.ToLower(host)] = true
 	}
@@ -134,9 +136,9 @@ func (a *answer) object() bool {
 
 // do makes a request. Its error holds none of the secrets.
 func (c *Client) do(ctx context.Context, req *http.Request, hide secrets) (*answer, error) {
-	limit := requestTime
+	limit := c.getTime
 	if req.Method == http.MethodPost {
-		limit = postTime
+		limit = c.postTime
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
