@@ -322,3 +322,26 @@ func TestASignInOfMcpRemoteIsTakenOver(t *testing.T) {
 		t.Errorf("%d windows, %d refreshes", n, server.Count("refresh"))
 	}
 }
+
+// The client that somebody has signed in with is known from then on.
+func TestAClientIsNamedOnce(t *testing.T) {
+	server, dir := protected(t, &authtest.Options{NoRegistration: true})
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, status := runMain(t, "", "login", server.URL); status != 1 || !strings.Contains(errs, "lets no client register by itself") {
+		t.Errorf("without a client: status %d, %s", status, errs)
+	}
+	if _, errs, status := runMain(t, "", "login", "--client-id", "client", "--client-secret-file", secret, server.URL); status != 0 {
+		t.Fatalf("login: status %d, %s", status, errs)
+	}
+	server.Expire()
+	use(t, startMain(t, "connect", server.URL))
+	if len(windows(t, dir)) != 1 || server.Count("refresh") != 1 {
+		t.Errorf("%d windows, %d refreshes", len(windows(t, dir)), server.Count("refresh"))
+	}
+	if out, _, status := runMain(t, "", "logout", server.URL); status != 0 || !strings.Contains(out, "signed out") {
+		t.Errorf("logout: status %d, %s", status, out)
+	}
+}

@@ -73,10 +73,18 @@ type ServerAuth struct {
 	Issuer       string            `key:"issuer" doc:"Authorization server." default:"the one that the server names"`
 	Resource     string            `key:"resource" doc:"What tokens are for; none leaves that out." default:"what the server publishes"`
 	Assertion    string            `key:"assertion" path:"true" doc:"File with the token that is exchanged, for jwt-bearer. It is read anew each time."`
+	Exchange     Exchange          `key:"exchange" doc:"Identity provider that makes the assertion of it first, as companies do that decide in one place who may use what."`
 	CallbackHost string            `key:"callbackHost" doc:"Host that the browser comes back to: 127.0.0.1, localhost or ::1." default:"127.0.0.1"`
 	CallbackPort int               `key:"callbackPort" doc:"Port that it comes back to, for clients that are registered with one." default:"a free one"`
 	CallbackPath string            `key:"callbackPath" doc:"Path that it comes back to." default:"/callback"`
 	Parameters   map[string]string `key:"parameters" doc:"Further parameters of the authorization request."`
+}
+
+// An Exchange is an identity provider that exchanges tokens.
+type Exchange struct {
+	TokenEndpoint string `key:"tokenEndpoint" doc:"URL of its token endpoint."`
+	ClientID      string `key:"clientId" doc:"Client that is registered there."`
+	ClientSecret  string `key:"clientSecret" doc:"Its secret, if it has one."`
 }
 
 // A Retry says how a lost server is tried again.

@@ -152,6 +152,9 @@ func SignInConfig(c *config.Server) (*oauth.Config, error) {
 			return strings.TrimSpace(string(text)), err
 		}
 	}
+	if x := from.Exchange; x.TokenEndpoint != "" {
+		to.Exchange = &oauth.Exchange{TokenEndpoint: x.TokenEndpoint, ClientID: x.ClientID, ClientSecret: x.ClientSecret}
+	}
 	if from.ClientKey != "" {
 		key, err := os.ReadFile(from.ClientKey)
 		if err != nil {

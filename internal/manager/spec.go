@@ -169,6 +169,7 @@ func secretsOf(c *config.Server, p *passed) []string {
 		}
 	}
 	add(c.Auth.ClientSecret)
+	add(c.Auth.Exchange.ClientSecret)
 	for name, value := range c.Env {
 		if looksSecret(name) {
 			add(value)
