@@ -168,8 +168,8 @@ func (s *Source) token(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	r := s.cached
 	s.mu.Unlock()
-	if r != nil && r.fresh(time.Now()) {
-		return r.Access, nil
+	if r != nil && (r.fresh(time.Now()) || r.Access == "" && r.Refresh == "") {
+		return r.Access, nil // a server that wants more than nothing says so
 	}
 	r, err := s.load() // another process may have a newer one
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestS32_CrashInACallEndsEveryCallOnce(t *testing.T) {
 	t.Parallel() // it mostly waits
 	fixtures(t, nil, func(s *fixture) {
-		const clients = 3
+		clients := kit.Size(5, 3)
 		var (
 			calls []<-chan ending
 			all   []*kit.Client

@@ -34,7 +34,7 @@ func TestS47_DrainHasALimit(t *testing.T) {
 				j := newJournal(t)
 				g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: c.flags})
 				s := &fixture{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: kit.Hurry(t, kit.Patience)}
-				calls, silent := s.calls(6, forever*time.Millisecond), s.silent()
+				calls, silent := s.calls(kit.Size(10, 6), forever*time.Millisecond), s.silent()
 				kit.Eventually(t, func() error {
 					if n := g.Status()[server].InFlight; n != len(calls)+len(silent) {
 						return fmt.Errorf("%d requests are under way", n)

@@ -168,7 +168,7 @@ func TestS38_SessionFloodIsBounded(t *testing.T) {
 		}
 	}()
 	f.sessions(max(kit.Few(5000), 2*most))
-	f.probe(kit.Few(30_000))
+	f.probe(kit.Size(100_000, 1000))
 	close(stop)
 	<-done
 	first.close(f.ctx)

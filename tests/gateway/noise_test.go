@@ -63,7 +63,7 @@ func TestPain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
 		for tool, want := range map[string]string{
 			"dupresp": "first", "wrongid": "the right one", "badutf8": fault.Replaced, "u2028": fault.Separators, "stderrflood": "flooded",
 		} {
-			if got := says(s.ctx, s.T, c, tool, object{"lines": kit.Few(30_000)}); got != want {
+			if got := says(s.ctx, s.T, c, tool, object{"lines": kit.Size(100_000, 1000)}); got != want {
 				s.Errorf("%s says %q, want %q", tool, got, want)
 			}
 			echoes(s.ctx, s.T, c, "after "+tool)

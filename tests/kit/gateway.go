@@ -272,9 +272,12 @@ func Slow(limit time.Duration) time.Duration {
 
 // Few returns how much of something is enough here, where everything takes longer
 // under the race detector.
-func Few(n int) int {
+func Few(n int) int { return Size(n, n/30) }
+
+// Size returns full, or fewer under the race detector.
+func Size(full, fewer int) int {
 	if race {
-		return n / 30
+		return fewer
 	}
-	return n
+	return full
 }
