@@ -19,7 +19,7 @@ const (
 
 // device has the user enter a code in a browser anywhere.
 func (s *Source) device(ctx context.Context, a *attempt) error {
-	r, err := s.load()
+	r, err := s.loadIssuer()
 	if err != nil {
 		return err
 	}

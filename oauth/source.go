@@ -144,7 +144,7 @@ func (r *record) fresh(now time.Time) bool {
 	if r.Access == "" {
 		return false
 	}
-	early := min(maxEarly, r.Expires.Sub(r.Obtained)/10)
+	early := max(0, min(maxEarly, r.Expires.Sub(r.Obtained)/10)) // the clock may have been wrong
 	return r.Expires.IsZero() || now.Before(r.Expires.Add(-early))
 }
 
@@ -196,6 +196,9 @@ var errSignIn = errors.New("oauth: sign-in needed")
 // renew gets new tokens without asking anybody. The caller has the lock of the record,
 // which is kept. The error is errSignIn if it cannot be done so.
 func (s *Source) renew(ctx context.Context, r *record) error {
+	if r.AS == nil {
+		return errSignIn
+	}
 	ctx = context.WithoutCancel(ctx) // a token that was rotated must be kept even if nobody waits for it any more
 	switch s.conf.Grant {
 	case ClientCredentials:
@@ -270,12 +273,14 @@ func (s *Source) bearer(ctx context.Context, r *record) error {
 }
 
 // client returns who we are at the authorization server of a record, or nil if we do not
-// know yet.
+// know yet, or not any more: files can be deleted at any time.
 func (s *Source) client(r *record) *wire.Credentials {
-	if s.conf.ClientID != "" {
+	switch {
+	case r.AS == nil:
+		return nil
+	case s.conf.ClientID != "":
 		return s.who
-	}
-	if s.conf.MetadataURL != "" && r.AS.ClientIDDocuments {
+	case s.conf.MetadataURL != "" && r.AS.ClientIDDocuments:
 		return &wire.Credentials{ID: s.conf.MetadataURL, Method: "none"}
 	}
 	c := r.Clients[r.AS.Issuer]
@@ -463,7 +468,7 @@ func (s *Source) SignOut(ctx context.Context) (bool, error) {
 	defer unlock()
 	had := r.Access != "" || r.Refresh != ""
 	var failed error
-	if who := s.knownClient(r); who != nil && r.AS.RevocationEndpoint != "" {
+	if who := s.client(r); who != nil && r.AS.RevocationEndpoint != "" {
 		if r.Refresh != "" {
 			failed = s.wire.Revoke(ctx, r.AS, who, r.Refresh, "refresh_token")
 		}
@@ -480,13 +485,6 @@ func (s *Source) SignOut(ctx context.Context) (bool, error) {
 		return had, fmt.Errorf("oauth: the tokens are forgotten here, but may not be revoked: %w", failed)
 	}
 	return had, nil
-}
-
-func (s *Source) knownClient(r *record) *wire.Credentials {
-	if r.AS == nil {
-		return nil
-	}
-	return s.client(r)
 }
 
 // Token returns a token for the server, to be used by somebody else. It refreshes one that
