@@ -20,6 +20,10 @@ import (
 // ten times as long is refreshed when a tenth of its life is left.
 const maxEarly = time.Minute
 
+// retryEarly is how long a token that is still good is sent as it is after it could not be
+// refreshed: an authorization server in trouble holds up one request, not all.
+const retryEarly = 10 * time.Second
+
 // A Source has the tokens for one server. Any number of goroutines may use it.
 type Source struct {
 	conf   Config
@@ -33,8 +37,9 @@ type Source struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	cached *record  // what the store had last; nil before; never changed
-	signIn *attempt // under way, or the last that failed
+	cached *record   // what the store had last; nil before; never changed
+	signIn *attempt  // under way, or the last that failed
+	failed time.Time // when a token that was still good was not refreshed
 	busy   sync.WaitGroup
 }
 
@@ -153,6 +158,14 @@ func (r *record) valid(now time.Time) bool {
 	return r.Access != "" && (r.Expires.IsZero() || now.Before(r.Expires))
 }
 
+// good reports whether the token of a record is sent as it is.
+func (s *Source) good(r *record) bool {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.fresh(now) || r.valid(now) && now.Sub(s.failed) < retryEarly
+}
+
 // token returns the token to send, or "" if there is none. It refreshes one that is at its
 // end.
 func (s *Source) token(ctx context.Context) (string, error) {
@@ -166,7 +179,7 @@ func (s *Source) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.fresh(time.Now()) || r.AS == nil {
+	if s.good(r) || r.AS == nil {
 		return r.Access, nil
 	}
 	r, unlock, err := s.lock(ctx)
@@ -174,7 +187,7 @@ func (s *Source) token(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if r.fresh(time.Now()) {
+	if s.good(r) { // by somebody else, meanwhile
 		return r.Access, nil
 	}
 	switch err := s.renew(ctx, r); {
@@ -182,6 +195,9 @@ func (s *Source) token(ctx context.Context) (string, error) {
 		return r.Access, nil
 	case r.valid(time.Now()):
 		s.log.Debug("the token is not refreshed yet", "server", s.server.Host, "error", err)
+		s.mu.Lock()
+		s.failed = time.Now()
+		s.mu.Unlock()
 		return r.Access, nil // it is still good
 	case errors.Is(err, errSignIn):
 		return "", nil // the server says what it wants
@@ -212,7 +228,7 @@ func (s *Source) renew(ctx context.Context, r *record) error {
 	}
 	old := r.Refresh
 	err := s.obtain(ctx, r, who, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old}}, "")
-	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status < 500 && e.Code != "temporarily_unavailable" && e.Code != "slow_down" {
+	if e, ok := errors.AsType[*wire.Error](err); ok && !e.Temporary() && e.Code != "slow_down" {
 		s.log.Info("a refresh token is not accepted any more", "server", s.server.Host, "error", e)
 		r.Refresh = ""
 		if kept := s.save(r); kept != nil {
