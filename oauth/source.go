@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/filelock"
@@ -41,6 +42,8 @@ type Source struct {
 	signIn *attempt  // under way, or the last that failed
 	failed time.Time // when a token that was still good was not refreshed
 	busy   sync.WaitGroup
+
+	accepted atomic.Pointer[string] // the last token that the server has taken
 }
 
 // New returns the source for a server. Nothing is asked of anybody yet.
@@ -405,12 +408,23 @@ func (s *Source) prepare(ctx context.Context, used string, ch *wire.Challenge) (
 		err = s.renew(ctx, r)
 	}
 	if errors.Is(err, errSignIn) {
-		return r, &want, nil
+		return r, &want, s.checkNew(r, used)
 	}
 	if err != nil {
 		return none, nil, err
 	}
 	return r, nil, nil
+}
+
+// checkNew returns an error if a server has refused a token that it has never taken, and
+// that somebody has just signed in for: another one would be refused, too, and windows would
+// open for ever.
+func (s *Source) checkNew(r *record, used string) error {
+	accepted := s.accepted.Load()
+	if used == "" || r.Access != used || accepted != nil && *accepted == used || time.Since(r.Obtained) > s.conf.Timeout+coolDown {
+		return nil
+	}
+	return s.signInError(Prompt{}, errors.New("it does not accept the token of the last sign-in; sign in by hand if it should"))
 }
 
 // interactive reports whether tokens are had by asking somebody.

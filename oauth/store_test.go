@@ -166,6 +166,7 @@ func TestLocksOfADeadProcessAreFree(t *testing.T) {
 		write(t, name+kind, "4711")
 	}
 	write(t, name+".json.ABC.new", "{") // it was about to write
+	edit(t, name+".json", map[string]any{"obtained": time.Now().Add(-time.Hour)})
 	server.Revoke()
 	mustGet(t, newSource(t, &oauth.Config{Server: server.URL, Store: openStore(t, dir), Prompt: visit(t, nil), Wait: true}), server.URL)
 	if list, err := openStore(t, dir).Statuses(); err != nil || len(list) != 1 {
