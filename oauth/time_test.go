@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A place is a server, and a client of it, in a network in memory: the clock is that of the
@@ -115,7 +116,7 @@ func TestARefreshThatFailsForAWhileIsTriedByTheNextRequest(t *testing.T) {
 				fails = status
 				for i := range 3 {
 					asked = 0
-					if err := p.get(); err == nil || !strings.Contains(err.Error(), http.StatusText(status)) {
+					if err := p.get(); err == nil || !strings.Contains(err.Error(), http.StatusText(status)) || !protocol.NotSent(err) {
 						t.Errorf("request %d: %v", i, err)
 					}
 					if asked != 1 {

@@ -48,7 +48,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.source.token(req.Context())
 	if err != nil {
 		closeBody(req)
-		return nil, err
+		return nil, notSent{err}
 	}
 	resp, err := t.send(req, req.Body, token)
 	for range maxChallenges {
@@ -62,7 +62,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		discard(resp)
 		if failed != nil {
-			return nil, failed
+			return nil, notSent{failed} // it was refused
 		}
 		body := req.Body
 		if req.GetBody != nil {
