@@ -11,7 +11,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
@@ -42,9 +44,13 @@ func (s *Source) redirectFits(redirect string) bool {
 // A listener waits for the browser that comes back from the authorization server.
 type listener struct {
 	redirect, state string
+	host, path      string // of redirect
 	as              *wire.Metadata
 	server          *http.Server
 	outcome         chan outcome // gets the first
+
+	mu    sync.Mutex
+	first *outcome
 }
 
 type outcome struct {
@@ -68,11 +74,8 @@ func listenAt(redirect, state string, as *wire.Metadata) (*listener, error) {
 		return nil, err
 	}
 	u.Host = net.JoinHostPort(u.Hostname(), port)
-	b := &listener{redirect: u.String(), state: state, as: as, outcome: make(chan outcome, 1)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+u.Path+"/{$}", b.serve)
-	mux.HandleFunc("GET "+u.Path, b.serve)
-	b.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: maxCallback}
+	b := &listener{redirect: u.String(), host: strings.TrimSuffix(u.Host, ":80"), path: u.Path, state: state, as: as, outcome: make(chan outcome, 1)}
+	b.server = &http.Server{Handler: http.HandlerFunc(b.serve), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: maxCallback}
 	go func() { _ = b.server.Serve(l) }() // ends with close
 	return b, nil
 }
@@ -97,23 +100,42 @@ func (b *listener) wait(ctx context.Context) (string, error) {
 }
 
 // serve takes what the browser brings. Somebody else's, with another state, changes
-// nothing.
+// nothing, and neither does what comes under another name: a page of the web that has bound
+// its own name to this machine.
 func (b *listener) serve(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(b.state)) != 1 {
+	switch state := q["state"]; {
+	case !strings.EqualFold(strings.TrimSuffix(r.Host, ":80"), b.host):
+		show(w, http.StatusMisdirectedRequest, "Nothing is here under this name", "Close this page.")
+		return
+	case strings.TrimSuffix(r.URL.Path, "/") != strings.TrimSuffix(b.path, "/"):
+		show(w, http.StatusNotFound, "Nothing is here", "Close this page.")
+		return
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		show(w, http.StatusMethodNotAllowed, "Nothing can be sent here", "Close this page.")
+		return
+	case len(state) != 1 || subtle.ConstantTimeCompare([]byte(state[0]), []byte(b.state)) != 1:
 		show(w, http.StatusBadRequest, "This is not the sign-in that is waited for", "Close this page and use the newest one.")
 		return
 	}
-	o := b.read(q)
-	select {
-	case b.outcome <- o:
-	default: // it came before
-	}
-	if o.err != nil {
+	if o := b.take(q); o.err != nil {
 		show(w, http.StatusBadRequest, "Sign-in failed", o.err.Error())
 		return
 	}
 	show(w, http.StatusOK, "You are signed in", "You can close this page and go back to where you came from.")
+}
+
+// take returns the first answer, whichever this is: who reloads the page sees it again.
+func (b *listener) take(q url.Values) outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.first == nil {
+		o := b.read(q)
+		b.first = &o
+		b.outcome <- o
+	}
+	return *b.first
 }
 
 // read checks that an answer is from the authorization server that was asked (RFC 9207).
@@ -128,6 +150,8 @@ func (b *listener) read(q url.Values) outcome {
 		return outcome{err: fmt.Errorf("the authorization server says %s", clean(q.Get("error"), q.Get("error_description")))}
 	case q.Get("code") == "":
 		return outcome{err: errors.New("the authorization server sent no code")}
+	case len(q["code"]) > 1:
+		return outcome{err: errors.New("the authorization server sent more than one code")}
 	}
 	return outcome{code: q.Get("code")}
 }
@@ -139,7 +163,7 @@ func clean(code, description string) string {
 		text += ": " + description
 	}
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) { // nor what turns a line around, or ends it
 			return -1
 		}
 		return r

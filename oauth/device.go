@@ -13,13 +13,13 @@ const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
 // Waits between two questions whether the user has entered the code (RFC 8628).
 const (
-	deviceWait = 5 * time.Second
-	slowDown   = 5 * time.Second
+	minDeviceWait = time.Second
+	slowDown      = 5 * time.Second
 )
 
 // device has the user enter a code in a browser anywhere.
 func (s *Source) device(ctx context.Context, a *attempt) error {
-	r, err := s.load()
+	r, err := s.loadIssuer()
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,9 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
+	if code.Expires.IsZero() {
+		code.Expires = time.Now().Add(s.conf.Timeout)
+	}
 	p := &pending{Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope}
 	p.Prompt = Prompt{URL: code.VerificationURI, Code: code.UserCode, Expires: code.Expires}
 	if code.VerificationURIComplete != "" {
@@ -61,10 +64,7 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, code.Expires, errors.New("nobody entered the code in time"))
 	defer cancel()
-	wait := code.Interval
-	if wait <= 0 {
-		wait = deviceWait
-	}
+	wait := max(code.Interval, minDeviceWait)
 	for {
 		t := time.NewTimer(wait)
 		select {
@@ -77,7 +77,7 @@ func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.De
 		e, refused := errors.AsType[*wire.Error](err)
 		switch {
 		case refused && e.Code == "authorization_pending":
-		case refused && e.Code == "slow_down":
+		case refused && (e.Code == "slow_down" || e.Temporary()):
 			wait += slowDown
 		default:
 			return err

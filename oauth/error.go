@@ -43,3 +43,12 @@ func (e *SignInError) Unwrap() []error {
 	}
 	return []error{told, e.Reason}
 }
+
+// A notSent says of a request that there was no token for it. The server has not carried it
+// out.
+type notSent struct{ error }
+
+// Outcome implements [protocol.Fault].
+func (notSent) Outcome() string { return protocol.OutcomeNotSent }
+
+func (e notSent) Unwrap() error { return e.error }

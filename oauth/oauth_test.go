@@ -286,24 +286,6 @@ func TestAScopeThatIsMissingIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestARefreshThatFailsLeavesAGoodTokenInUse(t *testing.T) {
-	server := authtest.New(t, &authtest.Options{Lifetime: 3 * time.Second})
-	s := newSource(t, &oauth.Config{Server: server.URL, Prompt: visit(t, nil), Wait: true})
-	mustGet(t, s, server.URL)
-	server.Break(true)
-	deadline := time.Now().Add(2900 * time.Millisecond)
-	for time.Now().Before(deadline) { // into the time in which it is refreshed early
-		if status, _, err := get(t, s, server.URL); time.Now().Before(deadline) && (err != nil || status != http.StatusOK) {
-			t.Fatalf("status %d, error %v", status, err)
-		}
-	}
-	server.Break(false)
-	mustGet(t, s, server.URL)
-	if server.Count("authorize") != 1 || server.Count("refresh") == 0 {
-		t.Errorf("%d sign-ins, %d refreshes", server.Count("authorize"), server.Count("refresh"))
-	}
-}
-
 func TestSignOutRevokesAndForgets(t *testing.T) {
 	server := authtest.New(t, nil)
 	s := newSource(t, &oauth.Config{Server: server.URL, Prompt: visit(t, nil), Wait: true})

@@ -187,7 +187,7 @@ func (s *Source) settled(a *attempt) (bool, error) {
 		return true, nil
 	}
 	var p pending
-	if ok, _ := s.conf.Store.read(s.key+pendingFile, &p); ok && p.Failed != "" && p.FailedAt.After(a.began) {
+	if ok, _ := s.conf.Store.read(s.key+pendingFile, &p); ok && p.Failed != "" && p.FailedAt.After(a.began) && !p.FailedAt.After(time.Now()) {
 		return true, errors.New(p.Failed)
 	}
 	return false, nil
@@ -203,7 +203,7 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	if ok && p.Failed != "" && time.Since(p.FailedAt) < coolDown && !a.explicit {
+	if since := time.Since(p.FailedAt); ok && p.Failed != "" && since >= 0 && since < coolDown && !a.explicit {
 		return fmt.Errorf("the last sign-in failed: %s; try again in a minute, or sign in by hand", p.Failed)
 	}
 	if !ok || p.Failed != "" {
@@ -227,7 +227,7 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 // browse has the user sign in in a browser that comes back here. It goes on with a
 // sign-in that another process has begun, if that fits.
 func (s *Source) browse(ctx context.Context, a *attempt, p *pending) error {
-	r, err := s.load()
+	r, err := s.loadIssuer()
 	if err != nil {
 		return err
 	}
@@ -253,11 +253,20 @@ func (s *Source) browse(ctx context.Context, a *attempt, p *pending) error {
 	}, p)
 }
 
+// loadIssuer is load for a server whose issuer has been found out.
+func (s *Source) loadIssuer() (*record, error) {
+	r, err := s.load()
+	if err == nil && r.AS == nil {
+		err = errors.New("what was kept of the sign-in has been deleted meanwhile; sign in again")
+	}
+	return r, err
+}
+
 // fits reports whether a sign-in that another process has begun is the one that we want.
 func (s *Source) fits(r *record, a *attempt, p *pending) bool {
-	who := s.client(r)
+	who, left := s.client(r), time.Until(p.Prompt.Expires)
 	return p.State != "" && who != nil && p.ClientID == who.ID && p.Issuer == r.AS.Issuer &&
-		p.Scope == a.scope && time.Until(p.Prompt.Expires) > 0
+		p.Scope == a.scope && left > 0 && left <= max(s.conf.Timeout, DefaultTimeout)
 }
 
 // listen waits on this machine for the browser to come back: for a sign-in that has
@@ -380,7 +389,7 @@ func (s *Source) redeem(scope string, form url.Values, p *pending) error {
 	defer unlock()
 	who := s.client(r)
 	if who == nil || r.AS.Issuer != p.Issuer || who.ID != p.ClientID {
-		return errors.New("the server has changed who issues its tokens meanwhile; sign in again")
+		return errors.New("the server has another issuer of tokens now, or what was kept of it has been deleted; sign in again")
 	}
 	r.Refresh = ""
 	want := scope

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/filelock"
@@ -19,6 +20,10 @@ import (
 // maxEarly is how long before its end a token is refreshed. One that lives for less than
 // ten times as long is refreshed when a tenth of its life is left.
 const maxEarly = time.Minute
+
+// retryEarly is how long a token that is still good is sent as it is after it could not be
+// refreshed: an authorization server in trouble holds up one request, not all.
+const retryEarly = 10 * time.Second
 
 // A Source has the tokens for one server. Any number of goroutines may use it.
 type Source struct {
@@ -33,9 +38,12 @@ type Source struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	cached *record  // what the store had last; nil before; never changed
-	signIn *attempt // under way, or the last that failed
+	cached *record   // what the store had last; nil before; never changed
+	signIn *attempt  // under way, or the last that failed
+	failed time.Time // when a token that was still good was not refreshed
 	busy   sync.WaitGroup
+
+	accepted atomic.Pointer[string] // the last token that the server has taken
 }
 
 // New returns the source for a server. Nothing is asked of anybody yet.
@@ -153,13 +161,21 @@ func (r *record) fresh(now time.Time) bool {
 	if r.Access == "" {
 		return false
 	}
-	early := min(maxEarly, r.Expires.Sub(r.Obtained)/10)
+	early := max(0, min(maxEarly, r.Expires.Sub(r.Obtained)/10)) // the clock may have been wrong
 	return r.Expires.IsZero() || now.Before(r.Expires.Add(-early))
 }
 
 // valid reports whether the token of a record can be sent now.
 func (r *record) valid(now time.Time) bool {
 	return r.Access != "" && (r.Expires.IsZero() || now.Before(r.Expires))
+}
+
+// good reports whether the token of a record is sent as it is.
+func (s *Source) good(r *record) bool {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.fresh(now) || r.valid(now) && now.Sub(s.failed) < retryEarly
 }
 
 // token returns the token to send, or "" if there is none. It refreshes one that is at its
@@ -175,7 +191,7 @@ func (s *Source) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.fresh(time.Now()) || r.AS == nil {
+	if s.good(r) || r.AS == nil {
 		return r.Access, nil
 	}
 	r, unlock, err := s.lock(ctx)
@@ -183,7 +199,7 @@ func (s *Source) token(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if r.fresh(time.Now()) {
+	if s.good(r) { // by somebody else, meanwhile
 		return r.Access, nil
 	}
 	switch err := s.renew(ctx, r, cmp.Or(r.Asked, s.scope(r, nil))); {
@@ -191,6 +207,9 @@ func (s *Source) token(ctx context.Context) (string, error) {
 		return r.Access, nil
 	case r.valid(time.Now()):
 		s.log.Debug("the token is not refreshed yet", "server", s.server.Host, "error", err)
+		s.mu.Lock()
+		s.failed = time.Now()
+		s.mu.Unlock()
 		return r.Access, nil // it is still good
 	case errors.Is(err, errSignIn):
 		return "", nil // the server says what it wants
@@ -206,6 +225,9 @@ var errSignIn = errors.New("oauth: sign-in needed")
 // which is kept. The error is errSignIn if it cannot be done so. scope is what to ask for
 // where that is asked for anew.
 func (s *Source) renew(ctx context.Context, r *record, scope string) error {
+	if r.AS == nil {
+		return errSignIn
+	}
 	ctx = context.WithoutCancel(ctx) // a token that was rotated must be kept even if nobody waits for it any more
 	switch s.conf.Grant {
 	case ClientCredentials:
@@ -219,7 +241,7 @@ func (s *Source) renew(ctx context.Context, r *record, scope string) error {
 	}
 	old := r.Refresh
 	err := s.obtain(ctx, r, who, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old}}, "")
-	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status < 500 && e.Code != "temporarily_unavailable" && e.Code != "slow_down" {
+	if e, ok := errors.AsType[*wire.Error](err); ok && !e.Temporary() && e.Code != "slow_down" {
 		s.log.Info("a refresh token is not accepted any more", "server", s.server.Host, "error", e)
 		r.Refresh = ""
 		if kept := s.save(r); kept != nil {
@@ -280,12 +302,14 @@ func (s *Source) bearer(ctx context.Context, r *record, scope string) error {
 }
 
 // client returns who we are at the authorization server of a record, or nil if we do not
-// know yet.
+// know yet, or not any more: files can be deleted at any time.
 func (s *Source) client(r *record) *wire.Credentials {
-	if s.conf.ClientID != "" {
+	switch {
+	case r.AS == nil:
+		return nil
+	case s.conf.ClientID != "":
 		return s.who
-	}
-	if s.conf.MetadataURL != "" && r.AS.ClientIDDocuments {
+	case s.conf.MetadataURL != "" && r.AS.ClientIDDocuments:
 		return &wire.Credentials{ID: s.conf.MetadataURL, Method: "none"}
 	}
 	c := r.Clients[r.AS.Issuer]
@@ -314,7 +338,7 @@ func (s *Source) scope(r *record, ch *wire.Challenge) string {
 		list = slices.Clone(r.Scopes)
 	}
 	if s.conf.Grant == AuthorizationCode || s.conf.Grant == DeviceCode {
-		if len(s.conf.Scopes) == 0 && slices.Contains(r.AS.ScopesSupported, offlineAccess) {
+		if len(s.conf.Scopes) == 0 && r.AS != nil && slices.Contains(r.AS.ScopesSupported, offlineAccess) {
 			list = join(list, []string{offlineAccess})
 		}
 	}
@@ -390,12 +414,23 @@ func (s *Source) prepare(ctx context.Context, used string, ch *wire.Challenge) (
 	}
 	err = s.renew(ctx, r, want)
 	if errors.Is(err, errSignIn) {
-		return r, &want, nil
+		return r, &want, s.checkNew(r, used)
 	}
 	if err != nil {
 		return none, nil, err
 	}
 	return r, nil, nil
+}
+
+// checkNew returns an error if a server has refused a token that it has never taken, and
+// that somebody has just signed in for: another one would be refused, too, and windows would
+// open for ever.
+func (s *Source) checkNew(r *record, used string) error {
+	accepted := s.accepted.Load()
+	if used == "" || r.Access != used || accepted != nil && *accepted == used || time.Since(r.Obtained) > s.conf.Timeout+coolDown {
+		return nil
+	}
+	return s.signInError(Prompt{}, errors.New("it does not accept the token of the last sign-in; sign in by hand if it should"))
 }
 
 // interactive reports whether tokens are had by asking somebody.
@@ -469,7 +504,7 @@ func (s *Source) SignOut(ctx context.Context) (bool, error) {
 	defer unlock()
 	had := r.Access != "" || r.Refresh != ""
 	var failed error
-	if who := s.knownClient(r); who != nil && r.AS.RevocationEndpoint != "" {
+	if who := s.client(r); who != nil && r.AS.RevocationEndpoint != "" {
 		if r.Refresh != "" {
 			failed = s.wire.Revoke(ctx, r.AS, who, r.Refresh, "refresh_token")
 		}
@@ -485,13 +520,6 @@ func (s *Source) SignOut(ctx context.Context) (bool, error) {
 		return had, fmt.Errorf("oauth: the tokens are forgotten here, but may not be revoked: %w", failed)
 	}
 	return had, nil
-}
-
-func (s *Source) knownClient(r *record) *wire.Credentials {
-	if r.AS == nil {
-		return nil
-	}
-	return s.client(r)
 }
 
 // Token returns a token for the server, to be used by somebody else. It refreshes one that

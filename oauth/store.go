@@ -228,7 +228,7 @@ func (s *Store) lockFile(name string, held chan struct{}, lock func(*os.File) er
 		_ = f.Close()
 	}
 	<-held
-	return nil, err
+	return nil, fmt.Errorf("oauth: a sign-in cannot be locked: %w", err)
 }
 
 // records returns all sign-ins that are kept, in the order of their servers.

@@ -48,11 +48,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.source.token(req.Context())
 	if err != nil {
 		closeBody(req)
-		return nil, err
+		return nil, notSent{err}
 	}
 	resp, err := t.send(req, req.Body, token)
 	for range maxChallenges {
 		if err != nil || !isChallenge(resp) || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+			t.source.took(token, resp)
 			return resp, err
 		}
 		next, failed := t.source.answer(req.Context(), token, wire.ParseChallenge(resp.Header))
@@ -61,7 +62,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		discard(resp)
 		if failed != nil {
-			return nil, failed
+			return nil, notSent{failed} // it was refused
 		}
 		body := req.Body
 		if req.GetBody != nil {
@@ -84,6 +85,16 @@ func (t *transport) send(req *http.Request, body io.ReadCloser, token string) (*
 		clone.Header.Set("Authorization", "Bearer "+token)
 	}
 	return t.base.RoundTrip(&clone)
+}
+
+// took notes that the server has taken a token, if its response says so.
+func (s *Source) took(token string, resp *http.Response) {
+	if token == "" || resp == nil || resp.StatusCode >= http.StatusBadRequest {
+		return
+	}
+	if last := s.accepted.Load(); last == nil || *last != token {
+		s.accepted.Store(&token)
+	}
 }
 
 // owns reports whether a URL is on the server's origin.

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -37,6 +38,19 @@ type Options struct {
 
 	// Deny has the user refuse.
 	Deny bool
+
+	// Secret is that of the client "client". If empty, "secret".
+	Secret string
+
+	// Change changes a document before it is sent: "resource", "metadata", "device".
+	Change func(what string, doc map[string]any)
+
+	// Token answers a token request in place of the server, if it reports so.
+	Token func(w http.ResponseWriter, r *http.Request) bool
+
+	// Listener is where the server is, as a network in memory. Its issuer is
+	// http://127.0.0.1 then.
+	Listener net.Listener
 }
 
 // A Server is an authorization server, and a resource at /mcp that it protects.
@@ -55,6 +69,7 @@ type Server struct {
 	used     map[string]*family // refresh tokens that have been rotated
 	devices  map[string]*device
 	resource []string // of every token request
+	secrets  map[string][]string
 	broken   bool
 }
 
@@ -89,10 +104,16 @@ func New(t testing.TB, opts *Options) *Server {
 func Start(opts *Options) (server *Server, stop func()) {
 	s := &Server{
 		counts: make(map[string]int), clients: map[string]client{"client": {secret: "secret"}}, codes: make(map[string]grant),
-		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device),
+		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device), secrets: make(map[string][]string),
 	}
 	if opts != nil {
 		s.opts = *opts
+	}
+	if s.opts.Secret != "" {
+		s.clients["client"] = client{secret: s.opts.Secret}
+	}
+	if s.opts.Change == nil {
+		s.opts.Change = func(string, map[string]any) {}
 	}
 	if s.opts.Lifetime == 0 {
 		s.opts.Lifetime = time.Hour
@@ -112,6 +133,10 @@ func Start(opts *Options) (server *Server, stop func()) {
 	mux.HandleFunc("POST /device", s.device)
 	listener := httptest.NewUnstartedServer(mux)
 	s.Issuer = "http://" + listener.Listener.Addr().String()
+	if s.opts.Listener != nil {
+		_ = listener.Listener.Close() // nobody has come
+		listener.Listener, s.Issuer = s.opts.Listener, "http://127.0.0.1"
+	}
 	s.URL = s.Issuer + "/mcp"
 	listener.Start()
 	return s, listener.Close
@@ -163,13 +188,45 @@ func (s *Server) Approve(code string) {
 	}
 }
 
+// Secrets returns everything that was issued or sent in secret, by what it is.
+func (s *Server) Secrets() map[string][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string][]string)
+	for what, list := range s.secrets {
+		all[what] = slices.Clone(list)
+	}
+	return all
+}
+
+// secret remembers a secret. The caller has the lock.
+func (s *Server) secret(what, text string) string {
+	if text != "" && !slices.Contains(s.secrets[what], text) {
+		s.secrets[what] = append(s.secrets[what], text)
+	}
+	return text
+}
+
+// learn remembers the secrets of a token request.
+func (s *Server) learn(r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, what := range []string{"code_verifier", "client_secret", "client_assertion", "assertion"} {
+		s.secret(what, r.PostForm.Get(what))
+	}
+	if _, secret, ok := r.BasicAuth(); ok {
+		s.secret("client_secret", secret)
+		s.secret("basic", strings.TrimPrefix(r.Header.Get("Authorization"), "Basic "))
+	}
+}
+
 // Issue returns tokens of a sign-in that somebody else has made, and whose they are.
 func (s *Server) Issue() (access, refresh, clientID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := &family{client: "other", expires: time.Now().Add(s.opts.Lifetime)}
 	s.clients[f.client] = client{}
-	access, refresh = "access-"+rand.Text(), "refresh-"+rand.Text()
+	access, refresh = s.secret("access_token", "access-"+rand.Text()), s.secret("refresh_token", "refresh-"+rand.Text())
 	s.access[access], s.refresh[refresh] = f, f
 	return access, refresh, f.client
 }
@@ -215,9 +272,9 @@ func refuse(w http.ResponseWriter, code string) {
 }
 
 func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]any{
-		"resource": s.URL, "authorization_servers": []string{s.Issuer}, "scopes_supported": s.opts.Scopes,
-	})
+	doc := map[string]any{"resource": s.URL, "authorization_servers": []string{s.Issuer}, "scopes_supported": s.opts.Scopes}
+	s.opts.Change("resource", doc)
+	reply(w, http.StatusOK, doc)
 }
 
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
@@ -225,11 +282,12 @@ func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 		"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
 		"revocation_endpoint": s.Issuer + "/revoke", "device_authorization_endpoint": s.Issuer + "/device",
 		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
-		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic"}, "authorization_response_iss_parameter_supported": true,
+		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "private_key_jwt"}, "authorization_response_iss_parameter_supported": true,
 	}
 	if !s.opts.NoRegistration {
 		doc["registration_endpoint"] = s.Issuer + "/register"
 	}
+	s.opts.Change("metadata", doc)
 	reply(w, http.StatusOK, doc)
 }
 
@@ -269,7 +327,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Deny {
 		back.Set("error", "access_denied")
 	} else {
-		code := rand.Text()
+		code := s.secret("code", rand.Text())
 		s.codes[code] = grant{q.Get("client_id"), q.Get("redirect_uri"), q.Get("code_challenge"), q.Get("scope")}
 		back.Set("code", code)
 	}
@@ -278,6 +336,10 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
+	s.learn(r)
+	if s.opts.Token != nil && s.opts.Token(w, r) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resource = append(s.resource, r.PostForm.Get("resource"))
@@ -342,14 +404,14 @@ func (s *Server) rotate(w http.ResponseWriter, token, id string) {
 
 func (s *Server) issue(w http.ResponseWriter, f *family, refresh bool) {
 	f.expires = time.Now().Add(s.opts.Lifetime)
-	access := "access-" + rand.Text()
+	access := s.secret("access_token", "access-"+rand.Text())
 	s.access[access] = f
 	answer := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": s.opts.Lifetime.Seconds()}
 	if f.scope != "" {
 		answer["scope"] = f.scope
 	}
 	if refresh {
-		token := "refresh-" + rand.Text()
+		token := s.secret("refresh_token", "refresh-"+rand.Text())
 		s.refresh[token] = f
 		answer["refresh_token"] = token
 	}
@@ -373,9 +435,9 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count("device")
-	d, code := &device{client: r.PostForm.Get("client_id"), scope: r.PostForm.Get("scope"), code: rand.Text()[:8]}, rand.Text()
+	d, code := &device{client: r.PostForm.Get("client_id"), scope: r.PostForm.Get("scope"), code: rand.Text()[:8]}, s.secret("device_code", rand.Text())
 	s.devices[code] = d
-	reply(w, http.StatusOK, map[string]any{
-		"device_code": code, "user_code": d.code, "verification_uri": s.Issuer + "/enter", "expires_in": 300, "interval": 1,
-	})
+	doc := map[string]any{"device_code": code, "user_code": d.code, "verification_uri": s.Issuer + "/enter", "expires_in": 300, "interval": 1}
+	s.opts.Change("device", doc)
+	reply(w, http.StatusOK, doc)
 }

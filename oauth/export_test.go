@@ -1,0 +1,28 @@
+package oauth
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+)
+
+// A Network is what a source asks authorization servers over, in tests.
+type Network struct {
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS     *tls.Config
+}
+
+// UseNetwork puts a network in the place of the system's. No request must be under way.
+func (s *Source) UseNetwork(n *Network) {
+	s.wire.Close()
+	s.wire = wire.New(&wire.Options{
+		Server: s.server, TLS: n.TLS, Resolve: n.Resolve, Dial: n.Dial,
+		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
+	})
+}
