@@ -97,7 +97,7 @@ func (u *Upstream) denied(p *passed, e *protocol.StatusError) (what, advice stri
 		if what == "" {
 			return "does not allow this", "ask its owner for access"
 		}
-		return "knows " + what + ", and does not allow this", "ask its owner for access, or use another one"
+		return "does not allow this with " + what, "ask its owner for access, or use another one"
 	case what != "":
 		return "refuses " + what, advice
 	case passesAuthorization(c):

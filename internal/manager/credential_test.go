@@ -138,7 +138,7 @@ func TestWhoIsRefusedIsToldWhatAndWhatToDo(t *testing.T) {
 		"a command":    {server: config.Server{Auth: config.ServerAuth{Command: program}}, ask: "Bearer", signIn: true, want: []string{"refuses what the command for tokens prints", "run it by hand"}},
 		"another kind": {ask: `Basic realm="x"`, signIn: true, want: []string{"of the kind Basic", "configure one"}},
 		"no sign-in":   {server: config.Server{Auth: config.ServerAuth{SignIn: "none"}}, ask: "Bearer", signIn: true, want: []string{"signing in is off", "configure an Authorization header"}},
-		"forbidden":    {server: config.Server{Auth: config.ServerAuth{TokenFile: file}}, status: http.StatusForbidden, signIn: true, want: []string{"knows the token in " + file, "ask its owner"}},
+		"forbidden":    {server: config.Server{Auth: config.ServerAuth{TokenFile: file}}, status: http.StatusForbidden, signIn: true, want: []string{"does not allow this with the token in " + file, "ask its owner"}},
 		"nobody":       {status: http.StatusForbidden, signIn: true, want: []string{"does not allow this", "ask its owner"}},
 	} {
 		t.Run(name, func(t *testing.T) {
