@@ -22,7 +22,7 @@ type Server struct {
 	Restart           Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
 	URL               string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
 	Headers           map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
-	Auth              ServerAuth        `key:"auth" only:"url" doc:"How we sign in to a server that wants that (OAuth). Not used if headers have Authorization."`
+	Auth              ServerAuth        `key:"auth" only:"url" doc:"How we sign in to a server that wants that (OAuth), or where its token comes from. Not used if headers have Authorization."`
 	TLS               ServerTLS         `key:"tls" only:"url" doc:"Certificates, of the server's authority and ours. They are used with its authorization servers, too."`
 	Proxy             string            `key:"proxy" only:"url" doc:"Proxy through which the server and its authorization servers are reached: http, https or socks5 URL, or none." default:"that of the environment"`
 	PassHeaders       map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`

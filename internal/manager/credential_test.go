@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/pem"
 	"io"
 	"net"
@@ -279,6 +280,21 @@ func TestAServerAndItsAuthorizationServerAreReachedThroughOneProxy(t *testing.T)
 	echo(t, up.Requests())
 	if s.Count("code") != 1 || p.requests.Load() <= before {
 		t.Errorf("%d codes, %d requests through the proxy", s.Count("code"), p.requests.Load())
+	}
+}
+
+func TestAuthorizationServersAreReachedWithTheSameCertificatesAndProxy(t *testing.T) {
+	g := guard(t, "", true)
+	ca := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})))
+	conf, err := SignInConfig(&config.Server{URL: g.URL, TLS: config.ServerTLS{CA: ca}, Proxy: "http://proxy:3128"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Certificate().Verify(x509.VerifyOptions{Roots: conf.TLS.RootCAs, DNSName: "127.0.0.1"}); err != nil {
+		t.Errorf("the authority is not trusted: %v", err)
+	}
+	if u, err := conf.Proxy(httptest.NewRequest(http.MethodGet, g.URL, nil)); err != nil || u == nil || u.Host != "proxy:3128" {
+		t.Errorf("the proxy is %v (%v)", u, err)
 	}
 }
 
