@@ -79,6 +79,8 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
+	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/running"}},
+
 	"oauth/internal/wire": {ours: []string{"internal/redact"}},
 
 	"era/internal/adapt": {ours: archNouns},
@@ -92,7 +94,7 @@ var architecture = map[string]importRule{
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running")},
 

@@ -160,8 +160,12 @@ func statusOf(err error) int {
 
 func adviceForStatus(status int) string {
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case status == http.StatusUnauthorized:
 		return "the server wants to know who asks: sign in (package oauth, dragoman login), or send an Authorization header that it accepts"
+	case status == http.StatusForbidden:
+		return "the server does not allow this to who asks: ask its owner for access, or send another Authorization header"
+	case status == http.StatusProxyAuthRequired:
+		return "the proxy wants to know who asks: put a user and a password into its URL"
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		return "check the path of the URL"
 	case status == http.StatusTooManyRequests || status >= 500:

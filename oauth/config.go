@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -115,6 +116,9 @@ type Config struct {
 	// TLS configures connections to authorization servers, as it does those to the
 	// server.
 	TLS *tls.Config
+
+	// Proxy says through which proxy a request goes. If nil, the environment does.
+	Proxy func(*http.Request) (*url.URL, error)
 
 	// Logger is told what goes on, never a secret. If nil, nobody is.
 	Logger *slog.Logger

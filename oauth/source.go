@@ -74,7 +74,7 @@ func New(c *Config) (*Source, error) {
 			trusted = append(trusted, u.Host)
 		}
 	}
-	s.wire = wire.New(&wire.Options{Server: server, TLS: c.TLS, Trusted: trusted})
+	s.wire = wire.New(&wire.Options{Server: server, TLS: c.TLS, Proxy: c.Proxy, Trusted: trusted})
 	return s, nil
 }
 

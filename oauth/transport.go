@@ -137,7 +137,11 @@ func (s *Source) challenge(ctx context.Context) *wire.Challenge {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	base := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: s.conf.TLS.Clone(), DisableKeepAlives: true}
+	proxy := s.conf.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	base := &http.Transport{Proxy: proxy, TLSClientConfig: s.conf.TLS.Clone(), DisableKeepAlives: true}
 	resp, err := base.RoundTrip(req)
 	if err != nil {
 		return nil // who issues tokens may be known without it

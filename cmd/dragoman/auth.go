@@ -25,6 +25,9 @@ import (
 // signInSettings are what the command line says about signing in to a server.
 type signInSettings struct {
 	auth        config.ServerAuth
+	tls         config.ServerTLS
+	proxy       string
+	command     string // that prints tokens
 	secretFile  string
 	deviceCode  bool
 	credentials bool
@@ -68,6 +71,21 @@ func (s *signInSettings) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.credentials, "client-credentials", false, "sign in as the client itself, with its secret or key")
 	s.timeout = seconds(oauth.DefaultTimeout)
 	f.Var(&s.timeout, "auth-timeout", "how long a sign-in may take")
+	f.StringVar(&s.tls.CA, "ca-file", "", "`file` with certificate authorities to trust beside the system's, in PEM")
+	f.StringVar(&s.tls.Cert, "cert-file", "", "`file` with our client certificate, in PEM")
+	f.StringVar(&s.tls.Key, "key-file", "", "`file` with its private key, in PEM (default: in --cert-file)")
+	f.StringVar(&s.proxy, "proxy", "", "`URL` of the proxy to reach the server through, or none (default: that of the environment)")
+}
+
+// addTokens adds the flags of tokens that come without a sign-in.
+func (s *signInSettings) addTokens(f *pflag.FlagSet) {
+	f.StringVar(&s.auth.TokenFile, "token-file", "", "`file` with a token to send, in place of a sign-in; it is read again when it changes")
+	f.StringVar(&s.command, "token-command", "", "`command` that prints a token to send, or headers as JSON, in place of a sign-in")
+}
+
+// isForURL reports whether something is said that is of use with a URL alone.
+func (s *signInSettings) isForURL() bool {
+	return s.auth.TokenFile != "" || s.command != "" || s.tls != config.ServerTLS{} || s.proxy != ""
 }
 
 // settle reads what files say, and decides on the grant.
@@ -82,6 +100,15 @@ func (s *signInSettings) settle() error {
 	}
 	if s.noSignIn {
 		s.auth.SignIn = "none"
+	}
+	if s.command != "" {
+		var err error
+		if s.auth.Command, err = splitCommand(s.command); err != nil {
+			return fmt.Errorf("--token-command: %w", err)
+		}
+		if s.auth.TokenFile != "" {
+			return errors.New("--token-file and --token-command are two places of a token; choose one")
+		}
 	}
 	if s.secretFile != "" {
 		text, err := os.ReadFile(s.secretFile)
@@ -157,7 +184,7 @@ func (s *signInSettings) open(name string, files []string, v *console) (*signIn,
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
-	c := &config.Server{Name: name, URL: name, Auth: s.auth}
+	c := &config.Server{Name: name, URL: name, Auth: s.auth, TLS: s.tls, Proxy: s.proxy}
 	if !target.IsURL(name) {
 		named, err := serverNamed(name, files)
 		if err != nil {
@@ -167,6 +194,9 @@ func (s *signInSettings) open(name string, files []string, v *console) (*signIn,
 	}
 	if c.URL == "" {
 		return nil, fmt.Errorf("%s is started by a command; sign-in is for servers with a URL", name)
+	}
+	if c.Auth.TokenFile != "" || len(c.Auth.Command) > 0 {
+		return nil, fmt.Errorf("%s has a token in its configuration, and no sign-in is made", name)
 	}
 	conf, err := manager.SignInConfig(c)
 	if err != nil {

@@ -82,6 +82,7 @@ func (s *settings) addServer(f *pflag.FlagSet) {
 	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
 	f.IntVar(&s.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
 	s.signIn.add(f)
+	s.signIn.addTokens(f)
 	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
 }
 
@@ -161,6 +162,8 @@ func (s *settings) check(c *cobra.Command) error {
 		}
 	}
 	rules = append(rules,
+		rule{s.url == "" && s.signIn.isForURL(), "--token-file, --token-command, --ca-file, --cert-file, --key-file and --proxy are for servers that are reached by a URL"},
+		rule{target.IsLines(s.url) && s.signIn.isForURL(), "--token-file, --token-command, --ca-file, --cert-file, --key-file and --proxy are for HTTP and WebSocket"},
 		rule{len(s.revisions) > 0 && (s.url != "" || s.command != nil), "--revision is for the built-in server; what others speak is found out, or said by --era"},
 		rule{len(s.listen) > 0 && (s.host != "" || s.port != ""), "--listen says it all; leave out --host and --port"},
 		rule{s.timeout < 0 || s.dialTimeout < 0 || s.idle < 0, "a time cannot be negative"},

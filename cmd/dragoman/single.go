@@ -62,7 +62,7 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 		return nil, err
 	}
 	if s.url != "" {
-		c.Auth = s.signIn.auth
+		c.Auth, c.TLS, c.Proxy = s.signIn.auth, s.signIn.tls, s.signIn.proxy
 		if err := checkSignIn(c); err != nil {
 			return nil, err
 		}
@@ -83,6 +83,9 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 	}
 	if err != nil {
 		return nil, err
+	}
+	if headers.Get("Authorization") != "" && (c.Auth.TokenFile != "" || len(c.Auth.Command) > 0) {
+		return nil, errors.New("-H has an Authorization header, and --token-file or --token-command a token; choose one")
 	}
 	o.Target, err = target.New(&target.Spec{Command: s.command, URL: s.url, Transport: s.order, Framing: frames, Header: headers})
 	if e, ok := errors.AsType[*target.SpecError](err); ok {
@@ -181,6 +184,9 @@ func (o *singleServer) explain(err error) error {
 	}
 	if o.Process {
 		return fmt.Errorf("the server did not come up: %w", err)
+	}
+	if e, ok := errors.AsType[*protocol.StatusError](err); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		return fmt.Errorf("%s: %w", o.Name, err)
 	}
 	return fmt.Errorf("%s cannot be reached: %w", o.Name, err)
 }

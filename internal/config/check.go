@@ -76,6 +76,7 @@ func (c *check) all() {
 	}
 	c.variables()
 	c.headers()
+	c.credentials()
 	c.patterns()
 	c.rename()
 	c.sessions()
@@ -260,6 +261,42 @@ func (c *check) headers() {
 	}
 	for _, h := range sorted(c.PassEnv) {
 		name("passEnv", h, h)
+	}
+}
+
+// credentials checks what lets us in to the server, and how that is reached.
+func (c *check) credentials() {
+	a, path := &c.Auth, c.path+".auth"
+	other := slices.Collect(maps.Keys(c.Headers))
+	for _, name := range c.PassHeaders {
+		other = append(other, name)
+	}
+	authorization := slices.ContainsFunc(other, func(name string) bool { return strings.EqualFold(name, "Authorization") })
+	switch how := c.How(); {
+	case a.TokenFile == "" && len(a.Command) == 0:
+	case a.TokenFile != "" && len(a.Command) > 0:
+		c.fail(c.at("auth", "command"), path+" has a tokenFile and a command", "remove one of them")
+	case authorization:
+		c.fail(c.at("auth"), path+" has a token, and there is an Authorization header, too", "remove one of them")
+	case a.SignIn == "caller":
+		c.fail(c.at("auth", "signIn"), path+" has one token for everybody, and signIn caller wants one for each", "remove one of them")
+	case how == TCP || how == Unix:
+		c.fail(c.at("auth"), path+": tokens are for servers that are reached by HTTP or WebSocket", "")
+	case len(a.Command) > 0 && a.Command[0] == "":
+		c.fail(c.at("auth", "command"), path+".command has no program", "name it first, then its arguments")
+	}
+	if len(a.Command) > 0 && (strings.HasPrefix(a.Command[0], "~/") || strings.ContainsRune(a.Command[0], filepath.Separator)) {
+		a.Command = append([]string{c.absolute(a.Command[0])}, a.Command[1:]...)
+	}
+	if c.TLS.Key != "" && c.TLS.Cert == "" {
+		c.fail(c.at("tls", "key"), c.path+".tls has a key and no cert", "")
+	}
+	if c.Proxy == "" || c.Proxy == "none" {
+		return
+	}
+	u, err := url.Parse(c.Proxy)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		c.fail(c.at("proxy"), c.path+".proxy is no URL of a proxy", "write http://HOST:PORT (or https, socks5), or none")
 	}
 }
 

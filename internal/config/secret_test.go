@@ -23,6 +23,8 @@ func TestA32_NoReportShowsASecret(t *testing.T) {
 		{"a.yaml", "servers:\n  a: {url: \"https://canary@example.com:x/?token=canary\"}\n"},
 		{"a.yaml", "servers:\n  a: {url: \"https://example.com?token=x@canary\", timeout: 3}\n"},
 		{"a.yaml", "servers:\n  a: {url: \"${SECRET_URL}\"}\n"},
+		{"a.yaml", "servers:\n  a: {url: \"https://example.com\", proxy: \"ftp://u:canary@proxy\", timeout: 3}\n"},
+		{"a.yaml", "servers:\n  a: {url: \"https://example.com\", auth: {tokenFile: f, command: [x, --token, canary]}, timeout: 3}\n"},
 		{"a.yaml", "servers:\n  a: {command: x, timeout: \"${SECRET_URL}\", pool: \"${SECRET_URL}\", era: \"${SECRET_URL}\"}\n"},
 		{"a.yaml", "servers:\n  a: {command: \"${SECRET_WORDS}\", url: 1}\n"},
 		{"a.yaml", "listen: {address: x, auth: {tokens: [canary, 'canary b']}}\n"},

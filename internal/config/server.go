@@ -22,7 +22,9 @@ type Server struct {
 	Restart           Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
 	URL               string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
 	Headers           map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
-	Auth              ServerAuth        `key:"auth" only:"url" doc:"How we sign in to a server that wants that (OAuth). Not used if headers have Authorization."`
+	Auth              ServerAuth        `key:"auth" only:"url" doc:"How we sign in to a server that wants that (OAuth), or where its token comes from. Not used if headers have Authorization."`
+	TLS               ServerTLS         `key:"tls" only:"url" doc:"Certificates, of the server's authority and ours. They are used with its authorization servers, too."`
+	Proxy             string            `key:"proxy" only:"url" doc:"Proxy through which the server and its authorization servers are reached: http, https or socks5 URL, or none." default:"that of the environment"`
 	PassHeaders       map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`
 	PassEnv           map[string]string `key:"passEnv" only:"command" doc:"Headers of the caller that become variables of the program: the caller's name of a header, and the variable. Not with isolation shared."`
 	Transport         Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
@@ -61,6 +63,8 @@ type ChildLimits struct {
 // ServerAuth says how we sign in to a server.
 type ServerAuth struct {
 	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, each caller its own, or nobody. Callers are told apart by who they have proven to be; the others are sent without a token." enum:"shared|caller|none" default:"shared"`
+	TokenFile    string            `key:"tokenFile" path:"true" doc:"File with a token that is sent as Authorization: Bearer, in place of a sign-in. It is read again when it changes."`
+	Command      []string          `key:"command" doc:"Program and arguments that print a token or headers, in place of a sign-in. No shell is used."`
 	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser"`
 	ClientID     string            `key:"clientId" doc:"Client that is registered with the authorization server." default:"we register by ourselves"`
 	ClientSecret string            `key:"clientSecret" doc:"Its secret, better as ${file:PATH} or ${VARIABLE}."`
@@ -85,6 +89,13 @@ type Exchange struct {
 	TokenEndpoint string `key:"tokenEndpoint" doc:"URL of its token endpoint."`
 	ClientID      string `key:"clientId" doc:"Client that is registered there."`
 	ClientSecret  string `key:"clientSecret" doc:"Its secret, if it has one."`
+}
+
+// ServerTLS says whom we trust at a server, and who we are there.
+type ServerTLS struct {
+	CA   string `key:"ca" path:"true" doc:"File with certificates of authorities that are trusted beside the system's, in PEM."`
+	Cert string `key:"cert" path:"true" doc:"File with our client certificate, in PEM, for mutual TLS. It is read again when it changes."`
+	Key  string `key:"key" path:"true" doc:"File with the private key of that, in PEM." default:"the key in cert"`
 }
 
 // A Retry says how a lost server is tried again.

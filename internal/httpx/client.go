@@ -37,11 +37,12 @@ type ClientOptions struct {
 	UnixPath string
 
 	// HTTP makes the requests. If nil, a client of its own does, with TLS, which keeps
-	// connections alive and uses the environment's proxy. Either way a redirect is
+	// connections alive and uses Proxy, or else the environment's. Either way a redirect is
 	// followed only if it stays on its origin and keeps the method, unless HTTP says
 	// otherwise: any other redirect is returned as the response.
-	HTTP *http.Client
-	TLS  *tls.Config
+	HTTP  *http.Client
+	TLS   *tls.Config
+	Proxy func(*http.Request) (*url.URL, error)
 
 	// Wrap, if not nil, returns what makes the requests in place of the given, which it
 	// uses.
@@ -152,6 +153,9 @@ func newTransport(o *ClientOptions, socket string) *http.Transport {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    o.Plain,
+	}
+	if o.Proxy != nil {
+		t.Proxy = o.Proxy
 	}
 	if socket != "" {
 		t.Proxy = nil

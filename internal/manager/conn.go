@@ -54,6 +54,7 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 		if err == nil {
 			return s.opened(c, inner)
 		}
+		err = s.up.explain(ctx, err)
 		s.mu.Lock()
 		delete(s.dialing, c)
 		s.mu.Unlock()
@@ -262,6 +263,7 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	}
 	resp, err := c.Conn.Call(ctx, req, from)
 	if err != nil {
+		err = c.supervisor.up.explain(ctx, err)
 		c.failed(ctx, began, err)
 	} else {
 		c.answered(began)
@@ -279,6 +281,7 @@ func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragom
 		c.probed.Store(true)
 	}
 	resp, err := c.Conn.Call(limit, req, from)
+	err = s.up.explain(ctx, err)
 	switch {
 	case err == nil && !resp.IsError():
 		if req.Method() == protocol.MethodInitialize {

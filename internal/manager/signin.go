@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -132,6 +131,10 @@ func (u *Upstream) newSource(subject string) (*oauth.Source, error) {
 // SignInConfig returns how to sign in to a server, as its configuration says.
 func SignInConfig(c *config.Server) (*oauth.Config, error) {
 	to, from := &oauth.Config{Server: c.URL}, &c.Auth
+	var err error
+	if to.TLS, to.Proxy, err = connectionOf(c, nil); err != nil {
+		return nil, err
+	}
 	if from.Grant != "browser" {
 		to.Grant = oauth.Grant(from.Grant)
 	}
@@ -168,20 +171,8 @@ func SignInConfig(c *config.Server) (*oauth.Config, error) {
 // SignsIn reports whether we sign in to a server if it wants that: it has a URL for
 // that, and no other way to be let in is configured.
 func SignsIn(c *config.Server) bool {
-	if !slices.Contains([]string{"http", "https", "ws", "wss"}, target.Scheme(c.URL)) || c.Auth.SignIn == "none" {
-		return false
-	}
-	for name := range c.Headers {
-		if http.CanonicalHeaderKey(name) == "Authorization" {
-			return false
-		}
-	}
-	for _, name := range c.PassHeaders {
-		if http.CanonicalHeaderKey(name) == "Authorization" {
-			return false
-		}
-	}
-	return true
+	return slices.Contains([]string{"http", "https", "ws", "wss"}, target.Scheme(c.URL)) && c.Auth.SignIn != "none" &&
+		!hasCredential(c) && !sendsAuthorization(c) && !passesAuthorization(c)
 }
 
 // isSignIn reports whether an error says that a sign-in is needed.

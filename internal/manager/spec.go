@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -105,10 +106,13 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 		return nil, fmt.Errorf("manager: framing %q is unknown", framing)
 	}
 	if c.URL != "" {
-		spec.Header = make(http.Header)
+		spec.Header, spec.TLS, spec.Proxy = make(http.Header), u.tls, u.proxy
 	}
 	if source := u.sourceOf(p); source != nil {
 		spec.Wrap = source.Transport
+	}
+	if u.credential != nil {
+		spec.Wrap = u.credential.Transport
 	}
 	for name, value := range c.Headers {
 		spec.Header.Set(name, value)
@@ -147,7 +151,11 @@ func (u *Upstream) redact(p *passed, text string) string {
 	if c.URL != "" {
 		text = strings.ReplaceAll(text, c.URL, c.Where())
 	}
-	for _, value := range secretsOf(c, p) {
+	secrets := secretsOf(c, p)
+	if u.credential != nil {
+		secrets = append(secrets, long(u.credential.Secrets())...)
+	}
+	for _, value := range secrets {
 		text = strings.ReplaceAll(text, value, "[redacted]")
 	}
 	return redact.Text(text)
@@ -157,11 +165,7 @@ func (u *Upstream) redact(p *passed, text string) string {
 // else with them.
 func secretsOf(c *config.Server, p *passed) []string {
 	var list []string
-	add := func(value string) {
-		if len(value) >= minSecret {
-			list = append(list, value)
-		}
-	}
+	add := func(value string) { list = append(list, value) }
 	for _, value := range c.Headers {
 		add(value)
 		if _, token, ok := strings.Cut(value, " "); ok {
@@ -170,6 +174,10 @@ func secretsOf(c *config.Server, p *passed) []string {
 	}
 	add(c.Auth.ClientSecret)
 	add(c.Auth.Exchange.ClientSecret)
+	if proxy, err := url.Parse(c.Proxy); err == nil && proxy.User != nil {
+		password, _ := proxy.User.Password()
+		add(password)
+	}
 	for name, value := range c.Env {
 		if looksSecret(name) {
 			add(value)
@@ -180,7 +188,12 @@ func secretsOf(c *config.Server, p *passed) []string {
 			add(value)
 		}
 	}
-	return list
+	return long(list)
+}
+
+// long returns the values that can be looked for in texts.
+func long(list []string) []string {
+	return slices.DeleteFunc(list, func(value string) bool { return len(value) < minSecret })
 }
 
 // minSecret is how long a value must be to be looked for in texts.

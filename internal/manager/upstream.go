@@ -2,10 +2,13 @@ package manager
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/credential"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -32,6 +36,9 @@ type Upstream struct {
 	admission  admission
 	broken     error // why the configuration cannot be used
 	sources    sources
+	credential *credential.Source // nil if none is configured
+	tls        *tls.Config        // of connections to a URL; set once, as proxy is
+	proxy      func(*http.Request) (*url.URL, error)
 	signsIn    bool        // if the server wants that
 	supervisor *supervisor // nil if it cannot be used, or is not to be
 	draining   atomic.Bool
@@ -56,10 +63,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		return u
 	}
 	u.signsIn = m.opts.SignIn != nil && SignsIn(c)
-	if u.sources.shared, u.broken = u.newSource(""); u.broken == nil {
-		_, u.broken = u.newTarget(nil)
-	}
-	if u.broken != nil {
+	if u.broken = u.prepare(); u.broken != nil {
 		u.event(EventStopped, nil, "server configuration cannot be used: "+u.redactError(u.broken))
 		return u
 	}
@@ -70,6 +74,22 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	u.supervisor = newSupervisor(u, supervised)
 	u.supervisor.begin()
 	return u
+}
+
+// prepare makes what the server is reached with, and sees whether it can be used.
+func (u *Upstream) prepare() (err error) {
+	c := u.conf.Load()
+	if u.tls, u.proxy, err = connectionOf(c, u.log); err != nil {
+		return err
+	}
+	if u.credential, err = u.newCredential(); err != nil {
+		return err
+	}
+	if u.sources.shared, err = u.newSource(""); err != nil {
+		return err
+	}
+	_, err = u.newTarget(nil)
+	return err
 }
 
 // newServer makes the server as clients of either era see it.
@@ -102,7 +122,8 @@ func (u *Upstream) probe(ctx context.Context) (protocol.Era, error) {
 	if err != nil {
 		return 0, err
 	}
-	return t.Probe(ctx)
+	found, err := t.Probe(ctx)
+	return found, u.explain(ctx, err)
 }
 
 // Name returns the upstream's name.
@@ -355,6 +376,9 @@ func (u *Upstream) close() {
 		u.supervisor.close()
 	}
 	u.sources.close()
+	if u.credential != nil {
+		u.credential.Close()
+	}
 	u.event(EventStopped, nil, "server is stopped")
 }
 

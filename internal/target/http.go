@@ -27,7 +27,7 @@ func (t *Target) reachHTTP(s *Spec) error {
 		return err
 	}
 	client := newStreamable(s, s.URL)
-	old := &sse.Client{URL: s.URL, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, MaxMessage: s.MaxMessage, Logger: s.Logger}
+	old := &sse.Client{URL: s.URL, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, Proxy: s.Proxy, MaxMessage: s.MaxMessage, Logger: s.Logger}
 	switch s.order() {
 	case "http-only", "http":
 		t.Dialer, t.Probe = client, probeOf(client)
@@ -58,7 +58,7 @@ func (s *Spec) order() string {
 
 // newStreamable makes a client without timeouts: era has those.
 func newStreamable(s *Spec, at string) *streamable.Client {
-	return &streamable.Client{URL: at, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, Timeout: -1, MaxTimeout: -1, MaxMessage: s.MaxMessage, Logger: s.Logger}
+	return &streamable.Client{URL: at, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, Proxy: s.Proxy, Timeout: -1, MaxTimeout: -1, MaxMessage: s.MaxMessage, Logger: s.Logger}
 }
 
 func probeOf(c *streamable.Client) func(context.Context) (protocol.Era, error) {

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -51,8 +52,10 @@ type Spec struct {
 	// place of the given, which it uses.
 	Wrap func(http.RoundTripper) http.RoundTripper
 
-	// TLS configures connections to https and wss URLs.
-	TLS *tls.Config
+	// TLS configures connections to https and wss URLs, and Proxy says through which proxy
+	// HTTP requests and WebSocket handshakes go. If Proxy is nil, the environment does.
+	TLS   *tls.Config
+	Proxy func(*http.Request) (*url.URL, error)
 
 	// Transport is how the server is spoken to: "stdio" for a command; "http"
 	// (Streamable HTTP), "sse", "ws", "tcp" or "unix" for a URL; or one of

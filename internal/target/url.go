@@ -137,7 +137,7 @@ func newSocket(s *Spec) (dragoman.Dialer, error) {
 }
 
 func (t *Target) reachWebSocket(s *Spec) error {
-	t.Dialer = &ws.Client{URL: s.URL, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, MaxMessage: s.MaxMessage, Logger: s.Logger}
+	t.Dialer = &ws.Client{URL: s.URL, Header: s.Header, Wrap: s.Wrap, TLS: s.TLS, Proxy: s.Proxy, MaxMessage: s.MaxMessage, Logger: s.Logger}
 	return checkHost(s.URL)
 }
 

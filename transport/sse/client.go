@@ -39,6 +39,10 @@ type Client struct {
 	HTTP *http.Client
 	TLS  *tls.Config
 
+	// Proxy says through which proxy connections go if HTTP is nil. If it is nil, too, the
+	// environment does.
+	Proxy func(*http.Request) (*url.URL, error)
+
 	// Wrap, if not nil, returns what makes the requests in place of the given, which
 	// it uses: it may add to each request, and repeat one. See package oauth.
 	Wrap func(http.RoundTripper) http.RoundTripper
@@ -75,7 +79,7 @@ var _ dragoman.Dialer = (*Client)(nil)
 // the session any more; then calls fail with an error that is
 // [dragoman.ErrClosed] and says why.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-	client, err := httpx.NewClient("sse", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Wrap: c.Wrap, Header: c.Header})
+	client, err := httpx.NewClient("sse", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap, Header: c.Header})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,8 +57,10 @@ type Client struct {
 	// Header is sent with every request.
 	Header http.Header
 
-	// TLS configures connections if HTTP is nil.
-	TLS *tls.Config
+	// TLS configures connections if HTTP is nil, and Proxy says through which proxy they
+	// go. If Proxy is nil, the environment does.
+	TLS   *tls.Config
+	Proxy func(*http.Request) (*url.URL, error)
 
 	// Wrap, if not nil, returns what makes the requests in place of the given, which
 	// it uses: it may add to each request, and repeat one. See package oauth.
@@ -153,7 +156,7 @@ func (c *Client) prepare() error {
 			}
 		}
 		o.http, c.bad = httpx.NewClient("streamable", &httpx.ClientOptions{
-			URL: c.URL, UnixPath: unixPath, HTTP: c.HTTP, TLS: c.TLS, Wrap: c.Wrap, Header: c.Header,
+			URL: c.URL, UnixPath: unixPath, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap, Header: c.Header,
 		})
 	})
 	return c.bad

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/coder/websocket"
@@ -25,6 +26,10 @@ type Client struct {
 	// another origin are not followed unless HTTP says otherwise.
 	HTTP *http.Client
 	TLS  *tls.Config
+
+	// Proxy says through which proxy connections go if HTTP is nil. If it is nil, too, the
+	// environment does.
+	Proxy func(*http.Request) (*url.URL, error)
 
 	// Wrap, if not nil, returns what makes the handshake in place of the given, which
 	// it uses: it may add to the request, and repeat it. See package oauth.
@@ -84,7 +89,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 // open makes the handshake.
 func (c *Client) open(ctx context.Context, w *wire) (*websocket.Conn, error) {
 	h, err := httpx.NewClient("ws", &httpx.ClientOptions{
-		URL: c.URL, Schemes: []string{"ws", "wss", "http", "https"}, HTTP: c.HTTP, TLS: c.TLS, Wrap: c.Wrap,
+		URL: c.URL, Schemes: []string{"ws", "wss", "http", "https"}, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap,
 	})
 	if err != nil {
 		return nil, err

@@ -108,10 +108,10 @@ var table = []spelling{
 
 // ignoredKeys are the keys that mean nothing here, by the reason.
 var ignoredKeys = map[string]string{
-	"who may call a tool without being asked is the client's business":                "autoApprove alwaysAllow trust",
-	"signing in is not taken over: give the header itself":                            "oauth auth scopes oauth_resource authProviderType targetAudience targetServiceAccount",
-	"no command is run to get headers: give the header itself":                        "headersHelper",
-	"there is no sandbox here: use user and limits, or name a sandbox as the command": "sandboxEnabled sandbox",
+	"who may call a tool without being asked is the client's business":                  "autoApprove alwaysAllow trust",
+	"signing in is not taken over: give the header itself":                              "oauth auth scopes oauth_resource authProviderType targetAudience targetServiceAccount",
+	"no command that another program is to run is run to get headers: use auth.command": "headersHelper",
+	"there is no sandbox here: use user and limits, or name a sandbox as the command":   "sandboxEnabled sandbox",
 	"it is about how the client shows, starts or uses the server": "dev alwaysLoad gallery version description name icon tags source " +
 		"settings watchPaths roots metadata required supports_parallel_tool_calls",
 }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+)
+
+// guarded is the built-in server at a URL, for those who send that header.
+func guarded(t *testing.T, accept string) *httptest.Server {
+	t.Helper()
+	inner := everything.New(nil)
+	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if accept != "" && r.Header.Get("Authorization") != accept {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		door.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		_ = door.Close()
+		inner.Close()
+		s.Close()
+	})
+	return s
+}
+
+func tokenIn(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "token file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestConnectSendsTheTokenOfAFileOrACommand(t *testing.T) {
+	s := guarded(t, "Bearer sekret-token")
+	s.Start()
+	name := tokenIn(t, "sekret-token")
+	use(t, startMain(t, "connect", s.URL, "--token-file", name))
+	use(t, startMain(t, "connect", s.URL, "--token-command", fmt.Sprintf("cat '%s'", name)))
+}
+
+func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
+	s := guarded(t, "nobody")
+	s.Start()
+	name := tokenIn(t, "sekret-token")
+	for want, args := range map[string][]string{
+		"refuses the Authorization header that is configured": {"-H", "Authorization: Bearer sekret-token"},
+		"refuses the token in " + name:                        {"--token-file", name},
+	} {
+		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0", s.URL}, args...)...)
+		p.await(want)
+		p = startMain(t, append([]string{"connect", s.URL}, args...)...)
+		if got := p.say(hello(t).String()); !strings.Contains(got, want) || strings.Contains(got, "sekret") {
+			t.Errorf("connect answers %s", got)
+		}
+	}
+}
+
+func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
+	s := guarded(t, "")
+	s.StartTLS()
+	ca := tokenIn(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	use(t, startMain(t, "connect", s.URL, "--ca-file", ca))
+	var asked atomic.Int32
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			asked.Add(1)
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	p := startMain(t, "connect", s.URL, "--ca-file", ca, "--proxy", proxy.URL)
+	if got := p.say(hello(t).String()); !strings.Contains(got, "Bad Gateway") || asked.Load() == 0 {
+		t.Errorf("the proxy is asked %d times, and connect answers %s", asked.Load(), got)
+	}
+}
+
+func TestWhatDoesNotGoTogetherIsRefused(t *testing.T) {
+	name := tokenIn(t, "sekret-token")
+	for want, args := range map[string][]string{
+		"choose one":                   {"connect", "https://h", "--token-file", name, "--token-command", "x"},
+		"-H has an Authorization":      {"connect", "https://h", "--token-file", name, "-H", "Authorization: x"},
+		"reached by a URL":             {"connect", "--token-file", name, "--", "cat"},
+		"for HTTP and WebSocket":       {"connect", "tcp:127.0.0.1:1", "--proxy", "none"},
+		"--token-command: $":           {"connect", "https://h", "--token-command", "echo $TOKEN"},
+		"there is a key":               {"login", "https://h", "--key-file", name},
+		"the proxy's URL cannot":       {"connect", "https://h", "--proxy", "ftp://u:sekret@h"},
+		"has no certificate in PEM":    {"connect", "https://h", "--ca-file", name},
+		"client certificate cannot be": {"connect", "https://h", "--cert-file", name},
+	} {
+		if _, errs, status := runMain(t, "", args...); status == 0 || !strings.Contains(errs, want) || strings.Contains(errs, "sekret") {
+			t.Errorf("%q: status %d, %s, want %s", args, status, errs, want)
+		}
+	}
+}

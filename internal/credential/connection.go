@@ -1,0 +1,110 @@
+package credential
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"sync"
+)
+
+// TLS returns how connections to a server are secured: with the authorities in the file ca
+// beside the system's, and with the client certificate in the files cert and key, which
+// are read again when they have changed. Without a key it is in cert. It returns nil if no
+// file is named.
+func TLS(ca, cert, key string, log *slog.Logger) (*tls.Config, error) {
+	if ca == "" && cert == "" {
+		if key != "" {
+			return nil, errors.New("there is a key and no certificate; name the file with the certificate")
+		}
+		return nil, nil
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("the file of certificate authorities cannot be read: %w", err)
+		}
+		conf.RootCAs, err = x509.SystemCertPool()
+		if err != nil {
+			conf.RootCAs = x509.NewCertPool() // the system has none
+		}
+		if !conf.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s has no certificate in PEM; name the file with those of the authorities", ca)
+		}
+	}
+	if cert != "" {
+		if key == "" {
+			key = cert
+		}
+		c := &certificate{cert: cert, key: key, log: log}
+		if _, err := c.get(nil); err != nil {
+			return nil, fmt.Errorf("the client certificate cannot be used: %w", err)
+		}
+		conf.GetClientCertificate = c.get
+	}
+	return conf, nil
+}
+
+// A certificate is ours at a server.
+type certificate struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	read   [2]stamp // of the files when they were read
+	loaded *tls.Certificate
+}
+
+// get returns the certificate, which is read if its files have changed. While they cannot be
+// used, as when one of them has been written and not the other, it is the one from before.
+func (c *certificate) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var now [2]stamp
+	var err error
+	for i, name := range []string{c.cert, c.key} {
+		if now[i], err = stampOf(name); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+			break
+		}
+	}
+	if c.loaded != nil && now == c.read {
+		return c.loaded, nil
+	}
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.LoadX509KeyPair(c.cert, c.key)
+	}
+	switch {
+	case err == nil:
+		c.loaded = &pair
+	case c.loaded == nil:
+		return nil, err
+	case c.log != nil:
+		c.log.Warn("the client certificate has changed and cannot be used, the one from before is", "error", err)
+	}
+	c.read = now
+	return c.loaded, nil
+}
+
+// Proxy returns through which proxy requests go: the one with this URL, or with "none" none.
+// It returns nil for "", which leaves that to the environment.
+func Proxy(text string) (func(*http.Request) (*url.URL, error), error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "none":
+		return func(*http.Request) (*url.URL, error) { return nil, nil }, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		return nil, errors.New("the proxy's URL cannot be used; write http://HOST:PORT (or https, socks5), or none") // it may hold a password
+	}
+	return http.ProxyURL(u), nil
+}
