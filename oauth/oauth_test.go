@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -392,5 +393,34 @@ func TestConsentIsAskedForWithOfflineAccess(t *testing.T) {
 				t.Errorf("prompt is %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestARefusalOfAServerThatOffersNoSignInIsPassedOn(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1); r.URL.Path != "/mcp" {
+			http.NotFound(w, r)
+			return
+		}
+		http.Error(w, "not you", http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	var windows atomic.Int32
+	for name, prompt := range map[string]func(oauth.Prompt) bool{"nobody can be asked": nil, "somebody": visit(t, &windows)} {
+		s := newSource(t, &oauth.Config{Server: server.URL + "/mcp", Prompt: prompt})
+		for range 2 {
+			if status, text, err := get(t, s, server.URL+"/mcp"); err != nil || status != http.StatusUnauthorized || text != "not you\n" {
+				t.Errorf("%s: status %d %q, error %v", name, status, text, err)
+			}
+		}
+		asked.Store(0)
+		_, _, _ = get(t, s, server.URL+"/mcp")
+		if n := asked.Load(); prompt != nil && n != 1 {
+			t.Errorf("%s: the server is asked %d times, want once", name, n)
+		}
+	}
+	if windows.Load() != 0 {
+		t.Errorf("%d windows", windows.Load())
 	}
 }

@@ -63,11 +63,11 @@ func (s *Source) begin(r *record, scope string, explicit bool) *attempt {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, s.conf.Timeout, errors.New("nobody signed in in time"))
 		defer cancel()
 		a.err = s.run(ctx, a)
-		a.tell(Prompt{})
 		if a.err == nil && s.conf.Done != nil {
 			s.conf.Done()
 		}
 		close(a.done)
+		a.tell(Prompt{}) // after that, so that who waits for it knows that it is over
 	})
 	return a
 }
@@ -214,7 +214,7 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	} else {
 		err = s.browse(ctx, a, &p)
 	}
-	if err != nil && s.ctx.Err() == nil {
+	if err != nil && s.ctx.Err() == nil && !errors.Is(err, errNotOffered) {
 		_ = s.conf.Store.write(s.key+pendingFile, &pending{Failed: err.Error(), FailedAt: time.Now()}) // err is what matters
 		return err
 	}
@@ -338,6 +338,9 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 		reg.GrantTypes, reg.ResponseTypes = []string{deviceGrant, "refresh_token"}, []string{}
 	}
 	who, err := s.wire.Register(ctx, r.AS, reg)
+	if e, ok := errors.AsType[*wire.Error](err); ok && r.Guessed && e.Code == "" && !e.Temporary() {
+		return nil, errNotOffered // there is nobody where somebody might have been
+	}
 	if err != nil {
 		return nil, fmt.Errorf("registration fails: %w", err)
 	}

@@ -43,7 +43,8 @@ type Source struct {
 	failed time.Time // when a token that was still good was not refreshed
 	busy   sync.WaitGroup
 
-	accepted atomic.Pointer[string] // the last token that the server has taken
+	accepted   atomic.Pointer[string]    // the last token that the server has taken
+	notOffered atomic.Pointer[time.Time] // when the server was last seen to offer no sign-in
 }
 
 // New returns the source for a server. Nothing is asked of anybody yet.
@@ -218,6 +219,9 @@ func (s *Source) token(ctx context.Context) (string, error) {
 	}
 }
 
+// errNotOffered says that a server refuses us without a way to sign in.
+var errNotOffered = errors.New("the server offers no sign-in")
+
 // errSignIn says that there are no tokens without a sign-in.
 var errSignIn = errors.New("oauth: sign-in needed")
 
@@ -369,15 +373,24 @@ func covers(have, want string) bool {
 // answer gets a token for a server that has refused used by a challenge. It returns "" if
 // there is nothing that could be tried.
 func (s *Source) answer(ctx context.Context, used string, ch *wire.Challenge) (string, error) {
+	if last := s.notOffered.Load(); last != nil && time.Since(*last) < coolDown {
+		return "", nil
+	}
 	r, scope, err := s.prepare(ctx, used, ch)
 	switch {
 	case err != nil || scope == nil:
 		return r.Access, err
+	case s.conf.Prompt == nil && r.Guessed && s.client(r) == nil:
+		return "", nil
 	case s.conf.Prompt == nil:
 		return "", s.signInError(Prompt{}, nil)
 	}
-	a := s.begin(r, *scope, false)
-	if err := s.await(ctx, a); err != nil {
+	err = s.await(ctx, s.begin(r, *scope, false))
+	if errors.Is(err, errNotOffered) {
+		s.notOffered.Store(new(time.Now()))
+		return "", nil
+	}
+	if err != nil {
 		return "", err
 	}
 	if r, err = s.load(); err != nil {
@@ -449,6 +462,7 @@ func (s *Source) discover(ctx context.Context, r *record, ch *wire.Challenge) er
 		s.log.Info("the server has another authorization server now", "server", s.server.Host, "issuer", d.Server.Issuer)
 		r.forget()
 	}
+	r.Guessed = d.Fallback
 	r.AS, r.Scopes, r.Resource = d.Server, d.Scopes, cmp.Or(s.conf.Resource, d.Resource)
 	if s.conf.NoResource {
 		r.Resource = ""

@@ -104,6 +104,7 @@ type record struct {
 
 	Resource string             `json:"resource,omitempty"` // as the server publishes it
 	Scopes   []string           `json:"scopesSupported,omitempty"`
+	Guessed  bool               `json:"guessed,omitempty"` // the server says nothing of its authorization server
 	AS       *wire.Metadata     `json:"authorizationServer,omitempty"`
 	Clients  map[string]*client `json:"clients,omitempty"` // who we are, by issuer
 

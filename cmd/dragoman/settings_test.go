@@ -45,7 +45,7 @@ func TestCommandLinesAreUnderstood(t *testing.T) {
 		{"run -- https://not.a.url", func(s *settings) any { return s.command }, []string{"https://not.a.url"}},
 		{"run https://h/mcp -H A:_b --timeout 5s", func(s *settings) any { return []any{s.url, s.headers, s.timeout} }, []any{"https://h/mcp", []string{"A: b"}, 5 * time.Second}},
 		{"run tcp:localhost:9 --framing content-length", func(s *settings) any { return s.framing }, "content-length"},
-		{"connect https://h/mcp 9696 --debug", func(s *settings) any { return []any{s.url, s.debug, len(s.notes)} }, []any{"https://h/mcp", true, 1}},
+		{"connect https://h/mcp 9696 --debug", func(s *settings) any { return []any{s.url, s.debug, s.signIn.auth.CallbackPort} }, []any{"https://h/mcp", true, 9696}},
 		{"connect -e A=b --cwd /x -- cmd -e", func(s *settings) any { return []any{s.command, s.env, s.cwd} }, []any{[]string{"cmd", "-e"}, []string{"A=b"}, "/x"}},
 		{"run", func(s *settings) any { return []any{s.timeout, s.addresses()} }, []any{time.Hour, []string{"127.0.0.1:8808"}}},
 		{"run --listen unix:/a --listen :1", func(s *settings) any { return s.addresses() }, []string{"unix:/a", ":1"}},

@@ -63,9 +63,6 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 	}
 	if s.url != "" {
 		c.Auth, c.TLS, c.Proxy = s.signIn.auth, s.signIn.tls, s.signIn.proxy
-		if err := checkSignIn(c); err != nil {
-			return nil, err
-		}
 	}
 	if s.timeout == 0 {
 		c.Timeout = -1 // none
@@ -96,6 +93,11 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.url != "" {
+		if err := checkSignIn(c); err != nil {
+			return nil, err
+		}
 	}
 	warnPlain(s, v)
 	c.Name = o.Name
