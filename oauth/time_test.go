@@ -181,7 +181,7 @@ func TestAnEarlyRefreshThatHangsHoldsUpRequestsOnce(t *testing.T) {
 		if took := time.Since(start); took > 35*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		time.Sleep(start.Add(40 * time.Second).Sub(time.Now())) // it is tried again, with time left
+		time.Sleep(time.Until(start.Add(40 * time.Second))) // it is tried again, with time left
 		hangs = false
 		p.mustGet()
 		if p.server.Count("refresh") != 1 {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
@@ -69,7 +68,8 @@ func (l *life) connect(works bool, args ...string) {
 		l.note("connect's answer", p.say(echo(l.t, protocol.Legacy).String()))
 	}
 	l.note("arguments", arguments(p.cmd.Process.Pid))
-	_ = p.stop(syscall.SIGTERM)
+	_ = p.stdin.Close()
+	p.wait()
 	l.note("connect", p.said())
 }
 
@@ -168,7 +168,8 @@ func (l *life) gateway() {
 	ask("hello there")
 	l.server.Revoke()
 	ask("-31007")
-	_ = p.stop(syscall.SIGTERM)
+	_ = p.cmd.Process.Kill()
+	p.wait()
 	l.note("serve", p.said())
 }
 
