@@ -106,6 +106,9 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time, c *conn) error {
 			return errStoppedIdle
 		}
 		wait := s.due(now)
+		if s.awaitsSignIn() {
+			wait = 0 // somebody may have signed in, here or elsewhere, which shows at once
+		}
 		if s.stopping {
 			wait = limit.Sub(now) // until it has stopped, which is told
 		}
