@@ -146,9 +146,14 @@ func SignInNeeded(message, url string) *dragoman.Error {
 	return e
 }
 
+// Denied is the error for a request of somebody who may not make it.
+func Denied(message string) *dragoman.Error {
+	return newOwnError(CodeDenied, message, OutcomeNotSent)
+}
+
 // IsOwn reports whether an error was made on the way, by us or by another gateway,
 // and not by the server.
-func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeSignIn }
+func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeDenied }
 
 // newOwnError makes an error of ours, which says so.
 func newOwnError(code int, message, outcome string) *dragoman.Error {

@@ -55,6 +55,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	x.OnAbort(lost)
 	if m.Method() == protocol.MethodListen {
 		defer context.AfterFunc(s.draining, lost)()
+		x.OnExpired(lost)
 	}
 	a.watchQuiet()
 	resp := s.call(ctx, m, modernClient{a})
