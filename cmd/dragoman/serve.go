@@ -242,10 +242,7 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *conso
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
 	}
 	for _, l := range file.Listen {
-		switch {
-		case len(l.Auth.Tokens) > 0:
-			return fmt.Errorf("listen %s: auth is not supported yet; leave it out and listen on this machine alone, or put a proxy in front that asks for the token", l.Address)
-		case l.TLS != config.TLS{}:
+		if l.TLS != (config.TLS{}) {
 			return fmt.Errorf("listen %s: tls is not supported yet; leave it out, or put a proxy in front that speaks it", l.Address)
 		}
 	}

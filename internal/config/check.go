@@ -405,7 +405,7 @@ func (l *loader) checkListen() {
 	const forms = "write HOST:PORT, http+unix:PATH, tcp:HOST:PORT, unix:PATH or stdio"
 	taken := map[string]bool{}
 	for i, e := range l.file.Listen {
-		path, secured := fmt.Sprintf("listen[%d]", i), len(e.Auth.Tokens) > 0
+		path, secured := fmt.Sprintf("listen[%d]", i), l.file.Auth.Wanted() && e.Auth != "none"
 		exposed, plain, wrong := readAddress(e.Address)
 		switch {
 		case e.Address == "":
@@ -418,19 +418,17 @@ func (l *loader) checkListen() {
 			l.note(false, fmt.Sprintf("%s: %s is listened on already", path, e.Address), "", "listen", i, "address")
 		case exposed && !secured && e.TLS.ClientCA == "":
 			l.note(true, fmt.Sprintf("%s: other machines can reach %s, and anybody there may come in", path, e.Address),
-				"give auth.tokens, or listen on 127.0.0.1", "listen", i, "address")
+				"say in auth who may come in, or listen on 127.0.0.1", "listen", i, "address")
 		}
 		taken[e.Address] = true
-		if plain && (e.TLS != TLS{} || secured) {
-			l.note(false, path+": tls and auth are for addresses that speak HTTP", "write HOST:PORT or http+unix:PATH", "listen", i, "address")
+		if plain && e.TLS != (TLS{}) {
+			l.note(false, path+": tls is for addresses that speak HTTP", "write HOST:PORT", "listen", i, "address")
+		}
+		if secured && strings.HasPrefix(e.Address, "tcp:") {
+			l.note(false, path+": nobody can prove there who they are", "write HOST:PORT, or give it auth: none", "listen", i, "address")
 		}
 		if (e.TLS.Cert == "") != (e.TLS.Key == "") || e.TLS.ClientCA != "" && e.TLS.Cert == "" {
 			l.note(false, path+".tls needs both cert and key", "", "listen", i, "tls")
-		}
-		for j, token := range e.Auth.Tokens {
-			if token == "" || strings.ContainsAny(token, " \r\n\t\x00") {
-				l.note(false, path+": a token is empty or has white space", "", "listen", i, "auth", "tokens", j)
-			}
 		}
 	}
 }

@@ -23,6 +23,7 @@ type File struct {
 	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
 	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
 	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
+	Auth    Auth               `key:"auth" doc:"Who may come in."`
 	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log     Log                `key:"log" doc:"What is logged, and how."`
 	Limits  Limits             `key:"limits" doc:"What clients may use."`
@@ -77,7 +78,7 @@ type Listen struct {
 	TLS     TLS      `key:"tls" doc:"Certificate, for addresses that speak HTTP. Without one they speak plain HTTP."`
 	Origins []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
 	Hosts   []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine"`
-	Auth    Auth     `key:"auth" doc:"Who may come in."`
+	Auth    string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
 }
 
 // A TLS is the certificate of a Listen.
@@ -85,11 +86,6 @@ type TLS struct {
 	Cert     string `key:"cert" path:"true" doc:"File with the certificate chain, in PEM."`
 	Key      string `key:"key" path:"true" doc:"File with the private key, in PEM."`
 	ClientCA string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates. If given, a client needs one."`
-}
-
-// An Auth says who may come in.
-type Auth struct {
-	Tokens []string `key:"tokens" short:"true" one:"true" doc:"Bearer tokens, one of which a client must send. Use references: ${file:/run/secrets/token}."`
 }
 
 // A Group is a set of servers that are offered as one.

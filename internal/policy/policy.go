@@ -217,7 +217,7 @@ func (o *Options) certified(r *http.Request) *identity {
 	}
 	return &identity{
 		principal: "cert:" + name, proof: "certificate", expires: leaf.NotAfter,
-		claims: map[string][]string{"groups": leaf.Subject.OrganizationalUnit},
+		claims: map[string][]string{groupsClaim: leaf.Subject.OrganizationalUnit},
 	}
 }
 
