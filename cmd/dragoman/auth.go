@@ -79,8 +79,8 @@ func (s *signInSettings) add(f *pflag.FlagSet) {
 
 // addTokens adds the flags of tokens that come without a sign-in.
 func (s *signInSettings) addTokens(f *pflag.FlagSet) {
-	f.StringVar(&s.auth.TokenFile, "token-file", "", "`file` with a token to send, in place of a sign-in; it is read again when it changes")
-	f.StringVar(&s.command, "token-command", "", "`command` that prints a token to send, or headers as JSON, in place of a sign-in")
+	f.StringVar(&s.auth.TokenFile, "server-token-file", "", "`file` with a token to send, in place of a sign-in; it is read again when it changes")
+	f.StringVar(&s.command, "server-token-command", "", "`command` that prints a token to send, or headers as JSON, in place of a sign-in")
 }
 
 // isForURL reports whether something is said that is of use with a URL alone.
@@ -104,10 +104,10 @@ func (s *signInSettings) settle() error {
 	if s.command != "" {
 		var err error
 		if s.auth.Command, err = splitCommand(s.command); err != nil {
-			return fmt.Errorf("--token-command: %w", err)
+			return fmt.Errorf("--server-token-command: %w", err)
 		}
 		if s.auth.TokenFile != "" {
-			return errors.New("--token-file and --token-command are two places of a token; choose one")
+			return errors.New("--server-token-file and --server-token-command are two places of a token; choose one")
 		}
 	}
 	if s.secretFile != "" {

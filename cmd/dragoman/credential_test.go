@@ -49,8 +49,8 @@ func TestConnectSendsTheTokenOfAFileOrACommand(t *testing.T) {
 	s := guarded(t, "Bearer sekret-token")
 	s.Start()
 	name := tokenIn(t, "sekret-token")
-	use(t, startMain(t, "connect", s.URL, "--token-file", name))
-	use(t, startMain(t, "connect", s.URL, "--token-command", fmt.Sprintf("cat '%s'", name)))
+	use(t, startMain(t, "connect", s.URL, "--server-token-file", name))
+	use(t, startMain(t, "connect", s.URL, "--server-token-command", fmt.Sprintf("cat '%s'", name)))
 }
 
 func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
@@ -59,7 +59,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	name := tokenIn(t, "sekret-token")
 	for want, args := range map[string][]string{
 		"refuses the Authorization header that is configured": {"-H", "Authorization: Bearer sekret-token"},
-		"refuses the token in " + name:                        {"--token-file", name},
+		"refuses the token in " + name:                        {"--server-token-file", name},
 	} {
 		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0", s.URL}, args...)...)
 		p.await(want)
@@ -92,11 +92,11 @@ func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
 func TestWhatDoesNotGoTogetherIsRefused(t *testing.T) {
 	name := tokenIn(t, "sekret-token")
 	for want, args := range map[string][]string{
-		"choose one":                   {"connect", "https://h", "--token-file", name, "--token-command", "x"},
-		"-H has an Authorization":      {"connect", "https://h", "--token-file", name, "-H", "Authorization: x"},
-		"reached by a URL":             {"connect", "--token-file", name, "--", "cat"},
+		"choose one":                   {"connect", "https://h", "--server-token-file", name, "--server-token-command", "x"},
+		"-H has an Authorization":      {"connect", "https://h", "--server-token-file", name, "-H", "Authorization: x"},
+		"reached by a URL":             {"connect", "--server-token-file", name, "--", "cat"},
 		"for HTTP and WebSocket":       {"connect", "tcp:127.0.0.1:1", "--proxy", "none"},
-		"--token-command: $":           {"connect", "https://h", "--token-command", "echo $TOKEN"},
+		"--server-token-command: $":    {"connect", "https://h", "--server-token-command", "echo $TOKEN"},
 		"there is a key":               {"login", "https://h", "--key-file", name},
 		"the proxy's URL cannot":       {"connect", "https://h", "--proxy", "ftp://u:sekret@h"},
 		"has no certificate in PEM":    {"connect", "https://h", "--ca-file", name},

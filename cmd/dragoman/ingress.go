@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -22,7 +24,10 @@ type ingress struct {
 	listeners []*listener
 	handler   func(*listener) http.Handler // who answers over HTTP there
 	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
-	options   *stdio.Options               // of those
+
+	// socketCaller returns who is on the other side of a plain socket, or refuses it.
+	socketCaller func(net.Conn) (*dragoman.Caller, error)
+	options      *stdio.Options // of those
 
 	stdio   bool // standard input and output are served
 	endless bool // the end of standard input does not end us
@@ -71,6 +76,7 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ConnContext:       policy.WithPeer,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
@@ -82,7 +88,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options}
+	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options, Caller: f.socketCaller}
 	var (
 		running sync.WaitGroup
 		webs    []*http.Server

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -125,10 +126,17 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 		}
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
-	if f.exposed() {
+	if f.exposed() && !o.file.Auth.Wanted() {
 		v.printf("warning: everybody who can reach this machine can use the server: there is no authentication")
 	}
 	announce(s, o.Name, g.Backend(), listeners, v)
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	if len(o.file.Files) > 0 {
+		watch.Go(func() { g.Watch(watching) }) // ends when we have served
+	}
 	return f.serve(ctx, v)
 }
 
@@ -150,11 +158,11 @@ func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Ga
 	if err != nil {
 		return nil, err
 	}
-	handler := g.Handler(hosts, origins)
+	handler := g.Handler(&gateway.HandlerOptions{Hosts: hosts, Origins: origins})
 	if len(also) > 0 {
 		handler = &paths{handler, also}
 	}
 	f.handler = func(*listener) http.Handler { return handler }
-	f.acceptor, f.shutdown = g.Backend().Acceptor, g.Shutdown
+	f.acceptor, f.socketCaller, f.shutdown = g.Acceptor(), g.SocketCaller, g.Shutdown
 	return g, nil
 }

@@ -24,14 +24,15 @@ import (
 
 // serveOptions is what the command line of serve says.
 type serveOptions struct {
-	files   []string
-	listen  []string
-	stdio   bool
-	state   string
-	socket  string
-	drain   time.Duration
-	debug   bool
-	noWatch bool
+	files     []string
+	listen    []string
+	tokenFile string
+	stdio     bool
+	state     string
+	socket    string
+	drain     time.Duration
+	debug     bool
+	noWatch   bool
 }
 
 func serveCommand() *cobra.Command {
@@ -69,6 +70,7 @@ the requests under way, which may take as long as --drain says; a second signal 
 	f := c.Flags()
 	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on, instead of those of the file: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
 	f.BoolVar(&s.stdio, "stdio", false, "serve standard input and output until that ends, and listen only where --listen says")
+	f.StringVar(&s.tokenFile, "token-file", "", tokenFileUsage)
 	f.StringVar(&s.state, "state", "", "`directory` for what outlives us: sessions, events, lists")
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
@@ -83,7 +85,11 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 		return err
 	}
 	keepPrivate()
-	load := func() (*config.File, *config.Report) { return config.Load(nil, s.files...) }
+	load := func() (*config.File, *config.Report) {
+		file, report := config.Load(nil, s.files...)
+		useTokenFile(file, s.tokenFile)
+		return file, report
+	}
 	file, report := load()
 	v, level, err := s.console(c, file)
 	if err != nil {
@@ -114,14 +120,18 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	control.serve(g, v)
 	f := &ingress{
 		listeners: listeners,
-		handler:   func(e *listener) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
-		acceptor:  g.Backend().Acceptor,
-		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
-		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
-		shutdown:  g.Shutdown,
-		drain:     s.drain,
+		handler: func(e *listener) http.Handler {
+			l := listens[e]
+			return g.Handler(&gateway.HandlerOptions{Hosts: l.hosts(e), Origins: l.Origins, Open: l.Auth == "none"})
+		},
+		acceptor:     g.Acceptor(),
+		socketCaller: g.SocketCaller,
+		options:      &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
+		stdio:        s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
+		shutdown:     g.Shutdown,
+		drain:        s.drain,
 	}
-	if f.exposed() {
+	if f.exposed() && !file.Auth.Wanted() {
 		v.printf("warning: everybody who can reach this machine can use the servers: there is no authentication")
 	}
 	s.announce(f, g.Backend(), file, v)

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -82,6 +83,7 @@ type Gateway struct {
 	log     *slog.Logger
 	began   time.Time
 	manager *manager.Manager
+	policy  *policy.Policy
 	store   state.Store  // of sessions
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
@@ -107,6 +109,11 @@ type Gateway struct {
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	who, err := accessOf(file)
+	if err != nil {
+		return nil, err
+	}
+	g.policy = policy.New(who, g.log)
 	lists, err := g.openState(file)
 	if err != nil {
 		return nil, errors.Join(err, g.closeState())
@@ -284,10 +291,23 @@ func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	return NewDoors(s, opts)
 }
 
-// Handler answers clients over HTTP. Hosts and origins are accepted in the headers
-// of these names beside those of this machine, as by the transports.
-func (g *Gateway) Handler(hosts, origins []string) http.Handler {
-	gate := &httpx.Gate{Hosts: hosts, Origins: origins}
+// HandlerOptions says whom a Handler answers.
+type HandlerOptions struct {
+	// Hosts and Origins are accepted in the headers of these names beside those of this
+	// machine, as by the transports.
+	Hosts, Origins []string
+
+	// Open lets in everybody, whatever the configuration says of who may come in.
+	Open bool
+}
+
+// Handler answers clients over HTTP. Everything but the checks of our health is behind
+// the question who a client is. The options may be nil.
+func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
+	if o == nil {
+		o = &HandlerOptions{}
+	}
+	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := gate.Check(r); err != nil {
 			refuse(w, err)
@@ -296,6 +316,19 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 		r = httpx.WithClientRequestID(w, r)
 		if h := g.public(r.URL.Path); h != nil {
 			h(w, r)
+			return
+		}
+		if !g.policy.Anyone() {
+			if httpx.AllowOrigin(w, r) {
+				return
+			}
+			var ok bool
+			if r, ok = g.letIn(w, r, open); !ok {
+				return
+			}
+		}
+		if r.URL.Path == StatusPath {
+			g.serveStatus(w, r)
 			return
 		}
 		g.now.Load().serve(w, r)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // Paths that tell about the gateway.
@@ -85,15 +86,18 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 			return plain(http.StatusServiceUnavailable, "draining\n")
 		}
 		return plain(http.StatusOK, "ready\n")
-	case StatusPath:
-		return func(w http.ResponseWriter, r *http.Request) {
-			if reads(w, r) {
-				s := g.Status()
-				answer(w, s.Public())
-			}
-		}
+	}
+	if strings.HasPrefix(path, policy.MetadataPath) && !g.policy.Anyone() {
+		return g.policy.Metadata
 	}
 	return nil
+}
+
+func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
+	if reads(w, r) {
+		s := g.Status()
+		answer(w, s.Public())
+	}
 }
 
 func plain(status int, text string) http.HandlerFunc {

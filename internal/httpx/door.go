@@ -126,7 +126,7 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 			return
 		}
 	}
-	if allowOrigin(w, r) {
+	if AllowOrigin(w, r) {
 		return
 	}
 	if refusal := d.enter(x); refusal != nil {

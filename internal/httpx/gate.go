@@ -246,18 +246,19 @@ var (
 	corsResponseHeaders = strings.Join([]string{protocol.HeaderSession, protocol.HeaderVersion}, ", ")
 )
 
-// allowOrigin tells the browser that a page of an origin that [Gate.Check] has accepted
-// may read the answer. If the request is a preflight, allowOrigin answers it and returns
-// true; there is nothing left to do then. A request without an origin costs no header.
-func allowOrigin(w http.ResponseWriter, r *http.Request) bool {
+// AllowOrigin tells the browser that a page of an origin that [Gate.Check] has accepted
+// may read the answer. If the request is a preflight, AllowOrigin answers it and returns
+// true; there is nothing left to do then. A request without an origin costs no header. It is
+// the first that writes headers, and may be called twice.
+func AllowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	if len(r.Header["Origin"]) == 0 {
 		if r.Method == http.MethodGet {
-			h.Add("Vary", "Origin") // a cache may keep the answer, which a page could not read
+			h.Set("Vary", "Origin") // a cache may keep the answer, which a page could not read
 		}
 		return false
 	}
-	h.Add("Vary", "Origin")
+	h.Set("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
