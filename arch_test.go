@@ -51,6 +51,8 @@ var architecture = map[string]importRule{
 	"internal/backoff": {},
 
 	"internal/filelock": {},
+	"internal/pattern":  {},
+	"internal/rules":    {ours: []string{".", "internal/pattern"}},
 
 	"internal/legacy":   {ours: archNouns},
 	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
@@ -101,11 +103,11 @@ var architecture = map[string]importRule{
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
+	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/rules"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
-	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight"), third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/httpx",
+		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/rules", "internal/httpx",
 			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},

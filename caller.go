@@ -16,6 +16,10 @@ type Caller struct {
 	Scopes []string
 	Claims map[string][]string
 
+	// Rights stands for both: it differs between two proofs of one principal that say
+	// different things.
+	Rights string
+
 	// OnEnd, if not nil, has f called when the proof ends: it has expired, or was
 	// taken back. f is called at once if it has, and not any more after stop, which
 	// waits for nobody. Streams without an end of their own end then.
@@ -55,6 +59,15 @@ func (c *Caller) Key() string {
 		who += " #" + c.Passed
 	}
 	return who
+}
+
+// View returns what tells callers apart that may get to see different things: Key, and
+// what was proven besides.
+func (c *Caller) View() string {
+	if c.Rights == "" {
+		return c.Key()
+	}
+	return c.Key() + "\x00" + c.Rights
 }
 
 // Identity returns what somebody must have in common with a caller to use what that

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -149,6 +150,30 @@ func SignInNeeded(message, url string) *dragoman.Error {
 // Denied is the error for a request of somebody who may not make it.
 func Denied(message string) *dragoman.Error {
 	return newOwnError(CodeDenied, message, OutcomeNotSent)
+}
+
+// ScopeNeeded is the error for a request that the caller may make once it has been granted
+// more.
+func ScopeNeeded(scopes []string) *dragoman.Error {
+	list := strings.Join(scopes, " ")
+	e := Denied("this needs a token with the scope " + list)
+	e.Data, _ = json.Marshal(struct { // strings always encode
+		Source  string `json:"source"`
+		Outcome string `json:"outcome"`
+		Scope   string `json:"scope"`
+	}{"gateway", OutcomeNotSent, list})
+	return e
+}
+
+// NeededScope returns the scopes that an error says a request needs, or "".
+func NeededScope(e *dragoman.Error) string {
+	var data struct {
+		Scope string `json:"scope"`
+	}
+	if e.Code != CodeDenied || json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	return data.Scope
 }
 
 // IsOwn reports whether an error was made on the way, by us or by another gateway,

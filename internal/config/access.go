@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
 // An Auth says who may come in. If nothing of it is given, everybody may.
@@ -79,6 +81,32 @@ func (l *loader) checkAuth() {
 	}
 	if a.Wanted() {
 		l.checkPassed()
+	}
+}
+
+// RuleOptions returns what rules may refer to.
+func (f *File) RuleOptions() *rules.ParseOptions {
+	o := &rules.ParseOptions{Groups: make(map[string][]string), Servers: f.All()}
+	for name, g := range f.Groups {
+		o.Groups[name] = g.Servers
+	}
+	for _, j := range f.Auth.JWT {
+		o.Issuers = append(o.Issuers, strings.TrimPrefix(j.Issuer, "https://"))
+	}
+	for _, i := range f.Auth.Introspection {
+		o.Issuers = append(o.Issuers, strings.TrimPrefix(i.Issuer, "https://"))
+	}
+	return o
+}
+
+// checkRules checks who may use what.
+func (l *loader) checkRules() {
+	_, wrong := rules.Parse(l.file.Rules, l.file.RuleOptions())
+	for i, err := range wrong {
+		l.note(false, fmt.Sprintf("rules[%d]: %v", i, err), "", "rules", i)
+	}
+	if len(l.file.Rules) > 0 && !l.file.Auth.Wanted() {
+		l.note(true, "there are rules, and nobody has to prove who they are: all callers are the same to them", "say in auth who may come in", "rules")
 	}
 }
 

@@ -24,6 +24,7 @@ type File struct {
 	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
 	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
 	Auth    Auth               `key:"auth" doc:"Who may come in."`
+	Rules   []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
 	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log     Log                `key:"log" doc:"What is logged, and how."`
 	Limits  Limits             `key:"limits" doc:"What clients may use."`

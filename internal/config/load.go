@@ -64,6 +64,7 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	l.checkAuth()
 	f := l.file
 	f.order = f.Names
+	l.checkRules()
 	for _, name := range f.order {
 		if l.broken[name] {
 			delete(f.Servers, name)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,10 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coder/websocket"
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // A guarded is a gateway that lets in the holders of tokens.
@@ -274,21 +276,18 @@ func (g *guarded) background(t *testing.T, token string) func() error {
 // socket opens a WebSocket.
 func (g *guarded) socket(t *testing.T, token string) func() error {
 	t.Helper()
-	c, resp, err := websocket.Dial(within(t), "ws"+strings.TrimPrefix(g.url, "http")+"/servers/a/ws", &websocket.DialOptions{
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}, Subprotocols: []string{"mcp"},
-	})
+	dialer := &ws.Client{URL: g.url + "/servers/a/ws", Header: http.Header{"Authorization": {"Bearer " + token}}}
+	c, err := dialer.Dial(within(t), dragoman.Funcs{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = resp // the library has taken its body
+	t.Cleanup(func() { _ = c.Close() })
 	return func() error {
-		for {
-			if _, _, err := c.Read(within(t)); err != nil {
-				if websocket.CloseStatus(err) == -1 {
-					return err
-				}
-				return nil
-			}
+		select {
+		case <-c.Done():
+			return nil
+		case <-within(t).Done():
+			return errors.New("it is open")
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -36,7 +38,8 @@ func (s *fake) Name() string                 { return s.name }
 func (s *fake) Prefix() *string              { return s.conf.Tools.Prefix }
 func (s *fake) OnChange(func(string)) func() { return func() {} }
 func (s *fake) Requests() dragoman.Peer {
-	return &filter{Peer: s, config: func() *config.Server { return &s.conf }, listeners: new(listeners)}
+	v := &views{server: s.name, config: func() *config.Server { return &s.conf }, rules: new(atomic.Pointer[rules.Set])}
+	return &filter{Peer: s, views: v, listeners: new(listeners)}
 }
 
 func (s *fake) Notify(context.Context, *dragoman.Message) error { return nil }
@@ -215,7 +218,7 @@ func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 	defer m.Shutdown(t.Context())
 	conf := config.Server{Name: "a", Command: "x", Disabled: true}
 	m.Apply([]*config.Server{&conf})
-	c := newChain(m.Upstream("a"), slog.New(slog.DiscardHandler))
+	c := newChain(m.Upstream("a"), new(atomic.Pointer[rules.Set]), slog.New(slog.DiscardHandler))
 	var told []string
 	stop := c.OnChange(func(note string) { told = append(told, note) })
 	for _, step := range []struct {
@@ -234,7 +237,7 @@ func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 		step.change(&next)
 		conf, told = next, nil
 		m.Apply([]*config.Server{&next})
-		if c.announce(); fmt.Sprint(told) != step.want {
+		if c.announce(false); fmt.Sprint(told) != step.want {
 			t.Errorf("told %v, want %s", told, step.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -84,6 +86,7 @@ type Gateway struct {
 	began   time.Time
 	manager *manager.Manager
 	policy  *policy.Policy
+	rules   atomic.Pointer[rules.Set]
 	store   state.Store  // of sessions
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
@@ -130,7 +133,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		g.all = g.newEntry("", "", u.backend(), nil)
 		g.all.union = u
 	}
-	g.now.Store(&routes{all: g.all})
+	g.now.Store(&routes{all: g.all, rules: &g.rules})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
 	return g, nil
@@ -156,9 +159,10 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	for _, name := range file.Names {
 		servers = append(servers, file.Servers[name])
 	}
+	ruled := g.setRules(file)
 	changes := g.manager.Apply(servers)
 	before := g.now.Load()
-	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
+	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry), rules: &g.rules, grouped: make(map[*entry][]string)}
 	var gone []*entry
 	ups := g.manager.Upstreams()
 	after.passes = passes(ups)
@@ -187,7 +191,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		g.all.union.all.Set(after.members(file.All()))
 	}
 	for _, e := range after.servers {
-		e.chain.announce()
+		e.chain.announce(ruled)
 	}
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
@@ -199,9 +203,17 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	return changes
 }
 
+// setRules puts the rules of a configuration in force, and reports whether they are others
+// than before. g.mu is locked.
+func (g *Gateway) setRules(file *config.File) bool {
+	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
+	g.rules.Store(set)
+	return g.file != nil && !(slices.Equal(g.file.Rules, file.Rules) && reflect.DeepEqual(g.file.RuleOptions(), file.RuleOptions()))
+}
+
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
-	c := newChain(up, g.log)
+	c := newChain(up, &g.rules, g.log)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
@@ -229,7 +241,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		}
 		e.union.all.Set(after.members(group.Servers))
 		made[name] = e
-		after.groups[e.path] = e
+		after.groups[e.path], after.grouped[e] = e, group.Servers
 	}
 	for name, e := range g.groups {
 		if made[name] != e {

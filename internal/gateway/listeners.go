@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -26,10 +25,10 @@ type listeners struct {
 // A listener is a session, a listen, or a union. As a peer it is whom the server tells
 // of what a listen is about.
 type listener struct {
-	dragoman.Peer                       // the client
-	id            dragoman.ID           // of a listen
-	config        func() *config.Server // of its server
-	gone          func() bool           // reports whether a session is over; nil of others, which are removed
+	dragoman.Peer                                   // the client
+	id            dragoman.ID                       // of a listen
+	hides         func(note *dragoman.Message) bool // of a listen: what it is not told
+	gone          func() bool                       // reports whether a session is over; nil of others, which are removed
 
 	mu    sync.Mutex
 	wants protocol.Interest // in lists; guarded by mu
@@ -91,7 +90,7 @@ func (l *listener) tell(changed *protocol.Interest) {
 // Notify implements dragoman.Peer, for a listen: it passes on what the server tells.
 func (l *listener) Notify(ctx context.Context, note *dragoman.Message) error {
 	switch {
-	case hidden(l.config, note):
+	case l.hides(note):
 		return nil
 	case note.Method() != protocol.NoteAcknowledged:
 		return l.Peer.Notify(ctx, note)

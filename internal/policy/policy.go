@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
 // A Verifier knows some kind of token.
@@ -96,7 +97,7 @@ func (p *Policy) Caller(r *http.Request) (*dragoman.Caller, error) {
 		return nil, err
 	}
 	c.Principal, c.Proof = found.principal, found.proof
-	c.Scopes, c.Claims = found.scopes, found.claims
+	c.Scopes, c.Claims, c.Rights = found.scopes, found.claims, found.rights
 	c.OnEnd = found.onEnd
 	if len(o.Issuers) > 0 {
 		c.Metadata = o.metadataURL(r)
@@ -115,6 +116,7 @@ func (p *Policy) prove(r *http.Request, o *Options) (*proof, error) {
 		return nil, err
 	}
 	if id := o.certified(r); id != nil {
+		id.rights = rightsOf(id)
 		return newProof(id, nil), nil
 	}
 	if id := o.local(r.Context()); id != nil {
@@ -160,7 +162,9 @@ func (p *Policy) verify(ctx context.Context, token string) (*identity, error) {
 		case !id.expires.IsZero() && !time.Now().Before(id.expires):
 			return nil, invalid("the token has expired")
 		}
-		return id, nil
+		whole := *id // who made it may have it in use
+		whole.rights = rightsOf(id)
+		return &whole, nil
 	}
 	return nil, invalid("the token is not known here")
 }
@@ -226,7 +230,7 @@ func (o *Options) certified(r *http.Request) *identity {
 	}
 	return &identity{
 		principal: "cert:" + name, proof: "certificate", expires: leaf.NotAfter,
-		claims: map[string][]string{groupsClaim: leaf.Subject.OrganizationalUnit},
+		claims: map[string][]string{rules.Groups: leaf.Subject.OrganizationalUnit},
 	}
 }
 

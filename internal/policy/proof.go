@@ -2,7 +2,12 @@ package policy
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +19,7 @@ type identity struct {
 	proof     string // which way it was
 	scopes    []string
 	claims    map[string][]string
+	rights    string // stands for scopes and claims
 
 	// audience is for whom the proof was made. If nil, it is for us.
 	audience []string
@@ -49,6 +55,19 @@ func newProof(id *identity, again func(context.Context) (*identity, error)) *pro
 	p := &proof{identity: id, again: again}
 	p.seen.Store(time.Now().UnixNano())
 	return p
+}
+
+// rightsOf returns what stands for the scopes and claims of an identity.
+func rightsOf(id *identity) string {
+	if len(id.scopes)+len(id.claims) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q", slices.Sorted(slices.Values(id.scopes)))
+	for _, name := range slices.Sorted(maps.Keys(id.claims)) {
+		fmt.Fprintf(sum, " %q=%q", name, id.claims[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // good reports whether the proof can be used without another look.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
 // A Token is a secret that lets its holder in. What is kept of it is a digest: it has
@@ -66,14 +68,11 @@ func NewTokens(list []Token) *Tokens {
 		one := &list[i]
 		t.list[one.Hash] = &identity{
 			principal: "token:" + one.Name, proof: "token", scopes: one.Scopes, expires: one.Expires,
-			claims: map[string][]string{groupsClaim: one.Groups},
+			claims: map[string][]string{rules.Groups: one.Groups},
 		}
 	}
 	return t
 }
-
-// groupsClaim is the claim with the groups of a principal.
-const groupsClaim = "groups"
 
 func (t *Tokens) verify(_ context.Context, token string) (*identity, error) {
 	// The digest is compared, so how long it takes tells nothing of a token.

@@ -64,7 +64,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.Learn(x.Caller.Key(), m, resp)
+		s.tools.Learn(x.Caller.View(), m, resp)
 	}
 	a.respond(resp, statusOf(m.Method(), resp))
 	return nil
