@@ -65,7 +65,7 @@ func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpx.Refusal {
 	}
 	status, text, code, scopes := http.StatusUnauthorized, err.Error(), "invalid_token", o.Scopes
 	if e, ok := errors.AsType[*ScopeError](err); ok {
-		status, code, scopes = http.StatusForbidden, insufficientScope, e.Scopes
+		status, code, scopes = http.StatusForbidden, httpx.InsufficientScope, e.Scopes
 	} else if errors.Is(err, errNone) {
 		text, code = "send Authorization: Bearer TOKEN; whoever runs this server gives out tokens", ""
 		if metadata != "" {
@@ -75,36 +75,6 @@ func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpx.Refusal {
 	e := protocol.Denied(text)
 	return &httpx.Refusal{
 		Status: status, Code: e.Code, Message: e.Message, Data: e.Data,
-		Challenge: Challenge(metadata, code, text, scopes),
+		Challenge: httpx.Challenge(metadata, code, text, strings.Join(scopes, " ")),
 	}
-}
-
-const insufficientScope = "insufficient_scope"
-
-// Challenge returns the WWW-Authenticate header that asks for a token, or a better one.
-// Everything but the first may be empty.
-func Challenge(metadata, code, description string, scopes []string) string {
-	var list []string
-	add := func(name, value string) {
-		if value != "" {
-			list = append(list, name+`="`+quotable(value)+`"`)
-		}
-	}
-	add("error", code)
-	if code != "" {
-		add("error_description", description)
-	}
-	add("scope", strings.Join(scopes, " "))
-	add("resource_metadata", metadata)
-	return strings.TrimSuffix("Bearer "+strings.Join(list, ", "), " ")
-}
-
-// quotable returns a text without what ends a quoted string, or has no place in a header.
-func quotable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '"' || c == '\\' || c < ' ' || c > '~' {
-			return '\''
-		}
-		return c
-	}, s)
 }

@@ -104,6 +104,9 @@ func (c *call) write(resp *dragoman.Message, status int) {
 	default:
 		body = resp.Bytes()
 	}
+	if status == http.StatusForbidden {
+		c.x.Challenge(resp.RPCError())
+	}
 	c.x.JSON(status, body)
 }
 
@@ -183,6 +186,8 @@ func statusOf(code int) int {
 		return http.StatusServiceUnavailable
 	case protocol.CodeTimeout:
 		return http.StatusGatewayTimeout
+	case protocol.CodeDenied:
+		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
 }
