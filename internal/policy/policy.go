@@ -229,4 +229,3 @@ func thumbprint(r *http.Request) string {
 	sum := sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
 	return hex.EncodeToString(sum[:])
 }
-

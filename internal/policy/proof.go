@@ -37,7 +37,7 @@ const recheckTimeout = 10 * time.Second
 type proof struct {
 	*identity
 	again func(context.Context) (*identity, error) // verifies it once more; nil if nobody takes it back
-	seen  atomic.Int64                // when it was verified last, in Unix nanoseconds
+	seen  atomic.Int64                             // when it was verified last, in Unix nanoseconds
 
 	mu       sync.Mutex
 	over     bool
