@@ -167,6 +167,17 @@ func (s *Server) serveKeys(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	s.learn(r)
+	doc := s.tell(r)
+	if doc == nil {
+		reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
+		return
+	}
+	s.opts.Change("introspection", doc)
+	reply(w, http.StatusOK, doc)
+}
+
+// tell returns what is known of a token, or nil if who asks may not know.
+func (s *Server) tell(r *http.Request) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count("introspect")
@@ -176,17 +187,16 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 	}
 	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if s.access[bearer] == nil && (id == "" || secret == "" || s.clients[id].secret != secret) {
-		reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
-		return
+		return nil
 	}
-	doc := map[string]any{"active": false}
 	token := r.PostForm.Get("token")
 	if claims := s.opaque[token]; claims != nil {
-		doc = maps.Clone(claims)
+		doc := maps.Clone(claims)
 		doc["active"], doc["token_type"] = true, "Bearer"
-	} else if f := s.access[token]; f != nil && !f.revoked && time.Now().Before(f.expires) {
-		doc = s.Claims(map[string]any{"client_id": f.client, "scope": f.scope, "exp": f.expires.Unix(), "active": true})
+		return doc
 	}
-	s.opts.Change("introspection", doc)
-	reply(w, http.StatusOK, doc)
+	if f := s.access[token]; f != nil && !f.revoked && time.Now().Before(f.expires) {
+		return s.Claims(map[string]any{"client_id": f.client, "scope": f.scope, "exp": f.expires.Unix(), "active": true})
+	}
+	return map[string]any{"active": false}
 }
