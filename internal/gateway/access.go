@@ -15,14 +15,15 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// accessOf reads who may come in by a configuration.
-func accessOf(file *config.File) (*policy.Options, error) {
+// accessOf reads who may come in by a configuration. Users sign in by front, if it is not nil.
+func accessOf(file *config.File, front *authserver.Server) (*policy.Options, error) {
 	a := &file.Auth
 	o := &policy.Options{
 		Anyone: !a.Wanted(), Certificates: a.Certificates, URL: a.URL, Audiences: a.Audiences, Scopes: a.Scopes,
@@ -32,6 +33,9 @@ func accessOf(file *config.File) (*policy.Options, error) {
 		return nil, err
 	}
 	o.Verifiers = append(o.Verifiers, policy.NewTokens(tokens))
+	if front != nil {
+		o.Verifiers, o.Issuers = append(o.Verifiers, front.Verifier()), append(o.Issuers, front.Issuer())
+	}
 	if o.Users, err = userNumbers(a.Users); err != nil {
 		return nil, err
 	}

@@ -87,6 +87,8 @@ type Gateway struct {
 	manager *manager.Manager
 	policy  *policy.Policy
 	rules   atomic.Pointer[rules.Set]
+	front   atomic.Pointer[front] // nil if users do not sign in by us
+	signIns signIns
 	store   state.Store  // of sessions
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
@@ -112,15 +114,16 @@ type Gateway struct {
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	who, err := accessOf(file)
-	if err != nil {
-		return nil, err
-	}
-	g.policy = policy.New(who, g.log)
-	lists, err := g.openState(file)
+	lists, err := g.openState()
 	if err != nil {
 		return nil, errors.Join(err, g.closeState())
 	}
+	who, front, err := g.access(file)
+	if err != nil {
+		return nil, errors.Join(err, g.closeState())
+	}
+	g.policy = policy.New(who, g.log)
+	g.setFront(front)
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
 		Unsupervised: opts.Single, SignIn: opts.SignIn, Stderr: opts.Stderr, Logger: g.log,
@@ -378,5 +381,6 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 			e.union.close()
 		}
 	}
+	g.setFront(nil)
 	return errors.Join(cmp.Or(g.manager.Shutdown(ctx), cut), g.closeState())
 }

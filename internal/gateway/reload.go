@@ -64,14 +64,16 @@ func (g *Gateway) Reload() (Reloaded, error) {
 		err = errors.New("gateway: the configuration names no server")
 	}
 	var who *policy.Options
+	var front *front
 	if err == nil {
-		who, err = accessOf(file)
+		who, front, err = g.access(file)
 	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()
 		g.log.Error("configuration has errors, the previous one stays in force", "error", err)
 	} else {
 		g.policy.Set(who) // first: nobody is let in by what does not hold any more
+		g.setFront(front)
 		g.apply(file, before, report, &done)
 	}
 	g.mu.Lock()
