@@ -22,7 +22,9 @@ var ErrUnavailable = errors.New("policy: tokens cannot be verified now")
 
 // Custom returns a verifier that asks find. That returns nil for a token which is not of its
 // kind; its error is told to whoever sent the token, unless it is [ErrUnavailable].
-func Custom(find func(ctx context.Context, token string) (*Identity, error)) Verifier { return custom(find) }
+func Custom(find func(ctx context.Context, token string) (*Identity, error)) Verifier {
+	return custom(find)
+}
 
 type custom func(ctx context.Context, token string) (*Identity, error)
 
