@@ -35,11 +35,12 @@ type Page struct {
 	Body   string
 }
 
-// NewBrowser returns one without any cookies.
-func NewBrowser() *Browser {
+// NewBrowser returns one without any cookies, on a network. If that is nil, it is the
+// machine's.
+func NewBrowser(network http.RoundTripper) *Browser {
 	jar, _ := cookiejar.New(nil) // never fails
 	return &Browser{client: http.Client{
-		Jar: jar, Timeout: 20 * time.Second,
+		Transport: network, Jar: jar, Timeout: 20 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -96,7 +96,7 @@ type person struct {
 
 func (f *fronted) person(path string) *person {
 	f.t.Helper()
-	p := &person{t: f.t, browser: authtest.NewBrowser()}
+	p := &person{t: f.t, browser: authtest.NewBrowser(nil)}
 	source, err := oauth.New(&oauth.Config{Server: f.url + path, Name: "Guest", Wait: true, Prompt: func(at oauth.Prompt) bool {
 		p.windows.Add(1)
 		go func() { // ends with the page that the client shows
