@@ -41,7 +41,7 @@ func checkRedirect(uri string, schemes []string) error {
 	}
 	u, err := url.Parse(uri)
 	switch {
-	case err != nil || u.Opaque != "" || u.User != nil || u.Host == "" && u.Path == "":
+	case err != nil || u.Scheme != scheme || u.Opaque != "" || u.User != nil || u.Host == "" && u.Path == "":
 		return errors.New("a redirect URI with a private scheme must be written SCHEME:/PATH or SCHEME://NAME/PATH")
 	case !strings.Contains(scheme, ".") && !slices.Contains(schemes, scheme):
 		return fmt.Errorf("the scheme %q of a redirect URI is not accepted here: it has no dot, and auth.schemes does not list it", scheme)
