@@ -37,7 +37,7 @@ var consentPage = template.Must(template.New("consent").Parse(head + `<p>An appl
 {{end}}</dl>
 <p>Allow this only if you have just begun to sign in from that application. You sign in at {{.Provider}} next.</p>
 <form method="post" action="{{.Action}}"><input type="hidden" name="ticket" value="{{.Ticket}}">
-<button name="answer" value="allow">Allow</button><button name="answer" value="deny">Cancel</button></form>
+<button id="agree" name="answer" value="allow">Allow</button><button id="refuse" name="answer" value="deny">Cancel</button></form>
 </body></html>
 `))
 

@@ -27,7 +27,8 @@ const back = new Promise((resolve) => (arrived = resolve));
 const web = createServer((req, res) => {
   const at = new URL(req.url, "http://localhost");
   res.setHeader("connection", "close");
-  res.end("You can close this page.");
+  res.setHeader("content-type", "text/html");
+  res.end("<p id=done>You can close this page.</p>");
   if (at.pathname === "/callback") arrived(at.searchParams);
 });
 await new Promise((resolve) => web.listen(0, "127.0.0.1", resolve));
