@@ -53,7 +53,7 @@ func TestBrowserSignsInThroughUsAtAProviderThatRegistersNobody(t *testing.T) {
 	}
 }
 
-func TestBrowserShowsThePageThatAsksAndLetsNobodyFrameIt(t *testing.T) {
+func TestBrowserShowsThePageThatAsksAndRunsNoScriptOnIt(t *testing.T) {
 	browser := startBrowser(t)
 	gateway, _ := startFront(t, object{})
 	client, page := signsIn(t, typeScript(t, "1", gateway+"/servers/a/mcp"))
@@ -68,8 +68,8 @@ func TestBrowserShowsThePageThatAsksAndLetsNobodyFrameIt(t *testing.T) {
 	if err != nil || style != "rgb(26, 95, 180)" {
 		t.Errorf("the style does not apply: %q, %v", style, err)
 	}
-	framed, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => { const s = document.createElement("script"); s.textContent = "window.ran = true"; document.body.append(s); return window.ran === true; })()`))
-	if err != nil || framed {
+	ran, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => { const s = document.createElement("script"); s.textContent = "window.ran = true"; document.body.append(s); return window.ran === true; })()`))
+	if err != nil || ran {
 		t.Errorf("a script runs on the page: %v", err)
 	}
 	if text := frontSignIn(t, browser, page, ""); !strings.Contains(text, "close") {
