@@ -128,6 +128,14 @@ func (r *Rule) isFor(c *dragoman.Caller, server string) bool {
 	return slices.ContainsFunc(r.who, func(m matcher) bool { return m.matches(c) })
 }
 
+// Rules returns the rules that are about the caller at the server.
+func (g *Grant) Rules() []*Rule {
+	if g == nil {
+		return nil
+	}
+	return g.rules
+}
+
 // A Verdict is what is decided of one thing.
 type Verdict struct {
 	Allowed bool
