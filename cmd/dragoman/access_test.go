@@ -2,10 +2,21 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // command runs a command in this process.
@@ -88,5 +99,112 @@ func TestTokenCommandsMakeListAndRevoke(t *testing.T) {
 	}
 	if out, err := command(t, "token", "revoke", "alice", "--file", file); err != nil || !strings.Contains(out, "revoked alice") {
 		t.Errorf("%s %v", out, err)
+	}
+}
+
+func TestRunLetsInByTheTokensOfAFileAsItChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	token := func(name string) string {
+		out, err := command(t, "token", "new", "--name", name, "--file", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	alice := token("alice")
+	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--listen", "unix:"+filepath.Join(t.TempDir(), "lines"), "--token-file", file)
+	base := strings.TrimSuffix(p.place("http"), "/mcp")
+	status := func(secret string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/status", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+secret)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := status("x"); got != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", got)
+	}
+	if got := status(alice); got != http.StatusOK {
+		t.Errorf("with one: %d", got)
+	}
+	checkEcho(t, &streamable.Client{URL: base + "/mcp", Header: http.Header{"Authorization": {"Bearer " + alice}}}, protocol.Modern)
+	bob := token("bob")
+	awaitStatus(t, "a new token counts", func() bool { return status(bob) == http.StatusOK })
+	if _, err := command(t, "token", "revoke", "alice", "--file", file); err != nil {
+		t.Fatal(err)
+	}
+	awaitStatus(t, "a revoked one does not", func() bool { return status(alice) == http.StatusUnauthorized })
+	if got := status(bob); got != http.StatusOK {
+		t.Errorf("the other one: %d", got)
+	}
+	if strings.Contains(p.said(), alice) || strings.Contains(p.said(), bob) {
+		t.Error("a token is told")
+	}
+	if code := p.stop(os.Interrupt); code != 0 {
+		t.Errorf("exit status %d: %s", code, p.said())
+	}
+}
+
+// awaitStatus waits for what must be so soon.
+func awaitStatus(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(soon); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain for this: %s", what)
+		}
+	}
+}
+
+func TestServeLetsInUsersOfThisMachineByTheirSockets(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not say who is on the other side")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "dragoman.yaml")
+	write := func(user string) {
+		text := fmt.Sprintf("auth: {users: [%q]}\nlisten: [\"unix:%s\", \"http+unix:%s\"]\nservers:\n  a: {command: %q, args: [everything], inherit: [%s, %s, GORACE]}\nrules: [\"allow local:*\"]\n",
+			user, filepath.Join(dir, "lines"), filepath.Join(dir, "http"), os.Args[0], mainVariable, markVariable)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(strconv.Itoa(os.Getuid()))
+	p := startMain(t, "serve", path)
+	p.await("serving")
+	checkEchoAs(t, &stdio.Address{Network: "unix", Address: filepath.Join(dir, "lines")}, "a_echo")
+	write("65533")
+	awaitStatus(t, "a user who is not named is hung up on", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		conn, err := (&stdio.Address{Network: "unix", Address: filepath.Join(dir, "lines")}).Dial(ctx, nil)
+		if err != nil {
+			return true
+		}
+		defer conn.Close()
+		_, err = conn.Call(ctx, hello(t), nil)
+		return err != nil
+	})
+	p.stop(os.Interrupt)
+}
+
+// checkEchoAs is checkEcho for a tool of another name.
+func checkEchoAs(t *testing.T, dialer dragoman.Dialer, tool string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	conn, err := dialer.Dial(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	resp, err := conn.Call(ctx, request(t, protocol.Modern, protocol.MethodCallTool, map[string]any{"name": tool, "arguments": map[string]string{"text": "hello"}}), nil)
+	if err != nil || resp.IsError() {
+		t.Errorf("%v %v", resp, err)
 	}
 }
