@@ -336,3 +336,30 @@ func TestSignOutDuringARefresh(t *testing.T) {
 		}
 	})
 }
+
+// Of two processes one signs out, and the authorization server cannot revoke tokens: the
+// other one has none after ten seconds, and reads nothing before.
+func TestASignOutElsewhereIsNoticedWithinTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := oauth.NewMemory()
+		p := newPlace(t, &authtest.Options{Change: func(what string, doc map[string]any) {
+			if what == "metadata" {
+				delete(doc, "revocation_endpoint")
+			}
+		}}, &oauth.Config{Store: store})
+		p.mustGet()
+		time.Sleep(time.Minute)
+		p.mustGet() // and has read what there is
+		if had, err := newSource(t, &oauth.Config{Server: p.server.URL, Store: store}).SignOut(t.Context()); !had || err != nil {
+			t.Fatal(had, err)
+		}
+		time.Sleep(10*time.Second - 1)
+		if token, err := p.source.Token(t.Context()); err != nil || token == "" {
+			t.Errorf("the store is read before: %v", err)
+		}
+		time.Sleep(1)
+		if _, err := p.source.Token(t.Context()); err == nil {
+			t.Error("the token is still used")
+		}
+	})
+}
