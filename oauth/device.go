@@ -11,10 +11,12 @@ import (
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
-// Waits between two questions whether the user has entered the code (RFC 8628).
+// Waits between two questions whether the user has entered the code (RFC 8628, section 3.5).
+// While nobody answers, each is twice as long as the one before.
 const (
-	minDeviceWait = time.Second
-	slowDown      = 5 * time.Second
+	minDeviceWait  = time.Second
+	slowDown       = 5 * time.Second
+	maxOutageDelay = time.Minute
 )
 
 // device has the user enter a code in a browser anywhere.
@@ -60,13 +62,15 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	return s.poll(ctx, a, p, code)
 }
 
-// poll asks whether the user has entered the code, until that is so.
+// poll asks whether the user has entered the code, until that is so, the code has ended, or
+// the authorization server says that it will not be. A network in trouble is waited for.
 func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, code.Expires, errors.New("nobody entered the code in time"))
 	defer cancel()
 	wait := max(code.Interval, minDeviceWait)
+	pause := wait
 	for {
-		t := time.NewTimer(wait)
+		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -79,8 +83,13 @@ func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.De
 		case refused && e.Code == "authorization_pending":
 		case refused && (e.Code == "slow_down" || e.Temporary()):
 			wait += slowDown
+		case errors.Is(err, wire.ErrNoAnswer):
+			s.log.Info("nobody answers whether the code has been entered; it is asked again", "server", s.server.Host, "error", err)
+			pause = max(wait, min(2*pause, maxOutageDelay))
+			continue
 		default:
 			return err
 		}
+		pause = wait
 	}
 }
