@@ -32,6 +32,7 @@ const maxFile = 1 << 20
 // A Store keeps sign-ins: in a directory, for all processes of a user, or in memory.
 type Store struct {
 	files files
+	dir   string // empty in memory
 
 	mu    sync.Mutex
 	locks map[string]chan struct{} // by file: holds a value while a goroutine of ours has the lock
@@ -83,7 +84,7 @@ func OpenStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("oauth: %w", err)
 	}
-	return &Store{files: directory{root}, locks: make(map[string]chan struct{})}, nil
+	return &Store{files: directory{root}, dir: dir, locks: make(map[string]chan struct{})}, nil
 }
 
 // Close ends the use of the directory. What is kept stays.
@@ -158,9 +159,21 @@ func (s *Store) read(name string, v any) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("oauth: a sign-in cannot be read: %w", err)
+		return false, s.unreadable(name, err)
 	}
 	return json.Unmarshal(text, v) == nil, nil
+}
+
+// unreadable says of a file that it cannot be read, and what to do.
+func (s *Store) unreadable(name string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // the path follows, as a whole
+	}
+	advice := "delete that file and sign in again"
+	if errors.Is(err, fs.ErrPermission) {
+		advice = "chmod 600 that file, or delete it and sign in again"
+	}
+	return fmt.Errorf("oauth: a sign-in cannot be read: %s: %w; %s", filepath.Join(s.dir, name), err, advice)
 }
 
 // write puts a file in the place of the one that is there.
@@ -232,34 +245,54 @@ func (s *Store) lockFile(name string, held chan struct{}, lock func(*os.File) er
 	return nil, fmt.Errorf("oauth: a sign-in cannot be locked: %w", err)
 }
 
-// records returns all sign-ins that are kept, in the order of their servers.
+// records returns all sign-ins that are kept, in the order of their servers. Files that
+// cannot be read are left out; each is an error.
 func (s *Store) records() ([]*record, error) {
 	names, err := s.files.names()
 	if err != nil {
 		return nil, fmt.Errorf("oauth: the sign-ins cannot be listed: %w", err)
 	}
-	var list []*record
+	var (
+		list []*record
+		bad  []error
+	)
 	for _, name := range names {
 		if !strings.HasSuffix(name, recordFile) {
 			continue
 		}
-		var r record
-		if ok, err := s.read(name, &r); err != nil {
-			return nil, err
-		} else if ok && r.Server != "" {
-			list = append(list, &r)
+		text, err := s.files.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has been deleted meanwhile
 		}
+		var r record
+		if err == nil && (json.Unmarshal(text, &r) != nil || r.Server == "") {
+			err = errors.New("it is damaged")
+		}
+		if err != nil {
+			bad = append(bad, s.unreadable(name, err))
+			continue
+		}
+		list = append(list, &r)
 	}
 	slices.SortFunc(list, func(a, b *record) int {
 		return strings.Compare(a.Server+"\n"+a.Subject, b.Server+"\n"+b.Subject)
 	})
-	return list, nil
+	return list, errors.Join(bad...)
 }
 
 // A directory has files that only its user can read.
 type directory struct{ root *os.Root }
 
 func (d directory) read(name string) ([]byte, error) {
+	info, err := d.root.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() == fs.ModeSymlink:
+		return nil, errors.New("it is a symbolic link")
+	case !info.Mode().IsRegular(): // which might never end
+		return nil, errors.New("it is not a regular file")
+	}
 	f, err := d.root.Open(name)
 	if err != nil {
 		return nil, err

@@ -356,7 +356,10 @@ func authStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show who is signed in where, for what and until when",
-		Args:  cobra.NoArgs,
+		Long: `Show who is signed in where, for what and until when. Files that cannot be read as a sign-in
+are named on standard error, with what to do; that is an error only if there is nothing
+else to show.`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			store, err := openStore()
 			if err != nil {
@@ -364,8 +367,11 @@ func authStatusCommand() *cobra.Command {
 			}
 			defer store.Close()
 			list, err := store.Statuses()
+			if err != nil && len(list) == 0 {
+				return plain(err)
+			}
 			if err != nil {
-				return err
+				newConsole("info").printf("warning: %v", plain(err))
 			}
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())
@@ -429,7 +435,8 @@ func tokenLife(s *oauth.Status) string {
 
 // plain returns an error of package oauth for people.
 func plain(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "oauth: "))
+	text := strings.ReplaceAll(err.Error(), "\noauth: ", "\n")
+	return errors.New(strings.TrimPrefix(text, "oauth: "))
 }
 
 // callbackPort takes the port that follows the URL on the command line of mcp-remote.

@@ -177,6 +177,36 @@ func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
 	}
 }
 
+func TestAuthStatusShowsTheSignInsBesideOneThatIsDamaged(t *testing.T) {
+	server, _ := protected(t, nil)
+	dir := os.Getenv(oauth.DirVariable)
+	if _, errs, status := runMain(t, "", "login", server.URL); status != 0 {
+		t.Fatal(errs)
+	}
+	damaged := filepath.Join(dir, "damaged.json")
+	if err := os.WriteFile(damaged, []byte(`{"server":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"auth", "status"}, {"auth", "status", "--json"}} {
+		out, errs, status := runMain(t, "", args...)
+		if status != 0 || !strings.Contains(out, server.URL) || !strings.Contains(errs, "warning: a sign-in cannot be read: "+damaged+": it is damaged; delete that file") {
+			t.Errorf("%q: status %d: %s%s", args, status, out, errs)
+		}
+	}
+	whole, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, name := range whole {
+		if err == nil && name != damaged {
+			err = os.Remove(name)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := runMain(t, "", "auth", "status"); status != 1 || strings.Contains(out, "nobody is signed in") || !strings.Contains(errs, damaged) {
+		t.Errorf("alone: status %d: %s%s", status, out, errs)
+	}
+}
+
 func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
 	server, dir := protected(t, nil)
 	p := startMain(t, "connect", "--no-browser", server.URL)
