@@ -2,18 +2,14 @@ package oauth
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -38,18 +34,6 @@ type Store struct {
 	locks map[string]chan struct{} // by file: holds a value while a goroutine of ours has the lock
 }
 
-// files are those of a store.
-type files interface {
-	read(name string) ([]byte, error) // fs.ErrNotExist if it is not there
-	write(name string, text []byte) error
-	remove(name string) error
-	names() ([]string, error)
-
-	// open returns a file to lock; nil if there are no other processes.
-	open(name string) (*os.File, error)
-	close() error
-}
-
 // NewMemory returns a store that ends with the process.
 func NewMemory() *Store {
 	return &Store{files: &memory{text: make(map[string][]byte)}, locks: make(map[string]chan struct{})}
@@ -70,21 +54,11 @@ func DefaultDir() (string, error) {
 
 // OpenStore opens the store in a directory, which is made if it is not there.
 func OpenStore(dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("oauth: the directory for sign-ins cannot be made: %w", err)
-	}
-	info, err := os.Stat(dir)
+	root, err := openRoot(dir, true)
 	if err != nil {
-		return nil, fmt.Errorf("oauth: %w", err)
+		return nil, err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("oauth: others can look into %s, where sign-ins are kept; chmod 700 it", dir)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("oauth: %w", err)
-	}
-	return &Store{files: directory{root}, dir: dir, locks: make(map[string]chan struct{})}, nil
+	return &Store{files: newDirectory(root, dir), dir: dir, locks: make(map[string]chan struct{})}, nil
 }
 
 // Close ends the use of the directory. What is kept stays.
@@ -279,105 +253,3 @@ func (s *Store) records() ([]*record, error) {
 	})
 	return list, errors.Join(bad...)
 }
-
-// A directory has files that only its user can read.
-type directory struct{ root *os.Root }
-
-func (d directory) read(name string) ([]byte, error) {
-	info, err := d.root.Lstat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.Mode().Type() == fs.ModeSymlink:
-		return nil, errors.New("it is a symbolic link")
-	case !info.Mode().IsRegular(): // which might never end
-		return nil, errors.New("it is not a regular file")
-	}
-	f, err := d.root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-// write replaces a file as a whole.
-func (d directory) write(name string, text []byte) error {
-	temp := name + "." + rand.Text() + ".new"
-	err := d.create(temp, text)
-	if err == nil {
-		err = d.root.Rename(temp, name)
-	}
-	if err != nil {
-		_ = d.root.Remove(temp) // it may not be there
-	}
-	return err
-}
-
-// create writes a file that outlives a loss of power: a rotated token that is lost means
-// another sign-in.
-func (d directory) create(name string, text []byte) error {
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func (d directory) remove(name string) error { return d.root.Remove(name) }
-
-func (d directory) names() ([]string, error) {
-	entries, err := fs.ReadDir(d.root.FS(), ".")
-	names := make([]string, 0, len(entries))
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, err
-}
-
-func (d directory) open(name string) (*os.File, error) {
-	return d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-}
-
-func (d directory) close() error { return d.root.Close() }
-
-// A memory has files for this process alone.
-type memory struct {
-	mu   sync.Mutex
-	text map[string][]byte
-}
-
-func (m *memory) read(name string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	text, ok := m.text[name]
-	if !ok {
-		return nil, fs.ErrNotExist
-	}
-	return text, nil
-}
-
-func (m *memory) write(name string, text []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.text[name] = text
-	return nil
-}
-
-func (m *memory) remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.text, name)
-	return nil
-}
-
-func (m *memory) names() ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.text)), nil
-}
-
-func (m *memory) open(string) (*os.File, error) { return nil, nil }
-
-func (m *memory) close() error { return nil }

@@ -167,6 +167,55 @@ func TestAStoreThatIsClearedWhileAWindowIsOpen(t *testing.T) {
 	}
 }
 
+// A user who deletes the directory signs out, and the processes that run go on: the first
+// that has something to keep makes it anew, and the others find that.
+func TestADirectoryThatIsDeletedIsMadeAnew(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a directory that is open cannot be deleted there")
+	}
+	server, dir := authtest.New(t, nil), filepath.Join(t.TempDir(), "config", "auth")
+	var all []*oauth.Store
+	for range 2 {
+		all = append(all, openStore(t, dir))
+	}
+	s := newSource(t, &oauth.Config{Server: server.URL, Store: all[0], Prompt: visit(t, nil), Wait: true})
+	mustGet(t, s, server.URL)
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := s.Status(); err != nil || st.SignedIn {
+			t.Errorf("without the directory: %+v, %v", st, err)
+		}
+		for _, store := range all {
+			if list, err := store.Statuses(); err != nil || len(list) != 0 {
+				t.Errorf("without the directory: %+v, %v", list, err)
+			}
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("it is made by reading")
+		}
+		mustGet(t, s, server.URL)
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Fatalf("the new one: %v, %v", info, err)
+		}
+		for _, store := range append(all, openStore(t, dir)) {
+			if list, err := store.Statuses(); err != nil || len(list) != 1 || !list[0].SignedIn {
+				t.Errorf("in the new one: %+v, %v", list, err)
+			}
+		}
+		if got := server.Count("authorize"); got != i+2 {
+			t.Errorf("%d sign-ins, want %d", got, i+2)
+		}
+	}
+	if err := all[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Status(); err == nil {
+		t.Error("a store that is closed is opened anew")
+	}
+}
+
 // What another process has begun and left may be gone, or be nonsense.
 func TestAPendingSignInThatIsOfNoUse(t *testing.T) {
 	for name, change := range map[string]map[string]any{
