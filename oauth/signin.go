@@ -274,6 +274,8 @@ func (s *Source) fits(r *record, a *attempt, p *pending) bool {
 func (s *Source) listen(ctx context.Context, r *record, a *attempt, p *pending) (*listener, *pending, error) {
 	if p != nil {
 		if l, err := listenAt(p.Redirect, p.State, r.AS); err == nil {
+			s.log.Info("the sign-in that another process began is waited for here; its page is still good",
+				"server", s.server.Host, "until", p.Prompt.Expires)
 			return l, p, nil
 		}
 	}

@@ -139,6 +139,7 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 	}()
 	_ = first.cmd.Process.Kill()
 	<-first.ended
+	second.await("the sign-in that another process began is waited for here")
 	if err := os.Remove(wait); err != nil {
 		t.Fatal(err)
 	}
