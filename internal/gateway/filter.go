@@ -227,7 +227,7 @@ func (f *filter) listen(ctx context.Context, req *dragoman.Message, from dragoma
 	if from == nil {
 		return f.Peer.Call(ctx, req, nil)
 	}
-	l := &listener{Peer: from, config: f.config, id: req.ID()}
+	l := &listener{Peer: from, config: f.config, id: req.ID(), asked: protocol.InterestOf(req)}
 	f.listeners.add(l)
 	defer f.listeners.remove(l)
 	return f.Peer.Call(ctx, req, l)
