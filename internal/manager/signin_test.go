@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -31,26 +34,39 @@ type protectedServer struct {
 // protect manages a protected server. opts.Store is made here.
 func protect(t *testing.T, auth config.ServerAuth, opts SignInOptions) *protectedServer {
 	t.Helper()
+	s := newProtected(t, &authtest.Options{})
+	s.manage(t, &config.Server{Name: "s", URL: s.URL, Auth: auth}, opts)
+	return s
+}
+
+func newProtected(t *testing.T, opts *authtest.Options) *protectedServer {
+	t.Helper()
 	s := &protectedServer{}
 	inner := everything.New(nil)
 	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
-	s.Server = authtest.New(t, &authtest.Options{Resource: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	opts.Resource = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.sent = append(s.sent, r.Header.Get("Authorization"))
 		s.mu.Unlock()
 		door.ServeHTTP(w, r)
-	})})
-	store := oauth.NewMemory()
-	opts.Store = func() *oauth.Store { return store }
-	m := New(&Options{SignIn: &opts})
+	})
+	s.Server = authtest.New(t, opts)
 	t.Cleanup(func() {
-		_ = m.Shutdown(context.Background())
 		_ = door.Close()
 		inner.Close()
 	})
-	m.Apply([]*config.Server{{Name: "s", URL: s.URL, Auth: auth}})
-	s.up = m.Upstream("s")
 	return s
+}
+
+// manage has the server managed.
+func (s *protectedServer) manage(t *testing.T, c *config.Server, opts SignInOptions) {
+	t.Helper()
+	store := oauth.NewMemory()
+	opts.Store = func() *oauth.Store { return store }
+	m := New(&Options{SignIn: &opts})
+	t.Cleanup(func() { _ = m.Shutdown(context.Background()) })
+	m.Apply([]*config.Server{c})
+	s.up = m.Upstream(c.Name)
 }
 
 // last returns the token that came last.
@@ -97,6 +113,59 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 	visit(t, p.URL)
 	awaits(t, s.up, Ready)
 	echo(t, s.up.Requests())
+}
+
+// A company's identity provider decides who may use what: a file has the ID token, which the
+// provider exchanges for an assertion, which the server's own takes for a token.
+func TestTheIdentityProviderOfACompanyLetsUsIn(t *testing.T) {
+	dir, number := t.TempDir(), new(atomic.Int32)
+	current := func() string { return fmt.Sprint("id-token-", number.Load()) }
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	provider := authtest.New(t, &authtest.Options{NoRegistration: true, Secret: "sekret-idp", IDToken: current})
+	s := newProtected(t, &authtest.Options{NoRegistration: true, Provider: provider, Needs: "read"})
+	write("id-token", current()+"\n")
+	write("secret", "sekret-idp\n")
+	file, report := config.Load(nil, write("dragoman.yaml", fmt.Sprintf(`
+servers:
+  example:
+    url: %s
+    auth:
+      grant: jwt-bearer
+      clientId: client
+      clientSecret: secret
+      assertion: id-token
+      exchange: {tokenEndpoint: "%s/token", clientId: client, clientSecret: "${file:%s}"}
+`, s.URL, provider.Issuer, filepath.Join(dir, "secret"))))
+	c := file.Servers["example"]
+	if c == nil {
+		t.Fatal(report.Error())
+	}
+	s.manage(t, c, SignInOptions{Prompt: func(string, oauth.Prompt) bool { t.Error("somebody is asked"); return false }})
+	echo(t, s.up.Requests())
+	if provider.Count("exchange") != 1 || s.Count("assertion") != 1 || s.Count("authorize") != 0 {
+		t.Errorf("%d exchanges, %d assertions, %d windows", provider.Count("exchange"), s.Count("assertion"), s.Count("authorize"))
+	}
+	// The next ID token is in the file when the next one is needed.
+	number.Add(1)
+	write("id-token", current())
+	s.Expire()
+	echo(t, s.up.Requests())
+	if provider.Count("exchange") != 2 || s.Count("assertion") != 2 {
+		t.Errorf("then %d exchanges, %d assertions", provider.Count("exchange"), s.Count("assertion"))
+	}
+	// Somebody who has left the company.
+	number.Add(1)
+	s.Expire()
+	resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
+	if text := fmt.Sprint(resp, err); outcome(resp, err) == 0 || !strings.Contains(text, "the identity provider does not exchange the token") || strings.Contains(text, "sekret") || strings.Contains(text, "id-token-1") {
+		t.Errorf("an ID token that has ended: %s", text)
+	}
 }
 
 func TestEachCallerHasASignInOfItsOwn(t *testing.T) {
