@@ -209,9 +209,12 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	if !ok || p.Failed != "" {
 		p = pending{}
 	}
-	if s.conf.Grant == DeviceCode {
+	switch {
+	case s.conf.Grant == DeviceCode:
 		err = s.device(ctx, a)
-	} else {
+	case s.conf.NoBrowser:
+		err = s.browseElsewhere(ctx, a, &p)
+	default:
 		err = s.browse(ctx, a, &p)
 	}
 	if err != nil && s.ctx.Err() == nil && !errors.Is(err, errNotOffered) {

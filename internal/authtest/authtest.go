@@ -47,6 +47,9 @@ type Options struct {
 	// Provider is the identity provider whose assertions are taken for a token.
 	Provider *Server
 
+	// NoDevice has no sign-in by a code, and CodeInURL a page that needs no entering.
+	NoDevice, CodeInURL bool
+
 	// Change changes a document before it is sent: "resource", "metadata", "device".
 	Change func(what string, doc map[string]any)
 
@@ -140,6 +143,7 @@ func Start(opts *Options) (server *Server, stop func()) {
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /revoke", s.revoke)
 	mux.HandleFunc("POST /device", s.device)
+	mux.HandleFunc("GET /enter", func(_ http.ResponseWriter, r *http.Request) { s.Approve(r.URL.Query().Get("code")) })
 	listener := httptest.NewUnstartedServer(mux)
 	s.Issuer = "http://" + listener.Listener.Addr().String()
 	if s.opts.Listener != nil {
@@ -296,6 +300,9 @@ func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 	}
 	if !s.opts.NoRegistration {
 		doc["registration_endpoint"] = s.Issuer + "/register"
+	}
+	if s.opts.NoDevice {
+		delete(doc, "device_authorization_endpoint")
 	}
 	s.opts.Change("metadata", doc)
 	reply(w, http.StatusOK, doc)

@@ -158,6 +158,9 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	d, code := &device{client: r.PostForm.Get("client_id"), scope: r.PostForm.Get("scope"), code: rand.Text()[:8]}, s.secret("device_code", rand.Text())
 	s.devices[code] = d
 	doc := map[string]any{"device_code": code, "user_code": d.code, "verification_uri": s.Issuer + "/enter", "expires_in": 300, "interval": 1}
+	if s.opts.CodeInURL {
+		doc["verification_uri_complete"] = s.Issuer + "/enter?code=" + d.code
+	}
 	s.opts.Change("device", doc)
 	reply(w, http.StatusOK, doc)
 }

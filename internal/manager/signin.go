@@ -29,6 +29,10 @@ type SignInOptions struct {
 	// nobody is asked.
 	Prompt func(server string, p oauth.Prompt) bool
 
+	// NoBrowser says that Prompt opens no browser; see [oauth.Config]. A server whose grant
+	// is configured is signed in to by that all the same.
+	NoBrowser bool
+
 	// Timeout is how long a sign-in may take; see [oauth.Config].
 	Timeout time.Duration
 
@@ -114,6 +118,7 @@ func (u *Upstream) newSource(subject string) (*oauth.Source, error) {
 		return nil, err
 	}
 	conf.Subject, conf.Store, conf.Timeout, conf.Logger = subject, o.Store(), o.Timeout, u.log
+	conf.NoBrowser = o.NoBrowser && c.Auth.Grant == ""
 	switch {
 	case subject != "":
 		conf.Prompt = func(oauth.Prompt) bool { return false } // it is told to the caller alone
@@ -226,21 +231,22 @@ func (u *Upstream) signInHint(err error) string {
 // signInNeeded is the answer while the server wants a sign-in.
 func (u *Upstream) signInNeeded(err error) *dragoman.Error {
 	text := fmt.Sprintf("server %q: %s", u.name, strings.TrimPrefix(u.signInHint(err), "server "))
-	where := u.signInPage(u.sources.shared)
-	if where != "" {
+	p := u.signInPrompt()
+	switch {
+	case p.Code != "":
+		text += ", or open the page in data.url and enter " + p.Code
+	case p.URL != "":
 		text += ", or open the page in data.url"
 	}
-	return protocol.SignInNeeded(text, where)
+	return protocol.SignInNeeded(text, p.URL, p.Code)
 }
 
-// signInPage returns where to sign in, if a sign-in is under way.
-func (u *Upstream) signInPage(source *oauth.Source) string {
-	if source == nil {
-		return ""
+// signInPrompt returns where to sign in, if a sign-in for everybody is under way.
+func (u *Upstream) signInPrompt() oauth.Prompt {
+	if u.sources.shared != nil {
+		if p, ok := u.sources.shared.Pending(); ok {
+			return p
+		}
 	}
-	p, ok := source.Pending()
-	if !ok {
-		return ""
-	}
-	return p.URL
+	return oauth.Prompt{}
 }

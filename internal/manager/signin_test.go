@@ -115,6 +115,29 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 	echo(t, s.up.Requests())
 }
 
+// Where no browser can be opened the caller is told a code, and its client asks the user to
+// enter that, unless a browser is configured.
+func TestWithoutABrowserTheCallerIsToldACode(t *testing.T) {
+	for grant, byCode := range map[string]bool{"": true, "browser": false, "device-code": true} {
+		told := make(chan oauth.Prompt, 1)
+		s := protect(t, config.ServerAuth{Grant: grant}, SignInOptions{NoBrowser: true, Prompt: func(_ string, p oauth.Prompt) bool { told <- p; return false }})
+		awaits(t, s.up, SignIn)
+		p := <-told
+		if (p.Code != "") != byCode {
+			t.Errorf("with the grant %q the prompt is %+v", grant, p)
+		}
+		resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
+		if code := outcome(resp, err); code != protocol.CodeSignIn {
+			t.Fatalf("got %d, want %d", code, protocol.CodeSignIn)
+		}
+		e, st, q := resp.RPCError(), s.up.Status(), s.up.questionOf(resp, nil)
+		code, _ := dragoman.Text(dragoman.Member(e.Data, "code"))
+		if code != p.Code || st.SignInCode != p.Code || st.Public().SignInCode != "" || !strings.Contains(e.Message, p.Code) || !strings.Contains(q.Message, p.Code) {
+			t.Errorf("with the grant %q the error is %s, the status %+v, the question %+v, want the code %s", grant, resp, st, q, p.Code)
+		}
+	}
+}
+
 // A company's identity provider decides who may use what: a file has the ID token, which the
 // provider exchanges for an assertion, which the server's own takes for a token.
 func TestTheIdentityProviderOfACompanyLetsUsIn(t *testing.T) {
