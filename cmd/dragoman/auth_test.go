@@ -296,7 +296,7 @@ func TestACallbackPortMeansAPageOfThisMachine(t *testing.T) {
 
 // The command that serve tells a caller to run opens a browser where the code is entered that
 // serve waits for.
-func TestServeTellsACodeAndLoginOpensItsPage(t *testing.T) {
+func TestServePrintsACodeAndLoginOpensItsPage(t *testing.T) {
 	server, dir := protected(t, &authtest.Options{CodeInURL: true})
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	if err := os.WriteFile(file, []byte(fmt.Sprintf("servers:\n  closed: {url: %q}\n", server.URL)), 0o600); err != nil {
@@ -305,8 +305,8 @@ func TestServeTellsACodeAndLoginOpensItsPage(t *testing.T) {
 	p := startMain(t, "serve", "--listen", "127.0.0.1:0", file)
 	at := strings.TrimSuffix(p.place("http://"), "/mcp") + "/servers/closed/mcp"
 	code, body := codeOf(p), echo(t, protocol.Modern).String()
-	if got := postModern(t, at, body); !strings.Contains(got, "open the page in data.url and enter "+code) {
-		t.Errorf("the caller is told %s, want the code %s", got, code)
+	if got := postModern(t, at, body); !strings.Contains(got, "dragoman login closed -f "+file) || strings.Contains(got, code) {
+		t.Errorf("the caller is told %s", got)
 	}
 	if _, errs, status := runMain(t, "", "login", "closed", "-f", file); status != 0 || !strings.Contains(errs, "in the browser and enter "+code) {
 		t.Fatalf("login: status %d: %s", status, errs)

@@ -232,6 +232,9 @@ func (u *Upstream) signInHint(err error) string {
 func (u *Upstream) signInNeeded(err error) *dragoman.Error {
 	text := fmt.Sprintf("server %q: %s", u.name, strings.TrimPrefix(u.signInHint(err), "server "))
 	p := u.signInPrompt()
+	if p.Code != "" && !u.tellsCode(nil) {
+		p = oauth.Prompt{}
+	}
 	switch {
 	case p.Code != "":
 		text += ", or open the page in data.url and enter " + p.Code
@@ -239,6 +242,25 @@ func (u *Upstream) signInNeeded(err error) *dragoman.Error {
 		text += ", or open the page in data.url"
 	}
 	return protocol.SignInNeeded(text, p.URL, p.Code)
+}
+
+// errCode is told in place of a code.
+var errCode = errors.New("the code to enter is on the standard error of dragoman")
+
+// tellsCode reports whether a request with what is passed on for it may be told the code of
+// its sign-in. Anybody who has the code can sign in, anywhere and as anybody: so callers have
+// that of a sign-in for everybody only if they are the user's own, who waits for it.
+func (u *Upstream) tellsCode(p *passed) bool {
+	return u.manager.opts.SignIn.Wait || p != nil && p.subject != ""
+}
+
+// hideCode returns the error of a request without a code that is not for its caller.
+func (u *Upstream) hideCode(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*oauth.SignInError](err)
+	if !ok || e.Prompt.Code == "" || u.tellsCode(u.passedOf(dragoman.CallerOf(ctx))) {
+		return err
+	}
+	return &oauth.SignInError{Server: e.Server, Reason: errCode}
 }
 
 // signInPrompt returns where to sign in, if a sign-in for everybody is under way.

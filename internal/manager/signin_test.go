@@ -115,27 +115,71 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 	echo(t, s.up.Requests())
 }
 
-// Where no browser can be opened the caller is told a code, and its client asks the user to
-// enter that, unless a browser is configured.
-func TestWithoutABrowserTheCallerIsToldACode(t *testing.T) {
+// Where no browser can be opened it is a code, unless a browser is configured. That of a
+// sign-in for everybody is for the owner: a caller could sign everybody in as somebody else.
+func TestTheCodeOfASignInForEverybodyIsToldToNoCaller(t *testing.T) {
 	for grant, byCode := range map[string]bool{"": true, "browser": false, "device-code": true} {
 		told := make(chan oauth.Prompt, 1)
-		s := protect(t, config.ServerAuth{Grant: grant}, SignInOptions{NoBrowser: true, Prompt: func(_ string, p oauth.Prompt) bool { told <- p; return false }})
+		s := protect(t, config.ServerAuth{Grant: grant}, SignInOptions{
+			NoBrowser: true, Prompt: func(_ string, p oauth.Prompt) bool { told <- p; return false },
+			Command: func(c *config.Server) string { return "dragoman login " + c.Name },
+		})
 		awaits(t, s.up, SignIn)
 		p := <-told
 		if (p.Code != "") != byCode {
 			t.Errorf("with the grant %q the prompt is %+v", grant, p)
 		}
+		if st := s.up.Status(); st.SignInCode != p.Code || st.SignIn != p.URL || st.Public().SignInCode != "" {
+			t.Errorf("with the grant %q the status is %+v", grant, st)
+		}
 		resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
 		if code := outcome(resp, err); code != protocol.CodeSignIn {
 			t.Fatalf("got %d, want %d", code, protocol.CodeSignIn)
 		}
-		e, st, q := resp.RPCError(), s.up.Status(), s.up.questionOf(resp, nil)
-		code, _ := dragoman.Text(dragoman.Member(e.Data, "code"))
-		if code != p.Code || st.SignInCode != p.Code || st.Public().SignInCode != "" || !strings.Contains(e.Message, p.Code) || !strings.Contains(q.Message, p.Code) {
-			t.Errorf("with the grant %q the error is %s, the status %+v, the question %+v, want the code %s", grant, resp, st, q, p.Code)
+		text := resp.String()
+		if byCode && (strings.Contains(text, p.Code) || strings.Contains(text, "/enter") || s.up.questionOf(resp, nil) != nil) ||
+			!strings.Contains(text, "dragoman login s") || strings.Contains(text, errCode.Error()) != byCode {
+			t.Errorf("with the grant %q the caller is told %s", grant, text)
 		}
 	}
+}
+
+// Nor is it to who comes while the server is not known to want one.
+func TestACodeIsToldToNoCallerOfAServerThatStandsAlone(t *testing.T) {
+	s := newProtected(t, &authtest.Options{})
+	m := New(&Options{Unsupervised: true, SignIn: &SignInOptions{Store: sync.OnceValue(oauth.NewMemory), NoBrowser: true, Prompt: noPrompt}})
+	t.Cleanup(func() { _ = m.Shutdown(context.Background()) })
+	m.Apply([]*config.Server{{Name: "s", URL: s.URL}})
+	for range 2 {
+		resp, err := call(t.Context(), m.Upstream("s").Requests(), "echo", `{"text":"x"}`)
+		text := fmt.Sprint(resp, err)
+		if outcome(resp, err) != protocol.CodeSignIn || strings.Contains(text, "/enter") || !strings.Contains(text, errCode.Error()) {
+			t.Errorf("the caller is told %s", text)
+		}
+	}
+}
+
+// The code of a caller's own sign-in is told to that caller, whose client asks for it.
+func TestTheCodeOfACallersOwnSignInIsToldToIt(t *testing.T) {
+	s := protect(t, config.ServerAuth{SignIn: "caller"}, SignInOptions{NoBrowser: true, Prompt: noPrompt})
+	ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: "alice"})
+	resp, err := call(ctx, s.up.Requests(), "echo", `{"text":"x"}`)
+	if got := outcome(resp, err); got != protocol.CodeSignIn {
+		t.Fatalf("got %d (%s), want %d", got, resp, protocol.CodeSignIn)
+	}
+	if err == nil {
+		err = resp.RPCError()
+	}
+	e, _ := errors.AsType[*dragoman.Error](err)
+	code, _ := dragoman.Text(dragoman.Member(e.Data, "code"))
+	if q := s.up.questionOf(resp, err); code == "" || !strings.Contains(e.Message, code) || q == nil || !strings.Contains(q.Message, code) {
+		t.Errorf("the error is %v %s, the question %+v", e, e.Data, q)
+	}
+	s.Approve(code)
+	eventually(t, "alice is signed in", func() bool {
+		resp, err = call(ctx, s.up.Requests(), "echo", `{"text":"x"}`)
+		return outcome(resp, err) == 0
+	})
 }
 
 // A company's identity provider decides who may use what: a file has the ID token, which the
