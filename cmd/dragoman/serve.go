@@ -144,7 +144,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 // opened: we may be a service.
 func (s *serveOptions) signIn(v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
-		Store:  openSignIns(v),
+		Store: openSignIns(v), NoBrowser: true,
 		Prompt: func(server string, p oauth.Prompt) bool { return showPrompt(server, p, false, v) },
 		Command: func(c *config.Server) string {
 			return "dragoman login " + c.Name + " -f " + strings.Join(s.files, " -f ")

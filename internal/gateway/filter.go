@@ -159,7 +159,7 @@ func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, fro
 	if from == nil {
 		return f.Peer.Call(ctx, req, nil)
 	}
-	l := &listener{Peer: from, hides: f.views.hides(ctx, f.caller), id: req.ID()}
+	l := &listener{Peer: from, hides: f.views.hides(ctx, f.caller), id: req.ID(), asked: protocol.InterestOf(req)}
 	f.listeners.add(l)
 	defer f.listeners.remove(l)
 	return f.Peer.Call(ctx, req, l)
