@@ -38,7 +38,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
+		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -60,6 +60,7 @@ var architecture = map[string]importRule{
 	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":   {},
+	"internal/issuer":   {},
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
@@ -71,7 +72,7 @@ var architecture = map[string]importRule{
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
-	"internal/authtest":   {},
+	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
@@ -83,7 +84,7 @@ var architecture = map[string]importRule{
 
 	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/running"}},
 
-	"oauth/internal/wire": {ours: []string{"internal/redact"}},
+	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer"}},
 
 	"era/internal/adapt": {ours: archNouns},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
@@ -105,9 +106,9 @@ var architecture = map[string]importRule{
 
 	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/rules"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
-	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules"), third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/rules", "internal/httpx",
+		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/rules", "internal/toollist", "internal/httpx",
 			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},

@@ -1,6 +1,7 @@
 // Package authtest has an authorization server and a protected resource for tests. It
 // rotates refresh tokens and revokes all tokens of a sign-in when an old one comes again,
-// as the strictest do.
+// as the strictest do. For tests of a resource of their own it mints tokens, publishes its
+// keys, and tells about tokens.
 package authtest
 
 import (
@@ -50,7 +51,14 @@ type Options struct {
 	// NoDevice has no sign-in by a code, and CodeInURL a page that needs no entering.
 	NoDevice, CodeInURL bool
 
-	// Change changes a document before it is sent: "resource", "metadata", "device".
+	// Algorithm is that of the keys. If empty, "ES256".
+	Algorithm string
+
+	// OpenID has the metadata where OpenID Connect has them, only.
+	OpenID bool
+
+	// Change changes a document before it is sent: "resource", "metadata", "device", "keys",
+	// "introspection".
 	Change func(what string, doc map[string]any)
 
 	// Token answers a token request in place of the server, if it reports so.
@@ -79,7 +87,10 @@ type Server struct {
 	asserted map[string]assertion
 	resource []string // of every token request
 	secrets  map[string][]string
+	keys     []*Key // the newest first
+	opaque   map[string]map[string]any
 	broken   bool
+	away     bool
 }
 
 type client struct {
@@ -117,6 +128,7 @@ func Start(opts *Options) (server *Server, stop func()) {
 	s := &Server{
 		counts: make(map[string]int), clients: map[string]client{"client": {secret: "secret"}}, codes: make(map[string]grant),
 		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device), asserted: make(map[string]assertion), secrets: make(map[string][]string),
+		opaque: make(map[string]map[string]any),
 	}
 	if opts != nil {
 		s.opts = *opts
@@ -133,18 +145,28 @@ func Start(opts *Options) (server *Server, stop func()) {
 	if s.opts.Resource == nil {
 		s.opts.Resource = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	}
+	if s.opts.Algorithm == "" {
+		s.opts.Algorithm = "ES256"
+	}
+	s.Rotate(false)
+	metadata := "oauth-authorization-server"
+	if s.opts.OpenID {
+		metadata = "openid-configuration"
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.protect)
 	mux.HandleFunc("/mcp/", s.protect)
 	mux.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.serveResource)
-	mux.HandleFunc("GET /.well-known/oauth-authorization-server", s.serveMetadata)
+	mux.HandleFunc("GET /.well-known/"+metadata, s.serveMetadata)
+	mux.HandleFunc("GET /keys", s.serveKeys)
+	mux.HandleFunc("POST /introspect", s.introspect)
 	mux.HandleFunc("POST /register", s.register)
 	mux.HandleFunc("GET /authorize", s.authorize)
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /revoke", s.revoke)
 	mux.HandleFunc("POST /device", s.device)
 	mux.HandleFunc("GET /enter", func(_ http.ResponseWriter, r *http.Request) { s.Approve(r.URL.Query().Get("code")) })
-	listener := httptest.NewUnstartedServer(mux)
+	listener := httptest.NewUnstartedServer(s.present(mux))
 	s.Issuer = "http://" + listener.Listener.Addr().String()
 	if s.opts.Listener != nil {
 		_ = listener.Listener.Close() // nobody has come
@@ -157,7 +179,7 @@ func Start(opts *Options) (server *Server, stop func()) {
 
 // Count returns how often something has happened: "authorize", "code", "refresh",
 // "reuse", "register", "revoke", "device", "credentials", "exchange", "assertion", "refused",
-// "served".
+// "served", "metadata", "keys", "introspect", "away".
 func (s *Server) Count(what string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,6 +198,7 @@ func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.access)
+	clear(s.opaque)
 }
 
 // Revoke ends all sign-ins that there are.
@@ -183,6 +206,7 @@ func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.access)
+	clear(s.opaque)
 	clear(s.refresh)
 }
 
@@ -292,8 +316,11 @@ func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	s.count("metadata")
+	s.mu.Unlock()
 	doc := map[string]any{
-		"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+		"issuer": s.Issuer, "jwks_uri": s.Issuer + "/keys", "introspection_endpoint": s.Issuer + "/introspect", "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
 		"revocation_endpoint": s.Issuer + "/revoke", "device_authorization_endpoint": s.Issuer + "/device",
 		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
 		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "private_key_jwt"}, "authorization_response_iss_parameter_supported": true,
