@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"os/user"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,21 +23,91 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// accessOf reads who may come in by a configuration.
-func accessOf(file *config.File) (*policy.Options, error) {
-	a := &file.Auth
-	o := &policy.Options{
-		Anyone: !a.Wanted(), Certificates: a.Certificates, URL: a.URL, Audiences: a.Audiences, Scopes: a.Scopes,
-	}
-	tokens, err := listedTokens(a)
+// access is who may come in, as a configuration says.
+type access struct {
+	*policy.Options
+	auth    config.Auth
+	issuers []policy.Verifier // of tokens that somebody else has made
+	closers []func()          // of these
+}
+
+// newAccess reads who may come in by a configuration. What asks issuers is taken from the
+// one before, with all that it knows, if it would be the same.
+func newAccess(file *config.File, before *access, log *slog.Logger) (*access, error) {
+	a := &access{auth: file.Auth, Options: &policy.Options{
+		Anyone: !file.Auth.Wanted(), Certificates: file.Auth.Certificates,
+		URL: file.Auth.URL, Audiences: file.Auth.Audiences, Scopes: file.Auth.Scopes,
+	}}
+	tokens, err := listedTokens(&a.auth)
 	if err != nil {
 		return nil, err
 	}
-	o.Verifiers = append(o.Verifiers, policy.NewTokens(tokens))
-	if o.Users, err = userNumbers(a.Users); err != nil {
+	if a.Users, err = userNumbers(a.auth.Users); err != nil {
 		return nil, err
 	}
-	return o, nil
+	if before != nil && reflect.DeepEqual(before.auth.JWT, a.auth.JWT) && reflect.DeepEqual(before.auth.Introspection, a.auth.Introspection) {
+		a.issuers, a.closers, a.Issuers = before.issuers, before.closers, before.Issuers
+	} else if err := a.askIssuers(log); err != nil {
+		a.close()
+		return nil, err
+	}
+	a.Verifiers = append([]policy.Verifier{policy.NewTokens(tokens)}, a.issuers...)
+	return a, nil
+}
+
+// askIssuers makes what knows the tokens of others. Signed ones come first: they are no
+// business of who is asked about the rest.
+func (a *access) askIssuers(log *slog.Logger) error {
+	for i, c := range a.auth.JWT {
+		o := &policy.JWTOptions{
+			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), NoAudience: c.AnyAudience, Leeway: c.Leeway},
+			KeysURL:      c.Keys, KeysFile: c.KeysFile, KeysFor: c.KeysFor, Algorithms: c.Algorithms, Logger: log,
+		}
+		v, err := policy.NewJWT(o)
+		if err != nil {
+			return fmt.Errorf("auth.jwt[%d]: %w", i, err)
+		}
+		a.add(v, c.Issuer, v.Close)
+	}
+	for i, c := range a.auth.Introspection {
+		v, err := policy.NewIntrospection(&policy.IntrospectionOptions{
+			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), NoAudience: c.AnyAudience},
+			Endpoint:     c.Endpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
+		})
+		if err != nil {
+			return fmt.Errorf("auth.introspection[%d]: %w", i, err)
+		}
+		a.add(v, c.Issuer, v.Close)
+	}
+	return nil
+}
+
+func (a *access) add(v policy.Verifier, issuer string, closer func()) {
+	a.issuers, a.closers = append(a.issuers, v), append(a.closers, closer)
+	if !slices.Contains(a.Issuers, issuer) {
+		a.Issuers = append(a.Issuers, issuer)
+	}
+}
+
+func (a *access) close() {
+	for _, f := range a.closers {
+		f()
+	}
+}
+
+// setAccess has another access in force, and ends what only the one before has asked.
+// Reloads come one after another.
+func (g *Gateway) setAccess(a *access) {
+	before := g.access
+	g.access = a
+	g.policy.Set(a.Options)
+	if before != nil && !sameVerifiers(before.issuers, a.issuers) {
+		before.close()
+	}
+}
+
+func sameVerifiers(a, b []policy.Verifier) bool {
+	return len(a) == len(b) && (len(a) == 0 || a[0] == b[0])
 }
 
 // listedTokens returns the tokens that are listed, here and in a file.

@@ -97,6 +97,7 @@ type Gateway struct {
 	draining atomic.Bool
 
 	reloading sync.Mutex // held while a configuration is read and applied
+	access    *access    // guarded by reloading
 
 	mu           sync.Mutex // held while a configuration is applied
 	file         *config.File
@@ -112,13 +113,14 @@ type Gateway struct {
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	who, err := accessOf(file)
-	if err != nil {
+	var err error
+	if g.access, err = newAccess(file, nil, g.log); err != nil {
 		return nil, err
 	}
-	g.policy = policy.New(who, g.log)
+	g.policy = policy.New(g.access.Options, g.log)
 	lists, err := g.openState(file)
 	if err != nil {
+		g.access.close()
 		return nil, errors.Join(err, g.closeState())
 	}
 	g.manager = manager.New(&manager.Options{
@@ -378,5 +380,9 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 			e.union.close()
 		}
 	}
-	return errors.Join(cmp.Or(g.manager.Shutdown(ctx), cut), g.closeState())
+	err := cmp.Or(g.manager.Shutdown(ctx), cut)
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	g.access.close()
+	return errors.Join(err, g.closeState())
 }

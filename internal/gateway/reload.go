@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // WatchInterval is how often files are looked at for changes.
@@ -63,15 +62,15 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	if err == nil && len(file.Servers)+len(file.Broken) == 0 && g.opts.Root == nil {
 		err = errors.New("gateway: the configuration names no server")
 	}
-	var who *policy.Options
+	var who *access
 	if err == nil {
-		who, err = accessOf(file)
+		who, err = newAccess(file, g.access, g.log)
 	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()
 		g.log.Error("configuration has errors, the previous one stays in force", "error", err)
 	} else {
-		g.policy.Set(who) // first: nobody is let in by what does not hold any more
+		g.setAccess(who) // first: nobody is let in by what does not hold any more
 		g.apply(file, before, report, &done)
 	}
 	g.mu.Lock()
