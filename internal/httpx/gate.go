@@ -89,7 +89,7 @@ func (g *Gate) checkOrigin(r *http.Request, host authority) *Refusal {
 	switch {
 	case anyOrigin,
 		o.isHTTP() && o.isLoopback() && host.isLoopback(),
-		o.isHTTP() && o.same(host) && (r.TLS == nil || o.scheme == "https"),
+		o.isHTTP() && o.same(host) && (o.scheme == "https" || Scheme(r) == "http"),
 		slices.ContainsFunc(g.Origins, o.matches):
 		return nil
 	}
