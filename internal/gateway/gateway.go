@@ -285,12 +285,12 @@ func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 }
 
 // Handler answers clients over HTTP. Hosts and origins are accepted in the headers
-// of these names beside those of this machine, as by the transports.
+// of these names beside those of this machine, as by the transports. Pages of these
+// origins may read every answer, and send the headers that some server has passed on.
 func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 	gate := &httpx.Gate{Hosts: hosts, Origins: origins}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := gate.Check(r); err != nil {
-			refuse(w, err)
+		if gate.Refuses(w, r) || httpx.AllowOrigin(w, r, g.now.Load().passes...) {
 			return
 		}
 		r = httpx.WithClientRequestID(w, r)
@@ -300,14 +300,6 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 		}
 		g.now.Load().serve(w, r)
 	})
-}
-
-func refuse(w http.ResponseWriter, err error) {
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
-		refusal.Write(w)
-		return
-	}
-	http.Error(w, err.Error(), http.StatusForbidden)
 }
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all

@@ -122,11 +122,12 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 	x := &Exchange{W: w, R: r, door: d}
 	if d.gate != nil {
 		if err := d.gate.Check(r); err != nil {
+			varyByOrigin(w.Header())
 			x.refuse(err)
 			return
 		}
 	}
-	if allowOrigin(w, r) {
+	if AllowOrigin(w, r) {
 		return
 	}
 	if refusal := d.enter(x); refusal != nil {
