@@ -37,7 +37,7 @@ func TestOurOwnFormatSaysEverything(t *testing.T) {
 $schema: ./dragoman.schema.json
 listen:
   - 127.0.0.1:8080
-  - {address: "0.0.0.0:8443", tls: {cert: c.pem, key: k.pem}, auth: "${API_TOKEN}", origins: ["https://a"], hosts: [a]}
+  - {address: "0.0.0.0:8443", tls: {cert: c.pem, key: k.pem, clientCA: ca.pem, clientAuth: optional, minVersion: 1.3}, auth: "${API_TOKEN}", origins: ["https://a"], hosts: [a], proxies: 10.0.0.0/8, insecure: no-tls}
 state: var
 log: debug
 limits: {message: 32MiB, sessions: 10, calls: 5, idleSession: 1m30s}
@@ -84,7 +84,7 @@ servers:
 		{"warnings", fmt.Sprint(len(report.Warnings)), "0"},
 		{"names", fmt.Sprint(f.Names), "[a b]"},
 		{"files", fmt.Sprint(f.Files), "[" + path + "]"},
-		{"listen", fmt.Sprint(f.Listen), fmt.Sprintf("[{127.0.0.1:8080 {  } [] [] {[]}} {0.0.0.0:8443 {%s %s } [https://a] [a] {[canary-token]}}]", filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem"))},
+		{"listen", fmt.Sprint(f.Listen), fmt.Sprintf("[{127.0.0.1:8080 {    } [] [] [] {[]} []} {0.0.0.0:8443 {%s %s %s optional 1.3} [https://a] [a] [10.0.0.0/8] {[canary-token]} [no-tls]}]", filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem"), filepath.Join(dir, "ca.pem"))},
 		{"state", f.State, filepath.Join(dir, "var")},
 		{"log", f.Log.Level, "debug"},
 		{"limits", fmt.Sprint(f.Limits), "{33554432 10 5 1m30s}"},

@@ -2,7 +2,6 @@ package httpx
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,31 +24,8 @@ const (
 // Proxies are those that stand before a listener. What they say of a client is believed,
 // what others say is not passed on to anybody. The zero value, and nil, are none.
 type Proxies struct {
-	from []netip.Prefix
-	unix bool
-}
-
-// ParseProxies reads a list of addresses, of ranges such as 10.0.0.0/8, and of "unix" for
-// whoever can open a Unix socket.
-func ParseProxies(list []string) (*Proxies, error) {
-	p := &Proxies{}
-	for _, text := range list {
-		if text == "unix" {
-			p.unix = true
-			continue
-		}
-		if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
-			addr = addr.Unmap()
-			p.from = append(p.from, netip.PrefixFrom(addr, addr.BitLen()))
-			continue
-		}
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil || prefix != prefix.Masked() || prefix.Addr().Is4In6() {
-			return nil, fmt.Errorf("%q is no address of a proxy: write it as 10.1.2.3, as a range 10.1.2.0/24 whose other bits are zero, or unix", clip(text))
-		}
-		p.from = append(p.from, prefix)
-	}
-	return p, nil
+	From []netip.Prefix
+	Unix bool // whoever comes over a Unix socket is one
 }
 
 // Handler has next see clients in the place of their proxies: by the request's RemoteAddr,
@@ -121,14 +97,14 @@ func (p *Proxies) has(remote string) bool {
 	}
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return p.unix
+		return p.Unix
 	}
 	return p.contains(at.Addr())
 }
 
 func (p *Proxies) contains(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return slices.ContainsFunc(p.from, func(of netip.Prefix) bool { return of.Contains(a) })
+	return slices.ContainsFunc(p.From, func(of netip.Prefix) bool { return of.Contains(a) })
 }
 
 // origin returns where a request comes from, by the lists that proxies have added to: the

@@ -13,11 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-func proxies(t testing.TB, list ...string) *httpx.Proxies {
-	t.Helper()
-	p, err := httpx.ParseProxies(list)
-	if err != nil {
-		t.Fatal(err)
+func proxies(list ...string) *httpx.Proxies {
+	p := &httpx.Proxies{}
+	for _, text := range list {
+		if text == "unix" {
+			p.Unix = true
+			continue
+		}
+		p.From = append(p.From, netip.MustParsePrefix(text))
 	}
 	return p
 }
@@ -58,7 +61,7 @@ func TestForwardedHeadersAreBelievedFromProxiesAlone(t *testing.T) {
 	}{
 		{[]string{"10.0.0.0/8"}, "10.1.2.3:50000", "203.0.113.9 mcp.example.com https", "X-Forwarded-Port X-Forwarded-User"},
 		{[]string{"10.0.0.0/8"}, "[::ffff:10.1.2.3]:50000", "203.0.113.9 mcp.example.com https", "X-Forwarded-Port X-Forwarded-User"},
-		{[]string{"192.0.2.1", "fd00::/8"}, "[fd00::1]:50000", "203.0.113.9 mcp.example.com https", "X-Forwarded-Port X-Forwarded-User"},
+		{[]string{"192.0.2.1/32", "fd00::/8"}, "[fd00::1]:50000", "203.0.113.9 mcp.example.com https", "X-Forwarded-Port X-Forwarded-User"},
 		{[]string{"fe80::/10"}, "[fe80::1%eth0]:50000", "203.0.113.9 mcp.example.com https", "X-Forwarded-Port X-Forwarded-User"},
 		{[]string{"unix"}, "@", "203.0.113.9 mcp.example.com https", "X-Forwarded-Port X-Forwarded-User"},
 		{[]string{"unix"}, "10.1.2.3:50000", "10.1.2.3 inner:8808 http", ""},
@@ -66,7 +69,7 @@ func TestForwardedHeadersAreBelievedFromProxiesAlone(t *testing.T) {
 		{[]string{"10.0.0.0/8"}, "11.1.2.3:50000", "11.1.2.3 inner:8808 http", ""},
 		{nil, "127.0.0.1:50000", "127.0.0.1 inner:8808 http", ""},
 	} {
-		who, left, status := seen(proxies(t, test.list...), forwardedRequest(test.from, all...))
+		who, left, status := seen(proxies(test.list...), forwardedRequest(test.from, all...))
 		if who != test.who || left != test.left || status != http.StatusOK {
 			t.Errorf("%v, from %s: %q, left %q, status %d; want %q and %q", test.list, test.from, who, left, status, test.who, test.left)
 		}
@@ -77,7 +80,7 @@ func TestForwardedHeadersAreBelievedFromProxiesAlone(t *testing.T) {
 }
 
 func TestTheClientIsTheLastAddressThatIsNoProxys(t *testing.T) {
-	p := proxies(t, "10.0.0.0/8", "2001:db8::/32")
+	p := proxies("10.0.0.0/8", "2001:db8::/32")
 	for _, test := range []struct {
 		lists []string
 		want  string // or empty if it is refused
@@ -117,7 +120,7 @@ func TestTheClientIsTheLastAddressThatIsNoProxys(t *testing.T) {
 }
 
 func TestHostAndSchemeAreThoseThatTheNearestProxyTells(t *testing.T) {
-	p := proxies(t, "10.0.0.0/8")
+	p := proxies("10.0.0.0/8")
 	for _, test := range []struct {
 		name, value, want string // the host or the scheme; empty if it is refused
 	}{
@@ -149,7 +152,7 @@ func TestHostAndSchemeAreThoseThatTheNearestProxyTells(t *testing.T) {
 // The gate looks at the host of the client, which only a proxy can tell.
 func TestS11_HostIsCheckedAsTheProxyTellsIt(t *testing.T) {
 	gate := &httpx.Gate{Hosts: []string{"mcp.example.com", "inner"}}
-	p := proxies(t, "10.0.0.0/8")
+	p := proxies("10.0.0.0/8")
 	for _, test := range []struct {
 		from, host, origin string
 		want               int
@@ -177,19 +180,11 @@ func TestS11_HostIsCheckedAsTheProxyTellsIt(t *testing.T) {
 	}
 }
 
-func TestListsOfProxiesAreChecked(t *testing.T) {
-	for _, bad := range []string{"", "proxy.example.com", "10.0.0.0/33", "10.1.2.3/8", "10.0.0.0/8 ", "::ffff:10.0.0.0/104", "fe80::1%eth0", "*"} {
-		if _, err := httpx.ParseProxies([]string{bad}); err == nil || !strings.Contains(err.Error(), "write it as") {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
-
 func FuzzForwardedFor(f *testing.F) {
 	for _, s := range []string{"1.2.3.4", "1.2.3.4, 10.0.0.1", "10.0.0.1", ",", "[::1]:80,10.0.0.2", "a, 10.0.0.3", "10.0.0.1,10.0.0.2,"} {
 		f.Add(s)
 	}
-	p := proxies(f, "10.0.0.0/8")
+	p := proxies("10.0.0.0/8")
 	inside := netip.MustParsePrefix("10.0.0.0/8")
 	f.Fuzz(func(t *testing.T, list string) {
 		who, left, status := seen(p, forwardedRequest("10.1.2.3:50000", "X-Forwarded-For", list))
