@@ -3,17 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -47,37 +46,18 @@ const (
 	finalWriteTime = time.Second
 )
 
-// exposed reports whether other machines can come in.
-func (f *ingress) exposed() bool { return slices.ContainsFunc(f.listeners, (*listener).exposed) }
-
-const (
-	// headerTimeout is how long a client may take over the headers of a
-	// request, from its first byte on, idleTimeout how long a connection may stay unused, maxHeader how
-	// large the headers may be.
-	headerTimeout = 5 * time.Second
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 16 << 10
-)
-
 // heapFloor is memory that the collector counts and nobody touches, so that it takes
 // up none. Under load most memory is garbage of requests; with a live heap of few
 // megabytes alone it would be collected dozens of times a second, which costs a
 // sixth of the processor time. The process may become larger by as much.
 const heapFloor = 16 << 20
 
-func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-}
-
 // serve lets clients in until ctx ends. It owns the listeners.
 func (f *ingress) serve(ctx context.Context, v *console) error {
 	defer closeListeners(f.listeners)
+	for _, e := range f.listeners {
+		e.warn(v)
+	}
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -85,12 +65,12 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options}
 	var (
 		running sync.WaitGroup
-		webs    []*http.Server
+		webs    []*edge.Server
 	)
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := newHTTPServer(f.handler(e), v.log)
+			web := edge.New(e.proxies.Handler(f.handler(e)), e.cert, v.log)
 			webs = append(webs, web)
 			serve = web.Serve
 		}
@@ -124,7 +104,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 
 // stop lets what is under way end, for a while, and ends the rest. Who asks for it
 // once more does not want to wait.
-func (f *ingress) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *console) {
+func (f *ingress) stop(ctx context.Context, webs []*edge.Server, lines *stdio.Server, v *console) {
 	ctx = context.WithoutCancel(ctx)
 	limit, cancel := context.WithTimeout(ctx, f.drain)
 	defer cancel()

@@ -105,7 +105,11 @@ func (s *settings) begin(c *cobra.Command) (*console, error) {
 
 // serve lets clients to a server through all its doors, until ctx ends.
 func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error {
-	listeners, err := openListeners(ctx, s.addresses())
+	wanted, err := s.doors.apply(listensOn(s.addresses()))
+	if err != nil {
+		return err
+	}
+	listeners, err := openListeners(ctx, wanted, v.log)
 	if err != nil {
 		return err
 	}
@@ -125,20 +129,13 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 		}
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
-	if f.exposed() {
-		v.printf("warning: everybody who can reach this machine can use the server: there is no authentication")
-	}
 	announce(s, o.Name, g.Backend(), listeners, v)
 	return f.serve(ctx, v)
 }
 
 // gateway makes the gateway of a server, with what an ingress needs of it.
 func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Gateway, error) {
-	var hosts []string
-	if f.exposed() {
-		hosts = ownNames()
-	}
-	hosts, origins, prefix, err := s.accepted(hosts)
+	public, origins, prefix, err := s.accepted()
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +147,13 @@ func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Ga
 	if err != nil {
 		return nil, err
 	}
-	handler := g.Handler(hosts, origins)
-	if len(also) > 0 {
-		handler = &paths{handler, also}
+	f.handler = func(e *listener) http.Handler {
+		handler := g.Handler(append(e.hosts(), public...), origins)
+		if len(also) > 0 {
+			return &paths{handler, also}
+		}
+		return handler
 	}
-	f.handler = func(*listener) http.Handler { return handler }
 	f.acceptor, f.shutdown = g.Backend().Acceptor, g.Shutdown
 	return g, nil
 }

@@ -26,6 +26,7 @@ import (
 type serveOptions struct {
 	files   []string
 	listen  []string
+	doors   listenFlags
 	stdio   bool
 	state   string
 	socket  string
@@ -73,6 +74,7 @@ the requests under way, which may take as long as --drain says; a second signal 
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
 	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	s.doors.add(f)
 	addSocket(f, &s.socket)
 	return c
 }
@@ -92,7 +94,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if err := s.report(file, report, v); err != nil {
 		return err
 	}
-	listeners, listens, err := s.openListeners(c.Context(), file)
+	listeners, err := s.openListeners(c.Context(), file, v)
 	if err != nil {
 		return err
 	}
@@ -114,15 +116,12 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	control.serve(g, v)
 	f := &ingress{
 		listeners: listeners,
-		handler:   func(e *listener) http.Handler { return g.Handler(listens[e].hosts(e), listens[e].Origins) },
+		handler:   func(e *listener) http.Handler { return g.Handler(e.hosts(), e.rules.Origins) },
 		acceptor:  g.Backend().Acceptor,
 		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
 		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
 		shutdown:  g.Shutdown,
 		drain:     s.drain,
-	}
-	if f.exposed() {
-		v.printf("warning: everybody who can reach this machine can use the servers: there is no authentication")
 	}
 	s.announce(f, g.Backend(), file, v)
 	stop := s.watchReload(c.Context(), g)
@@ -242,11 +241,8 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *conso
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
 	}
 	for _, l := range file.Listen {
-		switch {
-		case len(l.Auth.Tokens) > 0:
+		if len(l.Auth.Tokens) > 0 {
 			return fmt.Errorf("listen %s: auth is not supported yet; leave it out and listen on this machine alone, or put a proxy in front that asks for the token", l.Address)
-		case l.TLS != config.TLS{}:
-			return fmt.Errorf("listen %s: tls is not supported yet; leave it out, or put a proxy in front that speaks it", l.Address)
 		}
 	}
 	return nil
@@ -254,45 +250,22 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *conso
 
 func isStdio(l config.Listen) bool { return l.Address == "stdio" }
 
-// listenRules is what is accepted at a listener.
-type listenRules config.Listen
-
-// hosts returns the names by which clients may call us there.
-func (l listenRules) hosts(e *listener) []string {
-	if e.exposed() {
-		return append(slices.Clone(l.Hosts), ownNames()...)
-	}
-	return l.Hosts
-}
-
 // openListeners opens the listeners: those of the command line, or else those of the file.
-func (s *serveOptions) openListeners(ctx context.Context, file *config.File) ([]*listener, map[*listener]listenRules, error) {
-	wanted := file.Listen
+func (s *serveOptions) openListeners(ctx context.Context, file *config.File, v *console) ([]*listener, error) {
+	wanted := slices.DeleteFunc(slices.Clone(file.Listen), isStdio)
 	switch {
 	case len(s.listen) > 0:
-		wanted = nil
-		for _, address := range s.listen {
-			wanted = append(wanted, config.Listen{Address: address})
-		}
+		wanted = listensOn(s.listen)
 	case s.stdio:
-		return nil, nil, nil
-	case len(wanted) == 0:
-		wanted = []config.Listen{{Address: defaultListen}}
+		wanted = nil
+	case len(file.Listen) == 0:
+		wanted = listensOn([]string{defaultListen})
 	}
-	wanted = slices.DeleteFunc(slices.Clone(wanted), isStdio)
-	addresses := make([]string, len(wanted))
-	for i, l := range wanted {
-		addresses[i] = l.Address
-	}
-	listeners, err := openListeners(ctx, addresses)
+	wanted, err := s.doors.apply(wanted)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	listens := make(map[*listener]listenRules, len(listeners))
-	for i, e := range listeners {
-		listens[e] = listenRules(wanted[i])
-	}
-	return listeners, listens, nil
+	return openListeners(ctx, wanted, v.log)
 }
 
 // announce says where everything is.
