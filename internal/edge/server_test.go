@@ -267,7 +267,7 @@ func TestPlainHTTPIsToldToUseTLS(t *testing.T) {
 }
 
 // What can be read in two ways is refused over TLS, too.
-func TestS13_AmbiguousRequestsAreRefusedOverTLS(t *testing.T) {
+func TestAmbiguousRequestsAreRefusedOverTLS(t *testing.T) {
 	s := newSite(t)
 	at := s.listen(t, hello)
 	for _, protocols := range [][]string{nil, {"http/1.1"}} {
