@@ -180,6 +180,20 @@ func TestS11_HostIsCheckedAsTheProxyTellsIt(t *testing.T) {
 	}
 }
 
+// HTTP/2 has the host in two places, which are alike before a proxy's word replaces one.
+func TestForwardedHostReplacesBothOfHTTP2(t *testing.T) {
+	gate := &httpx.Gate{Hosts: []string{"mcp.example.com"}}
+	for host, good := range map[string]bool{"inner:8808": true, "evil.example": false} {
+		r := forwardedRequest("10.1.2.3:50000", "X-Forwarded-Host", "mcp.example.com")
+		r.Header["Host"] = []string{host}
+		proxies("10.0.0.0/8").Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if err := gate.Check(r); (err == nil) != good {
+				t.Errorf("beside %s: %v", host, err)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
 func FuzzForwardedFor(f *testing.F) {
 	for _, s := range []string{"1.2.3.4", "1.2.3.4, 10.0.0.1", "10.0.0.1", ",", "[::1]:80,10.0.0.2", "a, 10.0.0.3", "10.0.0.1,10.0.0.2,"} {
 		f.Add(s)
