@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -88,7 +89,7 @@ func serve(t *testing.T, l net.Listener, web *edge.Server) *edge.Server {
 	t.Helper()
 	var running sync.WaitGroup
 	running.Go(func() { // ends with Close
-		if err := web.Serve(l); err != http.ErrServerClosed {
+		if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("Serve returns %v", err)
 		}
 	})

@@ -23,13 +23,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
+// Limits of a connection.
 const (
-	// HeaderTimeout is how long a client may take over the handshake of TLS, and over
-	// the headers of a request, from their first byte on. IdleTimeout is how long a
-	// connection may stay unused, MaxHeader how large the headers may be.
-	HeaderTimeout = 5 * time.Second
-	IdleTimeout   = 2 * time.Minute
-	MaxHeader     = 16 << 10
+	HeaderTimeout = 5 * time.Second // over the handshake of TLS, and over the headers of a request from their first byte on
+	IdleTimeout   = 2 * time.Minute // unused
+	MaxHeader     = 16 << 10        // bytes of the headers of a request
 )
 
 // acceptBackoff is how long Serve waits after accepts that failed.
