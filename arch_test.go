@@ -34,11 +34,11 @@ var (
 	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/authtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
+	forTests = []string{"internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict")
+		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -68,11 +68,13 @@ var architecture = map[string]importRule{
 	"internal/rpc":      {ours: archNouns},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
 	"internal/strict":   {},
+	"internal/edge":     {ours: []string{"internal/backoff", "internal/reread", "internal/strict"}},
 	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
 	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/certtest":   {},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
@@ -82,7 +84,8 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/running"}},
+	"internal/reread":     {},
+	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/reread", "internal/running"}},
 
 	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer"}},
 
@@ -178,7 +181,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"internal/legacy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"internal/legacy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of internal/legacy may import of this module only the root, protocol, " +
-			"internal/peertest, internal/authtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
+			"internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

@@ -18,6 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -292,7 +293,7 @@ func socketName(file string) string {
 // A control is the socket over which the owner of a running gateway controls it.
 type control struct {
 	listener net.Listener
-	server   *http.Server
+	server   *edge.Server
 	running  sync.WaitGroup
 }
 
@@ -340,7 +341,7 @@ func ownDirectory(dir string) error {
 
 // serve answers on the socket until close.
 func (c *control) serve(g *gateway.Gateway, v *console) {
-	c.server = newHTTPServer(g.Control(), v.log)
+	c.server = edge.New(g.Control(), nil, nil, v.log)
 	// Ends with close.
 	c.running.Go(func() { _ = c.server.Serve(c.listener) })
 }

@@ -75,18 +75,28 @@ func (f *File) present() []string {
 
 // A Listen is an address where clients come in.
 type Listen struct {
-	Address string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
-	TLS     TLS      `key:"tls" doc:"Certificate, for addresses that speak HTTP. Without one they speak plain HTTP."`
-	Origins []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
-	Hosts   []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine"`
-	Auth    string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
+	Address  string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
+	TLS      TLS      `key:"tls" doc:"Certificate, for HOST:PORT. Without one that speaks plain HTTP."`
+	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
+	Hosts    []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine, and of the certificate"`
+	Proxies  []string `key:"proxies" one:"true" doc:"Proxies before this address, which tell of their clients by X-Forwarded-For, -Host and -Proto: addresses, ranges such as 10.0.0.0/8, or unix for who opens the socket. What others say in these headers is ignored. Clients are taken to speak TLS with a proxy."`
+	Auth     string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
+	Insecure []string `key:"insecure" one:"true" doc:"What an address that other machines can reach may lack: no-auth lets everybody use the servers, no-tls lets others on the way read and change everything, tokens too."`
 }
+
+// What an Insecure address may lack.
+const (
+	NoAuth = "no-auth"
+	NoTLS  = "no-tls"
+)
 
 // A TLS is the certificate of a Listen.
 type TLS struct {
-	Cert     string `key:"cert" path:"true" doc:"File with the certificate chain, in PEM."`
-	Key      string `key:"key" path:"true" doc:"File with the private key, in PEM."`
-	ClientCA string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates. If given, a client needs one."`
+	Cert       string `key:"cert" path:"true" doc:"File with the certificate chain, in PEM. It is read again when it changes, as are the others."`
+	Key        string `key:"key" path:"true" doc:"File with the private key, in PEM."`
+	ClientCA   string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates, in PEM. If given, a client is asked for one."`
+	ClientAuth string `key:"clientAuth" doc:"Whether a client must have a certificate, or may." enum:"require|optional" default:"require"`
+	MinVersion string `key:"minVersion" doc:"Oldest version of TLS that is spoken." enum:"1.2|1.3" default:"1.2"`
 }
 
 // A Group is a set of servers that are offered as one.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/reread"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 )
 
@@ -140,7 +141,7 @@ func startReason(err error) string {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err
 	}
-	return reasonOf(err).Error()
+	return reread.Reason(err).Error()
 }
 
 // limited keeps what is written to it, up to maxText bytes. Then it takes no more, or drops it.

@@ -11,7 +11,8 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/reread"
 )
 
 // TLS returns how connections to a server are secured: with the authorities in the file ca
@@ -43,55 +44,20 @@ func TLS(ca, cert, key string, log *slog.Logger) (*tls.Config, error) {
 		if key == "" {
 			key = cert
 		}
-		c := &certificate{cert: cert, key: key, log: log}
-		if _, err := c.get(nil); err != nil {
+		mine, err := reread.New(func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			return &pair, err
+		}, func(err error) {
+			if log != nil {
+				log.Warn("the client certificate has changed and cannot be used, the one from before is", "error", err)
+			}
+		}, cert, key)
+		if err != nil {
 			return nil, fmt.Errorf("the client certificate cannot be used: %w", err)
 		}
-		conf.GetClientCertificate = c.get
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return mine.Get(), nil }
 	}
 	return conf, nil
-}
-
-// A certificate is ours at a server.
-type certificate struct {
-	cert, key string
-	log       *slog.Logger
-
-	mu     sync.Mutex
-	read   [2]stamp // of the files when they were read
-	loaded *tls.Certificate
-}
-
-// get returns the certificate, which is read if its files have changed. While they cannot be
-// used, as when one of them has been written and not the other, it is the one from before.
-func (c *certificate) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var now [2]stamp
-	var err error
-	for i, name := range []string{c.cert, c.key} {
-		if now[i], err = stampOf(name); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-			break
-		}
-	}
-	if c.loaded != nil && now == c.read {
-		return c.loaded, nil
-	}
-	var pair tls.Certificate
-	if err == nil {
-		pair, err = tls.LoadX509KeyPair(c.cert, c.key)
-	}
-	switch {
-	case err == nil:
-		c.loaded = &pair
-	case c.loaded == nil:
-		return nil, err
-	case c.log != nil:
-		c.log.Warn("the client certificate has changed and cannot be used, the one from before is", "error", err)
-	}
-	c.read = now
-	return c.loaded, nil
 }
 
 // Alerts of TLS that are about a client certificate (RFC 8446, section 6.2). Who has none gets

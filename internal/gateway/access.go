@@ -150,13 +150,13 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, open bool) (*htt
 	if open {
 		find = httpx.ByAddress
 	}
-	c, err := find(r)
-	if err == nil {
-		c.Passed = g.passed(r)
-		return r.WithContext(dragoman.WithCaller(r.Context(), c)), true
+	c, refusal := httpx.CallerOf(r, find)
+	if refusal != nil {
+		refusal.Write(w)
+		return nil, false
 	}
-	refuse(w, err)
-	return nil, false
+	c.Passed = g.passed(r)
+	return r.WithContext(dragoman.WithCaller(r.Context(), c)), true
 }
 
 // caller returns who makes a request that letIn has let in. If nobody has to prove who

@@ -316,15 +316,15 @@ type HandlerOptions struct {
 }
 
 // Handler answers clients over HTTP. Everything but the checks of our health is behind
-// the question who a client is. The options may be nil.
+// the question who a client is. Pages of the origins may read every answer, and send the
+// headers that some server has passed on. The options may be nil.
 func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	if o == nil {
 		o = &HandlerOptions{}
 	}
 	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := gate.Check(r); err != nil {
-			refuse(w, err)
+		if gate.Refuses(w, r) || httpx.AllowOrigin(w, r, g.now.Load().passes...) {
 			return
 		}
 		r = httpx.WithClientRequestID(w, r)
@@ -333,9 +333,6 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			return
 		}
 		if !g.policy.Anyone() {
-			if httpx.AllowOrigin(w, r) {
-				return
-			}
 			var ok bool
 			if r, ok = g.letIn(w, r, open); !ok {
 				return
@@ -347,14 +344,6 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		}
 		g.now.Load().serve(w, r)
 	})
-}
-
-func refuse(w http.ResponseWriter, err error) {
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
-		refusal.Write(w)
-		return
-	}
-	http.Error(w, err.Error(), http.StatusForbidden)
 }
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all
