@@ -21,12 +21,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
 // access is who may come in, as a configuration says.
 type access struct {
 	*policy.Options
 	auth    config.Auth
+	claims  []string          // that rules go by
 	issuers []policy.Verifier // of tokens that somebody else has made
 	closers []func()          // of these
 }
@@ -45,7 +47,9 @@ func newAccess(file *config.File, before *access, log *slog.Logger) (*access, er
 	if a.Users, err = userNumbers(a.auth.Users); err != nil {
 		return nil, err
 	}
-	if before != nil && reflect.DeepEqual(before.auth.JWT, a.auth.JWT) && reflect.DeepEqual(before.auth.Introspection, a.auth.Introspection) {
+	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
+	a.claims = set.Claims()
+	if before != nil && slices.Equal(before.claims, a.claims) && reflect.DeepEqual(before.auth.JWT, a.auth.JWT) && reflect.DeepEqual(before.auth.Introspection, a.auth.Introspection) {
 		a.issuers, a.closers, a.Issuers = before.issuers, before.closers, before.Issuers
 	} else if err := a.askIssuers(log); err != nil {
 		a.close()
@@ -60,7 +64,7 @@ func newAccess(file *config.File, before *access, log *slog.Logger) (*access, er
 func (a *access) askIssuers(log *slog.Logger) error {
 	for i, c := range a.auth.JWT {
 		o := &policy.JWTOptions{
-			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), NoAudience: c.AnyAudience, Leeway: c.Leeway},
+			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience, Leeway: c.Leeway},
 			KeysURL:      c.Keys, KeysFile: c.KeysFile, KeysFor: c.KeysFor, Algorithms: c.Algorithms, Logger: log,
 		}
 		v, err := policy.NewJWT(o)
@@ -71,7 +75,7 @@ func (a *access) askIssuers(log *slog.Logger) error {
 	}
 	for i, c := range a.auth.Introspection {
 		v, err := policy.NewIntrospection(&policy.IntrospectionOptions{
-			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), NoAudience: c.AnyAudience},
+			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience},
 			Endpoint:     c.Endpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
 		})
 		if err != nil {

@@ -107,19 +107,19 @@ func TestStreamsEndSoonAfterTheirTokenIsRevoked(t *testing.T) {
 		k.set("t", id, nil)
 		p := New(&Options{Verifiers: []Verifier{k}}, nil)
 		_, c := status(p, request("t"))
-		ended := false
-		stop := c.OnEnd(func() { ended = true })
+		var ended atomic.Bool
+		stop := c.OnEnd(func() { ended.Store(true) })
 		time.Sleep(10 * time.Minute)
 		k.set("t", nil, &unavailableError{errors.New("away")})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if ended {
+		if ended.Load() {
 			t.Error("it ended while that could not be found out")
 		}
 		k.set("t", nil, nil)
 		time.Sleep(recheck + time.Second)
 		synctest.Wait()
-		if !ended {
+		if !ended.Load() {
 			t.Error("it goes on")
 		}
 		stop()
@@ -173,15 +173,42 @@ func TestTokenThatSaysSomethingElseEndsItsStreams(t *testing.T) {
 		k.set("t", &identity{principal: "user:a", scopes: []string{"x", "y"}}, nil)
 		p := New(&Options{Verifiers: []Verifier{k}}, nil)
 		_, before := status(p, request("t"))
-		ended := false
-		before.OnEnd(func() { ended = true })
+		var ended atomic.Bool
+		before.OnEnd(func() { ended.Store(true) })
 		k.set("t", &identity{principal: "user:a", scopes: []string{"x"}}, nil)
 		time.Sleep(recheck + time.Second)
 		_, after := status(p, request("t"))
 		synctest.Wait()
-		if !ended || len(after.Scopes) != 1 || after.View() == before.View() || after.Identity() != before.Identity() {
-			t.Errorf("ended %v, scopes %v, views %q and %q", ended, after.Scopes, before.View(), after.View())
+		if !ended.Load() || len(after.Scopes) != 1 || after.View() == before.View() || after.Identity() != before.Identity() {
+			t.Errorf("ended %v, scopes %v, views %q and %q", ended.Load(), after.Scopes, before.View(), after.View())
 		}
+	})
+}
+
+func TestExpiryThatIsPutOffEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &known{}
+		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		var ended atomic.Bool
+		stop := func() {}
+		for i := range 20 {
+			k.set("t", &identity{principal: "user:a", expires: time.Now().Add(time.Minute)}, nil)
+			_, c := status(p, request("t"))
+			if i == 0 {
+				stop = c.OnEnd(func() { ended.Store(true) })
+			}
+			time.Sleep(20 * time.Second)
+		}
+		synctest.Wait()
+		if ended.Load() {
+			t.Error("the stream has ended")
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !ended.Load() {
+			t.Error("the stream goes on when nothing is put off any more")
+		}
+		stop()
 	})
 }
 

@@ -18,6 +18,18 @@ import (
 // none.
 type Set struct{ list []*Rule }
 
+// Claims returns the names of the claims that rules go by.
+func (s *Set) Claims() (names []string) {
+	for _, r := range s.list {
+		for _, m := range r.who {
+			if m.kind == "claim" && !slices.Contains(names, m.name) {
+				names = append(names, m.name)
+			}
+		}
+	}
+	return names
+}
+
 // Groups is the claim with the groups of a caller.
 const Groups = "groups"
 
