@@ -38,7 +38,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
+		"policy", "console", "internal/everything", "internal/audit", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -58,6 +58,7 @@ var architecture = map[string]importRule{
 	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":   {},
+	"internal/audit":    {ours: []string{".", "internal/backoff", "internal/filelock", "internal/redact"}},
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
@@ -106,7 +107,7 @@ var architecture = map[string]importRule{
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema"),
+			"internal/audit", "internal/redact", "internal/running", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},

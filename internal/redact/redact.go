@@ -1,4 +1,5 @@
-// Package redact takes secrets out of text before it is logged.
+// Package redact takes secrets out of text before it is logged, and what could be taken
+// for something else where the log is read.
 package redact
 
 import (
@@ -12,14 +13,17 @@ const limit = 2048
 // mark stands where a secret was.
 const mark = "[redacted]"
 
+// words are those that say of a name that a secret is behind it, as an expression.
+const words = `password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id`
+
 var (
 	// member finds members whose names say that they hold a secret, with a
 	// string or a number as the value. A string that the end of the text cuts
 	// counts too.
-	member = regexp.MustCompile(`(?i)("[^"\\]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|$)|-?[0-9][0-9.eE+-]*)`)
+	member = regexp.MustCompile(`(?i)("[^"\\]*(?:` + words + `)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|$)|-?[0-9][0-9.eE+-]*)`)
 
 	// escaped is member inside a string that holds JSON itself.
-	escaped = regexp.MustCompile(`(?i)(\\"[^"\\]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id)[^"\\]*\\"\s*:\s*\\")([^"\\]*)`)
+	escaped = regexp.MustCompile(`(?i)(\\"[^"\\]*(?:` + words + `)[^"\\]*\\"\s*:\s*\\")([^"\\]*)`)
 
 	// bearer finds tokens by what stands before them.
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
