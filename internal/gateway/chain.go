@@ -1,14 +1,18 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"reflect"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
@@ -20,6 +24,7 @@ import (
 type chain struct {
 	up        *manager.Upstream
 	log       *slog.Logger
+	audit     *audit.Log // nil if there is none
 	requests  dragoman.Peer
 	listeners listeners
 	known     *config.Server // whose offers the listeners know of; of who applies configurations
@@ -30,19 +35,20 @@ var (
 	_ aggregate.Member  = (*chain)(nil)
 )
 
-func newChain(up *manager.Upstream, log *slog.Logger) *chain {
-	c := &chain{up: up, log: log, known: up.Config()}
-	c.requests = c.wrap(up.Requests(), nil)
+func newChain(up *manager.Upstream, log *slog.Logger, to *audit.Log) *chain {
+	c := &chain{up: up, log: log, audit: to, known: up.Config()}
+	c.requests = c.wrap(up.Requests(), nil, nil)
 	return c
 }
 
 // wrap puts the steps before a server, or a conversation with it: the last one here
-// is the first that a request comes to. client is that of a conversation.
-func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
-	p = &recorder{p, c.up.Name(), c.log}
+// is the first that a request comes to. client is that of a conversation, and caller who
+// has opened it.
+func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller) dragoman.Peer {
 	// A step that decides who may do what belongs here: it sees what is offered alone,
-	// by the server's own names.
-	return &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
+	// by the server's own names. It returns a denial.
+	p = &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
+	return &recorder{Peer: p, server: c.up.Name(), log: c.log, audit: c.audit, caller: caller}
 }
 
 func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, Requests: c.requests} }
@@ -53,7 +59,7 @@ func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer
 	if err != nil {
 		return nil, err
 	}
-	return c.wrap(peer, client), nil
+	return c.wrap(peer, client, dragoman.CallerOf(ctx)), nil
 }
 
 // Requests is the door for requests of the modern era.
@@ -97,12 +103,17 @@ func (c *chain) announce() {
 	})
 }
 
-// A recorder is a peer that logs what it is asked, under the id of the request,
-// which travels on with it.
+// A recorder is a peer that logs what it is asked, and what came of it, under the id of the
+// request, which travels on with it, and writes it down in the audit log. It makes the
+// answers of denials.
 type recorder struct {
 	dragoman.Peer
 	server string
 	log    *slog.Logger
+	audit  *audit.Log // nil if there is none
+
+	caller *dragoman.Caller       // of a conversation; nil if each request has its own
+	client atomic.Pointer[string] // its name, if the conversation has said it
 }
 
 // Call implements dragoman.Peer.
@@ -110,8 +121,17 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	if httpx.RequestID(ctx) == "" {
 		ctx = httpx.WithNewRequestID(ctx)
 	}
+	if err := p.audit.Ready(); err != nil {
+		return req.Fail(protocol.Overloaded(err.Error())), nil
+	}
 	began := time.Now()
 	resp, err := p.Peer.Call(ctx, req, from)
+	if p.audit != nil {
+		p.write(ctx, began, req, resp, err)
+	}
+	if d, ok := errors.AsType[*denial](err); ok {
+		resp, err = req.Fail(d.answer), nil
+	}
 	level, outcome := slog.LevelDebug, "answered"
 	switch {
 	case err != nil:
@@ -129,6 +149,45 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 			slog.Duration("took", time.Since(began).Round(time.Microsecond)), slog.String("outcome", outcome))
 	}
 	return resp, err
+}
+
+// write writes a call down.
+func (p *recorder) write(ctx context.Context, began time.Time, req, resp *dragoman.Message, err error) {
+	who := p.caller
+	if who == nil {
+		who = dragoman.CallerOf(ctx)
+	}
+	e := audit.Event{
+		Kind: audit.Call, Time: time.Now(), Request: httpx.RequestID(ctx), Who: audit.WhoIs(who),
+		Server: p.server, Method: req.Method(), Name: cmp.Or(req.Name(), req.URI()), In: req.Len(),
+	}
+	e.Duration = e.Time.Sub(began)
+	if resp != nil {
+		e.Out = resp.Len()
+	}
+	if e.Client == "" {
+		e.Client = p.clientName(req)
+	}
+	if p.audit.WantsArguments() {
+		e.Arguments = audit.Arguments(req.Get("arguments"))
+	}
+	outcome(&e, req, resp, err)
+	p.audit.Record(e)
+}
+
+// clientName returns what the client of a request calls itself. A conversation says it once.
+func (p *recorder) clientName(req *dragoman.Message) string {
+	name := strings.Clone(protocol.ClientName(req))
+	if p.caller == nil {
+		return name
+	}
+	if name != "" {
+		p.client.Store(&name)
+	}
+	if known := p.client.Load(); known != nil {
+		return *known
+	}
+	return ""
 }
 
 // A missing member is a server that the configuration names and that cannot be used,

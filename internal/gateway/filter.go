@@ -40,7 +40,7 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	}
 	conf := f.config()
 	if e := refusal(conf, req); e != nil {
-		return req.Fail(e), nil
+		return nil, &denial{"not offered", e}
 	}
 	if req.Method() == protocol.MethodCallTool {
 		if own, _ := ownName(&conf.Tools, req.Name()); own != req.Name() {

@@ -36,7 +36,9 @@ func (s *fake) Name() string                 { return s.name }
 func (s *fake) Prefix() *string              { return s.conf.Tools.Prefix }
 func (s *fake) OnChange(func(string)) func() { return func() {} }
 func (s *fake) Requests() dragoman.Peer {
-	return &filter{Peer: s, config: func() *config.Server { return &s.conf }, listeners: new(listeners)}
+	return &recorder{
+		Peer: &filter{Peer: s, config: func() *config.Server { return &s.conf }, listeners: new(listeners)}, log: slog.New(slog.DiscardHandler),
+	}
 }
 
 func (s *fake) Notify(context.Context, *dragoman.Message) error { return nil }
@@ -215,7 +217,7 @@ func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 	defer m.Shutdown(t.Context())
 	conf := config.Server{Name: "a", Command: "x", Disabled: true}
 	m.Apply([]*config.Server{&conf})
-	c := newChain(m.Upstream("a"), slog.New(slog.DiscardHandler))
+	c := newChain(m.Upstream("a"), slog.New(slog.DiscardHandler), nil)
 	var told []string
 	stop := c.OnChange(func(note string) { told = append(told, note) })
 	for _, step := range []struct {

@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -86,7 +88,12 @@ type Gateway struct {
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
 	closers []func() error
-	first   *config.File // of which listen, state, log.format and limits are in force
+	first   *config.File // of which listen, state, log.format, limits and audit.file are in force
+
+	audit    *audit.Log    // nil if there is none
+	watching running.Group // of sessions, for the audit log
+	ended    context.Context
+	end      context.CancelFunc // ends the watching
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
@@ -106,8 +113,12 @@ type Gateway struct {
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
+	g.ended, g.end = context.WithCancel(context.Background())
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	lists, err := g.openState(file)
+	if err == nil {
+		err = g.openAudit(file)
+	}
 	if err != nil {
 		return nil, errors.Join(err, g.closeState())
 	}
@@ -194,7 +205,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
-	c := newChain(up, g.log)
+	c := newChain(up, g.log, g.audit)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
@@ -202,6 +213,7 @@ func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
+	s = g.audited(name, s)
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
@@ -274,7 +286,7 @@ func (g *Gateway) removeEntry(e *entry) {
 func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	limits := g.first.Limits
 	opts := &DoorOptions{
-		Caller: g.caller, MessagesPath: g.opts.MessagesPath,
+		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}
@@ -290,6 +302,7 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 	gate := &httpx.Gate{Hosts: hosts, Origins: origins}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := gate.Check(r); err != nil {
+			g.deny(r, "", "host and origin", err)
 			refuse(w, err)
 			return
 		}
@@ -333,5 +346,8 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 			e.union.close()
 		}
 	}
-	return errors.Join(cmp.Or(g.manager.Shutdown(ctx), cut), g.closeState())
+	cut = cmp.Or(g.manager.Shutdown(ctx), cut)
+	g.end()
+	g.watching.Wait()
+	return errors.Join(cut, g.closeState(), g.closeAudit(cut))
 }

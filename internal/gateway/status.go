@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 )
 
@@ -30,6 +31,7 @@ type Status struct {
 	Later    []string         `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
+	Audit        *audit.Status `json:"audit,omitempty"`
 }
 
 // Public returns what of it everybody may know: names and states. How servers are
@@ -57,7 +59,7 @@ type Grouped struct {
 
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
-	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure()}
+	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
 	for _, up := range g.manager.Upstreams() {
 		s.Servers = append(s.Servers, up.Status())
 	}

@@ -157,7 +157,7 @@ func callerContext(a net.Addr) context.Context {
 	if err != nil {
 		host = a.Network() // a Unix socket
 	}
-	return dragoman.WithCaller(context.Background(), &dragoman.Caller{Address: host})
+	return dragoman.WithCaller(context.Background(), &dragoman.Caller{Address: host, Door: a.Network()})
 }
 
 // admit takes a client in, unless there are limit already, if that is positive.
