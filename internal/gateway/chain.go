@@ -175,9 +175,13 @@ func (p *recorder) write(ctx context.Context, began time.Time, req, resp *dragom
 	p.audit.Record(e)
 }
 
+// maxClientName is how much of the name that a client gives itself is kept.
+const maxClientName = 256
+
 // clientName returns what the client of a request calls itself. A conversation says it once.
 func (p *recorder) clientName(req *dragoman.Message) string {
-	name := strings.Clone(protocol.ClientName(req))
+	name := protocol.ClientName(req)
+	name = strings.Clone(name[:min(len(name), maxClientName)])
 	if p.caller == nil {
 		return name
 	}
