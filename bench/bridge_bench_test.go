@@ -73,7 +73,7 @@ func benchBridge(b *testing.B, client, server protocol.Era, conns int) {
 	over := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}
 	defer over.CloseIdleConnections()
 	sides := []*caller{
-		echoCaller(b, startBridge(b, server), client),
+		echoCaller(b, startBridge(b, server, config.Audit{}), client),
 		echoCaller(b, startRelay(b, server, false), server),
 	}
 	if conns == 1 {
@@ -105,15 +105,16 @@ func benchBridge(b *testing.B, client, server protocol.Era, conns int) {
 	}
 }
 
-// startBridge serves a process of an era to clients of both, and returns its URL.
-func startBridge(b *testing.B, of protocol.Era) string {
+// startBridge serves a process of an era to clients of both, and returns its URL. What
+// happens is written down as audit says.
+func startBridge(b *testing.B, of protocol.Era, audit config.Audit) string {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
 	g, err := gateway.New(&gateway.Options{Name: "bench", Version: "1", Single: true}, &config.File{
-		Names: []string{"everything"},
+		Names: []string{"everything"}, Audit: audit,
 		Servers: map[string]*config.Server{"everything": {
 			Name: "everything", Command: self, Env: map[string]string{everythingVariable: of.String()}, Timeout: bridgeTimeout,
 		}},

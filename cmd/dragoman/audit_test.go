@@ -125,6 +125,7 @@ func TestTwoGatewaysCannotHaveOneAuditLog(t *testing.T) {
 }
 
 func TestAuditCommandsShowRecordsAndFindWhatIsWrong(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l, err := audit.Open(path, &audit.Options{})
 	if err != nil {
@@ -197,6 +198,7 @@ func TestS56_NobodyCanWriteToTheTerminalOfWhoReadsTheLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	script := filepath.Join(t.TempDir(), "server")
 	if err := os.WriteFile(script, []byte("printf '%s\\n' '"+hostileText+"stderr' >&2\nexec '"+self+"' everything --era modern\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,11 @@ const (
 	// maxBatch is how many are written at once.
 	maxBatch = 256
 
+	// gatherTime is how long the first event waits for others: to write them one by one,
+	// each with a goroutine that is woken up, would cost more than all else. What a kill loses is
+	// what has happened in that time.
+	gatherTime = 5 * time.Millisecond
+
 	// retryInterval is how long it takes until what could not be written is tried again.
 	retryInterval = time.Second
 
@@ -262,6 +267,9 @@ func (l *Log) run() {
 			select {
 			case e := <-l.queue:
 				batch = append(batch, e)
+				if len(l.queue) < maxBatch && !l.isClosing() {
+					time.Sleep(gatherTime)
+				}
 			case <-windows.C:
 				l.endWindow()
 				l.calm()
@@ -285,6 +293,15 @@ func (l *Log) run() {
 		}
 	}
 	l.end(batch)
+}
+
+func (l *Log) isClosing() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // gather adds what is waiting to a batch.

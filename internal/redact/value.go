@@ -54,7 +54,13 @@ func (w *valueWriter) value(secret bool) bool {
 	case json.Delim:
 		return w.list(byte(t))
 	case string:
-		w.text(JSON([]byte(t)))
+		if strings.Contains(t, `"`) { // or it is no JSON
+			w.text(JSON([]byte(t)))
+		} else if cut := clip(t, w.limit); cut != t {
+			w.text(Text(cut) + "…")
+		} else {
+			w.text(Text(t))
+		}
 	case json.Number:
 		w.out.WriteString(t.String())
 	case bool:
