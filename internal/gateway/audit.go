@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -104,6 +106,60 @@ func outcome(e *audit.Event, req, resp *dragoman.Message, err error) {
 			e.Outcome = audit.Refused
 		}
 	}
+}
+
+// A unionRecorder is a union that writes down what it answers with an error itself. What it passes
+// on, the chain of the server writes down.
+type unionRecorder struct {
+	dragoman.Peer
+	audit *audit.Log
+}
+
+// A passing says of a request to a union whether it was passed on. A union may ask servers for their
+// lists to find out who is meant; that does not count.
+type passing struct {
+	method string
+	on     atomic.Bool
+}
+
+type passingKey struct{}
+
+// passedOn notes that a request has come to a server.
+func passedOn(ctx context.Context, req *dragoman.Message) {
+	if p, ok := ctx.Value(passingKey{}).(*passing); ok && p.method == req.Method() {
+		p.on.Store(true)
+	}
+}
+
+// Unwrap returns the union itself.
+func (p *unionRecorder) Unwrap() dragoman.Peer { return p.Peer }
+
+// Call implements dragoman.Peer.
+func (p *unionRecorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	began, pass := time.Now(), &passing{method: req.Method()}
+	resp, err := p.Peer.Call(context.WithValue(ctx, passingKey{}, pass), req, from)
+	if !pass.on.Load() && (err != nil || resp == nil || resp.IsError()) {
+		e := newCall(ctx, dragoman.CallerOf(ctx), began, req, resp)
+		outcome(&e, req, resp, err)
+		if e.Outcome == audit.Failed {
+			e.Outcome, e.Reason = audit.Refused, resp.RPCError().Message // of ours
+		}
+		p.audit.Record(e)
+	}
+	return resp, err
+}
+
+// newCall returns the event of a call that has ended.
+func newCall(ctx context.Context, who *dragoman.Caller, began time.Time, req, resp *dragoman.Message) audit.Event {
+	e := audit.Event{
+		Kind: audit.Call, Time: time.Now(), Request: httpx.RequestID(ctx), Who: audit.WhoIs(who),
+		Method: req.Method(), Name: cmp.Or(req.Name(), req.URI()), In: req.Len(),
+	}
+	e.Duration = e.Time.Sub(began)
+	if resp != nil {
+		e.Out = resp.Len()
+	}
+	return e
 }
 
 // audited returns a backend whose sessions are written down, under a name.

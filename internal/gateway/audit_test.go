@@ -97,6 +97,36 @@ func TestWhatARuleDeniesIsWrittenDownWithTheRule(t *testing.T) {
 	}
 }
 
+func TestWhatNoServerOffersIsWrittenDownOnceWithoutAServer(t *testing.T) {
+	for _, era := range eras {
+		g, file := beginAudited(t, "")
+		c := g.join("/mcp", era)
+		for _, name := range []string{"a_add", "nothing"} {
+			if _, err := c.CallTool(within(t), name, nil, nil); err == nil {
+				t.Fatalf("there is a tool %s", name)
+			}
+			if r := written(t, file, isCall(name)); r.Outcome != audit.Refused || r.Code != protocol.CodeInvalidParams || !strings.Contains(r.Reason, name) || r.Server != "" || r.Client != "guest" {
+				t.Errorf("got %+v", r)
+			}
+		}
+		// What a server answers with an error is not written down twice.
+		if _, err := c.CallTool(within(t), "a_echo", map[string]int{"text": 1}, nil); err == nil {
+			t.Log("the server takes it")
+		}
+		_ = g.Shutdown(within(t))
+		n := 0
+		_ = audit.Read(func(r *audit.Record) bool {
+			if r.Method == protocol.MethodCallTool {
+				n++
+			}
+			return true
+		}, file)
+		if n != 3 {
+			t.Errorf("%d calls are written down", n)
+		}
+	}
+}
+
 func TestServerThatIsAwayIsWrittenDownAsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	g := begin(t, fmt.Sprintf("audit: %q\nservers: {a: {url: 'http://127.0.0.1:1/mcp', retry: {attempts: 1}}}\n", path))

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -121,6 +120,9 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	if httpx.RequestID(ctx) == "" {
 		ctx = httpx.WithNewRequestID(ctx)
 	}
+	if p.audit != nil {
+		passedOn(ctx, req)
+	}
 	if err := p.audit.Ready(); err != nil {
 		return req.Fail(protocol.Overloaded(err.Error())), nil
 	}
@@ -157,14 +159,8 @@ func (p *recorder) write(ctx context.Context, began time.Time, req, resp *dragom
 	if who == nil {
 		who = dragoman.CallerOf(ctx)
 	}
-	e := audit.Event{
-		Kind: audit.Call, Time: time.Now(), Request: httpx.RequestID(ctx), Who: audit.WhoIs(who),
-		Server: p.server, Method: req.Method(), Name: cmp.Or(req.Name(), req.URI()), In: req.Len(),
-	}
-	e.Duration = e.Time.Sub(began)
-	if resp != nil {
-		e.Out = resp.Len()
-	}
+	e := newCall(ctx, who, began, req, resp)
+	e.Server = p.server
 	if e.Client == "" {
 		e.Client = p.clientName(req)
 	}
