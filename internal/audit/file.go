@@ -111,16 +111,16 @@ func (f *file) open() error {
 	return nil
 }
 
-// missing reports whether somebody has taken the file away. What is written to it
+// missing reports whether somebody has taken the file away, or what is in it. What is written to it
 // then is lost to everybody.
 func (f *file) missing(now time.Time) bool {
 	if now.Sub(f.looked) < lookInterval {
 		return false
 	}
 	f.looked = now
-	there, err := os.Lstat(f.path)
+	there, err := os.Stat(f.path)
 	ours, ourErr := f.now.Stat()
-	return err != nil || ourErr != nil || !os.SameFile(there, ours)
+	return err != nil || ourErr != nil || !os.SameFile(there, ours) || there.Size() < f.size
 }
 
 // write writes events behind what there is, all or none. rotate says when to begin a new file.
@@ -168,7 +168,7 @@ func (f *file) encode(buf []byte, events []Event) (chain, []byte) {
 		buf = next.append(buf, &f.found[i])
 	}
 	if f.first == 0 {
-		oldest := next.Seq + 1
+		oldest := f.chain.Seq + 1
 		if old := rotated(f.path); len(old) > 0 {
 			oldest = old[0].first
 		}

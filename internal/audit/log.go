@@ -43,7 +43,8 @@ const (
 )
 
 // Options configures a Log. In each limit zero means the default; a negative MaxAge
-// means that a file is as old as it gets, a negative Keep that none is kept.
+// means that a file is as old as it gets. One file at least is kept: it is how a file that was put
+// aside is told from one that was taken away.
 type Options struct {
 	// MaxSize and MaxAge are when a file is put aside and another is begun. Keep is how many
 	// are kept of those that were put aside.
@@ -67,7 +68,7 @@ type Options struct {
 
 func (o *Options) withDefaults() *Options {
 	d := *o
-	d.MaxSize, d.MaxAge, d.Keep = cmp.Or(o.MaxSize, DefaultMaxSize), cmp.Or(o.MaxAge, DefaultMaxAge), max(0, cmp.Or(o.Keep, DefaultKeep))
+	d.MaxSize, d.MaxAge, d.Keep = cmp.Or(o.MaxSize, DefaultMaxSize), cmp.Or(o.MaxAge, DefaultMaxAge), max(1, cmp.Or(o.Keep, DefaultKeep))
 	d.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &d
 }

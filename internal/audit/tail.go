@@ -20,14 +20,19 @@ func (f *file) resume(now *os.File, size int64) error {
 	known := f.chain // what we have written ourselves, or else what was written before us
 	if known.Seq == 0 {
 		known = readHead(f.head)
-		if old := rotated(f.path); len(old) > 0 {
-			if last := lastOf(old[len(old)-1].path); last != nil && last.Seq > known.Seq {
-				known = last.at()
-			}
+	}
+	var before chain // where the file before ends
+	if old := rotated(f.path); len(old) > 0 {
+		if last := lastOf(old[len(old)-1].path); last != nil {
+			before = last.at()
 		}
+	}
+	if before.Seq > known.Seq {
+		known = before
 	}
 	f.size, f.first, f.found, f.noEnd, f.chain = size, 0, nil, false, known
 	if size == 0 {
+		f.missed(before.Seq)
 		return nil
 	}
 	last, rest, err := readTail(now, size)
@@ -43,6 +48,7 @@ func (f *file) resume(now *os.File, size int64) error {
 		})
 	}
 	if last == nil {
+		f.missed(before.Seq)
 		return nil
 	}
 	first, err := readFirst(now)
@@ -50,18 +56,22 @@ func (f *file) resume(now *os.File, size int64) error {
 		return err
 	}
 	f.first, f.began = first.Seq, first.Time
+	f.missed(last.Seq)
 	switch {
 	case known.Seq > last.Seq:
-		f.found = append(f.found, Event{
-			Kind: Cut, Time: time.Now(), Count: known.Seq - last.Seq,
-			Reason: "records that were written before are missing",
-		})
 	case known.Seq == last.Seq && known.Hash != last.Hash:
 		f.found = append(f.found, Event{Kind: Cut, Time: time.Now(), Count: 1, Reason: "the last record was replaced"})
 	default:
 		f.chain = last.at()
 	}
 	return nil
+}
+
+// missed writes down that there should be records behind the last one there is.
+func (f *file) missed(last uint64) {
+	if f.chain.Seq > last {
+		f.found = append(f.found, Event{Kind: Cut, Time: time.Now(), Count: f.chain.Seq - last, Reason: "records that were written before are missing"})
+	}
 }
 
 // readTail returns the last record of a file, and what stands behind it with the end of the

@@ -196,7 +196,9 @@ func (v *verifier) record(r *Record) error {
 	case Lost:
 		v.Lost += r.Count
 	case Cut:
-		return v.problem("%s (%d)", r.Reason, r.Count)
+		if v.Last == nil { // else what was missing is here after all
+			return v.problem("%d records before it are missing", r.Count)
+		}
 	}
 	v.Last, v.Unfinished = r, false
 	v.Records++
