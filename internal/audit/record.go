@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,20 +57,67 @@ const (
 
 // append appends an event as the next line, and moves on to it.
 func (c *chain) append(dst []byte, e *Event) []byte {
-	head := struct {
-		Seq  uint64 `json:"seq"`
-		When string `json:"time"`
-		*Event
-		Micros int64 `json:"micros,omitempty"`
-	}{c.Seq + 1, e.Time.UTC().Format(timeFormat), e, e.Duration.Microseconds()}
-	text, _ := json.Marshal(head) // strings and numbers always encode
 	start := len(dst)
-	dst = redact.AppendEscaped(dst, text[:len(text)-1])
+	c.Seq++
+	dst = strconv.AppendUint(append(dst, `{"seq":`...), c.Seq, 10)
+	dst = e.Time.UTC().AppendFormat(append(dst, `,"time":"`...), timeFormat)
+	dst = e.appendTo(append(dst, '"'))
 	dst = append(append(append(dst, prevKey...), c.prev()...), '"')
 	sum := sha256.Sum256(dst[start:])
-	c.Seq, c.Hash = c.Seq+1, hex.EncodeToString(sum[:])
-	dst = append(append(append(dst, hashKey...), c.Hash...), '"', '}', '\n')
-	return dst
+	c.Hash = hex.EncodeToString(sum[:])
+	return append(append(append(dst, hashKey...), c.Hash...), '"', '}', '\n')
+}
+
+// appendTo appends the members of an event, as encoding/json would by the tags of Record, and
+// with what cannot be seen as escapes.
+func (e *Event) appendTo(dst []byte) []byte {
+	dst = appendText(append(dst, `,"event":`...), e.Kind)
+	dst = appendMember(dst, `,"request":`, e.Request)
+	dst = appendMember(dst, `,"principal":`, e.Principal)
+	dst = appendMember(dst, `,"proof":`, e.Proof)
+	dst = appendMember(dst, `,"address":`, e.Address)
+	dst = appendMember(dst, `,"client":`, e.Client)
+	dst = appendMember(dst, `,"session":`, e.Session)
+	dst = appendMember(dst, `,"door":`, e.Door)
+	dst = appendMember(dst, `,"server":`, e.Server)
+	dst = appendMember(dst, `,"method":`, e.Method)
+	dst = appendMember(dst, `,"name":`, e.Name)
+	dst = appendMember(dst, `,"outcome":`, e.Outcome)
+	dst = appendNumber(dst, `,"code":`, int64(e.Code))
+	dst = appendMember(dst, `,"rule":`, e.Rule)
+	dst = appendMember(dst, `,"reason":`, e.Reason)
+	dst = appendNumber(dst, `,"in":`, int64(e.In))
+	dst = appendNumber(dst, `,"out":`, int64(e.Out))
+	dst = appendMember(dst, `,"arguments":`, e.Arguments)
+	dst = appendNumber(dst, `,"count":`, int64(e.Count))
+	dst = appendMember(dst, `,"digest":`, e.Digest)
+	dst = appendNumber(dst, `,"oldest":`, int64(e.Oldest))
+	return appendNumber(dst, `,"micros":`, e.Duration.Microseconds())
+}
+
+func appendMember(dst []byte, key, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return appendText(append(dst, key...), value)
+}
+
+func appendNumber(dst []byte, key string, n int64) []byte {
+	if n == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, key...), n, 10)
+}
+
+// appendText appends a string.
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // strings always encode
+			return redact.AppendEscaped(dst, quoted)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
 }
 
 // Reasons why a line is no record.
