@@ -38,7 +38,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge")
+		"internal/policy", "console", "internal/everything", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -61,6 +61,7 @@ var architecture = map[string]importRule{
 
 	"internal/redact":   {},
 	"internal/issuer":   {},
+	"internal/audit":    {ours: []string{".", "internal/backoff", "internal/filelock", "internal/redact"}},
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
@@ -112,7 +113,7 @@ var architecture = map[string]importRule{
 	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/rules", "internal/toollist", "internal/httpx",
-			"internal/redact", "internal/schema"),
+			"internal/audit", "internal/redact", "internal/running", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -204,7 +205,7 @@ func (s *serveOptions) console(c *cobra.Command, file *config.File) (*console, *
 	v := newConsole("info")
 	opts := &slog.HandlerOptions{Level: level}
 	if file.Log.Format == "json" {
-		v.log = slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		v.log = slog.New(slog.NewJSONHandler(redact.JSONWriter{Writer: os.Stderr}, opts))
 	} else {
 		v.log = slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}

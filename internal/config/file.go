@@ -28,6 +28,7 @@ type File struct {
 	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log     Log                `key:"log" doc:"What is logged, and how."`
 	Limits  Limits             `key:"limits" doc:"What clients may use."`
+	Audit   Audit              `key:"audit" doc:"Who did what, written down in files that show when they were changed. See audit.md."`
 
 	// Names are the names of Servers in the order of the files.
 	Names []string

@@ -62,6 +62,7 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	l.checkGroups()
 	l.checkListen()
 	l.checkAuth()
+	l.checkAudit()
 	f := l.file
 	f.order = f.Names
 	l.checkRules()

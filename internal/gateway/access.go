@@ -156,6 +156,7 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, open bool) (*htt
 	}
 	c, refusal := httpx.CallerOf(r, find)
 	if refusal != nil {
+		g.deny(r, "", "proof", refusal)
 		refusal.Write(w)
 		return nil, false
 	}

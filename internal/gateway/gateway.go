@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -91,7 +93,12 @@ type Gateway struct {
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
 	closers []func() error
-	first   *config.File // of which listen, state, log.format and limits are in force
+	first   *config.File // of which listen, state, log.format, limits and audit.file are in force
+
+	audit    *audit.Log    // nil if there is none
+	watching running.Group // of sessions, for the audit log
+	ended    context.Context
+	end      context.CancelFunc // ends the watching
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
@@ -112,6 +119,7 @@ type Gateway struct {
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
+	g.ended, g.end = context.WithCancel(context.Background())
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	var err error
 	if g.access, err = newAccess(file, nil, g.log); err != nil {
@@ -119,6 +127,9 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	}
 	g.policy = policy.New(g.access.Options, g.log)
 	lists, err := g.openState(file)
+	if err == nil {
+		err = g.openAudit(file)
+	}
 	if err != nil {
 		g.access.close()
 		return nil, errors.Join(err, g.closeState())
@@ -215,7 +226,7 @@ func (g *Gateway) setRules(file *config.File) bool {
 
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
-	c := newChain(up, &g.rules, g.log)
+	c := newChain(up, &g.rules, g.log, g.audit)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
@@ -223,6 +234,7 @@ func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
+	s = g.audited(name, s)
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
@@ -295,7 +307,7 @@ func (g *Gateway) removeEntry(e *entry) {
 func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	limits := g.first.Limits
 	opts := &DoorOptions{
-		Caller: g.caller, MessagesPath: g.opts.MessagesPath,
+		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}
@@ -324,7 +336,11 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	}
 	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if gate.Refuses(w, r) || httpx.AllowOrigin(w, r, g.now.Load().passes...) {
+		if err := gate.Refuses(w, r); err != nil {
+			g.deny(r, "", "host and origin", err)
+			return
+		}
+		if httpx.AllowOrigin(w, r, g.now.Load().passes...) {
 			return
 		}
 		r = httpx.WithClientRequestID(w, r)
@@ -369,9 +385,11 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 			e.union.close()
 		}
 	}
-	err := cmp.Or(g.manager.Shutdown(ctx), cut)
+	cut = cmp.Or(g.manager.Shutdown(ctx), cut)
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	g.access.close()
-	return errors.Join(err, g.closeState())
+	g.end()
+	g.watching.Wait()
+	return errors.Join(cut, g.closeState(), g.closeAudit(cut))
 }

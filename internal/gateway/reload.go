@@ -73,6 +73,7 @@ func (g *Gateway) Reload() (Reloaded, error) {
 		g.setAccess(who) // first: nobody is let in by what does not hold any more
 		g.apply(file, before, report, &done)
 	}
+	g.auditReload(&done)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last, g.seen = done, seen
@@ -99,6 +100,7 @@ func (g *Gateway) apply(file, before *config.File, report *config.Report, done *
 		g.opts.Applied(file)
 	}
 	done.Changes = g.Apply(file)
+	g.audit.Configure(g.auditOptions(&file.Audit))
 	g.log.Info("configuration reloaded", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
 		"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "left out", len(done.LeftOut), "needs a restart", done.Later)
 }
@@ -114,6 +116,7 @@ func (g *Gateway) needsRestart(file *config.File) (keys []string) {
 		{"state", g.first.State == file.State},
 		{"log.format", g.first.Log.Format == file.Log.Format},
 		{"limits", g.first.Limits == file.Limits},
+		{"audit.file", g.first.Audit.File == file.Audit.File},
 	} {
 		if !k.same {
 			keys = append(keys, k.key)

@@ -46,13 +46,13 @@ func (g *Gate) Check(r *http.Request) error {
 }
 
 // Refuses checks a request, and answers it with 403 if it is not accepted.
-func (g *Gate) Refuses(w http.ResponseWriter, r *http.Request) bool {
+func (g *Gate) Refuses(w http.ResponseWriter, r *http.Request) error {
 	err := g.Check(r)
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		varyByOrigin(w.Header())
 		refusal.Write(w)
 	}
-	return err != nil
+	return err
 }
 
 // checkHost returns the host that the request is for.
