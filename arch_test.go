@@ -31,7 +31,7 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist", "internal/program")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/authtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}

@@ -47,6 +47,12 @@ func host() {
 		fmt.Println(p.cmd.Process.Pid)
 		select {} // until it is killed
 	}
+	if how == "launched" {
+		p, err := confined(script(`exec sleep 1000`)).start()
+		check(err)
+		fmt.Println(p.cmd.Process.Pid)
+		select {} // until it is killed
+	}
 	var children []*child
 	for i, text := range hostScripts {
 		c := script(text)
