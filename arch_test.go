@@ -49,6 +49,7 @@ var architecture = map[string]importRule{
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
+	"internal/program": {},
 
 	"internal/filelock": {},
 
@@ -79,7 +80,7 @@ var architecture = map[string]importRule{
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/running"}},
+	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/running"}},
 
 	"oauth/internal/wire": {ours: []string{"internal/redact"}},
 
@@ -101,7 +102,7 @@ var architecture = map[string]importRule{
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
+	"internal/config": {ours: []string{"internal/program", "internal/config/internal/syntax", "internal/config/internal/hosts"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
 	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"internal/gateway": {

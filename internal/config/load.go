@@ -61,6 +61,8 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	}
 	l.checkGroups()
 	l.checkListen()
+	l.checkCommands()
+	l.checkPrograms()
 	f := l.file
 	f.order = f.Names
 	for _, name := range f.order {

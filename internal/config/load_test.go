@@ -95,7 +95,7 @@ servers:
 		{"a", line(a.Inherit, a.Framing, a.Isolation, a.Pool, a.Lazy, a.User, a.PassEnv), "[LANG] lines client 2 true nobody map[X-Token:TOKEN]"},
 		{"sessions", line(a.Sessions, a.SessionsPerClient, a.IdleSession, a.Suspended, b.Sessions, b.IdleSession), "8 4 -1ns 12 0 1m30s"},
 		{"times", fmt.Sprint(a.Timeout, a.ConnectTimeout, a.IdleStop, a.Retry, a.Restart, a.Health), "-1ns 20s 10m0s {100ms 5s 4} {3 30s} {-1ns 2}"},
-		{"limits of a", fmt.Sprint(a.Limits), "{536870912 256 1m0s}"},
+		{"limits of a", fmt.Sprint(a.Limits), "{536870912 256 1m0s 0}"},
 		{"tools", fmt.Sprint(a.Tools.Include, a.Tools.Exclude, a.Tools.Rename, a.Tools.Describe, a.Tools.Timeout, *a.Tools.Prefix == ""), "[a*] [ab] map[ac:x] map[ac:Text] map[ac:1m30s] true"},
 		{"b", line(b.URL, b.Transport, b.Era, b.Headers, b.PassHeaders, b.Disabled, b.Tools.Prefix == nil), "https://example.com/mcp http modern map[A:b] map[X-User:X-Caller] true true"},
 	} {
