@@ -31,7 +31,7 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist", "internal/program")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/peertest", "internal/authtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
@@ -74,7 +74,7 @@ var architecture = map[string]importRule{
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
-	"transport/stdio":      {ours: forTransports},
+	"transport/stdio":      {ours: joinPackages(forTransports, "internal/program")},
 	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
 	"transport/sse":        {ours: forTransports},
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},

@@ -136,7 +136,7 @@ func (l *loader) noteProgram(server string, err error, warning bool, file string
 		if ok && m.Value.Kind == syntax.List && len(m.Value.Items) > 0 {
 			m.Value = m.Value.Items[0]
 		}
-		if ok && m.Value.Kind == syntax.Text && m.Value.Open() != m.Value.Text || ok && strings.Contains(m.Value.Text, "${") {
+		if ok && (strings.Contains(m.Value.Text, "${") || r.in.References != nil && strings.ContainsAny(m.Value.Text, "$%{")) {
 			message = strings.ReplaceAll(message, file, m.Value.Show())
 		}
 	}
