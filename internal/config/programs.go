@@ -104,7 +104,7 @@ func (l *loader) checkPrograms() {
 // when it is started, and is checked then.
 func (l *loader) find(s *Server, name string, args []string, steps ...any) string {
 	pathExt, _ := l.lookup("PATHEXT")
-	file, err := (&program.Search{Dir: s.Cwd, Path: s.searchPath, PathExt: pathExt}).Find(name)
+	file, err := (&program.Search{Dir: s.Cwd, Path: s.searchPath, PathExt: pathExt, Writable: s.policy.Writable}).Find(name)
 	if err == nil {
 		err = s.policy.Vet(s.cmd(file, args))
 	}

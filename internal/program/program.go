@@ -31,11 +31,15 @@ type Search struct {
 	Dir string
 
 	// Path is a PATH, on which bare names are looked up. Elements that are not
-	// absolute are passed over, and so are executables that somebody else may replace.
+	// absolute are passed over, and so are executables that somebody else may replace,
+	// unless Writable is set.
 	Path string
 
 	// PathExt is a PATHEXT, for Windows. If empty, it is the usual one.
 	PathExt string
+
+	// Writable has executables found that somebody else may replace.
+	Writable bool
 
 	// Skip, if not nil, is told of the executables that were passed over.
 	Skip func(file string, why error)
@@ -72,7 +76,7 @@ func (s *Search) lookup(name string) (string, error) {
 		}
 		file, err := executable(filepath.Join(dir, name), s.PathExt)
 		if err == nil {
-			if err = Exposed(file); err == nil {
+			if err = Exposed(file); err == nil || s.Writable && errors.Is(err, ErrExposed) {
 				return file, nil
 			}
 			if s.Skip != nil {

@@ -202,7 +202,11 @@ func (c *Command) locate(dir string, env []string) (string, error) {
 	}
 	file, err := search.Find(c.Path)
 	if err != nil {
-		return "", c.fail(err, program.Advice(err))
+		advice := program.Advice(err)
+		if c.Vet == nil && errors.Is(err, program.ErrExposed) {
+			advice += ", or give its absolute path to use it all the same"
+		}
+		return "", c.fail(err, advice)
 	}
 	if c.Vet == nil && filepath.Base(c.Path) != c.Path {
 		if err := program.Exposed(file); errors.Is(err, program.ErrExposed) {

@@ -48,8 +48,14 @@ func host() {
 		select {} // until it is killed
 	}
 	if how == "launched" {
-		p, err := confined(script(`exec sleep 1000`)).start()
+		c := confined(script(`exec sleep 1000`))
+		if c.Dir = "/"; os.Getuid() == 0 {
+			c.User = "12345"
+		}
+		p, err := c.start()
 		check(err)
+		check(guard.process.Process.Kill()) // the kernel alone has to see to it
+		awaitExit(guard.process.Process.Pid)
 		fmt.Println(p.cmd.Process.Pid)
 		select {} // until it is killed
 	}

@@ -38,6 +38,19 @@ func TestC12_LimitsAreInForceBeforeTheServerRuns(t *testing.T) {
 	}
 }
 
+// A program without Guard has limits, too, a moment later.
+func TestC12_LimitsWithoutGuard(t *testing.T) {
+	guard.wanted.Store(false)
+	defer guard.wanted.Store(true)
+	c := script(`read x; ulimit -n; ulimit -v`)
+	c.Limits = ResourceLimits{Memory: 512 << 20, OpenFiles: 77}
+	p := launch(t, c)
+	fmt.Fprintln(p.in(), "now")
+	if text, err := io.ReadAll(p.out()); err != nil || string(text) != "77\n524288\n" {
+		t.Errorf("the limits are %q, %v", text, err)
+	}
+}
+
 func TestS36_LaunchedServerIsAsClean(t *testing.T) {
 	f, err := os.Open("/dev/null")
 	if err != nil {

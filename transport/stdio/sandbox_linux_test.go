@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -134,6 +135,36 @@ func TestSandboxHasItsProgramAndItsDirectory(t *testing.T) {
 	t.Chdir(work)
 	if got := output(t, &Command{Path: file, Sandbox: &Sandbox{}}); got != "hidden\n" {
 		t.Errorf("in ours it wrote %q", got)
+	}
+}
+
+func TestSandboxOfAnotherUser(t *testing.T) {
+	needLandlock(t, minABI)
+	if os.Getuid() != 0 {
+		t.Skip("only the superuser can change the user")
+	}
+	dir := t.TempDir()
+	for name, owner := range map[string]int{"theirs": 12345, "ours": 0} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(path, 0o755), os.Chown(path, owner, owner)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Everybody must be able to go there.
+	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := script(`id -u; touch theirs/x && echo yes; touch ours/x 2>/dev/null || echo no`)
+	c.User, c.Dir, c.Sandbox = "12345", dir, &Sandbox{Write: []string{dir}}
+	if got := output(t, c); got != "12345\nyes\nno\n" {
+		t.Errorf("it wrote %q", got)
+	}
+	// Root in a sandbox is root without its powers.
+	c.User = ""
+	if got := output(t, c); got != "0\nno\n" && got != "0\n" {
+		t.Errorf("as root it wrote %q", got)
 	}
 }
 
