@@ -13,13 +13,13 @@ import (
 type Server struct {
 	Name string
 
-	Command           string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file."`
+	Command           string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file. A name is looked up on PATH when the file is read. See processes.md."`
 	Args              []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
 	Env               map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
 	EnvFile           string            `key:"envFile" path:"true" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
 	Inherit           []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
 	Cwd               string            `key:"cwd" path:"true" only:"command" doc:"Its working directory." default:"ours"`
-	User              string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place." default:"who started us"`
+	User              string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place. Only root can change that, and not on Windows." default:"who started us"`
 	Limits            ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
 	Sandbox           *Sandbox          `key:"sandbox" only:"command" doc:"What it can reach of the machine (Linux). See processes.md." default:"all that its user can"`
 	Restart           Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
