@@ -46,7 +46,7 @@ const minABI = 3
 
 // A landlock is a sandbox in the terms of the kernel.
 type landlock struct {
-	FS, Net, Scoped uint64 // what is handled, and so forbidden unless a rule allows it
+	FS, Net, Scoped uint64 // what is handled, and so forbidden unless a rule allows it; if FS is zero, there is no Landlock
 	Rules           []landlockRule
 	NoSockets       bool // sockets are refused, which Landlock cannot do
 }
@@ -83,8 +83,8 @@ func landlockABI() int {
 }
 
 // landlock returns the sandbox of an executable on a kernel with a version of
-// Landlock. lacking says what that cannot do, "" if it can all. The sandbox is nil if
-// it can nothing.
+// Landlock. lacking says what that cannot do, "" if it can all. Without Landlock the
+// sandbox is what can be had otherwise.
 func (s *Sandbox) landlock(abi int, file, dir string) (l *landlock, lacking string) {
 	switch {
 	case abi < 1:
@@ -94,10 +94,11 @@ func (s *Sandbox) landlock(abi int, file, dir string) (l *landlock, lacking stri
 	case s.NoNetwork && !canRefuseSockets():
 		lacking = "the kernel has no seccomp filters, or we do not know those of its architecture, and the network needs them"
 	}
+	l = &landlock{NoSockets: s.NoNetwork && canRefuseSockets()}
 	if abi < 1 {
-		return nil, lacking
+		return l, lacking
 	}
-	l = &landlock{FS: fsFirst, NoSockets: s.NoNetwork && canRefuseSockets()}
+	l.FS = fsFirst
 	for _, added := range []struct {
 		abi int
 		to  *uint64
@@ -129,8 +130,11 @@ func (s *Sandbox) landlock(abi int, file, dir string) (l *landlock, lacking stri
 	return l, lacking
 }
 
-// open returns the ruleset. It is closed by the exec that follows.
+// open returns the ruleset, or -1 if there is none. It is closed by the exec that follows.
 func (l *landlock) open() (int, error) {
+	if l.FS == 0 {
+		return -1, nil
+	}
 	attr := struct{ fs, net, scoped uint64 }{l.FS, l.Net, l.Scoped}
 	// A kernel that does not know the last members takes them if they are zero.
 	n, _, errno := syscall.Syscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
@@ -183,8 +187,10 @@ func (l *landlock) enter(ruleset int) error {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("give up privileges: %w", errno)
 	}
-	if _, _, errno := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(ruleset), 0, 0); errno != 0 {
-		return fmt.Errorf("enter the sandbox: %w", errno)
+	if ruleset >= 0 {
+		if _, _, errno := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(ruleset), 0, 0); errno != 0 {
+			return fmt.Errorf("enter the sandbox: %w", errno)
+		}
 	}
 	if l.NoSockets {
 		return refuseSockets()

@@ -147,7 +147,7 @@ func launchServer(r *os.File) (step string, err error) {
 	}
 	path, args, env := string(spec.Path), toStrings(spec.Args), toStrings(spec.Env)
 	closeInheritedFiles()
-	if ruleset >= 0 {
+	if spec.Sandbox != nil {
 		if err := spec.Sandbox.enter(ruleset); err != nil {
 			return "", err
 		}

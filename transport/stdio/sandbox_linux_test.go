@@ -248,24 +248,21 @@ func TestSandboxThatCannotBeHadIsRefused(t *testing.T) {
 		abi     int
 		box     Sandbox
 		lacking string
-		nothing bool
 	}{
-		{0, Sandbox{}, "no Landlock", true},
-		{1, Sandbox{}, "version 1", false},
-		{2, Sandbox{}, "version 2", false},
-		{3, Sandbox{}, "", false},
-		{3, Sandbox{NoNetwork: true}, "", false},
-		{99, Sandbox{NoNetwork: true}, "", false},
+		{0, Sandbox{}, "no Landlock"},
+		{0, Sandbox{NoNetwork: true}, "no Landlock"},
+		{1, Sandbox{}, "version 1"},
+		{2, Sandbox{}, "version 2"},
+		{3, Sandbox{}, ""},
+		{3, Sandbox{NoNetwork: true}, ""},
+		{99, Sandbox{NoNetwork: true}, ""},
 	} {
 		l, lacking := test.box.landlock(test.abi, "/bin/sh", "")
 		if (lacking == "") != (test.lacking == "") || !strings.Contains(lacking, test.lacking) {
 			t.Errorf("version %d: %q, want %q", test.abi, lacking, test.lacking)
 		}
-		if (l == nil) != test.nothing {
+		if (l.FS == 0) != (test.abi == 0) || l.NoSockets != (test.box.NoNetwork && canRefuseSockets()) {
 			t.Errorf("version %d: %+v", test.abi, l)
-		}
-		if l == nil {
-			continue
 		}
 		for _, r := range l.Rules {
 			if r.Access&^l.FS != 0 {
@@ -275,6 +272,28 @@ func TestSandboxThatCannotBeHadIsRefused(t *testing.T) {
 		if test.abi < 5 && l.FS&fsIoctlDev != 0 || test.abi < 4 && l.Net != 0 || test.abi < 6 && l.Scoped != 0 {
 			t.Errorf("version %d does not know all of %+v", test.abi, l)
 		}
+	}
+}
+
+// Without Landlock an optional sandbox has what else there is.
+func TestSandboxWithoutLandlockHasTheRest(t *testing.T) {
+	if !canRefuseSockets() {
+		t.Skip("the kernel has no seccomp filters")
+	}
+	cmd, err := ourselves(t, "network", "127.0.0.1:1").prepare(newTag())
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, _ := (&Sandbox{NoNetwork: true}).landlock(0, cmd.Path, "")
+	l, err := newLauncher(cmd, nil, box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := errors.Join(cmd.Start(), l.finish(), cmd.Wait()); err != nil || !strings.Contains(out.String(), "udp:no unix:no") {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
 
