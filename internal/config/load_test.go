@@ -32,6 +32,9 @@ func load(t *testing.T, paths ...string) (*config.File, *config.Report) {
 	return f, report
 }
 
+// notRoot reports whether a problem is that whoever runs the tests cannot change the user.
+func notRoot(p config.Problem) bool { return strings.Contains(p.Message, "only root can start a server") }
+
 func TestOurOwnFormatSaysEverything(t *testing.T) {
 	path := write(t, "dragoman.yaml", `
 $schema: ./dragoman.schema.json
@@ -81,7 +84,7 @@ servers:
 	dir := filepath.Dir(path)
 	a, b := f.Servers["a"], f.Servers["b"]
 	for _, test := range []struct{ name, got, want string }{
-		{"warnings", fmt.Sprint(len(report.Warnings)), "0"},
+		{"warnings", fmt.Sprint(slices.DeleteFunc(report.Warnings, notRoot)), "[]"},
 		{"names", fmt.Sprint(f.Names), "[a b]"},
 		{"files", fmt.Sprint(f.Files), "[" + path + "]"},
 		{"listen", fmt.Sprint(f.Listen), fmt.Sprintf("[{127.0.0.1:8080 {  } [] [] {[]}} {0.0.0.0:8443 {%s %s } [https://a] [a] {[canary-token]}}]", filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem"))},
