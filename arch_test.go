@@ -49,6 +49,7 @@ var architecture = map[string]importRule{
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
+	"internal/program": {},
 
 	"internal/filelock": {},
 	"internal/pattern":  {},
@@ -79,14 +80,14 @@ var architecture = map[string]importRule{
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
-	"transport/stdio":      {ours: forTransports},
+	"transport/stdio":      {ours: joinPackages(forTransports, "internal/program")},
 	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
 	"transport/sse":        {ours: forTransports},
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
 	"internal/reread":     {},
-	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/reread", "internal/running"}},
+	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/reread", "internal/running"}},
 
 	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer"}},
 
@@ -108,7 +109,7 @@ var architecture = map[string]importRule{
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/rules"}},
+	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/program", "internal/rules"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
 	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/gateway": {

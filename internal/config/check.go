@@ -177,6 +177,7 @@ func (c *check) command() {
 	if c.EnvFile != "" {
 		c.envFile()
 	}
+	c.confinement()
 }
 
 func (c *check) url() {
@@ -350,12 +351,21 @@ func (c *check) sessions() {
 
 // note reports something about a value of the merged file.
 func (l *loader) note(warning bool, message, hint string, steps ...any) {
+	l.noteServer("", warning, message, hint, steps...)
+}
+
+// noteServer reports something about a server, or with "" about no server. A server with an error
+// is left out.
+func (l *loader) noteServer(server string, warning bool, message, hint string, steps ...any) {
+	if server != "" && !warning {
+		l.broken[server] = true
+	}
 	for _, r := range slices.Backward(l.readers) {
 		m, ok := find(syntax.Member{Value: r.in.Root}, steps...)
 		if !ok {
 			continue
 		}
-		p := syntax.Problem{Source: r.src, At: m.At, Message: message, Hint: hint, Warning: warning}
+		p := syntax.Problem{Source: r.src, At: m.At, About: server, Message: message, Hint: hint, Warning: warning}
 		if m.Value.Scalar() {
 			p.At = m.Value.At
 		}

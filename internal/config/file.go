@@ -20,15 +20,16 @@ import (
 // A File is what a configuration says, with all references replaced. What it does
 // not say is left at zero, which means the default.
 type File struct {
-	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
-	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
-	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
-	Auth    Auth               `key:"auth" doc:"Who may come in."`
-	Rules   []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
-	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
-	Log     Log                `key:"log" doc:"What is logged, and how."`
-	Limits  Limits             `key:"limits" doc:"What clients may use."`
-	Audit   Audit              `key:"audit" doc:"Who did what, written down in files that show when they were changed. See audit.md."`
+	Listen   []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
+	Servers  map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
+	Groups   map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
+	Commands Commands           `key:"commands" doc:"Which programs may be started."`
+	Auth     Auth               `key:"auth" doc:"Who may come in."`
+	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
+	State    string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
+	Log      Log                `key:"log" doc:"What is logged, and how."`
+	Limits   Limits             `key:"limits" doc:"What clients may use."`
+	Audit    Audit              `key:"audit" doc:"Who did what, written down in files that show when they were changed. See audit.md."`
 
 	// Names are the names of Servers in the order of the files.
 	Names []string
@@ -46,13 +47,21 @@ type File struct {
 
 // Restore puts servers of an earlier configuration in the places of those that were
 // left out of this one because of errors. It returns the names of those that the
-// earlier one has.
+// earlier one has. A server whose program is not allowed any more is not one of them.
 func (f *File) Restore(earlier *File) (restored []string) {
+	policy := f.policy()
 	for _, name := range f.Broken {
-		if s := earlier.Servers[name]; s != nil {
-			f.Servers[name] = s
-			restored = append(restored, name)
+		s := earlier.Servers[name]
+		if s == nil || s.policy != nil && s.vet(policy) != nil {
+			continue
 		}
+		if s.policy != nil && !reflect.DeepEqual(s.policy, policy) {
+			next := *s
+			next.policy = policy
+			s = &next
+		}
+		f.Servers[name] = s
+		restored = append(restored, name)
 	}
 	if len(restored) > 0 {
 		f.Names = f.present()

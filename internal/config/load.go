@@ -63,6 +63,8 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	l.checkListen()
 	l.checkAuth()
 	l.checkAudit()
+	l.checkCommands()
+	l.checkPrograms()
 	f := l.file
 	f.order = f.Names
 	l.checkRules()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/reread"
 	"github.com/dragoman-mcp/dragoman/internal/running"
@@ -43,7 +45,8 @@ const (
 // A helper has what a command prints.
 type helper struct {
 	command []string
-	limit   time.Duration // of one run
+	limit   time.Duration         // of one run
+	vet     func(*exec.Cmd) error // may be nil
 	log     *slog.Logger
 
 	ctx    context.Context // ends with close
@@ -55,8 +58,8 @@ type helper struct {
 	renewed time.Time // when the command was last run because of a refusal
 }
 
-func newHelper(command []string, log *slog.Logger) *helper {
-	h := &helper{command: command, limit: commandTime, log: log}
+func newHelper(command []string, vet func(*exec.Cmd) error, log *slog.Logger) *helper {
+	h := &helper{command: command, limit: commandTime, vet: vet, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -105,7 +108,14 @@ func (h *helper) run() (*value, error) {
 	cmd := exec.CommandContext(ctx, h.command[0], h.command[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, pipeTime
 	ownGroup(cmd)
-	err := cmd.Run()
+	err := cmd.Err
+	if err == nil && h.vet != nil {
+		cmd.Env = os.Environ()
+		err = h.vet(cmd)
+	}
+	if err == nil {
+		err = cmd.Run()
+	}
 	for line := range strings.Lines(string(errs.kept)) {
 		h.log.Debug("the command for tokens says", "command", h.name(), "stderr", redact.Text(strings.TrimSpace(line)))
 	}
@@ -121,6 +131,9 @@ func (h *helper) run() (*value, error) {
 	case err != nil:
 		if _, exited := errors.AsType[*exec.ExitError](err); exited {
 			return nil, h.fail("fails with "+err.Error(), "run it by hand to see why", err)
+		}
+		if errors.Is(err, program.ErrNotAllowed) || errors.Is(err, program.ErrExposed) {
+			return nil, h.fail("must not be started: "+err.Error(), program.Advice(err), err)
 		}
 		return nil, h.fail("cannot be started: "+startReason(err), "check its path", err)
 	}

@@ -34,7 +34,7 @@ func (u *Upstream) newCredential() (*credential.Source, error) {
 	if !hasCredential(c) {
 		return nil, nil
 	}
-	return credential.New(&credential.Config{Server: c.URL, TokenFile: c.Auth.TokenFile, Command: c.Auth.Command, Logger: u.log})
+	return credential.New(&credential.Config{Server: c.URL, TokenFile: c.Auth.TokenFile, Command: c.Auth.Command, Vet: u.vet(), Logger: u.log})
 }
 
 // hasCredential reports whether a token comes from a file or a command.
