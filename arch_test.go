@@ -34,11 +34,11 @@ var (
 	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/authtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
+	forTests = []string{"internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict")
+		"internal/policy", "console", "internal/everything", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -49,6 +49,7 @@ var architecture = map[string]importRule{
 
 	"internal/flight":  {ours: []string{"."}},
 	"internal/backoff": {},
+	"internal/program": {},
 
 	"internal/filelock": {},
 	"internal/pattern":  {},
@@ -61,6 +62,7 @@ var architecture = map[string]importRule{
 
 	"internal/redact":   {},
 	"internal/issuer":   {},
+	"internal/audit":    {ours: []string{".", "internal/backoff", "internal/filelock", "internal/redact"}},
 	"internal/outward":  {},
 	"internal/running":  {},
 	"internal/memnet":   {},
@@ -69,21 +71,24 @@ var architecture = map[string]importRule{
 	"internal/rpc":      {ours: archNouns},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
 	"internal/strict":   {},
+	"internal/edge":     {ours: []string{"internal/backoff", "internal/reread", "internal/strict"}},
 	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
 	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/certtest":   {},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
-	"transport/stdio":      {ours: forTransports},
+	"transport/stdio":      {ours: joinPackages(forTransports, "internal/program")},
 	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
 	"transport/sse":        {ours: forTransports},
 	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
-	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/running"}},
+	"internal/reread":     {},
+	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/reread", "internal/running"}},
 
 	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer", "internal/outward"}},
 
@@ -105,7 +110,7 @@ var architecture = map[string]importRule{
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/rules"}},
+	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/program", "internal/rules"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
 	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/authserver": {
@@ -113,8 +118,8 @@ var architecture = map[string]importRule{
 		tests: []string{"oauth"},
 	},
 	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/httpx",
-			"internal/redact", "internal/schema"),
+		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/toollist", "internal/httpx",
+			"internal/audit", "internal/redact", "internal/running", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
@@ -183,7 +188,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"internal/legacy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"internal/legacy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of internal/legacy may import of this module only the root, protocol, " +
-			"internal/peertest, internal/authtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
+			"internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

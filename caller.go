@@ -34,6 +34,10 @@ type Caller struct {
 	// one machine apart.
 	Address, Client string
 
+	// Door is the transport by which the request came, in a word, or empty if that
+	// is not known.
+	Door string
+
 	// Session is the client's own session that the request belongs to, or empty if
 	// it belongs to none.
 	Session string

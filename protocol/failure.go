@@ -134,15 +134,16 @@ func Unavailable(reason error) *dragoman.Error {
 }
 
 // SignInNeeded is the error for a request that could not be sent because the server wants
-// a sign-in. url is where to go for that; it may be empty.
-func SignInNeeded(message, url string) *dragoman.Error {
+// a sign-in. url is where to go for that, and code what to enter there; both may be empty.
+func SignInNeeded(message, url, code string) *dragoman.Error {
 	e := newOwnError(CodeSignIn, message, OutcomeNotSent)
 	if url != "" {
 		e.Data, _ = json.Marshal(struct { // strings always encode
 			Source  string `json:"source"`
 			Outcome string `json:"outcome"`
 			URL     string `json:"url"`
-		}{"gateway", OutcomeNotSent, url})
+			Code    string `json:"code,omitempty"`
+		}{"gateway", OutcomeNotSent, url, code})
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 )
@@ -26,9 +27,10 @@ func newConsole(level string) *console {
 	return &console{out: os.Stderr, log: logger(level == "debug")}
 }
 
-// printf writes a line.
+// printf writes a line, or several. What others have said in it cannot play tricks on a terminal.
 func (v *console) printf(format string, args ...any) {
-	_, _ = io.WriteString(v.out, "dragoman: "+fmt.Sprintf(format, args...)+"\n") // there is nowhere else to say it
+	text := redact.Printable(fmt.Sprintf(format, args...), "\n")
+	_, _ = io.WriteString(v.out, "dragoman: "+text+"\n") // there is nowhere else to say it
 }
 
 // sequence finds what moves the cursor or changes colours on a terminal.
@@ -39,7 +41,7 @@ var sequence = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\
 func (v *console) printStderr(server, line string) {
 	line = redact.Text(sequence.ReplaceAllString(strings.ToValidUTF8(line, ""), ""))
 	line = strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
+		if r != '\t' && !unicode.IsPrint(r) {
 			return -1
 		}
 		return r

@@ -18,8 +18,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -190,6 +192,7 @@ func showStatus(w io.Writer, s *gateway.Status) error {
 	if f := s.StateFailure; f != nil {
 		fmt.Fprintf(w, "the state is not written since %s: %s\n", f.Since.Format(time.TimeOnly), f.Error)
 	}
+	showAuditStatus(w, s.Audit)
 	return nil
 }
 
@@ -201,7 +204,7 @@ func showServers(w io.Writer, list []manager.Status) error {
 		if s.Cached {
 			tools += " (last known)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.State, s.Transport, orDash(s.Revision), tools, s.Restarts, firstLine(s.LastError))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.State, s.Transport, orDash(s.Revision), tools, s.Restarts, redact.Printable(firstLine(s.LastError), ""))
 	}
 	return t.Flush()
 }
@@ -261,7 +264,7 @@ func showLogs(w io.Writer, body io.Reader) error {
 		case err != nil:
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%s %s\n", l.Time.Format("15:04:05.000"), l.Text); err != nil {
+		if _, err := fmt.Fprintf(w, "%s %s\n", l.Time.Format("15:04:05.000"), redact.Printable(l.Text, "")); err != nil {
 			return err
 		}
 	}
@@ -292,7 +295,7 @@ func socketName(file string) string {
 // A control is the socket over which the owner of a running gateway controls it.
 type control struct {
 	listener net.Listener
-	server   *http.Server
+	server   *edge.Server
 	running  sync.WaitGroup
 }
 
@@ -340,7 +343,7 @@ func ownDirectory(dir string) error {
 
 // serve answers on the socket until close.
 func (c *control) serve(g *gateway.Gateway, v *console) {
-	c.server = newHTTPServer(g.Control(), v.log)
+	c.server = edge.New(g.Control(), nil, nil, v.log)
 	// Ends with close.
 	c.running.Go(func() { _ = c.server.Serve(c.listener) })
 }

@@ -1,8 +1,17 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +19,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -86,6 +96,58 @@ func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
 	p := startMain(t, "connect", s.URL, "--ca-file", ca, "--proxy", proxy.URL)
 	if got := p.say(hello(t).String()); !strings.Contains(got, "Bad Gateway") || asked.Load() == 0 {
 		t.Errorf("the proxy is asked %d times, and connect answers %s", asked.Load(), got)
+	}
+}
+
+// clientCertificate returns a certificate that has signed itself, and in PEM that with its key.
+func clientCertificate(t *testing.T) (*x509.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "client"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return cert, string(append(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...))
+}
+
+func TestConnectShowsItsCertificateToAServerThatWantsOne(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		t.Run(tls.VersionName(version), func(t *testing.T) {
+			cert, text := clientCertificate(t)
+			_, other := clientCertificate(t)
+			s := guarded(t, "")
+			s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(), MaxVersion: version}
+			s.TLS.ClientCAs.AddCert(cert)
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			s.StartTLS()
+			ca := tokenIn(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+			connect := []string{"connect", s.URL, "--ca-file", ca}
+			use(t, startMain(t, append(connect, "--cert-file", tokenIn(t, text))...))
+			for want, args := range map[string][]string{
+				"want a client certificate (":                       nil,
+				"the server does not accept our client certificate": {"--cert-file", tokenIn(t, other)},
+			} {
+				if got := startMain(t, append(connect, args...)...).say(hello(t).String()); !strings.Contains(strings.Replace(got, "wants", "want", 1), want) || !strings.Contains(got, "name one that it accepts by --cert-file") {
+					t.Errorf("%q is answered %s, want %s", args, got, want)
+				}
+			}
+		})
 	}
 }
 

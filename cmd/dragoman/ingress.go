@@ -3,18 +3,18 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -24,6 +24,8 @@ type ingress struct {
 	listeners []*listener
 	handler   func(*listener) http.Handler // who answers over HTTP there
 	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
+
+	auth *config.Auth // who may come in
 
 	// socketCaller returns who is on the other side of a plain socket, or refuses it.
 	socketCaller func(net.Conn) (*dragoman.Caller, error)
@@ -52,38 +54,18 @@ const (
 	finalWriteTime = time.Second
 )
 
-// exposed reports whether other machines can come in.
-func (f *ingress) exposed() bool { return slices.ContainsFunc(f.listeners, (*listener).exposed) }
-
-const (
-	// headerTimeout is how long a client may take over the headers of a
-	// request, from its first byte on, idleTimeout how long a connection may stay unused, maxHeader how
-	// large the headers may be.
-	headerTimeout = 5 * time.Second
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 16 << 10
-)
-
 // heapFloor is memory that the collector counts and nobody touches, so that it takes
 // up none. Under load most memory is garbage of requests; with a live heap of few
 // megabytes alone it would be collected dozens of times a second, which costs a
 // sixth of the processor time. The process may become larger by as much.
 const heapFloor = 16 << 20
 
-func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ConnContext:       policy.WithPeer,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-}
-
 // serve lets clients in until ctx ends. It owns the listeners.
 func (f *ingress) serve(ctx context.Context, v *console) error {
 	defer closeListeners(f.listeners)
+	for _, e := range f.listeners {
+		e.warn(f.auth, v)
+	}
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -91,12 +73,12 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options, Caller: f.socketCaller}
 	var (
 		running sync.WaitGroup
-		webs    []*http.Server
+		webs    []*edge.Server
 	)
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := newHTTPServer(f.handler(e), v.log)
+			web := edge.New(e.proxies.Handler(f.handler(e)), e.cert, policy.WithPeer, v.log)
 			webs = append(webs, web)
 			serve = web.Serve
 		}
@@ -130,7 +112,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 
 // stop lets what is under way end, for a while, and ends the rest. Who asks for it
 // once more does not want to wait.
-func (f *ingress) stop(ctx context.Context, webs []*http.Server, lines *stdio.Server, v *console) {
+func (f *ingress) stop(ctx context.Context, webs []*edge.Server, lines *stdio.Server, v *console) {
 	ctx = context.WithoutCancel(ctx)
 	limit, cancel := context.WithTimeout(ctx, f.drain)
 	defer cancel()

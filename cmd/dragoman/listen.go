@@ -5,37 +5,47 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/strict"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // A listener is a socket that we listen on.
 type listener struct {
 	net.Listener
-	http bool
-	unix string // the path of a Unix socket
+	rules   config.Listen
+	proxies httpx.Proxies
+	cert    *edge.Certificate // nil without TLS
+	http    bool
+	unix    string // the path of a Unix socket
 }
 
 // openListeners listens on all addresses, or on none.
-func openListeners(ctx context.Context, addresses []string) (list []*listener, err error) {
+func openListeners(ctx context.Context, wanted []config.Listen, a *config.Auth, log *slog.Logger) (list []*listener, err error) {
 	defer func() {
 		if err != nil {
 			closeListeners(list)
 		}
 	}()
-	for _, address := range addresses {
-		e, err := openListener(ctx, address)
+	for _, rules := range wanted {
+		e, err := openListener(ctx, rules, log)
 		if err != nil {
 			return list, err
 		}
 		list = append(list, e)
+		if err := e.checkExposure(a); err != nil {
+			return list, err
+		}
 	}
 	return list, nil
 }
@@ -46,34 +56,51 @@ func closeListeners(list []*listener) {
 	}
 }
 
-// openListener listens on HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH.
-func openListener(ctx context.Context, address string) (*listener, error) {
-	e := &listener{}
-	network, where := "tcp", address
-	switch scheme, rest, _ := strings.Cut(address, ":"); {
+// An address is where to listen, and for what.
+type address struct {
+	network, where string
+	http           bool
+}
+
+// parseAddress reads HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH.
+func parseAddress(text string) (address, error) {
+	a := address{network: "tcp", where: text}
+	switch scheme, rest, _ := strings.Cut(text, ":"); {
 	case scheme == "unix", scheme == "http+unix":
-		network, where, e.http = "unix", strings.TrimPrefix(rest, "//"), scheme != "unix"
-	case scheme == "tcp":
-		where = strings.TrimPrefix(rest, "//")
-	case strings.HasPrefix(rest, "//"):
-		return nil, fmt.Errorf("--listen %s: give HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH", address)
-	default:
-		e.http = true
-	}
-	var err error
-	if network == "unix" {
-		if where == "" {
-			return nil, fmt.Errorf("--listen %s has no path", address)
+		a = address{"unix", strings.TrimPrefix(rest, "//"), scheme != "unix"}
+		if a.where == "" {
+			return a, fmt.Errorf("--listen %s has no path", text)
 		}
-		if e.unix, err = filepath.Abs(where); err != nil {
+	case scheme == "tcp":
+		a.where = strings.TrimPrefix(rest, "//")
+	case strings.HasPrefix(rest, "//"):
+		return a, fmt.Errorf("--listen %s: give HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH", text)
+	default:
+		a.http = true
+	}
+	return a, nil
+}
+
+// openListener listens on an address.
+func openListener(ctx context.Context, rules config.Listen, log *slog.Logger) (*listener, error) {
+	a, err := parseAddress(rules.Address)
+	if err != nil {
+		return nil, err
+	}
+	e := &listener{rules: rules, http: a.http}
+	if err := e.protect(log); err != nil {
+		return nil, err
+	}
+	if a.network == "unix" {
+		if e.unix, err = filepath.Abs(a.where); err != nil {
 			return nil, err
 		}
 	}
-	if e.Listener, err = stdio.Listen(ctx, network, where); err != nil {
+	if e.Listener, err = stdio.Listen(ctx, a.network, a.where); err != nil {
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", where, err)
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", a.where, err)
 	}
 	return e, nil
 }
@@ -100,9 +127,6 @@ func (e *listener) Accept() (net.Conn, error) {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: askAfter, Interval: askEvery, Count: int(lostTimeout / askEvery)})
 		limitUnacknowledged(tcp)
 	}
-	if err == nil && e.http {
-		c = strict.Conn(c, &strict.Options{Idle: idleTimeout, Header: headerTimeout})
-	}
 	return c, err
 }
 
@@ -112,13 +136,23 @@ func (e *listener) exposed() bool {
 	return ok && !at.IP.IsLoopback()
 }
 
-// authority is where this machine reaches a listener on TCP.
+// authority is where a listener on TCP is reached: by this machine, or by a name in our
+// certificate if that does not have the address.
 func (e *listener) authority() string {
 	at, ok := e.Addr().(*net.TCPAddr)
-	if !ok || !at.IP.IsUnspecified() {
+	if !ok {
 		return e.Addr().String()
 	}
-	return fmt.Sprintf("127.0.0.1:%d", at.Port)
+	host := at.IP.String()
+	if at.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	if e.cert != nil && e.cert.Leaf().VerifyHostname(host) != nil {
+		if names := certificateNames(e.cert); len(names) > 0 {
+			host = names[0]
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
 // ownNames returns by which hosts other machines may call us: our host name and
@@ -175,6 +209,9 @@ func (e *listener) base(public string) string {
 		return "unix://" + e.unix
 	case public != "":
 		return strings.TrimSuffix(public, "/")
+	}
+	if e.cert != nil {
+		return "https://" + e.authority()
 	}
 	return "http://" + e.authority()
 }

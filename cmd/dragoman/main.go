@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func main() {
 	interrupted := ctx.Err() != nil
 	stop()
 	if err != nil && (!interrupted || !errors.Is(err, context.Canceled)) {
-		fmt.Fprintf(os.Stderr, "dragoman: %v\n", err)
+		fmt.Fprintf(os.Stderr, "dragoman: %s\n", redact.Printable(err.Error(), "\n"))
 		os.Exit(1)
 	}
 }
@@ -42,8 +43,8 @@ func root() *cobra.Command {
 		Version:       versionText(),
 	}
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(runCommand(), connectCommand(), serveCommand(), loginCommand(), logoutCommand(), authCommand(), tokenCommand(), statusCommand(), reloadCommand(), restartCommand(), logsCommand(),
-		everythingCommand(), configCommand(), versionCommand())
+	c.AddCommand(runCommand(), connectCommand(), serveCommand(), loginCommand(), logoutCommand(), authCommand(), tokenCommand(), policyCommand(), statusCommand(), reloadCommand(), restartCommand(), logsCommand(),
+		auditCommand(), everythingCommand(), configCommand(), versionCommand())
 	return c
 }
 

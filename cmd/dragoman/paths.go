@@ -67,20 +67,20 @@ func (s *settings) messages(prefix string) string {
 	return ""
 }
 
-// accepted returns what is accepted in Host and Origin, and the path of the
-// public URL.
-func (s *settings) accepted(hosts []string) (h, origins []string, prefix string, err error) {
+// accepted returns what is accepted in Host and Origin because the settings name it, and
+// the path of the public URL.
+func (s *settings) accepted() (hosts, origins []string, prefix string, err error) {
 	for _, o := range s.origins {
 		if u, err := url.Parse(o); o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
 			return nil, nil, "", fmt.Errorf("--allow-origin %q is no origin: write it as https://app.example.com, without a path", o)
 		}
 	}
 	if s.publicURL == "" {
-		return hosts, s.origins, "", nil
+		return nil, s.origins, "", nil
 	}
 	u, err := url.Parse(s.publicURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
 		return nil, nil, "", errors.New("--public-url must look like https://host or https://host/path")
 	}
-	return append(hosts, u.Hostname()), append(s.origins, u.Scheme+"://"+u.Host), strings.TrimSuffix(u.Path, "/"), nil
+	return []string{u.Hostname()}, append(s.origins, u.Scheme+"://"+u.Host), strings.TrimSuffix(u.Path, "/"), nil
 }

@@ -106,11 +106,15 @@ func (s *settings) begin(c *cobra.Command) (*console, error) {
 
 // serve lets clients to a server through all its doors, until ctx ends.
 func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error {
-	listeners, err := openListeners(ctx, s.addresses())
+	wanted, err := s.doors.apply(listensOn(s.addresses()))
 	if err != nil {
 		return err
 	}
-	f := &ingress{listeners: listeners, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
+	listeners, err := openListeners(ctx, wanted, &o.file.Auth, v.log)
+	if err != nil {
+		return err
+	}
+	f := &ingress{listeners: listeners, auth: &o.file.Auth, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
 	g, err := s.gateway(f, o, v)
 	if err != nil {
 		closeListeners(listeners)
@@ -126,9 +130,6 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 		}
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
-	if f.exposed() && !o.file.Auth.Wanted() {
-		v.printf("warning: everybody who can reach this machine can use the server: there is no authentication")
-	}
 	announce(s, o.Name, g.Backend(), listeners, v)
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -142,11 +143,7 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 
 // gateway makes the gateway of a server, with what an ingress needs of it.
 func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Gateway, error) {
-	var hosts []string
-	if f.exposed() {
-		hosts = ownNames()
-	}
-	hosts, origins, prefix, err := s.accepted(hosts)
+	public, origins, prefix, err := s.accepted()
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +155,13 @@ func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Ga
 	if err != nil {
 		return nil, err
 	}
-	handler := g.Handler(&gateway.HandlerOptions{Hosts: hosts, Origins: origins})
-	if len(also) > 0 {
-		handler = &paths{handler, also}
+	f.handler = func(e *listener) http.Handler {
+		handler := g.Handler(&gateway.HandlerOptions{Hosts: append(e.hosts(), public...), Origins: origins})
+		if len(also) > 0 {
+			return &paths{handler, also}
+		}
+		return handler
 	}
-	f.handler = func(*listener) http.Handler { return handler }
 	f.acceptor, f.socketCaller, f.shutdown = g.Acceptor(), g.SocketCaller, g.Shutdown
 	return g, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ import (
 type serveOptions struct {
 	files     []string
 	listen    []string
+	doors     listenFlags
 	tokenFile string
 	stdio     bool
 	state     string
@@ -75,6 +77,7 @@ the requests under way, which may take as long as --drain says; a second signal 
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
 	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	s.doors.add(f)
 	addSocket(f, &s.socket)
 	return c
 }
@@ -98,7 +101,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if err := s.report(file, report, v); err != nil {
 		return err
 	}
-	listeners, listens, err := s.openListeners(c.Context(), file)
+	listeners, err := s.openListeners(c.Context(), file, v)
 	if err != nil {
 		return err
 	}
@@ -109,7 +112,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	}
 	defer control.close()
 	g, err := gateway.New(&gateway.Options{
-		Name: "dragoman", Version: versionText(), Load: s.reload(load, file),
+		Name: "dragoman", Version: versionText(), Load: s.reload(load, file, listeners),
 		Applied: func(file *config.File) { _ = level.apply(file) }, // the file was checked
 		State:   s.state, Cache: cacheDirectory(), SignIn: s.signIn(v), Logger: v.log,
 	}, file)
@@ -120,9 +123,9 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	control.serve(g, v)
 	f := &ingress{
 		listeners: listeners,
+		auth:      &file.Auth,
 		handler: func(e *listener) http.Handler {
-			l := listens[e]
-			return g.Handler(&gateway.HandlerOptions{Hosts: l.hosts(e), Origins: l.Origins, Open: l.Auth == "none"})
+			return g.Handler(&gateway.HandlerOptions{Hosts: e.hosts(), Origins: e.rules.Origins, Open: e.rules.Auth == "none"})
 		},
 		acceptor:     g.Acceptor(),
 		socketCaller: g.SocketCaller,
@@ -130,9 +133,6 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 		stdio:        s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
 		shutdown:     g.Shutdown,
 		drain:        s.drain,
-	}
-	if f.exposed() && !file.Auth.Wanted() {
-		v.printf("warning: everybody who can reach this machine can use the servers: there is no authentication")
 	}
 	s.announce(f, g.Backend(), file, v)
 	stop := s.watchReload(c.Context(), g)
@@ -144,7 +144,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 // opened: we may be a service.
 func (s *serveOptions) signIn(v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
-		Store:  openSignIns(v),
+		Store: openSignIns(v), NoBrowser: true,
 		Prompt: func(server string, p oauth.Prompt) bool { return showPrompt(server, p, false, v) },
 		Command: func(c *config.Server) string {
 			return "dragoman login " + c.Name + " -f " + strings.Join(s.files, " -f ")
@@ -153,10 +153,16 @@ func (s *serveOptions) signIn(v *console) *manager.SignInOptions {
 }
 
 // reload returns what reads the configuration again. What the command line says in
-// place of the file is as it was in the first one, whatever the file says by now.
-func (s *serveOptions) reload(load func() (*config.File, *config.Report), first *config.File) func() (*config.File, *config.Report) {
+// place of the file is as it was in the first one, whatever the file says by now. One that
+// would open to everybody what other machines can reach is refused.
+func (s *serveOptions) reload(load func() (*config.File, *config.Report), first *config.File, listeners []*listener) func() (*config.File, *config.Report) {
 	return func() (*config.File, *config.Report) {
 		file, report := load()
+		for _, e := range listeners {
+			if err := e.checkExposure(&file.Auth); err != nil {
+				report.Errors = append(report.Errors, config.Problem{File: s.files[0], Message: err.Error()})
+			}
+		}
 		if len(s.listen) > 0 || s.stdio {
 			file.Listen = first.Listen
 		}
@@ -199,7 +205,7 @@ func (s *serveOptions) console(c *cobra.Command, file *config.File) (*console, *
 	v := newConsole("info")
 	opts := &slog.HandlerOptions{Level: level}
 	if file.Log.Format == "json" {
-		v.log = slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		v.log = slog.New(slog.NewJSONHandler(redact.JSONWriter{Writer: os.Stderr}, opts))
 	} else {
 		v.log = slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}
@@ -251,55 +257,27 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *conso
 	if len(file.Servers) == 0 {
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
 	}
-	for _, l := range file.Listen {
-		if l.TLS != (config.TLS{}) {
-			return fmt.Errorf("listen %s: tls is not supported yet; leave it out, or put a proxy in front that speaks it", l.Address)
-		}
-	}
 	return nil
 }
 
 func isStdio(l config.Listen) bool { return l.Address == "stdio" }
 
-// listenRules is what is accepted at a listener.
-type listenRules config.Listen
-
-// hosts returns the names by which clients may call us there.
-func (l listenRules) hosts(e *listener) []string {
-	if e.exposed() {
-		return append(slices.Clone(l.Hosts), ownNames()...)
-	}
-	return l.Hosts
-}
-
 // openListeners opens the listeners: those of the command line, or else those of the file.
-func (s *serveOptions) openListeners(ctx context.Context, file *config.File) ([]*listener, map[*listener]listenRules, error) {
-	wanted := file.Listen
+func (s *serveOptions) openListeners(ctx context.Context, file *config.File, v *console) ([]*listener, error) {
+	wanted := slices.DeleteFunc(slices.Clone(file.Listen), isStdio)
 	switch {
 	case len(s.listen) > 0:
-		wanted = nil
-		for _, address := range s.listen {
-			wanted = append(wanted, config.Listen{Address: address})
-		}
+		wanted = listensOn(s.listen)
 	case s.stdio:
-		return nil, nil, nil
-	case len(wanted) == 0:
-		wanted = []config.Listen{{Address: defaultListen}}
+		wanted = nil
+	case len(file.Listen) == 0:
+		wanted = listensOn([]string{defaultListen})
 	}
-	wanted = slices.DeleteFunc(slices.Clone(wanted), isStdio)
-	addresses := make([]string, len(wanted))
-	for i, l := range wanted {
-		addresses[i] = l.Address
-	}
-	listeners, err := openListeners(ctx, addresses)
+	wanted, err := s.doors.apply(wanted)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	listens := make(map[*listener]listenRules, len(listeners))
-	for i, e := range listeners {
-		listens[e] = listenRules(wanted[i])
-	}
-	return listeners, listens, nil
+	return openListeners(ctx, wanted, &file.Auth, v.log)
 }
 
 // announce says where everything is.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
@@ -123,7 +124,7 @@ func TestAddressesAreListenedOn(t *testing.T) {
 		{busy.Addr().String(), "", false, "address already in use; choose another address with --listen"},
 		{"unix:" + filepath.Join(dir, "no", "such", "folder"), "", false, "cannot listen on"},
 	} {
-		list, err := openListeners(t.Context(), []string{"127.0.0.1:0", test.address})
+		list, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}, {Address: test.address}}, &config.Auth{}, logger(false))
 		if test.fail != "" {
 			if err == nil || !strings.Contains(err.Error(), test.fail) {
 				t.Errorf("%s: %v, want %q", test.address, err, test.fail)
@@ -148,11 +149,10 @@ func TestAddressesAreListenedOn(t *testing.T) {
 }
 
 func TestEveryAddressOfTheMachineIsAcceptedAndWarnedOf(t *testing.T) {
-	p := startMain(t, "run", "--listen", "0.0.0.0:0")
+	p := startMain(t, "run", "--listen", "0.0.0.0:0", "--insecure-no-auth", "--insecure-no-tls")
 	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
-	if !strings.Contains(p.said(), "everybody who can reach this machine can use the server") {
-		t.Errorf("it does not warn:\n%s", p.said())
-	}
+	p.await("everybody who can reach 0.0.0.0:0 can use what is served")
+	p.await("others on the way to 0.0.0.0:0 can read and change everything")
 	name, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,9 @@ func testDoors(t *testing.T, s *settings) (string, error) {
 		o.close()
 		return "", err
 	}
-	web := httptest.NewServer(f.handler(nil))
+	web := httptest.NewUnstartedServer(nil)
+	web.Config.Handler = f.handler(&listener{Listener: web.Listener})
+	web.Start()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
@@ -236,7 +238,7 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 			t.Errorf("Host %s, Origin %s: %d, want %d", test.host, test.origin, got, test.want)
 		}
 	}
-	l, err := openListeners(t.Context(), []string{"127.0.0.1:0"})
+	l, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}}, &config.Auth{}, logger(false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -47,6 +49,7 @@ type settings struct {
 	listen      []string
 	tokenFile   string
 	host, port  string // instead of listen
+	doors       listenFlags
 	origins     []string
 	publicURL   string
 	mcpPath     string // additional paths
@@ -97,6 +100,7 @@ func (s *settings) addDoors(f *pflag.FlagSet) {
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which clients reach us, if it is not our own address")
 	f.StringVar(&s.framing, "framing", stdio.Auto.String(), "how messages to a command or a socket are framed: auto, lines or content-length")
+	s.doors.add(f)
 	f.StringArrayVar(&s.revisions, "revision", nil, "`revision` that the built-in server speaks (repeatable, default all)")
 }
 
@@ -196,23 +200,11 @@ func framingChoice(name string) (stdio.Framing, error) {
 
 // addresses returns what to listen on.
 func (s *settings) addresses() []string {
-	switch {
-	case len(s.listen) > 0:
+	if len(s.listen) > 0 {
 		return s.listen
-	case s.host == "" && s.port == "":
-		return []string{defaultListen}
 	}
 	host, port, _ := strings.Cut(defaultListen, ":")
-	if s.host != "" {
-		host = s.host
-	}
-	if s.port != "" {
-		port = s.port
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return []string{host + ":" + port}
+	return []string{net.JoinHostPort(cmp.Or(s.host, host), cmp.Or(s.port, port))}
 }
 
 // note remembers something to tell the user.

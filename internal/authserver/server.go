@@ -65,7 +65,7 @@ type Options struct {
 	// again, now.
 	Revoked func(hashes ...[32]byte)
 
-	// OnEvent, if not nil, is told what happens: register, sign-in, denied, token, revoke, gone,
+	// OnEvent, if not nil, is told what happens: register, sign-in, denied, token, refresh, revoke, gone,
 	// reuse, replay, misuse. Who is empty while nobody has signed in.
 	OnEvent func(kind, who, client string)
 

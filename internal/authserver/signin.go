@@ -299,6 +299,7 @@ func (s *Server) refresh(ctx context.Context, c *client, token, scope, resource 
 	if changed {
 		s.doubt(in)
 	}
+	s.event("refresh", in.Principal, in.Client)
 	return t, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,9 +22,11 @@ type Browser struct {
 	// Stop, if not nil, reports whether the browser stays where it would go next.
 	Stop func(*url.URL) bool
 
-	// Seen are the pages that were shown, the last one last.
+	// Seen are the pages that were shown, the last one last. It is looked at when no visit is
+	// under way.
 	Seen []*Page
 
+	mu     sync.Mutex // guards Seen while there are several visits
 	client http.Client
 }
 
@@ -95,7 +98,9 @@ func (b *Browser) load(req *http.Request) (*Page, error) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	p := &Page{URL: req.URL, Status: resp.StatusCode, Header: resp.Header, Body: string(text)}
+	b.mu.Lock()
 	b.Seen = append(b.Seen, p)
+	b.mu.Unlock()
 	return p, err
 }
 

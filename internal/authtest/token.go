@@ -1,202 +1,171 @@
 package authtest
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
-	"maps"
-	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 )
 
-// A Key signs tokens.
-type Key struct {
-	ID, Algorithm string
-	Private       crypto.Signer
-}
-
-// NewKey returns a new key for an algorithm: "ES256", "RS256", "EdDSA" and so on.
-func NewKey(algorithm string) *Key {
-	k := &Key{ID: rand.Text(), Algorithm: algorithm}
-	var err error
-	switch algorithm {
-	case "ES256":
-		k.Private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case "ES384":
-		k.Private, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	case "ES512":
-		k.Private, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
-	case "EdDSA":
-		_, k.Private, err = ed25519.GenerateKey(rand.Reader)
-	case "RS256", "RS384", "RS512", "PS256", "PS384", "PS512":
-		k.Private, err = rsa.GenerateKey(rand.Reader, 2048)
-	default:
-		err = fmt.Errorf("authtest: no keys for %q", algorithm)
-	}
-	if err != nil {
-		panic(err) // the test is wrong
-	}
-	return k
-}
-
-// JWK returns the public key as others read it.
-func (k *Key) JWK() map[string]any {
-	set := map[string]any{"kid": k.ID, "alg": k.Algorithm, "use": "sig"}
-	text := base64.RawURLEncoding.EncodeToString
-	switch public := k.Private.Public().(type) {
-	case *ecdsa.PublicKey:
-		point, _ := public.Bytes() // of a curve that is known
-		half := (len(point) - 1) / 2
-		set["kty"], set["crv"], set["x"], set["y"] = "EC", public.Params().Name, text(point[1:1+half]), text(point[1+half:])
-	case ed25519.PublicKey:
-		set["kty"], set["crv"], set["x"] = "OKP", "Ed25519", text(public)
-	case *rsa.PublicKey:
-		set["kty"], set["n"], set["e"] = "RSA", text(public.N.Bytes()), text(big.NewInt(int64(public.E)).Bytes())
-	}
-	return set
-}
-
-// Sign returns a token. Members of the header are replaced, or left out if they are nil.
-func (k *Key) Sign(header, claims map[string]any) string {
-	t := jwt.NewWithClaims(jwt.GetSigningMethod(k.Algorithm), jwt.MapClaims(claims))
-	t.Header["kid"], t.Header["typ"] = k.ID, "at+jwt"
-	merge(t.Header, header)
-	text, err := t.SignedString(k.Private)
-	if err != nil {
-		panic(err) // the test is wrong
-	}
-	return text
-}
-
-func merge(to, from map[string]any) {
-	maps.Copy(to, from)
-	maps.DeleteFunc(to, func(_ string, v any) bool { return v == nil })
-}
-
-// Claims returns what tokens say: they are for the resource, of "user", and for an hour, or
-// as long as access tokens last. Those that are given are put in, or left out if they are nil.
-func (s *Server) Claims(claims map[string]any) map[string]any {
-	now := time.Now()
-	all := map[string]any{
-		"iss": s.Issuer, "sub": "user", "aud": s.URL, "client_id": "client", "jti": rand.Text(),
-		"iat": now.Unix(), "exp": now.Add(s.opts.Lifetime).Unix(),
-	}
-	merge(all, claims)
-	return all
-}
-
-// Mint returns a JWT, which is signed with the newest key. See [Server.Claims].
-func (s *Server) Mint(claims map[string]any) string {
-	return s.Key().Sign(nil, s.Claims(claims))
-}
-
-// MintOpaque returns a token that only the introspection endpoint can tell about. It is
-// good until [Server.Expire] or [Server.Revoke].
-func (s *Server) MintOpaque(claims map[string]any) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	token := s.secret("access_token", "opaque-"+rand.Text())
-	s.opaque[token] = s.Claims(claims)
-	return token
-}
-
-// Key returns the key that tokens are signed with.
-func (s *Server) Key() *Key {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keys[0]
-}
-
-// Rotate has tokens signed with another key from now on. The old ones are published as long
-// as they are to be kept.
-func (s *Server) Rotate(keep bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !keep {
-		s.keys = nil
-	}
-	s.keys = append([]*Key{NewKey(s.opts.Algorithm)}, s.keys...)
-}
-
-// Leave has the whole server hang up on everybody from now on, or not.
-func (s *Server) Leave(away bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.away = away
-}
-
-// present serves requests unless the server is away.
-func (s *Server) present(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		away := s.away
-		if away {
-			s.count("away")
-		}
-		s.mu.Unlock()
-		if away {
-			panic(http.ErrAbortHandler)
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func (s *Server) serveKeys(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	s.count("keys")
-	list := make([]any, len(s.keys))
-	for i, k := range s.keys {
-		list[i] = k.JWK()
-	}
-	s.mu.Unlock()
-	doc := map[string]any{"keys": list}
-	s.opts.Change("keys", doc)
-	reply(w, http.StatusOK, doc)
-}
-
-// introspect tells about tokens (RFC 7662), to "client" or whoever has an access token.
-func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
+// token is the token endpoint.
+func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	s.learn(r)
-	doc := s.tell(r)
-	if doc == nil {
-		reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
+	if s.opts.Token != nil && s.opts.Token(w, r) {
 		return
 	}
-	s.opts.Change("introspection", doc)
-	reply(w, http.StatusOK, doc)
-}
-
-// tell returns what is known of a token, or nil if who asks may not know.
-func (s *Server) tell(r *http.Request) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count("introspect")
-	id, secret, ok := r.BasicAuth()
-	if !ok {
-		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	s.resource = append(s.resource, r.PostForm.Get("resource"))
+	if s.broken {
+		http.Error(w, "out of order", http.StatusServiceUnavailable)
+		return
 	}
-	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if s.access[bearer] == nil && (id == "" || secret == "" || s.clients[id].secret != secret) {
-		return nil
+	id := r.PostForm.Get("client_id")
+	if user, secret, ok := r.BasicAuth(); ok {
+		if id = user; s.clients[id].secret != secret {
+			refuse(w, "invalid_client")
+			return
+		}
 	}
-	token := r.PostForm.Get("token")
-	if claims := s.opaque[token]; claims != nil {
-		doc := maps.Clone(claims)
-		doc["active"], doc["token_type"] = true, "Bearer"
-		return doc
+	switch r.PostForm.Get("grant_type") {
+	case "authorization_code":
+		s.count("code")
+		g, ok := s.codes[r.PostForm.Get("code")]
+		delete(s.codes, r.PostForm.Get("code"))
+		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
+		if !ok || g.client != id || g.redirect != r.PostForm.Get("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+			refuse(w, "invalid_grant")
+			return
+		}
+		s.issue(w, &family{client: id, scope: g.scope, nonce: g.nonce}, !s.opts.NoRefresh)
+	case "refresh_token":
+		s.rotate(w, r.PostForm.Get("refresh_token"), id)
+	case "client_credentials":
+		s.count("credentials")
+		s.issue(w, &family{client: id, scope: r.PostForm.Get("scope")}, false)
+	case "urn:ietf:params:oauth:grant-type:token-exchange":
+		s.exchange(w, r)
+	case "urn:ietf:params:oauth:grant-type:jwt-bearer":
+		s.count("assertion")
+		if !s.opts.Provider.vouches(r.PostForm.Get("assertion"), s) {
+			refuse(w, "invalid_grant")
+			return
+		}
+		s.issue(w, &family{client: id, scope: r.PostForm.Get("scope")}, false)
+	case "urn:ietf:params:oauth:grant-type:device_code":
+		d := s.devices[r.PostForm.Get("device_code")]
+		switch {
+		case d == nil || d.client != id:
+			refuse(w, "invalid_grant")
+		case !d.granted:
+			refuse(w, "authorization_pending")
+		default:
+			s.issue(w, &family{client: id, scope: d.scope}, true)
+		}
+	default:
+		refuse(w, "unsupported_grant_type")
 	}
-	if f := s.access[token]; f != nil && !f.revoked && time.Now().Before(f.expires) {
-		return s.Claims(map[string]any{"client_id": f.client, "scope": f.scope, "exp": f.expires.Unix(), "active": true})
+}
+
+// exchange takes an ID token for an assertion that is good at one authorization server, for
+// one resource. The caller has the lock.
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request) {
+	s.count("exchange")
+	form, kind := r.PostForm, "urn:ietf:params:oauth:token-type:id-jag"
+	id, secret, basic := r.BasicAuth()
+	if !basic {
+		id, secret = form.Get("client_id"), form.Get("client_secret")
 	}
-	return map[string]any{"active": false}
+	switch c, known := s.clients[id]; {
+	case !known || c.secret != secret:
+		refuse(w, "invalid_client")
+	case s.opts.IDToken == nil || form.Get("subject_token") != s.opts.IDToken() || form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:id_token":
+		refuse(w, "invalid_grant")
+	case form.Get("requested_token_type") != kind:
+		refuse(w, "invalid_request")
+	default:
+		text := s.secret("assertion", "assertion-"+rand.Text())
+		s.asserted[text] = assertion{form.Get("audience"), form.Get("resource")}
+		reply(w, http.StatusOK, map[string]any{"access_token": text, "issued_token_type": kind, "token_type": "N_A", "expires_in": 300})
+	}
+}
+
+// vouches reports whether an identity provider has issued an assertion for a server. It is
+// good once.
+func (s *Server) vouches(text string, at *Server) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.asserted[text]
+	delete(s.asserted, text)
+	return a.audience == at.Issuer && a.resource == at.URL
+}
+
+// rotate takes a refresh token for new tokens. One that comes twice ends its family.
+func (s *Server) rotate(w http.ResponseWriter, token, id string) {
+	s.count("refresh")
+	if f := s.used[token]; f != nil {
+		s.count("reuse")
+		f.revoked = true
+	}
+	f := s.refresh[token]
+	if f == nil || f.revoked || f.client != id {
+		refuse(w, "invalid_grant")
+		return
+	}
+	delete(s.refresh, token)
+	s.used[token] = f
+	s.issue(w, f, true)
+}
+
+func (s *Server) issue(w http.ResponseWriter, f *family, refresh bool) {
+	f.expires = time.Now().Add(s.opts.Lifetime)
+	access := s.secret("access_token", "access-"+rand.Text())
+	s.access[access] = f
+	answer := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": s.opts.Lifetime.Seconds()}
+	if f.scope != "" {
+		answer["scope"] = f.scope
+	}
+	if refresh {
+		token := s.secret("refresh_token", "refresh-"+rand.Text())
+		s.refresh[token] = f
+		answer["refresh_token"] = token
+	}
+	if s.opts.Identity && slices.Contains(strings.Fields(f.scope), "openid") {
+		answer["id_token"] = s.secret("id_token", s.idToken(f))
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count("revoke")
+	for _, f := range []*family{s.refresh[r.PostForm.Get("token")], s.access[r.PostForm.Get("token")]} {
+		if f != nil {
+			f.revoked = true
+		}
+	}
+}
+
+func (s *Server) device(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count("device")
+	d, code := &device{client: r.PostForm.Get("client_id"), scope: r.PostForm.Get("scope"), code: rand.Text()[:8]}, s.secret("device_code", rand.Text())
+	s.devices[code] = d
+	doc := map[string]any{"device_code": code, "user_code": d.code, "verification_uri": s.Issuer + "/enter", "expires_in": 300, "interval": 1}
+	if s.opts.CodeInURL {
+		doc["verification_uri_complete"] = s.Issuer + "/enter?code=" + d.code
+	}
+	s.opts.Change("device", doc)
+	reply(w, http.StatusOK, doc)
 }

@@ -38,7 +38,6 @@ type Provider struct {
 	Scopes     []string          `key:"scopes" one:"true" doc:"Scopes that it is asked for." default:"openid profile email"`
 	Principal  string            `key:"principal" doc:"Claim that names the user, who is user:VALUE@PROVIDER." default:"sub"`
 	Groups     []string          `key:"groups" one:"true" doc:"Claims with the groups of the user; a.b is b in a." default:"groups"`
-	Claims     []string          `key:"claims" one:"true" doc:"Other claims that rules go by."`
 	Parameters map[string]string `key:"parameters" doc:"Parameters that are added when a user is sent there."`
 	Authorize  string            `key:"authorize" doc:"URL of its authorization endpoint, if it does not speak OpenID Connect." default:"as its metadata says"`
 	Token      string            `key:"token" doc:"URL of its token endpoint, with authorize."`
@@ -90,7 +89,8 @@ func (p *Provider) anybody() bool {
 // A JWT is an issuer of signed tokens.
 type JWT struct {
 	Issuer      string        `key:"issuer" short:"true" doc:"Its URL, as it is in the tokens."`
-	Keys        string        `key:"keys" doc:"URL of its keys, or a file with them (JWKS)." default:"as the issuer's metadata says"`
+	Keys        string        `key:"keys" doc:"URL of its keys (JWKS)." default:"as the issuer's metadata says"`
+	KeysFile    string        `key:"keysFile" path:"true" doc:"File with its keys, in place of a URL."`
 	Algorithms  []string      `key:"algorithms" one:"true" doc:"Algorithms of signatures that are accepted." default:"RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA"`
 	Principal   string        `key:"principal" doc:"Claim that names the caller, who is user:VALUE@ISSUER." default:"sub"`
 	Groups      string        `key:"groups" doc:"Claim with the groups of the caller; a.b is b in a." default:"groups"`
@@ -105,8 +105,22 @@ type Introspection struct {
 	ClientID     string `key:"clientId" doc:"Who we are there."`
 	ClientSecret string `key:"clientSecret" doc:"Our secret, better as ${file:PATH} or ${VARIABLE}."`
 	Issuer       string `key:"issuer" doc:"URL of the authorization server, where clients are told to sign in."`
-	Principal    string `key:"principal" doc:"Member of the answer that names the caller." default:"sub"`
-	Groups       string `key:"groups" doc:"Member of the answer with the groups of the caller." default:"groups"`
+	Principal    string `key:"principal" doc:"Member of the answer that names the caller, who is user:VALUE@ISSUER." default:"sub"`
+	Groups       string `key:"groups" doc:"Member of the answer with the groups of the caller; a.b is b in a." default:"groups"`
+	AnyAudience  bool   `key:"anyAudience" doc:"Accept tokens that do not say for whom they are." default:"false"`
+}
+
+// GroupClaims returns the claims with the groups of a caller.
+func (j *JWT) GroupClaims() []string { return claims(j.Groups) }
+
+// GroupClaims returns the members of an answer with the groups of a caller.
+func (i *Introspection) GroupClaims() []string { return claims(i.Groups) }
+
+func claims(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
 }
 
 // Wanted reports whether clients have to prove who they are.
@@ -127,9 +141,13 @@ func (l *loader) checkAuth() {
 	}
 	for i, j := range a.JWT {
 		l.checkWebURL(j.Issuer, fmt.Sprintf("auth.jwt[%d].issuer", i), "auth", "jwt", i, "issuer")
+		if j.Keys != "" && j.KeysFile != "" {
+			l.note(false, fmt.Sprintf("auth.jwt[%d] has keys at a URL and in a file", i), "remove one of them", "auth", "jwt", i, "keysFile")
+		}
 	}
 	for i, j := range a.Introspection {
 		l.checkWebURL(j.Endpoint, fmt.Sprintf("auth.introspection[%d].endpoint", i), "auth", "introspection", i, "endpoint")
+		l.checkWebURL(j.Issuer, fmt.Sprintf("auth.introspection[%d].issuer", i), "auth", "introspection", i, "issuer")
 	}
 	if a.URL != "" {
 		l.checkWebURL(a.URL, "auth.url", "auth", "url")

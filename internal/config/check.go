@@ -177,6 +177,7 @@ func (c *check) command() {
 	if c.EnvFile != "" {
 		c.envFile()
 	}
+	c.confinement()
 }
 
 func (c *check) url() {
@@ -350,12 +351,21 @@ func (c *check) sessions() {
 
 // note reports something about a value of the merged file.
 func (l *loader) note(warning bool, message, hint string, steps ...any) {
+	l.noteServer("", warning, message, hint, steps...)
+}
+
+// noteServer reports something about a server, or with "" about no server. A server with an error
+// is left out.
+func (l *loader) noteServer(server string, warning bool, message, hint string, steps ...any) {
+	if server != "" && !warning {
+		l.broken[server] = true
+	}
 	for _, r := range slices.Backward(l.readers) {
 		m, ok := find(syntax.Member{Value: r.in.Root}, steps...)
 		if !ok {
 			continue
 		}
-		p := syntax.Problem{Source: r.src, At: m.At, Message: message, Hint: hint, Warning: warning}
+		p := syntax.Problem{Source: r.src, At: m.At, About: server, Message: message, Hint: hint, Warning: warning}
 		if m.Value.Scalar() {
 			p.At = m.Value.At
 		}
@@ -398,66 +408,6 @@ func (l *loader) checkGroups() {
 		}
 		paths[g.Path] = path
 	}
-}
-
-// checkListen checks the addresses.
-func (l *loader) checkListen() {
-	const forms = "write HOST:PORT, http+unix:PATH, tcp:HOST:PORT, unix:PATH or stdio"
-	taken := map[string]bool{}
-	for i, e := range l.file.Listen {
-		path, secured := fmt.Sprintf("listen[%d]", i), l.file.Auth.Wanted() && e.Auth != "none"
-		exposed, plain, wrong := readAddress(e.Address)
-		switch {
-		case e.Address == "":
-			l.note(false, path+" has no address", forms, "listen", i)
-			continue
-		case wrong != "":
-			l.note(false, fmt.Sprintf("%s: %q %s", path, syntax.Clip(e.Address), wrong), forms, "listen", i, "address")
-			continue
-		case taken[e.Address] && !strings.HasSuffix(e.Address, ":0"):
-			l.note(false, fmt.Sprintf("%s: %s is listened on already", path, e.Address), "", "listen", i, "address")
-		case exposed && !secured && e.TLS.ClientCA == "":
-			l.note(true, fmt.Sprintf("%s: other machines can reach %s, and anybody there may come in", path, e.Address),
-				"say in auth who may come in, or listen on 127.0.0.1", "listen", i, "address")
-		}
-		taken[e.Address] = true
-		if plain && e.TLS != (TLS{}) {
-			l.note(false, path+": tls is for addresses that speak HTTP", "write HOST:PORT", "listen", i, "address")
-		}
-		if secured && strings.HasPrefix(e.Address, "tcp:") {
-			l.note(false, path+": nobody can prove there who they are", "write HOST:PORT, or give it auth: none", "listen", i, "address")
-		}
-		if (e.TLS.Cert == "") != (e.TLS.Key == "") || e.TLS.ClientCA != "" && e.TLS.Cert == "" {
-			l.note(false, path+".tls needs both cert and key", "", "listen", i, "tls")
-		}
-	}
-}
-
-// readAddress looks at an address: whether other machines can reach it, whether it
-// carries messages without HTTP, and what is wrong with it.
-func readAddress(address string) (exposed, plain bool, wrong string) {
-	scheme, rest, _ := strings.Cut(address, ":")
-	switch {
-	case address == "stdio":
-		return false, true, ""
-	case scheme == "unix", scheme == "http+unix":
-		if strings.TrimPrefix(rest, "//") == "" {
-			wrong = "has no path"
-		}
-		return false, scheme == "unix", wrong
-	case scheme == "tcp":
-		address, plain = strings.TrimPrefix(rest, "//"), true
-	case strings.HasPrefix(rest, "//"):
-		return false, false, "is a URL and no address"
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return false, plain, "is no address"
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return false, plain, "has no port from 0 to 65535"
-	}
-	return !isLocal(host), plain, ""
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

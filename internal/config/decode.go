@@ -151,7 +151,7 @@ func (r *reader) readList(v reflect.Value, k key, n *syntax.Node, where string) 
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
 	for i, item := range items {
-		r.read(v.Index(i), key{}, item, where+"["+strconv.Itoa(i)+"]")
+		r.read(v.Index(i), key{path: k.path}, item, where+"["+strconv.Itoa(i)+"]")
 	}
 }
 

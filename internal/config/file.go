@@ -20,14 +20,16 @@ import (
 // A File is what a configuration says, with all references replaced. What it does
 // not say is left at zero, which means the default.
 type File struct {
-	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
-	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
-	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
-	Auth    Auth               `key:"auth" doc:"Who may come in."`
-	Rules   []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
-	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
-	Log     Log                `key:"log" doc:"What is logged, and how."`
-	Limits  Limits             `key:"limits" doc:"What clients may use."`
+	Listen   []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
+	Servers  map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
+	Groups   map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
+	Commands Commands           `key:"commands" doc:"Which programs may be started."`
+	Auth     Auth               `key:"auth" doc:"Who may come in."`
+	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
+	State    string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
+	Log      Log                `key:"log" doc:"What is logged, and how."`
+	Limits   Limits             `key:"limits" doc:"What clients may use."`
+	Audit    Audit              `key:"audit" doc:"Who did what, written down in files that show when they were changed. See audit.md."`
 
 	// Names are the names of Servers in the order of the files.
 	Names []string
@@ -45,13 +47,21 @@ type File struct {
 
 // Restore puts servers of an earlier configuration in the places of those that were
 // left out of this one because of errors. It returns the names of those that the
-// earlier one has.
+// earlier one has. A server whose program is not allowed any more is not one of them.
 func (f *File) Restore(earlier *File) (restored []string) {
+	policy := f.policy()
 	for _, name := range f.Broken {
-		if s := earlier.Servers[name]; s != nil {
-			f.Servers[name] = s
-			restored = append(restored, name)
+		s := earlier.Servers[name]
+		if s == nil || s.policy != nil && s.vet(policy) != nil {
+			continue
 		}
+		if s.policy != nil && !reflect.DeepEqual(s.policy, policy) {
+			next := *s
+			next.policy = policy
+			s = &next
+		}
+		f.Servers[name] = s
+		restored = append(restored, name)
 	}
 	if len(restored) > 0 {
 		f.Names = f.present()
@@ -75,18 +85,28 @@ func (f *File) present() []string {
 
 // A Listen is an address where clients come in.
 type Listen struct {
-	Address string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
-	TLS     TLS      `key:"tls" doc:"Certificate, for addresses that speak HTTP. Without one they speak plain HTTP."`
-	Origins []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
-	Hosts   []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine"`
-	Auth    string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
+	Address  string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
+	TLS      TLS      `key:"tls" doc:"Certificate, for HOST:PORT. Without one that speaks plain HTTP."`
+	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
+	Hosts    []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine, and of the certificate"`
+	Proxies  []string `key:"proxies" one:"true" doc:"Proxies before this address, which tell of their clients by X-Forwarded-For, -Host and -Proto: addresses, ranges such as 10.0.0.0/8, or unix for who opens the socket. What others say in these headers is ignored. Clients are taken to speak TLS with a proxy."`
+	Auth     string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
+	Insecure []string `key:"insecure" one:"true" doc:"What an address that other machines can reach may lack: no-auth lets everybody use the servers, no-tls lets others on the way read and change everything, tokens too."`
 }
+
+// What an Insecure address may lack.
+const (
+	NoAuth = "no-auth"
+	NoTLS  = "no-tls"
+)
 
 // A TLS is the certificate of a Listen.
 type TLS struct {
-	Cert     string `key:"cert" path:"true" doc:"File with the certificate chain, in PEM."`
-	Key      string `key:"key" path:"true" doc:"File with the private key, in PEM."`
-	ClientCA string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates. If given, a client needs one."`
+	Cert       string `key:"cert" path:"true" doc:"File with the certificate chain, in PEM. It is read again when it changes, as are the others."`
+	Key        string `key:"key" path:"true" doc:"File with the private key, in PEM."`
+	ClientCA   string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates, in PEM. If given, a client is asked for one."`
+	ClientAuth string `key:"clientAuth" doc:"Whether a client must have a certificate, or may." enum:"require|optional" default:"require"`
+	MinVersion string `key:"minVersion" doc:"Oldest version of TLS that is spoken." enum:"1.2|1.3" default:"1.2"`
 }
 
 // A Group is a set of servers that are offered as one.

@@ -139,7 +139,7 @@ func dump(t *testing.T, f *config.File) string {
 		fmt.Fprintf(&b, "%s: %s %s\n", name, s.How(), s.Where())
 		v := reflect.ValueOf(s).Elem()
 		for i := range v.NumField() {
-			if field := v.Type().Field(i); field.IsExported() && field.Name != "Name" && !v.Field(i).IsZero() {
+			if field := v.Type().Field(i); field.IsExported() && field.Name != "Name" && field.Name != "Program" && !v.Field(i).IsZero() {
 				fmt.Fprintf(&b, "  %s: %+v\n", field.Name, v.Field(i).Interface())
 			}
 		}

@@ -62,6 +62,9 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	l.checkGroups()
 	l.checkListen()
 	l.checkAuth()
+	l.checkAudit()
+	l.checkCommands()
+	l.checkPrograms()
 	f := l.file
 	f.order = f.Names
 	l.checkRules()

@@ -36,7 +36,7 @@ func TestSchemaHasTheKeysThatAreRead(t *testing.T) {
 	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"listen", "servers", "groups", "state", "log", "limits", "mcpServers", "$schema"} {
+	for _, name := range []string{"listen", "servers", "groups", "state", "log", "limits", "audit", "mcpServers", "$schema"} {
 		if schema.Properties[name] == nil {
 			t.Errorf("no %s", name)
 		}

@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/program"
 )
 
 // A Server is a server that we start or reach. It has a command or a URL.
 type Server struct {
 	Name string
 
-	Command           string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file."`
+	Command           string            `key:"command" only:"command" doc:"Program to start. No shell is used. A relative path with a separator starts at cwd, or else at the directory of the file. A name is looked up on PATH when the file is read. See processes.md."`
 	Args              []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
 	Env               map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
 	EnvFile           string            `key:"envFile" path:"true" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
 	Inherit           []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
 	Cwd               string            `key:"cwd" path:"true" only:"command" doc:"Its working directory." default:"ours"`
-	User              string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place." default:"who started us"`
+	User              string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place. Only root can change that, and not on Windows." default:"who started us"`
 	Limits            ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
+	Sandbox           *Sandbox          `key:"sandbox" only:"command" doc:"What it can reach of the machine (Linux). See processes.md." default:"all that its user can"`
 	Restart           Restart           `key:"restart" only:"command" doc:"When to give up on a program that keeps ending."`
 	URL               string            `key:"url" only:"url" doc:"Where the server is: http, https, ws, wss, tcp:HOST:PORT, unix:PATH, or unix:///PATH for HTTP on a Unix socket."`
 	Headers           map[string]string `key:"headers" only:"url" doc:"HTTP headers that are sent with every request."`
@@ -50,8 +52,15 @@ type Server struct {
 	Prompts           Prompts           `key:"prompts" doc:"Which of its prompts are offered."`
 	Resources         Resources         `key:"resources" doc:"Which of its resources and resource templates are offered."`
 
+	// Program is the absolute path of Command, or empty if that was not found when
+	// the file was read.
+	Program string
+
 	// where is how people are told where the server is; it has no secrets.
 	where string
+
+	policy     *program.Policy // nil if the server is not from a file
+	searchPath string          // where its programs are looked for
 }
 
 // ChildLimits is what the processes of a server may use. Zero means no limit.
@@ -59,6 +68,16 @@ type ChildLimits struct {
 	Memory Size          `key:"memory" doc:"Address space of each process. Runtimes that reserve more than they use, such as Node.js, need a generous one."`
 	Files  int           `key:"files" doc:"Open files of each process."`
 	CPU    time.Duration `key:"cpu" doc:"Processor time of each process; it is killed when that is used up."`
+
+	Processes int `key:"processes" doc:"Processes and threads of its user, counted over all that this user runs. It does not bind root."`
+}
+
+// A Sandbox is what a server can reach of the machine.
+type Sandbox struct {
+	Read     []string `key:"read" path:"true" doc:"Files and directories that it may read and execute, beside those of the system, its program and its cwd."`
+	Write    []string `key:"write" path:"true" doc:"Files and directories that it may also change."`
+	Network  *bool    `key:"network" doc:"Whether it may make sockets." default:"true"`
+	Optional bool     `key:"optional" doc:"Start it although the kernel cannot do all of this, with as much as it can." default:"false"`
 }
 
 // ServerAuth says how we sign in to a server.
@@ -66,7 +85,7 @@ type ServerAuth struct {
 	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, each caller its own, or nobody. Callers are told apart by who they have proven to be; the others are sent without a token." enum:"shared|caller|none" default:"shared"`
 	TokenFile    string            `key:"tokenFile" path:"true" doc:"File with a token that is sent as Authorization: Bearer, in place of a sign-in. It is read again when it changes."`
 	Command      []string          `key:"command" doc:"Program and arguments that print a token or headers, in place of a sign-in. No shell is used."`
-	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser"`
+	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser; where none can be opened, device-code if the authorization server has that"`
 	ClientID     string            `key:"clientId" doc:"Client that is registered with the authorization server." default:"we register by ourselves"`
 	ClientSecret string            `key:"clientSecret" doc:"Its secret, better as ${file:PATH} or ${VARIABLE}."`
 	ClientKey    string            `key:"clientKey" path:"true" doc:"File with its private key, in PEM, in place of a secret."`

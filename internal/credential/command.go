@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,7 +18,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/reread"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 )
 
@@ -42,6 +45,8 @@ const (
 // A helper has what a command prints.
 type helper struct {
 	command []string
+	limit   time.Duration         // of one run
+	vet     func(*exec.Cmd) error // may be nil
 	log     *slog.Logger
 
 	ctx    context.Context // ends with close
@@ -53,8 +58,8 @@ type helper struct {
 	renewed time.Time // when the command was last run because of a refusal
 }
 
-func newHelper(command []string, log *slog.Logger) *helper {
-	h := &helper{command: command, log: log}
+func newHelper(command []string, vet func(*exec.Cmd) error, log *slog.Logger) *helper {
+	h := &helper{command: command, limit: commandTime, vet: vet, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -96,14 +101,21 @@ func (h *helper) close() {
 
 // run runs the command. It has our environment and no input.
 func (h *helper) run() (*value, error) {
-	ctx, cancel := context.WithTimeout(h.ctx, commandTime)
+	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
 	defer cancel()
 	var out limited
 	errs := limited{drop: true}
 	cmd := exec.CommandContext(ctx, h.command[0], h.command[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, pipeTime
 	ownGroup(cmd)
-	err := cmd.Run()
+	err := cmd.Err
+	if err == nil && h.vet != nil {
+		cmd.Env = os.Environ()
+		err = h.vet(cmd)
+	}
+	if err == nil {
+		err = cmd.Run()
+	}
 	for line := range strings.Lines(string(errs.kept)) {
 		h.log.Debug("the command for tokens says", "command", h.name(), "stderr", redact.Text(strings.TrimSpace(line)))
 	}
@@ -111,7 +123,7 @@ func (h *helper) run() (*value, error) {
 	case h.ctx.Err() != nil:
 		return nil, h.fail("was ended with us", "try again", h.ctx.Err())
 	case ctx.Err() != nil:
-		return nil, h.fail(fmt.Sprintf("takes longer than %v", commandTime), "it must not wait for anybody: run it by hand", ctx.Err())
+		return nil, h.fail(fmt.Sprintf("takes longer than %v", h.limit), "it must not wait for anybody: run it by hand", ctx.Err())
 	case out.over:
 		return nil, h.fail(fmt.Sprintf("prints more than %d bytes", maxText), "it must print a token alone, or headers as JSON", err)
 	case errors.Is(err, exec.ErrWaitDelay):
@@ -119,6 +131,9 @@ func (h *helper) run() (*value, error) {
 	case err != nil:
 		if _, exited := errors.AsType[*exec.ExitError](err); exited {
 			return nil, h.fail("fails with "+err.Error(), "run it by hand to see why", err)
+		}
+		if errors.Is(err, program.ErrNotAllowed) || errors.Is(err, program.ErrExposed) {
+			return nil, h.fail("must not be started: "+err.Error(), program.Advice(err), err)
 		}
 		return nil, h.fail("cannot be started: "+startReason(err), "check its path", err)
 	}
@@ -139,7 +154,7 @@ func startReason(err error) string {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err
 	}
-	return reasonOf(err).Error()
+	return reread.Reason(err).Error()
 }
 
 // limited keeps what is written to it, up to maxText bytes. Then it takes no more, or drops it.

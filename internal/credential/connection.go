@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/reread"
 )
 
 // TLS returns how connections to a server are secured: with the authorities in the file ca
@@ -42,55 +44,56 @@ func TLS(ca, cert, key string, log *slog.Logger) (*tls.Config, error) {
 		if key == "" {
 			key = cert
 		}
-		c := &certificate{cert: cert, key: key, log: log}
-		if _, err := c.get(nil); err != nil {
+		mine, err := reread.New(func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			return &pair, err
+		}, func(err error) {
+			if log != nil {
+				log.Warn("the client certificate has changed and cannot be used, the one from before is", "error", err)
+			}
+		}, cert, key)
+		if err != nil {
 			return nil, fmt.Errorf("the client certificate cannot be used: %w", err)
 		}
-		conf.GetClientCertificate = c.get
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return mine.Get(), nil }
 	}
 	return conf, nil
 }
 
-// A certificate is ours at a server.
-type certificate struct {
-	cert, key string
-	log       *slog.Logger
+// Alerts of TLS that are about a client certificate (RFC 8446, section 6.2). Who has none gets
+// the third one, and in TLS 1.2 the first or the second, which has other reasons, too.
+const (
+	badCertificate      tls.AlertError = 42
+	handshakeFailure    tls.AlertError = 40
+	certificateRequired tls.AlertError = 116
+)
 
-	mu     sync.Mutex
-	read   [2]stamp // of the files when they were read
-	loaded *tls.Certificate
-}
+// aboutOurs are the alerts of a server that has seen our certificate: beside these that it is
+// of another kind, revoked, expired, unknown, of an unknown authority, or not allowed in.
+var aboutOurs = []tls.AlertError{badCertificate, 43, 44, 45, 46, 48, 49, certificateRequired}
 
-// get returns the certificate, which is read if its files have changed. While they cannot be
-// used, as when one of them has been written and not the other, it is the one from before.
-func (c *certificate) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var now [2]stamp
-	var err error
-	for i, name := range []string{c.cert, c.key} {
-		if now[i], err = stampOf(name); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-			break
-		}
+// ExplainAlert returns the error of a connection in words that say what to do, if the server
+// wants a client certificate or, if it was shown one, another. Any other error is returned as
+// it is.
+func ExplainAlert(err error, shown bool) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	if _, done := errors.AsType[*fault](err); done || !ok || op.Op != "remote error" {
+		return err
 	}
-	if c.loaded != nil && now == c.read {
-		return c.loaded, nil
-	}
-	var pair tls.Certificate
-	if err == nil {
-		pair, err = tls.LoadX509KeyPair(c.cert, c.key)
-	}
+	// An alert over TCP has no exported type, and the text of one that has.
+	is := func(a tls.AlertError) bool { return op.Err.Error() == a.Error() }
+	what := ""
 	switch {
-	case err == nil:
-		c.loaded = &pair
-	case c.loaded == nil:
-		return nil, err
-	case c.log != nil:
-		c.log.Warn("the client certificate has changed and cannot be used, the one from before is", "error", err)
+	case shown && slices.ContainsFunc(aboutOurs, is):
+		what = "does not accept our client certificate"
+	case !shown && is(certificateRequired):
+		what = "wants a client certificate"
+	case !shown && (is(badCertificate) || is(handshakeFailure)):
+		what = "refuses the connection: it may want a client certificate"
+	default:
+		return err
 	}
-	c.read = now
-	return c.loaded, nil
+	return &fault{fmt.Sprintf("the server %s (%v); name one that it accepts by --cert-file, or tls.cert in its configuration", what, op.Err), err}
 }
 
 // Proxy returns through which proxy requests go: the one with this URL, or with "none" none.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ type Config struct {
 
 	// Command prints a token or headers. No shell is used.
 	Command []string
+
+	// Vet, if not nil, is shown the command before every run, and may refuse it.
+	Vet func(*exec.Cmd) error
 
 	// Logger is told what the command says on standard error, at debug level. If nil,
 	// nobody is.
@@ -83,7 +87,7 @@ func New(c *Config) (*Source, error) {
 	case c.TokenFile != "":
 		return &Source{server, &tokenFile{path: c.TokenFile}}, nil
 	case len(c.Command) > 0 && c.Command[0] != "":
-		return &Source{server, newHelper(c.Command, log)}, nil
+		return &Source{server, newHelper(c.Command, c.Vet, log)}, nil
 	}
 	return nil, errors.New("no token file and no command for tokens is configured")
 }

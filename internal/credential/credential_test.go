@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/credential"
+	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -366,6 +367,11 @@ func TestACommandThatFailsIsToldOfAndNothingIsSent(t *testing.T) {
 	if _, err := post(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("a command that is not there: %v", err)
 	}
+	refuse := func(cmd *exec.Cmd) error { return fmt.Errorf("%s: %w", cmd.Path, program.ErrNotAllowed) }
+	c, _ = open(t, credential.Config{Server: s.URL, Command: command(t, "fail", ""), Vet: refuse})
+	if _, err := post(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "must not be started") || !strings.Contains(err.Error(), "add its path to the list") {
+		t.Errorf("a command that is not allowed: %v", err)
+	}
 	if !strings.Contains(logged.String(), "cannot do it") || strings.Contains(logged.String(), "sekret") {
 		t.Errorf("the log is %s", logged.String())
 	}
@@ -410,6 +416,27 @@ func TestACommandThatHangsEndsWithItsSourceAndWithAllThatItHasStarted(t *testing
 	case <-time.After(time.Minute):
 		t.Error("what it has started goes on")
 		hold.CloseClientConnections()
+	}
+}
+
+// Who waits for a command that waits for somebody is told so after ten seconds, and the
+// command is gone.
+func TestACommandMayTakeTenSeconds(t *testing.T) {
+	hold := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hold.Close() // which waits until the process is gone
+	s := newServer(t, "")
+	c, source := open(t, credential.Config{Server: s.URL, Command: command(t, "hang", hold.URL)})
+	limit := credential.CommandLimit(source)
+	if *limit != 10*time.Second {
+		t.Errorf("it may take %v", *limit)
+	}
+	*limit = 500 * time.Millisecond
+	_, err := post(t, c, s.URL)
+	if err == nil || !strings.Contains(err.Error(), "takes longer than 500ms; it must not wait for anybody: run it by hand") || !protocol.NotSent(err) {
+		t.Errorf("the request: %v", err)
+	}
+	if s.count() != 0 {
+		t.Errorf("%d requests were sent", s.count())
 	}
 }
 

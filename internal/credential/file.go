@@ -2,14 +2,13 @@ package credential
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/reread"
 )
 
 // A tokenFile has the token in a file.
@@ -17,32 +16,15 @@ type tokenFile struct {
 	path string
 
 	mu   sync.Mutex
-	read stamp  // of the file when it was read
-	last *value // nil before
-}
-
-// A stamp tells whether a file has changed.
-type stamp struct {
-	size     int64
-	modified time.Time
-}
-
-func stampOf(path string) (stamp, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}, reasonOf(err)
-	}
-	if !info.Mode().IsRegular() {
-		return stamp{}, errors.New("it is not a regular file")
-	}
-	return stamp{info.Size(), info.ModTime()}, nil
+	read reread.Stamp // of the file when it was read
+	last *value       // nil before
 }
 
 // current returns the token, which is read if the file has changed.
 func (f *tokenFile) current(context.Context) (*value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now, err := stampOf(f.path)
+	now, err := reread.StampOf(f.path)
 	if err != nil {
 		return nil, f.fail(err)
 	}
@@ -59,24 +41,24 @@ func (f *tokenFile) renew(_ context.Context, refused *value) (*value, error) {
 	if f.last != refused {
 		return f.last, nil // it was read meanwhile
 	}
-	now, err := stampOf(f.path)
+	now, err := reread.StampOf(f.path)
 	if err != nil {
 		return nil, f.fail(err)
 	}
 	return f.load(now)
 }
 
-// load reads the file, whose stamp was taken before. The caller holds mu.
-func (f *tokenFile) load(at stamp) (*value, error) {
+// load reads the file, whose reread.Stamp was taken before. The caller holds mu.
+func (f *tokenFile) load(at reread.Stamp) (*value, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
-		return nil, f.fail(reasonOf(err))
+		return nil, f.fail(reread.Reason(err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxText+1))
 	switch {
 	case err != nil:
-		return nil, f.fail(reasonOf(err))
+		return nil, f.fail(reread.Reason(err))
 	case len(text) > maxText:
 		return nil, f.fail(fmt.Errorf("it has more than %d bytes", maxText))
 	}
@@ -99,11 +81,3 @@ func (f *tokenFile) peek() *value {
 }
 
 func (f *tokenFile) close() {}
-
-// reasonOf returns an error of a file without its path.
-func reasonOf(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
-}

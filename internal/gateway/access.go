@@ -6,40 +6,140 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"os/user"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
-// accessOf reads who may come in by a configuration. Users sign in by front, if it is not nil.
-func accessOf(file *config.File, front *authserver.Server) (*policy.Options, error) {
-	a := &file.Auth
-	o := &policy.Options{
-		Anyone: !a.Wanted(), Certificates: a.Certificates, URL: a.URL, Audiences: a.Audiences, Scopes: a.Scopes,
-	}
-	tokens, err := listedTokens(a)
+// access is who may come in, as a configuration says.
+type access struct {
+	*policy.Options
+	auth    config.Auth
+	claims  []string          // that rules go by
+	issuers []policy.Verifier // of tokens that somebody else has made
+	names   []string          // of these issuers
+	closers []func()          // of these
+	front   *front            // where users sign in by us; nil if they do not
+}
+
+// readAccess reads who may come in by a configuration, in the place of another, which may be
+// nil. What would be the same is taken from that.
+func (g *Gateway) readAccess(file *config.File, before *access) (*access, error) {
+	f, err := g.readFront(file, before)
 	if err != nil {
 		return nil, err
 	}
-	o.Verifiers = append(o.Verifiers, policy.NewTokens(tokens))
-	if front != nil {
-		o.Verifiers, o.Issuers = append(o.Verifiers, front.Verifier()), append(o.Issuers, front.Issuer())
+	a, err := newAccess(file, before, g.log)
+	switch {
+	case err != nil && f != nil && (before == nil || f != before.front):
+		f.Close()
+		return nil, err
+	case err != nil:
+		return nil, err
+	case f != nil:
+		a.front = f
+		a.Verifiers, a.Issuers = append(a.Verifiers, f.Verifier()), slices.Concat(a.names, []string{f.Issuer()})
 	}
-	if o.Users, err = userNumbers(a.Users); err != nil {
+	return a, nil
+}
+
+// newAccess reads who may come in by a configuration. What asks issuers is taken from the
+// one before, with all that it knows, if it would be the same.
+func newAccess(file *config.File, before *access, log *slog.Logger) (*access, error) {
+	a := &access{auth: file.Auth, Options: &policy.Options{
+		Anyone: !file.Auth.Wanted(), Certificates: file.Auth.Certificates,
+		URL: file.Auth.URL, Audiences: file.Auth.Audiences, Scopes: file.Auth.Scopes,
+	}}
+	tokens, err := listedTokens(&a.auth)
+	if err != nil {
 		return nil, err
 	}
-	return o, nil
+	if a.Users, err = userNumbers(a.auth.Users); err != nil {
+		return nil, err
+	}
+	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
+	a.claims = set.Claims()
+	if before != nil && slices.Equal(before.claims, a.claims) && reflect.DeepEqual(before.auth.JWT, a.auth.JWT) && reflect.DeepEqual(before.auth.Introspection, a.auth.Introspection) {
+		a.issuers, a.closers, a.names = before.issuers, before.closers, before.names
+	} else if err := a.askIssuers(log); err != nil {
+		a.close()
+		return nil, err
+	}
+	a.Verifiers, a.Issuers = append([]policy.Verifier{policy.NewTokens(tokens)}, a.issuers...), a.names
+	return a, nil
+}
+
+// askIssuers makes what knows the tokens of others. Signed ones come first: they are no
+// business of who is asked about the rest.
+func (a *access) askIssuers(log *slog.Logger) error {
+	for i, c := range a.auth.JWT {
+		o := &policy.JWTOptions{
+			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience, Leeway: c.Leeway},
+			KeysURL:      c.Keys, KeysFile: c.KeysFile, KeysFor: c.KeysFor, Algorithms: c.Algorithms, Logger: log,
+		}
+		v, err := policy.NewJWT(o)
+		if err != nil {
+			return fmt.Errorf("auth.jwt[%d]: %w", i, err)
+		}
+		a.add(v, c.Issuer, v.Close)
+	}
+	for i, c := range a.auth.Introspection {
+		v, err := policy.NewIntrospection(&policy.IntrospectionOptions{
+			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience},
+			Endpoint:     c.Endpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
+		})
+		if err != nil {
+			return fmt.Errorf("auth.introspection[%d]: %w", i, err)
+		}
+		a.add(v, c.Issuer, v.Close)
+	}
+	return nil
+}
+
+func (a *access) add(v policy.Verifier, issuer string, closer func()) {
+	a.issuers, a.closers = append(a.issuers, v), append(a.closers, closer)
+	if !slices.Contains(a.names, issuer) {
+		a.names = append(a.names, issuer)
+	}
+}
+
+// close ends what asks issuers.
+func (a *access) close() {
+	for _, f := range a.closers {
+		f()
+	}
+}
+
+// setAccess has another access in force, and ends what only the one before has asked.
+// Reloads come one after another.
+func (g *Gateway) setAccess(a *access) {
+	before := g.access
+	g.access = a
+	g.policy.Set(a.Options)
+	g.front.Store(a.front)
+	if !sameVerifiers(before.issuers, a.issuers) {
+		before.close()
+	}
+	if before.front != nil && before.front != a.front {
+		before.front.Close()
+	}
+}
+
+func sameVerifiers(a, b []policy.Verifier) bool {
+	return len(a) == len(b) && (len(a) == 0 || a[0] == b[0])
 }
 
 // listedTokens returns the tokens that are listed, here and in a file.
@@ -82,13 +182,14 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, open bool) (*htt
 	if open {
 		find = httpx.ByAddress
 	}
-	c, err := find(r)
-	if err == nil {
-		c.Passed = g.passed(r)
-		return r.WithContext(dragoman.WithCaller(r.Context(), c)), true
+	c, refusal := httpx.CallerOf(r, find)
+	if refusal != nil {
+		g.deny(r, "", "proof", refusal)
+		refusal.Write(w)
+		return nil, false
 	}
-	refuse(w, err)
-	return nil, false
+	c.Passed = g.passed(r)
+	return r.WithContext(dragoman.WithCaller(r.Context(), c)), true
 }
 
 // caller returns who makes a request that letIn has let in. If nobody has to prove who

@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
@@ -375,4 +377,79 @@ func tapHeaders(t *testing.T, url string, seen chan<- http.Header) string {
 	}))
 	t.Cleanup(web.Close)
 	return web.URL
+}
+
+// issued starts a gateway that lets in by tokens of an issuer, which it returns.
+func issued(t *testing.T, more string) (*guarded, *authtest.Server) {
+	t.Helper()
+	issuer, stop := authtest.Start(nil)
+	t.Cleanup(stop)
+	g := &guarded{}
+	g.running = begin(t, fmt.Sprintf("auth:\n  url: https://gw.example.com\n  jwt: %s\n  introspection: {endpoint: %s/introspect, issuer: %s, clientId: client, clientSecret: secret}\nservers:\n  a: {url: %q}\n%s",
+		issuer.Issuer, issuer.Issuer, issuer.Issuer, upstream(t, protocol.LatestLegacy), more))
+	return g, issuer
+}
+
+func TestS27_TokensOfAnIssuerCountForUsAlone(t *testing.T) {
+	g, issuer := issued(t, "")
+	const ours = "https://gw.example.com"
+	other := authtest.NewKey("ES256")
+	none := issuer.Claims(map[string]any{"aud": ours})
+	for _, test := range []struct {
+		name, token string
+		status      int
+	}{
+		{"ours", issuer.Mint(map[string]any{"aud": ours}), http.StatusOK},
+		{"ours, told by the issuer", issuer.MintOpaque(map[string]any{"aud": ours}), http.StatusOK},
+		{"for what is asked for", issuer.Mint(map[string]any{"aud": []string{"x", ours + "/status"}}), http.StatusOK},
+		{"for another server here", issuer.Mint(map[string]any{"aud": ours + "/servers/a/mcp"}), http.StatusUnauthorized},
+		{"of a sibling", issuer.Mint(map[string]any{"aud": "https://gw2.example.com"}), http.StatusUnauthorized},
+		{"of a sibling, told by the issuer", issuer.MintOpaque(map[string]any{"aud": "https://gw2.example.com"}), http.StatusUnauthorized},
+		{"for nobody", issuer.Mint(map[string]any{"aud": nil}), http.StatusUnauthorized},
+		{"expired", issuer.Mint(map[string]any{"aud": ours, "exp": time.Now().Add(-time.Hour).Unix()}), http.StatusUnauthorized},
+		{"forged", other.Sign(map[string]any{"kid": issuer.Key().ID}, none), http.StatusUnauthorized},
+		{"of another issuer", issuer.Mint(map[string]any{"aud": ours, "iss": "https://evil.example.com"}), http.StatusUnauthorized},
+		{"opaque", "0123456789abcdef0123456789abcdef", http.StatusUnauthorized},
+	} {
+		resp := g.do(t, http.MethodGet, "/status", "Bearer "+test.token, "")
+		challenge := resp.Header.Get("WWW-Authenticate")
+		if resp.StatusCode != test.status {
+			t.Errorf("%s: %s, %s", test.name, resp.Status, challenge)
+		}
+		if test.status == http.StatusUnauthorized && !strings.Contains(challenge, `resource_metadata="https://gw.example.com/.well-known/oauth-protected-resource/status"`) {
+			t.Errorf("%s: %s", test.name, challenge)
+		}
+	}
+	resp := g.do(t, http.MethodGet, policy.MetadataPath+"/servers/a/mcp", "", "")
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(string(text), `"authorization_servers":["`+issuer.Issuer+`"]`) {
+		t.Errorf("metadata: %s %s", resp.Status, text)
+	}
+}
+
+func TestTokensOfAnIssuerThatIsAwayAreNotJudged(t *testing.T) {
+	g, issuer := issued(t, "")
+	issuer.Leave(true)
+	resp := g.do(t, http.MethodGet, "/status", "Bearer "+issuer.Mint(map[string]any{"aud": "https://gw.example.com"}), "")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%s", resp.Status)
+	}
+}
+
+func TestIssuerThatIsTakenOutLetsNobodyIn(t *testing.T) {
+	g, issuer := issued(t, "")
+	token := issuer.Mint(map[string]any{"aud": "https://gw.example.com"})
+	if resp := g.do(t, http.MethodGet, "/status", "Bearer "+token, ""); resp.StatusCode != http.StatusOK {
+		t.Fatalf("before: %s", resp.Status)
+	}
+	g.reload(t) // what is the same goes on
+	fetched := issuer.Count("keys")
+	if resp := g.do(t, http.MethodGet, "/status", "Bearer "+issuer.Mint(map[string]any{"aud": "https://gw.example.com"}), ""); resp.StatusCode != http.StatusOK || issuer.Count("keys") != fetched {
+		t.Errorf("after a reload: %s, keys were fetched %d times, before %d", resp.Status, issuer.Count("keys"), fetched)
+	}
+	file, _ := g.load()
+	g.write(fmt.Sprintf("auth: {tokens: 0123456789abcdef}\nservers:\n  a: {url: %q}\n", file.Servers["a"].URL))
+	g.reload(t)
+	if resp := g.do(t, http.MethodGet, "/status", "Bearer "+token, ""); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("after it was taken out: %s", resp.Status)
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
@@ -23,6 +25,7 @@ type chain struct {
 	up        *manager.Upstream
 	log       *slog.Logger
 	views     *views
+	audit     *audit.Log // nil if there is none
 	requests  dragoman.Peer
 	listeners listeners
 	known     *config.Server // whose offers the listeners know of; of who applies configurations
@@ -33,8 +36,8 @@ var (
 	_ aggregate.Member  = (*chain)(nil)
 )
 
-func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], log *slog.Logger) *chain {
-	c := &chain{up: up, log: log, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
+func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], log *slog.Logger, to *audit.Log) *chain {
+	c := &chain{up: up, log: log, audit: to, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
 	c.requests = c.wrap(up.Requests(), nil, nil)
 	return c
 }
@@ -43,8 +46,8 @@ func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], log *slog.Lo
 // is the first that a request comes to. client is that of a conversation, and caller who
 // has begun it.
 func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller) dragoman.Peer {
-	p = &recorder{p, c.up.Name(), c.log}
-	return &filter{Peer: p, views: c.views, listeners: &c.listeners, client: client, caller: caller}
+	p = &filter{Peer: p, views: c.views, listeners: &c.listeners, client: client, caller: caller}
+	return &recorder{Peer: p, server: c.up.Name(), log: c.log, audit: c.audit, caller: caller}
 }
 
 func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, Requests: c.requests} }
@@ -100,12 +103,17 @@ func (c *chain) announce(ruled bool) {
 	})
 }
 
-// A recorder is a peer that logs what it is asked, under the id of the request,
-// which travels on with it.
+// A recorder is a peer that logs what it is asked, and what came of it, under the id of the
+// request, which travels on with it, and writes it down in the audit log. It makes the
+// answers of denials.
 type recorder struct {
 	dragoman.Peer
 	server string
 	log    *slog.Logger
+	audit  *audit.Log // nil if there is none
+
+	caller *dragoman.Caller       // of a conversation; nil if each request has its own
+	client atomic.Pointer[string] // its name, if the conversation has said it
 }
 
 // Call implements dragoman.Peer.
@@ -113,8 +121,20 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	if httpx.RequestID(ctx) == "" {
 		ctx = httpx.WithNewRequestID(ctx)
 	}
+	if p.audit != nil {
+		passedOn(ctx, req)
+	}
+	if err := p.audit.Ready(); err != nil {
+		return req.Fail(protocol.Overloaded(err.Error())), nil
+	}
 	began := time.Now()
 	resp, err := p.Peer.Call(ctx, req, from)
+	if p.audit != nil {
+		p.write(ctx, began, req, resp, err)
+	}
+	if d, ok := errors.AsType[*denial](err); ok {
+		resp, err = req.Fail(d.answer), nil
+	}
 	level, outcome := slog.LevelDebug, "answered"
 	switch {
 	case err != nil:
@@ -132,6 +152,43 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 			slog.Duration("took", time.Since(began).Round(time.Microsecond)), slog.String("outcome", outcome))
 	}
 	return resp, err
+}
+
+// write writes a call down.
+func (p *recorder) write(ctx context.Context, began time.Time, req, resp *dragoman.Message, err error) {
+	who := p.caller
+	if who == nil {
+		who = dragoman.CallerOf(ctx)
+	}
+	e := newCall(ctx, who, began, req, resp)
+	e.Server = p.server
+	if e.Client == "" {
+		e.Client = p.clientName(req)
+	}
+	if p.audit.WantsArguments() {
+		e.Arguments = audit.Arguments(req.Get("arguments"))
+	}
+	outcome(&e, req, resp, err)
+	p.audit.Record(e)
+}
+
+// maxClientName is how much of the name that a client gives itself is kept.
+const maxClientName = 256
+
+// clientName returns what the client of a request calls itself. A conversation says it once.
+func (p *recorder) clientName(req *dragoman.Message) string {
+	name := protocol.ClientName(req)
+	name = strings.Clone(name[:min(len(name), maxClientName)])
+	if p.caller == nil {
+		return name
+	}
+	if name != "" {
+		p.client.Store(&name)
+	}
+	if known := p.client.Load(); known != nil {
+		return *known
+	}
+	return ""
 }
 
 // A missing member is a server that the configuration names and that cannot be used,
@@ -154,7 +211,11 @@ var errConfig = errors.New("the configuration of this server has errors; dragoma
 func (m missing) Requests() dragoman.Peer {
 	return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if v := m.of(ctx, nil); !v.grant.Any() {
-			return v.nothing(req), nil
+			resp, err := v.nothing(req)
+			if d, ok := errors.AsType[*denial](err); ok {
+				return req.Fail(d.answer), nil
+			}
+			return resp, err
 		}
 		return req.Fail(protocol.Unavailable(errConfig)), nil
 	}}

@@ -11,6 +11,7 @@
 //	chain.go    one server, with what is offered of it (filter.go) and who hears when that
 //	            changes (listeners.go)
 //	union.go    several servers as one
+//	audit.go    what of all this is written down
 //	gateway.go  what a configuration turns into, now and when it changes
 //	reload.go   when the files change
 //	status.go   what can be asked about all this, by everybody and by the owner

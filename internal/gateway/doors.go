@@ -38,8 +38,12 @@ type Backend struct {
 // DoorOptions is what the doors of a server have in common. Zero values mean the
 // defaults of the transports. Whoever leads requests to them has checked Host and Origin.
 type DoorOptions struct {
-	Caller       httpx.CallerFunc // tells who makes a request, or refuses it; nil means by address
-	MessagesPath string           // what clients of HTTP+SSE are told
+	// Caller tells who makes a request, by a value that is its own, or refuses it. If nil, it
+	// is the address. Denied, if not nil, is told of requests that it refuses, at a door.
+	Caller httpx.CallerFunc
+	Denied func(r *http.Request, door, rule string, err error)
+
+	MessagesPath string // what clients of HTTP+SSE are told
 	MaxMessage   int
 	MaxSessions  int
 	MaxRequests  int // of one session
@@ -48,6 +52,23 @@ type DoorOptions struct {
 	Store        streamable.SessionStore
 	Before       *Doors // whose place these take, with their Log and Store; may be nil
 	Logger       *slog.Logger
+}
+
+// caller returns what tells who makes a request at one door.
+func (o *DoorOptions) caller(door string) httpx.CallerFunc {
+	who := o.Caller
+	if who == nil {
+		who = httpx.ByAddress
+	}
+	return func(r *http.Request) (*dragoman.Caller, error) {
+		c, err := who(r)
+		if err == nil {
+			c.Door = door
+		} else if o.Denied != nil {
+			o.Denied(r, door, "caller", err)
+		}
+		return c, err
+	}
 }
 
 // Doors let clients to one server, over every transport.
@@ -60,7 +81,7 @@ type Doors struct {
 // NewDoors returns the doors of a server.
 func NewDoors(s *Backend, o *DoorOptions) *Doors {
 	mcp := &streamable.Server{
-		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.Caller,
+		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.caller("http"),
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
 		Log: o.Log, Store: o.Store, Logger: o.Logger,
 	}
@@ -68,11 +89,11 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 		mcp.Before = o.Before.mcp
 	}
 	old := &sse.Server{
-		Acceptor: s.Acceptor, Trusted: true, Caller: o.Caller, MessagesPath: o.MessagesPath,
+		Acceptor: s.Acceptor, Trusted: true, Caller: o.caller("sse"), MessagesPath: o.MessagesPath,
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	sockets := &ws.Server{
-		Acceptor: s.Acceptor, Requests: s.Requests, Trusted: true, Caller: o.Caller,
+		Acceptor: s.Acceptor, Requests: s.Requests, Trusted: true, Caller: o.caller("ws"),
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	d := &Doors{
@@ -82,7 +103,7 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 	}
 	if s.Requests != nil {
 		call := &toolhttp.Server{
-			Requests: s.Requests, Check: new(schema.Checker).Check, Trusted: true, Caller: o.Caller,
+			Requests: s.Requests, Check: new(schema.Checker).Check, Trusted: true, Caller: o.caller("call"),
 			MaxMessage: o.MaxMessage, Logger: o.Logger,
 		}
 		d.doors = append(d.doors, call.Shutdown)

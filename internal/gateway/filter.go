@@ -28,7 +28,7 @@ type filter struct {
 func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	v := f.views.of(ctx, f.caller)
 	if !v.grant.Any() {
-		return v.nothing(req), nil
+		return v.nothing(req)
 	}
 	switch req.Method() {
 	case protocol.MethodInitialize:
@@ -44,7 +44,7 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 		return f.listen(ctx, v, req, from)
 	}
 	if e := v.refusal(ctx, f.Peer, req); e != nil {
-		return req.Fail(e), nil
+		return nil, e
 	}
 	if req.Method() == protocol.MethodCallTool {
 		if own, _ := ownName(&v.conf.Tools, req.Name()); own != req.Name() {
@@ -159,7 +159,7 @@ func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, fro
 	if from == nil {
 		return f.Peer.Call(ctx, req, nil)
 	}
-	l := &listener{Peer: from, hides: f.views.hides(ctx, f.caller), id: req.ID()}
+	l := &listener{Peer: from, hides: f.views.hides(ctx, f.caller), id: req.ID(), asked: protocol.InterestOf(req)}
 	f.listeners.add(l)
 	defer f.listeners.remove(l)
 	return f.Peer.Call(ctx, req, l)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
@@ -30,6 +31,7 @@ type frontOptions struct {
 	provider             config.Provider
 	client               config.Client
 	scopes, needed       []string
+	claims               []string // that rules go by
 	schemes              []string
 	accessFor, signInFor time.Duration
 }
@@ -38,41 +40,26 @@ func frontOf(file *config.File) frontOptions {
 	a := &file.Auth
 	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
 	return frontOptions{
-		url: a.URL, provider: a.Provider.Known(), client: a.Client, scopes: set.Scopes(), needed: a.Scopes, schemes: a.Schemes,
+		url: a.URL, provider: a.Provider.Known(), client: a.Client, scopes: set.Scopes(), claims: set.Claims(), needed: a.Scopes, schemes: a.Schemes,
 		accessFor: a.AccessFor, signInFor: a.SignInFor,
 	}
 }
 
-// access reads who may come in by a configuration. The front is the one that there is, if
-// nothing of it has changed.
-func (g *Gateway) access(file *config.File) (*policy.Options, *front, error) {
-	var f *front
-	if file.Auth.Provider.URL != "" {
-		made := frontOf(file)
-		if f = g.front.Load(); f == nil || !reflect.DeepEqual(f.made, made) {
-			server, err := g.newFront(&made)
-			if err != nil {
-				return nil, nil, err
-			}
-			f = &front{server, made}
-		}
+// readFront returns where users sign in by a configuration, or nil. It is the one before, if
+// nothing of that has changed.
+func (g *Gateway) readFront(file *config.File, before *access) (*front, error) {
+	if file.Auth.Provider.URL == "" {
+		return nil, nil
 	}
-	var server *authserver.Server
-	if f != nil {
-		server = f.Server
+	made := frontOf(file)
+	if before != nil && before.front != nil && reflect.DeepEqual(before.front.made, made) {
+		return before.front, nil
 	}
-	o, err := accessOf(file, server)
-	if err != nil && f != nil && f != g.front.Load() {
-		f.Close()
+	server, err := g.newFront(&made)
+	if err != nil {
+		return nil, err
 	}
-	return o, f, err
-}
-
-// setFront puts a front in the place of the one before.
-func (g *Gateway) setFront(f *front) {
-	if before := g.front.Swap(f); before != nil && before != f {
-		before.Close()
-	}
+	return &front{server, made}, nil
 }
 
 func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
@@ -84,20 +71,47 @@ func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
 	server, err := authserver.New(&authserver.Options{
 		URL: f.url, Scopes: f.scopes, Needed: f.needed, AccessFor: f.accessFor, SignInFor: f.signInFor, Schemes: f.schemes,
 		Provider: authserver.Provider{
-			ClaimOptions: policy.ClaimOptions{Issuer: p.URL, Principal: p.Principal, Groups: p.Groups, Claims: p.Claims},
+			ClaimOptions: policy.ClaimOptions{Issuer: p.URL, Principal: p.Principal, Groups: p.Groups, Claims: f.claims},
 			ClientID:     f.client.ID, ClientSecret: f.client.Secret, Scopes: p.Scopes, Parameters: p.Parameters,
 			Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo,
 		},
 		Doors: g.siblings, Store: store, Key: key, Logger: g.log,
 		Revoked: func(hashes ...[32]byte) { g.policy.Doubt(hashes...) },
-		OnEvent: func(kind, who, client string) {
-			g.log.Info("sign-in of a client", "event", kind, "user", who, "client", client)
-		},
+		OnEvent: g.auditSignIn,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("auth.provider: %w", err)
 	}
 	return server, nil
+}
+
+// auditSignIn writes down what happens to a sign-in. That a client registers is of no
+// consequence, and strangers can do it, so it is not written down.
+func (g *Gateway) auditSignIn(kind, who, client string) {
+	g.log.Debug("a client signs in", "event", kind, "user", who, "client", client)
+	e := audit.Event{Who: audit.Who{Principal: who, Proof: "sign-in", Client: client}, Outcome: audit.Answered}
+	switch kind {
+	case "register":
+		return
+	case "sign-in":
+		e.Kind = audit.SignIn
+	case "denied":
+		e.Kind, e.Outcome, e.Reason = audit.SignIn, audit.Denied, "the user has refused"
+	case "token", "refresh":
+		e.Kind = audit.TokenIssued
+	default:
+		e.Kind, e.Reason = audit.TokenRevoked, endings[kind]
+	}
+	g.audit.Record(e)
+}
+
+// endings are why sign-ins end.
+var endings = map[string]string{
+	"revoke": "the client has signed out",
+	"gone":   "the identity provider does not vouch for the user any more",
+	"reuse":  "a refresh token has come twice, or from another client",
+	"replay": "a code has come twice",
+	"misuse": "a code has come with something else than its request",
 }
 
 // siblings returns the paths of all doors to what a door leads to.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,7 @@ type person struct {
 	source  *oauth.Source
 	browser *authtest.Browser
 	windows atomic.Int32
+	visits  sync.WaitGroup // of the browser
 }
 
 func (f *fronted) person(path string) *person {
@@ -104,18 +106,21 @@ func (f *fronted) person(path string) *person {
 	p := &person{t: f.t, browser: authtest.NewBrowser(nil)}
 	source, err := oauth.New(&oauth.Config{Server: f.url + path, Name: "Guest", Wait: true, Prompt: func(at oauth.Prompt) bool {
 		p.windows.Add(1)
-		go func() { // ends with the page that the client shows
+		p.visits.Go(func() { // ends with the page that the client shows
 			if page, err := p.browser.Visit(at.URL); err != nil || page.Status != http.StatusOK {
-				f.t.Logf("the browser: %v, %+v", err, page)
+				f.t.Errorf("the browser: %v, %+v", err, page)
 			}
-		}()
+		})
 		return true
 	}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	p.source = source
-	f.t.Cleanup(func() { _ = source.Close() })
+	f.t.Cleanup(func() {
+		_ = source.Close()
+		p.visits.Wait()
+	})
 	return p
 }
 
@@ -177,6 +182,7 @@ func TestAScopeThatARuleNeedsIsAskedFor(t *testing.T) {
 	if n := p.windows.Load(); n != 2 {
 		t.Errorf("%d windows were opened, want another for the scope", n)
 	}
+	p.visits.Wait()
 	shown := false
 	for _, page := range p.browser.Seen {
 		shown = shown || strings.Contains(page.Body, "It asks for</dt><dd>echoing")

@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -93,12 +95,18 @@ type Gateway struct {
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
 	closers []func() error
-	first   *config.File // of which listen, state, log.format and limits are in force
+	first   *config.File // of which listen, state, log.format, limits and audit.file are in force
+
+	audit    *audit.Log    // nil if there is none
+	watching running.Group // of sessions, for the audit log
+	ended    context.Context
+	end      context.CancelFunc // ends the watching
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
 
 	reloading sync.Mutex // held while a configuration is read and applied
+	access    *access    // guarded by reloading
 
 	mu           sync.Mutex // held while a configuration is applied
 	file         *config.File
@@ -113,17 +121,20 @@ type Gateway struct {
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
+	g.ended, g.end = context.WithCancel(context.Background())
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	lists, err := g.openState()
-	if err != nil {
-		return nil, errors.Join(err, g.closeState())
+	if err == nil {
+		err = g.openAudit(file)
 	}
-	who, front, err := g.access(file)
-	if err != nil {
-		return nil, errors.Join(err, g.closeState())
+	if err == nil {
+		g.access, err = g.readAccess(file, nil)
 	}
-	g.policy = policy.New(who, g.log)
-	g.setFront(front)
+	if err != nil {
+		return nil, errors.Join(err, g.closeState(), g.closeAudit(err))
+	}
+	g.policy = policy.New(g.access.Options, g.log)
+	g.front.Store(g.access.front)
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
 		Unsupervised: opts.Single, SignIn: opts.SignIn, Stderr: opts.Stderr, Logger: g.log,
@@ -216,7 +227,7 @@ func (g *Gateway) setRules(file *config.File) bool {
 
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
-	c := newChain(up, &g.rules, g.log)
+	c := newChain(up, &g.rules, g.log, g.audit)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
@@ -224,6 +235,7 @@ func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
+	s = g.audited(name, s)
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
@@ -296,7 +308,7 @@ func (g *Gateway) removeEntry(e *entry) {
 func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	limits := g.first.Limits
 	opts := &DoorOptions{
-		Caller: g.caller, MessagesPath: g.opts.MessagesPath,
+		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
 	}
@@ -317,15 +329,19 @@ type HandlerOptions struct {
 }
 
 // Handler answers clients over HTTP. Everything but the checks of our health is behind
-// the question who a client is. The options may be nil.
+// the question who a client is. Pages of the origins may read every answer, and send the
+// headers that some server has passed on. The options may be nil.
 func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	if o == nil {
 		o = &HandlerOptions{}
 	}
 	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := gate.Check(r); err != nil {
-			refuse(w, err)
+		if err := gate.Refuses(w, r); err != nil {
+			g.deny(r, "", "host and origin", err)
+			return
+		}
+		if httpx.AllowOrigin(w, r, g.now.Load().passes...) {
 			return
 		}
 		r = httpx.WithClientRequestID(w, r)
@@ -334,9 +350,6 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			return
 		}
 		if !g.policy.Anyone() {
-			if httpx.AllowOrigin(w, r) {
-				return
-			}
 			var ok bool
 			if r, ok = g.letIn(w, r, open); !ok {
 				return
@@ -348,14 +361,6 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		}
 		g.now.Load().serve(w, r)
 	})
-}
-
-func refuse(w http.ResponseWriter, err error) {
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
-		refusal.Write(w)
-		return
-	}
-	http.Error(w, err.Error(), http.StatusForbidden)
 }
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all
@@ -381,6 +386,14 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 			e.union.close()
 		}
 	}
-	g.setFront(nil)
-	return errors.Join(cmp.Or(g.manager.Shutdown(ctx), cut), g.closeState())
+	cut = cmp.Or(g.manager.Shutdown(ctx), cut)
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	g.access.close()
+	if f := g.access.front; f != nil {
+		f.Close()
+	}
+	g.end()
+	g.watching.Wait()
+	return errors.Join(cut, g.closeState(), g.closeAudit(cut))
 }

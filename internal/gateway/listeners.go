@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -27,6 +26,7 @@ type listeners struct {
 type listener struct {
 	dragoman.Peer                                   // the client
 	id            dragoman.ID                       // of a listen
+	asked         protocol.Interest                 // by a listen
 	hides         func(note *dragoman.Message) bool // of a listen: what it is not told
 	gone          func() bool                       // reports whether a session is over; nil of others, which are removed
 
@@ -95,8 +95,42 @@ func (l *listener) Notify(ctx context.Context, note *dragoman.Message) error {
 	case note.Method() != protocol.NoteAcknowledged:
 		return l.Peer.Notify(ctx, note)
 	}
+	note, wants, err := l.acknowledged(note)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = json.Unmarshal(note.Get("notifications"), &l.wants) // what cannot be read acknowledges nothing
+	l.wants = wants
 	return l.Peer.Notify(ctx, note)
+}
+
+// acknowledged returns the server's acknowledgement, and the lists that it promises to tell
+// of. We tell of these alone, too: who promised more would promise the server's own changes.
+// A kind that was not asked for is not promised, whatever the server says; what cannot be
+// read promises nothing.
+func (l *listener) acknowledged(note *dragoman.Message) (*dragoman.Message, protocol.Interest, error) {
+	said, text := protocol.InterestOf(note), note.Get("notifications")
+	edited := false
+	for _, kind := range []struct {
+		name, none  string
+		said, asked bool
+	}{
+		{"toolsListChanged", "false", said.Tools, l.asked.Tools},
+		{"promptsListChanged", "false", said.Prompts, l.asked.Prompts},
+		{"resourcesListChanged", "false", said.Resources, l.asked.Resources},
+		{"resourceSubscriptions", "[]", len(said.URIs) > 0, len(l.asked.URIs) > 0},
+		{"taskIds", "[]", len(said.Tasks) > 0, len(l.asked.Tasks) > 0},
+	} {
+		if kind.said && !kind.asked {
+			text, edited = dragoman.WithMember(text, kind.name, []byte(kind.none)), true
+		}
+	}
+	if edited {
+		var err error
+		if note, err = note.Edit().Set("notifications", text).Message(); err != nil {
+			return nil, protocol.Interest{}, err
+		}
+	}
+	return note, said.And(&l.asked), nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // WatchInterval is how often files are looked at for changes.
@@ -63,19 +62,18 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	if err == nil && len(file.Servers)+len(file.Broken) == 0 && g.opts.Root == nil {
 		err = errors.New("gateway: the configuration names no server")
 	}
-	var who *policy.Options
-	var front *front
+	var who *access
 	if err == nil {
-		who, front, err = g.access(file)
+		who, err = g.readAccess(file, g.access)
 	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()
 		g.log.Error("configuration has errors, the previous one stays in force", "error", err)
 	} else {
-		g.policy.Set(who) // first: nobody is let in by what does not hold any more
-		g.setFront(front)
+		g.setAccess(who) // first: nobody is let in by what does not hold any more
 		g.apply(file, before, report, &done)
 	}
+	g.auditReload(&done)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last, g.seen = done, seen
@@ -102,6 +100,7 @@ func (g *Gateway) apply(file, before *config.File, report *config.Report, done *
 		g.opts.Applied(file)
 	}
 	done.Changes = g.Apply(file)
+	g.audit.Configure(g.auditOptions(&file.Audit))
 	g.log.Info("configuration reloaded", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
 		"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "left out", len(done.LeftOut), "needs a restart", done.Later)
 }
@@ -117,6 +116,7 @@ func (g *Gateway) needsRestart(file *config.File) (keys []string) {
 		{"state", g.first.State == file.State},
 		{"log.format", g.first.Log.Format == file.Log.Format},
 		{"limits", g.first.Limits == file.Limits},
+		{"audit.file", g.first.Audit.File == file.Audit.File},
 	} {
 		if !k.same {
 			keys = append(keys, k.key)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
@@ -32,6 +33,7 @@ type Status struct {
 	Later    []string         `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
+	Audit        *audit.Status `json:"audit,omitempty"`
 }
 
 // Public returns what of it a caller may know: names and states of the servers that there
@@ -68,7 +70,7 @@ type Grouped struct {
 
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
-	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure()}
+	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
 	for _, up := range g.manager.Upstreams() {
 		s.Servers = append(s.Servers, up.Status())
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 )
@@ -17,7 +18,11 @@ type union struct {
 
 func newUnion(g *Gateway, plain bool) *union {
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
-	return &union{all: all, plain: plain, front: era.NewFront(all, &era.FrontOptions{
+	var served dragoman.Peer = all
+	if g.audit != nil {
+		served = &unionRecorder{all, g.audit}
+	}
+	return &union{all: all, plain: plain, front: era.NewFront(served, &era.FrontOptions{
 		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 		Ended: func(ctx context.Context) {
 			for _, up := range g.manager.Upstreams() {

@@ -53,7 +53,7 @@ func (s *views) hides(ctx context.Context, began *dragoman.Caller) func(*dragoma
 
 // nothing is the answer to somebody for whom there is nothing here: that of a server that
 // has nothing. The server is not asked, and whether it is there is not told.
-func (v *view) nothing(req *dragoman.Message) *dragoman.Message {
+func (v *view) nothing(req *dragoman.Message) (*dragoman.Message, error) {
 	result := map[string]any{}
 	switch req.Method() {
 	case protocol.MethodListTools:
@@ -67,44 +67,53 @@ func (v *view) nothing(req *dragoman.Message) *dragoman.Message {
 	case protocol.MethodDiscover:
 		result["supportedVersions"], result["capabilities"] = []string{protocol.Latest.String()}, map[string]any{}
 	case protocol.MethodCallTool:
-		return req.Fail(unknown("tool", req.Name()))
+		return nil, denied(unknown("tool", req.Name()))
 	case protocol.MethodGetPrompt:
-		return req.Fail(unknown("prompt", req.Name()))
+		return nil, denied(unknown("prompt", req.Name()))
 	case protocol.MethodReadResource, protocol.MethodSubscribe:
-		return req.Fail(noResource(req))
+		return nil, denied(noResource(req))
 	default:
-		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + req.Method()})
+		return nil, denied(noMethod(req.Method()))
 	}
 	if protocol.IsModern(req) {
 		result["resultType"], result["ttlMs"], result["cacheScope"] = protocol.ResultComplete, 0, "private"
 	}
-	resp, err := req.Reply(result)
-	if err != nil {
-		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: err.Error()})
-	}
-	return resp
+	return req.Reply(result)
+}
+
+// Why something is denied, in the audit log, if no rule says it.
+const (
+	notOffered = "not offered"
+	notAllowed = "no rule allows it"
+)
+
+func hidden(e *dragoman.Error) *denial { return &denial{notOffered, e} }
+func denied(e *dragoman.Error) *denial { return &denial{notAllowed, e} }
+
+func noMethod(method string) *dragoman.Error {
+	return &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + method}
 }
 
 // refusal returns the error for a request about something that is not offered: that for
 // something that does not exist, in the request's era. It is nil if there is none. server
 // is asked for its tools if a rule depends on them.
-func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.Message) *dragoman.Error {
+func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.Message) *denial {
 	method := req.Method()
 	switch method {
 	case protocol.MethodCallTool:
 		own, ok := ownName(&v.conf.Tools, req.Name())
 		if !ok {
-			return unknown("tool", req.Name())
+			return hidden(unknown("tool", req.Name()))
 		}
 		return judged(v.grant.Tool(method, own, func() (rules.Hints, bool) { return v.hints(ctx, server, req, own) }), unknown("tool", req.Name()))
 	case protocol.MethodGetPrompt:
 		if !v.conf.Prompts.Offers(req.Name()) {
-			return unknown("prompt", req.Name())
+			return hidden(unknown("prompt", req.Name()))
 		}
 		return judged(v.grant.Prompt(method, req.Name()), unknown("prompt", req.Name()))
 	case protocol.MethodReadResource, protocol.MethodSubscribe:
 		if !v.conf.Resources.Offers(req.URI()) {
-			return noResource(req)
+			return hidden(noResource(req))
 		}
 		return judged(v.grant.Resource(method, req.URI()), noResource(req))
 	case protocol.MethodComplete:
@@ -113,19 +122,23 @@ func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.
 	if v.grant == nil || method == protocol.MethodDiscover || method == protocol.MethodPing {
 		return nil
 	}
-	return judged(v.grant.Method(method), &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + method})
+	return judged(v.grant.Method(method), noMethod(method))
 }
 
-// judged returns the error of a verdict, which is otherwise if there is nothing to be done
-// about it.
-func judged(v rules.Verdict, otherwise *dragoman.Error) *dragoman.Error {
-	switch {
-	case v.Allowed:
+// judged returns the denial of a verdict, whose answer is otherwise if there is nothing to
+// be done about it.
+func judged(v rules.Verdict, otherwise *dragoman.Error) *denial {
+	if v.Allowed {
 		return nil
-	case len(v.Scopes) > 0:
-		return protocol.ScopeNeeded(v.Scopes)
 	}
-	return otherwise
+	d := denied(otherwise)
+	if v.Rule != nil {
+		d.rule = v.Rule.String()
+	}
+	if len(v.Scopes) > 0 {
+		d.answer = protocol.ScopeNeeded(v.Scopes)
+	}
+	return d
 }
 
 // hints returns what the server says of a tool.
@@ -150,20 +163,17 @@ func (v *view) hints(ctx context.Context, server dragoman.Peer, req *dragoman.Me
 
 // refusedRef is refusal for what is to be completed. Servers differ in which of two
 // members with one name they take, and in whether case matters, so all must be offered.
-func (v *view) refusedRef(ref []byte) *dragoman.Error {
+func (v *view) refusedRef(ref []byte) *denial {
 	for key, value := range dragoman.Members(ref) {
 		text, _ := dragoman.Text(value)
 		switch {
 		case strings.EqualFold(key, "name") && !v.offersPrompt(text):
-			return unknown("prompt", text)
+			return hidden(unknown("prompt", text))
 		case strings.EqualFold(key, "uri") && !v.offersResource(text):
-			return unknown("resource", text)
+			return hidden(unknown("resource", text))
 		}
 	}
-	if e := v.grant.Method(protocol.MethodComplete); !e.Allowed {
-		return judged(e, &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + protocol.MethodComplete})
-	}
-	return nil
+	return judged(v.grant.Method(protocol.MethodComplete), noMethod(protocol.MethodComplete))
 }
 
 func (v *view) offersPrompt(name string) bool {

@@ -122,6 +122,7 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 	x := &Exchange{W: w, R: r, door: d}
 	if d.gate != nil {
 		if err := d.gate.Check(r); err != nil {
+			varyByOrigin(w.Header())
 			x.refuse(err)
 			return
 		}
@@ -136,7 +137,7 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 	defer d.leave(x)
 	defer x.recover()
 	var refusal *Refusal
-	if x.Caller, refusal = callerOf(r, d.caller); refusal != nil {
+	if x.Caller, refusal = CallerOf(r, d.caller); refusal != nil {
 		x.refuse(refusal)
 		return
 	}

@@ -45,6 +45,16 @@ func (g *Gate) Check(r *http.Request) error {
 	return nil
 }
 
+// Refuses checks a request, and answers it with 403 if it is not accepted.
+func (g *Gate) Refuses(w http.ResponseWriter, r *http.Request) error {
+	err := g.Check(r)
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		varyByOrigin(w.Header())
+		refusal.Write(w)
+	}
+	return err
+}
+
 // checkHost returns the host that the request is for.
 func (g *Gate) checkHost(r *http.Request) (authority, *Refusal) {
 	// net/http moves the header to r.Host. What is left is a second value,
@@ -89,7 +99,7 @@ func (g *Gate) checkOrigin(r *http.Request, host authority) *Refusal {
 	switch {
 	case anyOrigin,
 		o.isHTTP() && o.isLoopback() && host.isLoopback(),
-		o.isHTTP() && o.same(host) && (r.TLS == nil || o.scheme == "https"),
+		o.isHTTP() && o.same(host) && (o.scheme == "https" || Scheme(r) == "http"),
 		slices.ContainsFunc(g.Origins, o.matches):
 		return nil
 	}
@@ -238,37 +248,55 @@ func (o origin) matches(entry string) bool {
 	return ok && e.scheme == o.scheme && o.same(e.authority)
 }
 
+// Headers that pages may send beside those that any page may, and read.
 var (
 	corsRequestHeaders = strings.Join([]string{
 		"Content-Type", "Accept", "Authorization", protocol.HeaderSession, protocol.HeaderVersion,
-		protocol.HeaderMethod, protocol.HeaderName, protocol.HeaderLastEventID,
+		protocol.HeaderMethod, protocol.HeaderName, protocol.HeaderLastEventID, HeaderRequestID,
 	}, ", ")
-	corsResponseHeaders = strings.Join([]string{protocol.HeaderSession, protocol.HeaderVersion}, ", ")
+	corsResponseHeaders = strings.Join([]string{
+		protocol.HeaderSession, protocol.HeaderVersion, "WWW-Authenticate", "Retry-After", HeaderRequestID,
+	}, ", ")
 )
+
+// preflightAge is how many seconds a browser may remember what a preflight allowed.
+const preflightAge = "600"
 
 // AllowOrigin tells the browser that a page of an origin that [Gate.Check] has accepted
 // may read the answer. If the request is a preflight, AllowOrigin answers it and returns
-// true; there is nothing left to do then. A request without an origin costs no header. It is
-// the first that writes headers, and may be called twice.
-func AllowOrigin(w http.ResponseWriter, r *http.Request) bool {
+// true; there is nothing left to do then. headers are what pages may send besides. Cookies
+// and other credentials that a browser adds by itself are never allowed: nothing here
+// looks at them. A request without an origin costs no header.
+//
+// It may be called twice for a request, by who stands in front of a Door and by that.
+func AllowOrigin(w http.ResponseWriter, r *http.Request, headers ...string) bool {
 	h := w.Header()
 	if len(r.Header["Origin"]) == 0 {
 		if r.Method == http.MethodGet {
-			h.Set("Vary", "Origin") // a cache may keep the answer, which a page could not read
+			varyByOrigin(h) // a cache may keep the answer, which a page could not read
 		}
 		return false
 	}
-	h.Set("Vary", "Origin")
+	varyByOrigin(h)
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
+	h.Add("Vary", "Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", corsRequestHeaders+requestedParamHeaders(r))
-	h.Set("Access-Control-Max-Age", "600")
+	h.Set("Access-Control-Allow-Headers", strings.Join(append([]string{corsRequestHeaders}, headers...), ", ")+requestedParamHeaders(r))
+	h.Set("Access-Control-Max-Age", preflightAge)
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// varyByOrigin says that an answer depends on the origin, so that no cache gives the one
+// for a page to another.
+func varyByOrigin(h http.Header) {
+	if !slices.Contains(h["Vary"], "Origin") {
+		h.Add("Vary", "Origin")
+	}
 }
 
 // requestedParamHeaders returns the headers for tool arguments that a preflight asks
@@ -301,8 +329,8 @@ func ByAddress(r *http.Request) (*dragoman.Caller, error) {
 	return &dragoman.Caller{Address: host, Header: r.Header}, nil
 }
 
-// callerOf returns who makes a request, or why it is refused.
-func callerOf(r *http.Request, who CallerFunc) (*dragoman.Caller, *Refusal) {
+// CallerOf returns who makes a request, or why it is refused.
+func CallerOf(r *http.Request, who CallerFunc) (*dragoman.Caller, *Refusal) {
 	c, err := who(r)
 	if err == nil {
 		return c, nil

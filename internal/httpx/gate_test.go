@@ -250,8 +250,8 @@ func TestPreflightAllowsTheHeadersOfMCP(t *testing.T) {
 	door := httpx.NewDoor(&httpx.DoorOptions{})
 	door.Serve(w, r, func(*httpx.Exchange) error { t.Error("a preflight is served"); return nil })
 	for header, want := range map[string]string{
-		"Access-Control-Allow-Headers":  "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, mcp-param-region",
-		"Access-Control-Expose-Headers": "Mcp-Session-Id, MCP-Protocol-Version",
+		"Access-Control-Allow-Headers":  "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, X-Request-Id, mcp-param-region",
+		"Access-Control-Expose-Headers": "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, X-Request-Id",
 		"Access-Control-Allow-Methods":  "GET, POST, DELETE",
 	} {
 		if got := w.Header().Get(header); got != want {

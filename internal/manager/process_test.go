@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -359,6 +361,29 @@ func TestUserThatCannotBeHadIsAnError(t *testing.T) {
 	conf.User, conf.Retry.Max = "there-is-no-such-user", time.Hour
 	u := supervise(t, "", conf).Upstream("s")
 	eventually(t, "it says why", func() bool { return strings.Contains(u.Status().LastError, "there-is-no-such-user") })
+}
+
+// A program that was not there when the file was read is found when it is started.
+func TestS36_ProgramThatComesLaterIsCheckedWhenItIsStarted(t *testing.T) {
+	dir := t.TempDir()
+	late, mark := filepath.Join(dir, "late"), filepath.Join(dir, "ran")
+	file := filepath.Join(dir, "dragoman.yaml")
+	text := fmt.Sprintf("commands: [/usr/bin/*]\nservers: {s: {command: %q}}\n", late)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, report := config.Load(nil, file)
+	if err := report.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(late, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	u := supervise(t, "", f.Servers["s"]).Upstream("s")
+	eventually(t, "it says why", func() bool { return strings.Contains(u.Status().LastError, "not on the list") })
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("it was run")
+	}
 }
 
 func TestConfigurationThatCannotBeUsedStopsOneServerAlone(t *testing.T) {

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -86,13 +88,14 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 		Name: c.Name, URL: c.URL, Transport: string(c.How()),
 		Dir: c.Cwd, Inherit: c.Inherit, User: c.User,
 		Limits: stdio.ResourceLimits{
-			Memory: int64(c.Limits.Memory), OpenFiles: int64(c.Limits.Files), CPUTime: c.Limits.CPU,
+			Memory: int64(c.Limits.Memory), OpenFiles: int64(c.Limits.Files), Processes: int64(c.Limits.Processes), CPUTime: c.Limits.CPU,
 		},
+		Sandbox: sandboxOf(c), Vet: u.vet(),
 		MaxMessage: u.manager.opts.MaxMessage, DialTimeout: u.set.connect,
 		OnStderr: func(line string) { u.stderr(p, line) }, Logger: u.log,
 	}
 	if c.Command != "" {
-		spec.Command = append([]string{c.Command}, c.Args...)
+		spec.Command = append([]string{cmp.Or(c.Program, c.Command)}, c.Args...)
 	}
 	for name, value := range c.Env {
 		spec.Env = append(spec.Env, name+"="+value)
@@ -131,6 +134,26 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 		return nil, fmt.Errorf("manager: %s", e.Reason)
 	}
 	return t, err
+}
+
+// sandboxOf returns what a server can reach, or nil.
+func sandboxOf(c *config.Server) *stdio.Sandbox {
+	if c.Sandbox == nil {
+		return nil
+	}
+	return &stdio.Sandbox{
+		Read: c.Sandbox.Read, Write: c.Sandbox.Write, Optional: c.Sandbox.Optional,
+		NoNetwork: c.Sandbox.Network != nil && !*c.Sandbox.Network,
+	}
+}
+
+// vet returns what judges the programs of the server, or nil. It goes by the configuration
+// of the time when they are started.
+func (u *Upstream) vet() func(*exec.Cmd) error {
+	if !u.conf.Load().Checked() {
+		return nil
+	}
+	return func(cmd *exec.Cmd) error { return u.conf.Load().Vet(cmd) }
 }
 
 // redactError says what an error says, without what may be a secret.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
 const (
@@ -88,7 +89,7 @@ func (o *ClaimOptions) reader(proof string) (*claimReader, error) {
 		r.principal = "sub"
 	}
 	if len(r.groups) == 0 {
-		r.groups = []string{groupsClaim}
+		r.groups = []string{rules.Groups}
 	}
 	if r.leeway == 0 {
 		r.leeway = defaultLeeway
@@ -96,9 +97,6 @@ func (o *ClaimOptions) reader(proof string) (*claimReader, error) {
 	r.leeway = max(r.leeway, 0)
 	return r, nil
 }
-
-// groupsClaim is the name of the groups in an identity, whatever the issuer calls them.
-const groupsClaim = "groups"
 
 // identity returns whom claims are about. It looks at everything but who made them.
 func (r *claimReader) identity(c claimSet, now time.Time) (*identity, error) {
@@ -188,12 +186,12 @@ func (r *claimReader) keep(c claimSet) (map[string][]string, error) {
 		return err
 	}
 	for _, path := range r.groups {
-		if err := add(groupsClaim, path); err != nil {
+		if err := add(rules.Groups, path); err != nil {
 			return nil, err
 		}
 	}
 	for _, path := range r.kept {
-		if path == groupsClaim || path == "email" && c["email_verified"] != true || kept[path] != nil {
+		if path == rules.Groups || path == "email" && c["email_verified"] != true || kept[path] != nil {
 			continue
 		}
 		if err := add(path, path); err != nil {

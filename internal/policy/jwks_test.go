@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"crypto"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -390,23 +391,93 @@ func TestKeysInAFileAreReadAgain(t *testing.T) {
 	})
 }
 
+// with returns a key with a member that is another, or is left out if that is nil.
+func with(k *authtest.Key, name string, v any) members {
+	set := maps.Clone(k.JWK())
+	if set[name] = v; v == nil {
+		delete(set, name)
+	}
+	return set
+}
+
+// decoded returns what was sent as JSON, as it is read.
+func decoded(t *testing.T, v any) claimSet {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := decodeObject(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestKeysThatCannotBeUsedAreLeftOut(t *testing.T) {
+	ec, rsaKey, ed := authtest.NewKey("ES256"), authtest.NewKey("RS256"), authtest.NewKey("EdDSA")
+	zeros := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	for k, fitting := range map[*authtest.Key]string{
+		ec: "ES256", authtest.NewKey("ES384"): "ES384", authtest.NewKey("ES512"): "ES512",
+		ed: "Ed25519 EdDSA", rsaKey: "PS256 PS384 PS512 RS256 RS384 RS512",
+	} {
+		got, err := parseKey(decoded(t, k.JWK()))
+		if err != nil || !k.Private.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(got.public) {
+			t.Errorf("a key for %s: %v", k.Algorithm, err)
+			continue
+		}
+		var fits []string
+		for _, name := range Algorithms() {
+			if algorithms[name].fits(got.public) {
+				fits = append(fits, name)
+			}
+		}
+		if strings.Join(fits, " ") != fitting {
+			t.Errorf("a key for %s fits %v, want %s", k.Algorithm, fits, fitting)
+		}
+	}
+	for name, set := range map[string]members{
+		"use enc":           with(ec, "use", "enc"),
+		"use a number":      with(ec, "use", 1),
+		"key_ops encrypt":   with(ec, "key_ops", []any{members{}, "encrypt"}),
+		"key_ops empty":     with(ec, "key_ops", []string{}),
+		"alg HS256":         with(ec, "alg", "HS256"),
+		"alg none":          with(ec, "alg", "none"),
+		"alg a number":      with(ec, "alg", 1),
+		"private":           with(ec, "d", zeros),
+		"not on the curve":  with(ec, "x", zeros),
+		"no x":              with(ec, "x", nil),
+		"x too short":       with(ec, "x", "AAAA"),
+		"x padded":          with(ec, "x", ec.JWK()["x"].(string)+"="),
+		"curve of another":  with(ec, "crv", "P-384"),
+		"curve not known":   with(ec, "crv", "secp256k1"),
+		"kty of another":    with(ec, "kty", "RSA"),
+		"kty oct":           with(ec, "kty", "oct"),
+		"weak RSA":          weakRSA(t).JWK(),
+		"RSA, e 1":          with(rsaKey, "e", "AQ"),
+		"RSA, e even":       with(rsaKey, "e", "BA"),
+		"RSA, e huge":       with(rsaKey, "e", "AQAAAAE"),
+		"RSA, n even":       with(rsaKey, "n", "_"+strings.Repeat("A", 341)),
+		"RSA, n huge":       with(rsaKey, "n", strings.Repeat("_", 2048)),
+		"RSA, no n":         with(rsaKey, "n", nil),
+		"Ed25519 too short": with(ed, "x", "AAAA"),
+		"Ed448":             with(ed, "crv", "Ed448"),
+		"X25519":            with(ed, "crv", "X25519"),
+	} {
+		if _, err := parseKey(decoded(t, set)); err == nil {
+			t.Errorf("%s: the key is taken", name)
+		}
+	}
+}
+
 func TestWhichKeysCount(t *testing.T) {
 	good, same := authtest.NewKey("ES256"), authtest.NewKey("ES256")
-	with := func(k *authtest.Key, name string, v any) members {
-		set := maps.Clone(k.JWK())
-		if set[name] = v; v == nil {
-			delete(set, name)
-		}
-		return set
-	}
 	same.ID = good.ID
-	weak := weakRSA(t)
-	rsaKey, ed := authtest.NewKey("RS256"), authtest.NewKey("EdDSA")
+	rsaKey := authtest.NewKey("RS256")
 	many := []any{}
 	for range maxTries + 1 {
 		many = append(many, with(authtest.NewKey("ES256"), "kid", nil))
 	}
-	zeros := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	for name, row := range map[string]struct {
 		keys   []any
 		key    *authtest.Key
@@ -426,30 +497,8 @@ func TestWhichKeysCount(t *testing.T) {
 		"too many to try":              {append(many, with(good, "kid", nil)), good, members{"kid": nil}, "invalid"},
 		"none":                         {[]any{}, good, nil, "invalid"},
 
-		"use enc":           {[]any{with(good, "use", "enc")}, good, nil, "invalid"},
-		"use a number":      {[]any{with(good, "use", 1)}, good, nil, "invalid"},
-		"key_ops encrypt":   {[]any{with(good, "key_ops", []any{members{}, "encrypt"})}, good, nil, "invalid"},
-		"key_ops empty":     {[]any{with(good, "key_ops", []string{})}, good, nil, "invalid"},
-		"alg of another":    {[]any{with(rsaKey, "alg", "PS256")}, rsaKey, nil, "invalid"},
-		"alg HS256":         {[]any{with(good, "alg", "HS256")}, good, nil, "invalid"},
-		"alg none":          {[]any{with(good, "alg", "none")}, good, nil, "invalid"},
-		"private":           {[]any{with(good, "d", zeros)}, good, nil, "invalid"},
-		"not on the curve":  {[]any{with(good, "x", zeros)}, good, nil, "invalid"},
-		"no x":              {[]any{with(good, "x", nil)}, good, nil, "invalid"},
-		"x too short":       {[]any{with(good, "x", "AAAA")}, good, nil, "invalid"},
-		"x padded":          {[]any{with(good, "x", good.JWK()["x"].(string)+"=")}, good, nil, "invalid"},
-		"curve of another":  {[]any{with(good, "crv", "P-384")}, good, nil, "invalid"},
-		"curve not known":   {[]any{with(good, "crv", "secp256k1")}, good, nil, "invalid"},
-		"kty of another":    {[]any{with(good, "kty", "RSA")}, good, nil, "invalid"},
-		"weak RSA":          {[]any{weak.JWK()}, weak, nil, "invalid"},
-		"RSA, e 1":          {[]any{with(rsaKey, "e", "AQ")}, rsaKey, nil, "invalid"},
-		"RSA, e even":       {[]any{with(rsaKey, "e", "Ag")}, rsaKey, nil, "invalid"},
-		"RSA, e huge":       {[]any{with(rsaKey, "e", zeros[:20]+"_____w")}, rsaKey, nil, "invalid"},
-		"RSA, n huge":       {[]any{with(rsaKey, "n", strings.Repeat("_", 2048))}, rsaKey, nil, "invalid"},
-		"RSA, no n":         {[]any{with(rsaKey, "n", nil)}, rsaKey, nil, "invalid"},
-		"Ed25519 too short": {[]any{with(ed, "x", "AAAA")}, ed, nil, "invalid"},
-		"Ed448":             {[]any{with(ed, "crv", "Ed448")}, ed, nil, "invalid"},
-		"X25519":            {[]any{with(ed, "crv", "X25519")}, ed, nil, "invalid"},
+		"alg of another":             {[]any{with(rsaKey, "alg", "PS256")}, rsaKey, nil, "invalid"},
+		"of a kind that is left out": {[]any{with(good, "use", "enc")}, good, nil, "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newIssuing(t, authtest.Options{Change: func(what string, doc map[string]any) {

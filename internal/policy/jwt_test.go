@@ -226,10 +226,12 @@ func TestS27_HostileTokensAreRefused(t *testing.T) {
 		"exp huge":                {"invalid", twiceless(t, key, header, claims, "exp", "1e400")},
 		"exp beyond all years":    {"invalid", twiceless(t, key, header, claims, "exp", "9223372036854775807")},
 		"exp with many digits":    {"invalid", twiceless(t, key, header, claims, "exp", strings.Repeat("9", 2000))},
+		"exp in the year 10000":   {"invalid", claim("exp", int64(maxTime+1))},
 		"exp a list":              {"invalid", claim("exp", []int64{now.Add(time.Hour).Unix()})},
 		"nbf in the future":       {"invalid", claim("nbf", now.Add(2*time.Minute).Unix())},
 		"nbf a text":              {"invalid", claim("nbf", "0")},
 		"iat in the future":       {"invalid", claim("iat", now.Add(2*time.Minute).Unix())},
+		"iat negative":            {"invalid", claim("iat", -1)},
 		"iat after exp":           {"invalid", resign(t, key, header, with(with(claims, "exp", now.Add(-50*time.Second).Unix()), "iat", now.Unix()))},
 		"no aud":                  {"invalid", claim("aud", nil)},
 		"aud empty":               {"invalid", claim("aud", []string{})},
@@ -265,6 +267,9 @@ func TestS27_HostileTokensAreRefused(t *testing.T) {
 	}
 	if _, err := j.verify(t.Context(), good); err != nil {
 		t.Errorf("the token that all of them were made of is refused: %v", err)
+	}
+	if _, err := j.verify(t.Context(), table["bound by DPoP"].token); err == nil || !strings.Contains(err.Error(), "DPoP") {
+		t.Errorf("who sends a token that is bound by DPoP is told %v", err)
 	}
 	if n := s.Count("keys"); n != 1 {
 		t.Errorf("the keys were fetched %d times, want once: nothing here took ten seconds", n)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -139,8 +138,7 @@ func (p *Policy) token(ctx context.Context, token string) (*proof, error) {
 		}
 		return nil, err
 	}
-	if known != nil && reflect.DeepEqual(id, known.identity) {
-		known.seen.Store(time.Now().UnixNano())
+	if known != nil && known.confirm(id) {
 		return known, nil
 	}
 	found := newProof(id, func(ctx context.Context) (*identity, error) { return p.verify(ctx, token) })

@@ -44,6 +44,7 @@ type proof struct {
 	*identity
 	again func(context.Context) (*identity, error) // verifies it once more; nil if nobody takes it back
 	seen  atomic.Int64                             // when it was verified last, in Unix nanoseconds
+	until atomic.Pointer[time.Time]                // when it expires, which may be put off; zero means never
 
 	mu       sync.Mutex
 	over     bool
@@ -53,8 +54,27 @@ type proof struct {
 
 func newProof(id *identity, again func(context.Context) (*identity, error)) *proof {
 	p := &proof{identity: id, again: again}
-	p.seen.Store(time.Now().UnixNano())
+	p.confirm(id)
 	return p
+}
+
+// confirm notes that the proof has just been verified again, by what it says now. It
+// reports false if that is something else than before.
+func (p *proof) confirm(id *identity) bool {
+	same, other := *p.identity, *id
+	same.expires, other.expires = time.Time{}, time.Time{}
+	if !reflect.DeepEqual(same, other) {
+		return false
+	}
+	p.until.Store(&id.expires)
+	p.seen.Store(time.Now().UnixNano())
+	return true
+}
+
+// expired reports whether the proof has expired.
+func (p *proof) expired(now time.Time) bool {
+	until := p.until.Load()
+	return !until.IsZero() && !now.Before(*until)
 }
 
 // rightsOf returns what stands for the scopes and claims of an identity.
@@ -72,7 +92,7 @@ func rightsOf(id *identity) string {
 
 // good reports whether the proof can be used without another look.
 func (p *proof) good(now time.Time) bool {
-	if !p.expires.IsZero() && !now.Before(p.expires) {
+	if p.expired(now) {
 		return false
 	}
 	return p.again == nil || now.UnixNano()-p.seen.Load() < int64(recheck)
@@ -107,11 +127,11 @@ func (p *proof) wait() {
 	if p.timer != nil || len(p.watchers) == 0 {
 		return
 	}
-	wait := recheck
-	switch left := time.Until(p.expires); {
-	case p.expires.IsZero() && p.again == nil:
+	wait, until := recheck, *p.until.Load()
+	switch left := time.Until(until); {
+	case until.IsZero() && p.again == nil:
 		return
-	case p.again == nil || !p.expires.IsZero() && left < wait:
+	case p.again == nil || !until.IsZero() && left < wait:
 		wait = left
 	}
 	p.timer = time.AfterFunc(max(wait, 0), p.look)
@@ -130,7 +150,7 @@ func (p *proof) doubt() {
 // look ends a proof that is not good any more, or says something else now. What cannot be
 // found out is looked at again later.
 func (p *proof) look() {
-	if !p.expires.IsZero() && !time.Now().Before(p.expires) {
+	if p.expired(time.Now()) && p.again == nil {
 		p.end()
 		return
 	}
@@ -138,12 +158,9 @@ func (p *proof) look() {
 		ctx, cancel := context.WithTimeout(context.Background(), recheckTimeout)
 		id, err := p.again(ctx)
 		cancel()
-		if isInvalid(err) || err == nil && !reflect.DeepEqual(id, p.identity) {
+		if isInvalid(err) || err == nil && !p.confirm(id) || err != nil && p.expired(time.Now()) {
 			p.end()
 			return
-		}
-		if err == nil {
-			p.seen.Store(time.Now().UnixNano())
 		}
 	}
 	p.mu.Lock()

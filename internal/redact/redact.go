@@ -1,4 +1,5 @@
-// Package redact takes secrets out of text before it is logged.
+// Package redact takes secrets out of text before it is logged, and what could be taken
+// for something else where the log is read.
 package redact
 
 import (
@@ -9,17 +10,23 @@ import (
 // limit is how much of a text is kept.
 const limit = 2048
 
+// shortest is how long the shortest text is that bearer and known find something in.
+const shortest = len("basic 12345678")
+
 // mark stands where a secret was.
 const mark = "[redacted]"
+
+// words are those that say of a name that a secret is behind it, as an expression.
+const words = `password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id`
 
 var (
 	// member finds members whose names say that they hold a secret, with a
 	// string or a number as the value. A string that the end of the text cuts
 	// counts too.
-	member = regexp.MustCompile(`(?i)("[^"\\]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|$)|-?[0-9][0-9.eE+-]*)`)
+	member = regexp.MustCompile(`(?i)("[^"\\]*(?:` + words + `)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|$)|-?[0-9][0-9.eE+-]*)`)
 
 	// escaped is member inside a string that holds JSON itself.
-	escaped = regexp.MustCompile(`(?i)(\\"[^"\\]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id)[^"\\]*\\"\s*:\s*\\")([^"\\]*)`)
+	escaped = regexp.MustCompile(`(?i)(\\"[^"\\]*(?:` + words + `)[^"\\]*\\"\s*:\s*\\")([^"\\]*)`)
 
 	// bearer finds tokens by what stands before them.
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
@@ -54,6 +61,9 @@ func JSON(text []byte) string {
 
 // Text returns s with whatever looks like a credential replaced.
 func Text(s string) string {
+	if len(s) < shortest {
+		return s
+	}
 	s = bearer.ReplaceAllString(s, "${1} "+mark)
 	return known.ReplaceAllString(s, mark)
 }

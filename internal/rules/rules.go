@@ -18,6 +18,18 @@ import (
 // none.
 type Set struct{ list []*Rule }
 
+// Claims returns the names of the claims that rules go by.
+func (s *Set) Claims() (names []string) {
+	for _, r := range s.list {
+		for _, m := range r.who {
+			if m.kind == "claim" && !slices.Contains(names, m.name) {
+				names = append(names, m.name)
+			}
+		}
+	}
+	return names
+}
+
 // Groups is the claim with the groups of a caller.
 const Groups = "groups"
 
@@ -141,6 +153,14 @@ func (r *Rule) isFor(c *dragoman.Caller, server string) bool {
 		}
 	}
 	return slices.ContainsFunc(r.who, func(m matcher) bool { return m.matches(c) })
+}
+
+// Rules returns the rules that are about the caller at the server.
+func (g *Grant) Rules() []*Rule {
+	if g == nil {
+		return nil
+	}
+	return g.rules
 }
 
 // A Verdict is what is decided of one thing.

@@ -22,6 +22,7 @@ package strict
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -56,6 +57,7 @@ type conn struct {
 	opened   time.Time
 	protocol atomic.Int32
 	begun    atomic.Bool // a byte has come
+	exact    bool        // deadlines of writes are set as they are wanted, see deadline
 
 	reads, writes deadline
 
@@ -66,12 +68,27 @@ type conn struct {
 }
 
 // Conn returns a connection that an HTTP server can be given in place of c. It looks
-// at what is read until the connection is upgraded or turns out to speak HTTP/2.
+// at what is read until the connection is upgraded or turns out to speak HTTP/2. If c has
+// the state of a TLS connection, so has what is returned: net/http puts it into requests.
 func Conn(c net.Conn, o *Options) net.Conn {
 	if o == nil {
 		o = &Options{}
 	}
-	return &conn{Conn: c, options: *o, opened: time.Now(), filler: 4}
+	in := &conn{Conn: c, options: *o, opened: time.Now(), filler: 4}
+	if secure, ok := c.(stater); ok {
+		in.exact = true
+		return &secureConn{in, secure}
+	}
+	return in
+}
+
+// A stater is a TLS connection.
+type stater interface{ ConnectionState() tls.ConnectionState }
+
+// A secureConn is a conn over TLS.
+type secureConn struct {
+	*conn
+	stater
 }
 
 // Read implements net.Conn.

@@ -11,7 +11,8 @@ import (
 // request, nearly all of which are replaced before anybody waits for them, and setting
 // one on a network connection costs a timer. So it is only noted until somebody waits.
 // The connection's own may be an earlier one from then on: when that passes, the wait
-// goes on.
+// goes on. Over TLS that cannot be for writes: one that was cut leaves the connection
+// useless, so the connection's own is the wanted one whenever somebody writes.
 //
 // Times are those since the connection was opened; see [conn.since].
 type deadline struct {
@@ -40,10 +41,10 @@ func (c *conn) since(t time.Time) int64 {
 
 // holds reports whether the connection's own deadline lets nobody wait for too long, or
 // keep from waiting at all.
-func (d *deadline) holds() bool {
+func (c *conn) holds(d *deadline) bool {
 	wanted, own := d.wanted.Load(), d.own.Load()
 	switch {
-	case wanted == past || own == past:
+	case wanted == past || own == past || c.exact && d == &c.writes:
 		return wanted == own
 	case wanted == never:
 		return true
@@ -54,7 +55,7 @@ func (d *deadline) holds() bool {
 // set wants another deadline.
 func (c *conn) set(d *deadline, at int64) error {
 	d.wanted.Store(at)
-	if at != past && (d.waiting.Load() == 0 || d.holds()) {
+	if at != past && (d.waiting.Load() == 0 || c.holds(d)) {
 		return nil
 	}
 	return c.impose(d)
@@ -92,7 +93,7 @@ func (c *conn) early(d *deadline, err error) bool {
 func (c *conn) read(p []byte) (n int, err error) {
 	d := &c.reads
 	d.waiting.Add(1)
-	if !d.holds() {
+	if !c.holds(d) {
 		err = c.impose(d)
 	}
 	for err == nil {
@@ -110,7 +111,7 @@ func (c *conn) read(p []byte) (n int, err error) {
 func (c *conn) write(p []byte) (n int, err error) {
 	d := &c.writes
 	d.waiting.Add(1)
-	if !d.holds() {
+	if !c.holds(d) {
 		err = c.impose(d)
 	}
 	for err == nil {

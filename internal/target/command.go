@@ -27,7 +27,7 @@ func newCommand(s *Spec) (*Target, error) {
 	}
 	t.Dialer = &stdio.Command{
 		Path: s.Command[0], Args: s.Command[1:], Dir: s.Dir,
-		Env: s.Env, InheritEnv: s.Inherit, User: s.User, Limits: s.Limits,
+		Env: s.Env, InheritEnv: s.Inherit, User: s.User, Limits: s.Limits, Sandbox: s.Sandbox, Vet: s.Vet,
 		Framing: s.Framing, MaxMessage: s.MaxMessage, OnStderr: s.OnStderr, Logger: s.Logger,
 	}
 	return t, nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -35,10 +36,12 @@ type Spec struct {
 	Dir          string
 	Env, Inherit []string
 
-	// User is who the command runs as, and Limits what its processes may use,
-	// see [stdio.Command].
-	User   string
-	Limits stdio.ResourceLimits
+	// User is who the command runs as, Limits what its processes may use, and Sandbox
+	// what they can reach. Vet may refuse it. See [stdio.Command].
+	User    string
+	Limits  stdio.ResourceLimits
+	Sandbox *stdio.Sandbox
+	Vet     func(*exec.Cmd) error
 
 	// URL is where the server is: http, https, ws, wss, tcp:HOST:PORT,
 	// unix:PATH for messages alone, unix:///PATH:/path or http+unix:PATH for

@@ -63,6 +63,14 @@ func (c *Command) start() (*child, error) {
 	if err != nil {
 		return nil, c.fail(err, "")
 	}
+	file := cmd.Path
+	bounds, err := c.confine(cmd)
+	if err != nil {
+		pipes.closeTheirs()
+		pipes.closeOurs()
+		return nil, c.fail(err, "use a newer kernel, or set optional in the sandbox to start it without")
+	}
+	defer bounds.close()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes.stdin.read, pipes.stdout.write, pipes.stderr.write
 	p := &child{
 		command:  c.Path,
@@ -80,15 +88,15 @@ func (c *Command) start() (*child, error) {
 		over:     make(chan struct{}),
 	}
 	started := make(chan error)
-	go p.run(c.Limits, started) // until the process has been reaped
+	go p.run(bounds, started) // until the process has been reaped
 	err = <-started
 	pipes.closeTheirs()
 	if err != nil {
 		pipes.closeOurs()
 		p.group.release()
-		return nil, c.fail(err, adviceForStart(err))
+		return nil, c.fail(err, c.adviceForStart(err))
 	}
-	p.log.Info("server started", "file", cmd.Path, "pid", cmd.Process.Pid)
+	p.log.Info("server started", "file", file, "pid", cmd.Process.Pid)
 	onLine := c.OnStderr
 	if onLine == nil {
 		onLine = func(line string) { p.log.Debug("server wrote to stderr", "line", line) }
@@ -100,7 +108,7 @@ func (c *Command) start() (*child, error) {
 
 // run starts the process and reaps it. On Linux the kernel ends the process when
 // the thread that started it ends, so this goroutine keeps its thread.
-func (p *child) run(limits ResourceLimits, started chan<- error) {
+func (p *child) run(bounds *confinement, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := p.cmd.Start(); err != nil {
@@ -109,7 +117,7 @@ func (p *child) run(limits ResourceLimits, started chan<- error) {
 	}
 	err := p.group.setProcess(p.cmd.Process)
 	if err == nil {
-		err = limits.apply(p.cmd.Process.Pid)
+		err = bounds.apply(p.cmd.Process.Pid)
 	}
 	if err != nil {
 		p.group.kill()
@@ -277,8 +285,10 @@ func closeFiles(files ...*os.File) {
 	}
 }
 
-func adviceForStart(err error) string {
+func (c *Command) adviceForStart(err error) string {
 	switch {
+	case c.User != "" && errors.Is(err, syscall.EPERM):
+		return "only root can start a server as somebody else: run as root, or remove the user"
 	case errors.Is(err, syscall.ENOEXEC):
 		return "it is not a program for this system, or a script without a first line that names its interpreter"
 	case errors.Is(err, os.ErrNotExist):

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
 )
 
 // newProcAttr returns how a server is started: in a group of its own, and with
@@ -291,33 +291,67 @@ func retry(f func() (int, error)) (int, error) {
 
 const haveLimits = true
 
-// apply puts the limits on a process that has just been started.
-func (l ResourceLimits) apply(pid int) error {
-	if l.Memory > 0 {
-		if err := setLimit(pid, syscall.RLIMIT_AS, uint64(l.Memory), uint64(l.Memory)); err != nil {
-			return fmt.Errorf("limit memory to %d bytes: %w", l.Memory, err)
+// list returns the limits in the terms of the kernel.
+func (l ResourceLimits) list() (limits []resourceLimit) {
+	add := func(resource int, value int64, what string) {
+		if value > 0 {
+			limits = append(limits, resourceLimit{resource, uint64(value), uint64(value), fmt.Sprintf(what, value)})
 		}
 	}
-	if l.OpenFiles > 0 {
-		if err := setLimit(pid, syscall.RLIMIT_NOFILE, uint64(l.OpenFiles), uint64(l.OpenFiles)); err != nil {
-			return fmt.Errorf("limit open files to %d: %w", l.OpenFiles, err)
-		}
-	}
+	add(syscall.RLIMIT_AS, l.Memory, "memory to %d bytes")
+	add(syscall.RLIMIT_NOFILE, l.OpenFiles, "open files to %d")
+	add(rlimitNproc, l.Processes, "processes to %d")
 	if l.CPUTime > 0 {
 		// SIGXCPU comes at the first number and may be ignored, SIGKILL at the second.
 		seconds := uint64((l.CPUTime + time.Second - 1) / time.Second)
-		if err := setLimit(pid, syscall.RLIMIT_CPU, seconds, seconds+1); err != nil {
-			return fmt.Errorf("limit processor time to %d s: %w", seconds, err)
+		limits = append(limits, resourceLimit{syscall.RLIMIT_CPU, seconds, seconds + 1, fmt.Sprintf("processor time to %d s", seconds)})
+	}
+	return limits
+}
+
+// A confinement is what a server is bound by beside its user: limits and a sandbox.
+type confinement struct {
+	limits []resourceLimit
+	launch *launcher // nil if there is none of them, or Guard was not called
+}
+
+// confine makes cmd one that starts a server with its limits and in its sandbox. close
+// must follow.
+func (c *Command) confine(cmd *exec.Cmd) (*confinement, error) {
+	f := &confinement{limits: c.Limits.list()}
+	var box *landlock
+	if c.Sandbox != nil {
+		var lacking string
+		if box, lacking = c.Sandbox.landlock(landlockABI(), cmd.Path, cmd.Dir); lacking != "" {
+			if !c.Sandbox.Optional {
+				return nil, fmt.Errorf("its sandbox cannot be had: %s", lacking)
+			}
+			c.logger().Warn("server is started without the whole of its sandbox", "command", c.Path, "reason", lacking)
+		}
+	}
+	if !guarded() || len(f.limits) == 0 && box == nil {
+		return f, nil
+	}
+	var err error
+	f.launch, err = newLauncher(cmd, f.limits, box)
+	return f, err
+}
+
+// apply confines the process that cmd has started.
+func (f *confinement) apply(pid int) error {
+	if f.launch != nil {
+		return f.launch.finish()
+	}
+	for _, l := range f.limits {
+		if err := l.set(pid); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func setLimit(pid, resource int, soft, hard uint64) error {
-	limit := struct{ soft, hard uint64 }{soft, hard}
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
-	if errno == 0 || errors.Is(errno, syscall.ESRCH) { // it has ended already
-		return nil
+func (f *confinement) close() {
+	if f.launch != nil {
+		f.launch.close()
 	}
-	return errno
 }

@@ -3,12 +3,9 @@
 package stdio
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,32 +17,6 @@ var usualVars = []string{"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH"
 
 // foldNames says that the case of variable names does not matter.
 const foldNames = false
-
-// executable returns file if it can be executed.
-func executable(file string, _ []string) (string, error) {
-	info, err := os.Stat(file)
-	switch {
-	case errors.Is(err, syscall.ENOTDIR):
-		return "", fmt.Errorf("%s: %w", file, fs.ErrNotExist)
-	case err != nil:
-		return "", err
-	case info.IsDir():
-		return "", fmt.Errorf("%s: %w", file, errDirectory)
-	case info.Mode()&0o111 == 0:
-		return "", fmt.Errorf("%s: %w", file, errNotExecutable)
-	}
-	return file, nil
-}
-
-// worldWritable reports whether everyone may change file or put another in its place.
-func worldWritable(file string) bool {
-	for _, name := range []string{file, filepath.Dir(file)} {
-		if info, err := os.Stat(name); err == nil && info.Mode()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // checkArgs has nothing to refuse: arguments are passed as they are.
 func checkArgs(string, []string) error { return nil }
@@ -83,6 +54,9 @@ func credentialOf(who string) (*syscall.Credential, []string, error) {
 				c.Groups = append(c.Groups, n)
 			}
 		}
+	}
+	if os.Geteuid() != 0 && int(c.Uid) == os.Geteuid() && int(c.Gid) == os.Getegid() {
+		c = nil // we are who it is to be, and may not even set our own groups
 	}
 	if u.Username == "" {
 		return c, nil, nil

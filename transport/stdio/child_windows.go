@@ -3,7 +3,6 @@ package stdio
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,47 +21,6 @@ var usualVars = []string{
 
 // foldNames says that the case of variable names does not matter.
 const foldNames = true
-
-// executable returns file, with one of the extensions in PATHEXT if it has none
-// of them, if it can be executed.
-func executable(file string, env []string) (string, error) {
-	list := valueOf(env, "PATHEXT")
-	if list == "" {
-		list = ".com;.exe;.bat;.cmd"
-	}
-	exts := strings.Split(strings.ToLower(list), ";")
-	own := strings.ToLower(filepath.Ext(file))
-	for _, ext := range exts {
-		if own != "" && own == ext {
-			return file, checkFile(file)
-		}
-	}
-	for _, ext := range exts {
-		if strings.HasPrefix(ext, ".") && checkFile(file+ext) == nil {
-			return file + ext, nil
-		}
-	}
-	if err := checkFile(file); err != nil {
-		return "", err
-	}
-	return "", fmt.Errorf("%s: %w", file, errNotExecutable)
-}
-
-func checkFile(file string) error {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return err
-	case info.IsDir():
-		return fmt.Errorf("%s: %w", file, errDirectory)
-	case !info.Mode().IsRegular() && info.Mode()&fs.ModeIrregular == 0:
-		return fmt.Errorf("%s: %w", file, errNotExecutable)
-	}
-	return nil
-}
-
-// worldWritable is not known here: it is a matter of access control lists.
-func worldWritable(string) bool { return false }
 
 // checkArgs refuses what the command processor would interpret, because Windows
 // runs batch files by handing it their command line.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/program"
 )
 
 // defaultGrace is how long a server may take over each step of being stopped.
@@ -26,8 +28,9 @@ const defaultGrace = 2 * time.Second
 type Command struct {
 	// Path is the executable. A bare name is looked up on the PATH of the
 	// environment that the server will see; elements of PATH that are not
-	// absolute are passed over, and so are files and directories that everyone
-	// may write to. A relative path with a separator in it starts at Dir.
+	// absolute are passed over, and so are executables that somebody else may
+	// replace, see docs/processes.md. A relative path with a separator in it
+	// starts at Dir.
 	Path string
 
 	// Args are the arguments after the name of the program. They arrive byte
@@ -52,6 +55,14 @@ type Command struct {
 
 	// Limits bounds what the server may use.
 	Limits ResourceLimits
+
+	// Sandbox is what the server can reach. If nil, it is all that its user can.
+	Sandbox *Sandbox
+
+	// Vet, if not nil, is shown what is about to be started, before every start:
+	// the absolute path, arguments, variables and directory. If it returns an
+	// error, that is not started.
+	Vet func(*exec.Cmd) error
 
 	// Grace is how long to wait after closing the server's stdin before it is
 	// asked to end (SIGTERM), and again before it is killed. Zero means two
@@ -122,6 +133,9 @@ func (c *Command) prepare(tag string) (*exec.Cmd, error) {
 	if err := c.Limits.check(); err != nil {
 		return nil, c.fail(err, "correct the limits or remove them")
 	}
+	if err := c.Sandbox.check(); err != nil {
+		return nil, c.fail(fmt.Errorf("its sandbox: %w", err), "correct the sandbox or remove it")
+	}
 	dir, err := c.directory()
 	if err != nil {
 		return nil, err
@@ -141,13 +155,19 @@ func (c *Command) prepare(tag string) (*exec.Cmd, error) {
 	if err := checkArgs(file, c.Args); err != nil {
 		return nil, c.fail(err, "name the program that the script starts instead of the script")
 	}
-	return &exec.Cmd{
+	cmd := &exec.Cmd{
 		Path:        file,
 		Args:        append([]string{c.Path}, c.Args...),
 		Env:         env,
 		Dir:         dir,
 		SysProcAttr: attr,
-	}, nil
+	}
+	if c.Vet != nil {
+		if err := c.Vet(cmd); err != nil {
+			return nil, c.fail(err, program.Advice(err))
+		}
+	}
+	return cmd, nil
 }
 
 // directory returns the absolute working directory of the server, or "" for ours.
@@ -173,80 +193,27 @@ func (c *Command) directory() (string, error) {
 
 // locate returns the absolute path of the executable.
 func (c *Command) locate(dir string, env []string) (string, error) {
-	switch {
-	case c.Path == "":
-		return "", c.fail(errors.New("the command is empty"), "name the executable of the server")
-	case c.Path == "." || c.Path == "..":
-		return "", c.fail(errors.New("this is a directory"), "name the executable of the server")
-	case strings.ContainsRune(c.Path, 0):
-		return "", c.fail(errors.New("the command has a zero byte"), "remove it")
-	case filepath.Base(c.Path) == c.Path:
-		return c.lookup(env)
+	log := c.logger()
+	search := program.Search{
+		Dir: dir, Path: valueOf(env, "PATH"), PathExt: valueOf(env, "PATHEXT"),
+		Skip: func(file string, why error) {
+			log.Warn("passed over an executable that somebody else may replace", "command", c.Path, "file", file, "reason", why)
+		},
 	}
-	file := c.Path
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
-	}
-	file, err := filepath.Abs(file)
+	file, err := search.Find(c.Path)
 	if err != nil {
-		return "", c.fail(err, "give an absolute path")
+		advice := program.Advice(err)
+		if c.Vet == nil && errors.Is(err, program.ErrExposed) {
+			advice += ", or give its absolute path to use it all the same"
+		}
+		return "", c.fail(err, advice)
 	}
-	if file, err = executable(file, env); err != nil {
-		return "", c.fail(err, adviceFor(err))
-	}
-	if worldWritable(file) {
-		c.logger().Warn("anyone on this machine may replace the server's executable", "command", c.Path, "file", file)
+	if c.Vet == nil && filepath.Base(c.Path) != c.Path {
+		if err := program.Exposed(file); errors.Is(err, program.ErrExposed) {
+			log.Warn("somebody else may replace the server's executable", "command", c.Path, "file", file, "reason", err)
+		}
 	}
 	return file, nil
-}
-
-// lookup finds a bare name on the PATH in env.
-func (c *Command) lookup(env []string) (string, error) {
-	path := valueOf(env, "PATH")
-	var found error
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue // it would mean wherever we happen to be
-		}
-		file, err := executable(filepath.Join(dir, c.Path), env)
-		if err == nil && worldWritable(file) {
-			err = fmt.Errorf("%s: %w", file, errExposed)
-			c.logger().Warn("passed over an executable that anyone may replace", "command", c.Path, "file", file)
-		}
-		if err == nil {
-			return file, nil
-		}
-		if found == nil && (errors.Is(err, errNotExecutable) || errors.Is(err, errExposed)) {
-			found = err
-		}
-	}
-	switch {
-	case found != nil:
-		return "", c.fail(found, adviceFor(found))
-	case path == "":
-		return "", c.fail(fmt.Errorf("%w: PATH is empty", exec.ErrNotFound), "set PATH or give the absolute path of the executable")
-	}
-	return "", c.fail(fmt.Errorf("%w (searched %s)", exec.ErrNotFound, path), "install it, extend PATH, or give the absolute path of the executable")
-}
-
-var (
-	errDirectory     = errors.New("it is a directory")
-	errExposed       = errors.New("anyone on this machine may replace it")
-	errNotExecutable = fmt.Errorf("it is not executable: %w", fs.ErrPermission)
-)
-
-func adviceFor(err error) string {
-	switch {
-	case errors.Is(err, errNotExecutable):
-		return "set its executable bit, or name its interpreter as the command and the file as an argument"
-	case errors.Is(err, fs.ErrNotExist):
-		return "check the path"
-	case errors.Is(err, errDirectory):
-		return "name the executable of the server"
-	case errors.Is(err, errExposed):
-		return "take write permission from others, or give its absolute path to use it all the same"
-	}
-	return "check who may enter its directory"
 }
 
 // tagVar holds, in the environment of every process that a server starts, the
@@ -342,9 +309,9 @@ func isTag(s string) bool {
 //
 // Each process that the server starts has the same limits for itself: the
 // memory of a whole process tree is a matter for the container or the service
-// manager. The limits take effect right after the server has started, so what
-// it does in its first moments may escape them; a server that is to be limited
-// against its will belongs in a container.
+// manager. If Guard was called, the limits are in force before the server's first
+// instruction; otherwise they are set right after it has started, so that what it does
+// in its first moments may escape them.
 type ResourceLimits struct {
 	// Memory is the size of the address space in bytes. Runtimes that reserve
 	// much more than they use, such as Node.js, need a generous one.
@@ -353,6 +320,12 @@ type ResourceLimits struct {
 	// OpenFiles is the number of open files.
 	OpenFiles int64
 
+	// Processes is how many processes and threads the user of the server may have
+	// when the server starts another one. All of that user count, also those that
+	// are not the server's, and root is not bound by it: it is for servers with a
+	// User of their own.
+	Processes int64
+
 	// CPUTime is the processor time, rounded up to seconds. A process that has
 	// used it up is killed.
 	CPUTime time.Duration
@@ -360,7 +333,7 @@ type ResourceLimits struct {
 
 func (l ResourceLimits) check() error {
 	switch {
-	case l.Memory < 0 || l.OpenFiles < 0 || l.CPUTime < 0:
+	case l.Memory < 0 || l.OpenFiles < 0 || l.Processes < 0 || l.CPUTime < 0:
 		return errors.New("a resource limit is negative")
 	case l != ResourceLimits{} && !haveLimits:
 		return errors.New("resource limits are available on Linux only")

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/program"
 )
 
 // writeFile writes an executable that says its name.
@@ -34,7 +36,7 @@ func writeFile(t *testing.T, mode fs.FileMode, path ...string) string {
 func TestA05_ServerIsStartedWithCommandAndArguments(t *testing.T) {
 	args := []string{"--port", "8080", "", "ünï", "-"}
 	var got []string
-	if err := json.Unmarshal([]byte(output(t, program(t, "args", args...))), &got); err != nil {
+	if err := json.Unmarshal([]byte(output(t, ourselves(t, "args", args...))), &got); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, args) {
@@ -49,7 +51,7 @@ func TestC12_ArgumentsNeverReachAShell(t *testing.T) {
 		"-x\n", "'", `"`, `\`, `\"`, "*", "~", "$HOME", "%PATH%", "\t", "{a,b}", "!!", "\x7f\x01",
 	}
 	var got []string
-	if err := json.Unmarshal([]byte(output(t, program(t, "args", args...))), &got); err != nil {
+	if err := json.Unmarshal([]byte(output(t, ourselves(t, "args", args...))), &got); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, args) {
@@ -82,8 +84,8 @@ func TestC12_ExecutableIsValidated(t *testing.T) {
 		{"C12 empty", Command{}, nil, "the command is empty"},
 		{"C12 dot", Command{Path: "."}, nil, "this is a directory"},
 		{"C12 dot dot", Command{Path: ".."}, nil, "this is a directory"},
-		{"C12 slash dot", Command{Path: dir + "/."}, errDirectory, "it is a directory"},
-		{"C12 directory", Command{Path: dir}, errDirectory, "it is a directory"},
+		{"C12 slash dot", Command{Path: dir + "/."}, program.ErrDirectory, "it is a directory"},
+		{"C12 directory", Command{Path: dir}, program.ErrDirectory, "it is a directory"},
 		{"C12 directory on PATH", Command{Path: "bin", Env: path}, exec.ErrNotFound, "searched " + dir},
 		{"C07 not found", Command{Path: "no-such-server", Env: path}, exec.ErrNotFound, "searched " + dir},
 		{"C07 no PATH", Command{Path: "good", Env: []string{"PATH="}}, exec.ErrNotFound, "PATH is empty"},

@@ -13,9 +13,12 @@ package stdio
 // it kills what is left of the servers and ends. In it, Guard is where the work
 // is done, and does not return; so whatever runs before Guard, runs there too.
 //
+// Servers with limits or a sandbox are started by way of this executable as well:
+// it confines itself in Guard, and then becomes the server.
+//
 // Guard also sees to it that files which this process inherited open are not
 // inherited further.
 //
-// There is a guard on Linux only; elsewhere Guard does nothing. On Windows a
-// job object does the same work, and needs no call.
+// All of this is for Linux; elsewhere Guard does nothing. On Windows a
+// job object does the work of the guard, and needs no call.
 func Guard() { becomeGuard() }

@@ -128,9 +128,13 @@ func (g *guardClient) stopGuard() {
 	g.process, g.pipe = nil, nil
 }
 
-// becomeGuard does the guard's work if this process was started for it, and
-// otherwise notes that there is to be one.
+// guarded reports whether Guard was called.
+func guarded() bool { return guard.wanted.Load() }
+
+// becomeGuard does the work of the guard or of a launcher if this process was started
+// for that, and otherwise notes that there is to be a guard.
 func becomeGuard() {
+	becomeServer()
 	if os.Args[0] == guardName && slices.Contains(os.Environ(), guardVar) {
 		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 		groups := readGroups(os.Stdin)

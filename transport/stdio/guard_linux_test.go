@@ -47,6 +47,18 @@ func host() {
 		fmt.Println(p.cmd.Process.Pid)
 		select {} // until it is killed
 	}
+	if how == "launched" {
+		c := confined(script(`exec sleep 1000`))
+		if c.Dir = "/"; os.Getuid() == 0 {
+			c.User = "12345"
+		}
+		p, err := c.start()
+		check(err)
+		check(guard.process.Process.Kill()) // the kernel alone has to see to it
+		awaitExit(guard.process.Process.Pid)
+		fmt.Println(p.cmd.Process.Pid)
+		select {} // until it is killed
+	}
 	var children []*child
 	for i, text := range hostScripts {
 		c := script(text)

@@ -20,6 +20,10 @@ var helpers = map[string]func(){
 
 	// serve is the built-in server.
 	"serve": serveHere,
+
+	// look writes what it sees of itself, user changes the user, and network tries
+	// to use the network.
+	"look": lookHere, "user": changeUserHere, "network": useNetwork,
 }
 
 func TestMain(m *testing.M) {
@@ -31,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns the test binary as a server that is one of the helpers.
-func program(t testing.TB, helper string, args ...string) *Command {
+// ourselves returns the test binary as a server that is one of the helpers.
+func ourselves(t testing.TB, helper string, args ...string) *Command {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

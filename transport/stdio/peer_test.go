@@ -67,7 +67,7 @@ func dialChild(t *testing.T, client dragoman.Peer, server dragoman.Acceptor, fra
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := program(t, "relay")
+	c := ourselves(t, "relay")
 	c.Args = []string{l.Addr().String()}
 	c.Framing = framing
 	c.Grace = time.Second

@@ -76,7 +76,7 @@ func TestE09_SmokeOfEachRevisionInEachFraming(t *testing.T) {
 	for _, framing := range []Framing{Lines, ContentLength} {
 		for _, rev := range protocol.Revisions() {
 			t.Run(framing.String()+" "+rev.String(), func(t *testing.T) {
-				c := program(t, "serve")
+				c := ourselves(t, "serve")
 				c.Framing = framing
 				conn, err := c.Dial(t.Context(), nil)
 				if err != nil {

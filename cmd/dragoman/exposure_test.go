@@ -1,0 +1,231 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/certtest"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
+	"github.com/dragoman-mcp/dragoman/transport/ws"
+)
+
+// A secured is a certificate in files, and who has signed it.
+type secured struct {
+	*certtest.Authority
+	cert, key string
+}
+
+func newSecured(t *testing.T, hosts ...string) *secured {
+	t.Helper()
+	dir := t.TempDir()
+	s := &secured{certtest.New(t), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	s.Write(t, s.cert, s.key, "server", hosts...)
+	return s
+}
+
+// client returns a client that speaks one version of HTTP.
+func (s *secured) client(t *testing.T, two bool) *http.Client {
+	t.Helper()
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Pool()}, Protocols: new(http.Protocols)}
+	tr.Protocols.SetHTTP1(!two)
+	tr.Protocols.SetHTTP2(two)
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+func TestC13_EveryDoorIsServedOverTLSInBothVersionsOfHTTP(t *testing.T) {
+	s := newSecured(t)
+	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--tls-cert", s.cert, "--tls-key", s.key)
+	base := strings.TrimSuffix(p.place("https://127.0.0.1:"), gateway.MCPPath)
+	p.await(`"type":"http","url":"` + base + `/mcp"`)
+	conf := &tls.Config{RootCAs: s.Pool()}
+	checkEcho(t, &ws.Client{URL: p.place("wss://127.0.0.1:"), TLS: conf}, protocol.Legacy)
+	checkEcho(t, &ws.Client{URL: p.place("wss://127.0.0.1:"), TLS: conf}, protocol.Modern)
+	for _, two := range []bool{false, true} {
+		c := s.client(t, two)
+		for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+			checkEcho(t, &streamable.Client{URL: base + "/mcp", HTTP: c}, era)
+		}
+		for era, d := range map[protocol.Era]dragoman.Dialer{
+			protocol.Legacy: &sse.Client{URL: base + "/sse", HTTP: c}, protocol.Modern: &toolhttp.Client{URL: base + "/call", HTTP: c},
+		} {
+			checkEcho(t, d, era)
+		}
+	}
+	resp, err := s.client(t, true).Get(base + gateway.WSPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.ProtoMajor != 2 || resp.StatusCode != http.StatusUpgradeRequired || !strings.Contains(string(text), "HTTP/1.1") {
+		t.Errorf("a WebSocket over HTTP/2: %s %d %s", resp.Proto, resp.StatusCode, text)
+	}
+	if status := p.stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("the status is %d", status)
+	}
+}
+
+func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
+	s := newSecured(t)
+	f := newFile(t, "listen: {address: '127.0.0.1:0', tls: {cert: "+s.cert+", key: "+s.key+", clientCA: "+s.File+", minVersion: 1.3}}\nservers: {a: "+child(t, "legacy")+"}")
+	p := startMain(t, "serve", f.path)
+	at := strings.TrimSuffix(p.place("https://127.0.0.1:"), "/mcp") + "/servers/a/mcp"
+	mine, key := s.cert+".client", s.key+".client"
+	s.Write(t, mine, key, "alice")
+	use(t, startMain(t, "connect", at, "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
+	use(t, startMain(t, "connect", "wss"+strings.TrimPrefix(strings.Replace(at, "/mcp", "/ws", 1), "https"), "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
+	for want, args := range map[string][]string{"the request failed": {"--ca-file", s.File}, "unknown authority": nil} {
+		q := startMain(t, append([]string{"connect", at}, args...)...)
+		if got := q.say(hello(t).String()); !strings.Contains(got, want) {
+			t.Errorf("%v: %s, want %q", args, got, want)
+		}
+	}
+}
+
+func TestTheNamesOfTheCertificateAreOurs(t *testing.T) {
+	s := newSecured(t, "*.example.com", "mcp.example.com")
+	list, err := openListeners(t.Context(), []config.Listen{{Address: "0.0.0.0:0", TLS: config.TLS{Cert: s.cert, Key: s.key}, Insecure: []string{config.NoAuth}}}, &config.Auth{}, logger(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListeners(list)
+	if hosts := strings.Join(list[0].hosts(), " ") + " "; !strings.Contains(hosts, " mcp.example.com ") || strings.Contains(hosts, "*") {
+		t.Errorf("the hosts are %s", hosts)
+	}
+	if at := list[0].authority(); !strings.HasPrefix(at, "127.0.0.1:") {
+		t.Errorf("with an address that the certificate has, it is at %s", at)
+	}
+}
+
+// refusedLine begins what is said of an address that other machines can reach.
+const refusedLine = "other machines can reach "
+
+func TestExposureIsRefusedUnlessItIsSaid(t *testing.T) {
+	s := newSecured(t)
+	secure := []string{"--tls-cert", s.cert, "--tls-key", s.key}
+	servers := "\nservers: {a: {url: http://127.0.0.1:1}}"
+	for _, test := range []struct {
+		file string // of serve; run without one
+		args []string
+		want []string // none if it is served
+	}{
+		{"", []string{"--listen", "0.0.0.0:0"}, []string{"no authentication and no TLS", "127.0.0.1 or a Unix socket", "give it auth and tls", "--insecure-no-auth", "--insecure-no-tls"}},
+		{"", []string{"--listen", "[::]:0"}, []string{"no authentication and no TLS"}},
+		{"", []string{"--listen", ":0"}, []string{"no authentication and no TLS"}},
+		{"", []string{"--listen", "127.0.0.1:0", "--listen", "tcp:0.0.0.0:0"}, []string{"tcp:0.0.0.0:0, and there is no authentication and no TLS", "listen on HOST:PORT"}},
+		{"", []string{"--host", "0.0.0.0", "--port", "0"}, []string{"0.0.0.0:0, and there is no authentication"}},
+		{"", []string{"--host", "::", "--port", "0", "--outputTransport", "sse"}, []string{"[::]:0, and there is no authentication"}},
+		{"", append([]string{"--listen", "0.0.0.0:0"}, secure...), []string{"there is no authentication; choose", "--insecure-no-auth"}},
+		{"", []string{"--listen", "0.0.0.0:0", "--insecure-no-auth"}, []string{"there is no TLS; choose", "--insecure-no-tls"}},
+		{"", []string{"--listen", "0.0.0.0:0", "--insecure-no-auth", "--insecure-no-tls"}, nil},
+		{"", append([]string{"--listen", "0.0.0.0:0", "--tls-client-ca", s.File}, secure...), nil},
+		{"", []string{"--listen", "0.0.0.0:0", "--insecure-no-auth", "--trust-proxy", "10.0.0.0/8"}, nil},
+		{"listen: '0.0.0.0:0'" + servers, nil, []string{"no authentication and no TLS", "--insecure-no-auth", "--insecure-no-tls"}},
+		{"listen: {address: '0.0.0.0:0', insecure: no-auth}" + servers, nil, []string{"there is no TLS; choose"}},
+		{"listen: {address: '0.0.0.0:0', insecure: [no-auth, no-tls]}" + servers, nil, nil},
+		{"listen: {address: '0.0.0.0:0', insecure: no-auth, proxies: 10.0.0.0/8}" + servers, nil, nil},
+		{"listen: {address: '0.0.0.0:0', insecure: no-auth}" + servers, secure, nil},
+		{"listen: '0.0.0.0:0'" + servers, []string{"--listen", "127.0.0.1:0"}, nil},
+	} {
+		args := append([]string{"run"}, test.args...)
+		if test.file != "" {
+			args = append([]string{"serve", newFile(t, test.file).path}, test.args...)
+		}
+		if test.want == nil {
+			p := startMain(t, args...)
+			p.place("http")
+			p.stop(syscall.SIGTERM)
+			continue
+		}
+		_, stderr, status := runMain(t, "", args...)
+		if status == 0 || !strings.Contains(stderr, refusedLine) || strings.Contains(stderr, "ready") {
+			t.Errorf("%q %q: status %d: %s", test.file, test.args, status, stderr)
+		}
+		_, stderr, _ = strings.Cut(stderr, "dragoman: "+refusedLine) // a file has been warned of before
+		for _, want := range test.want {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%q %q: %s, want %q", test.file, test.args, stderr, want)
+			}
+		}
+	}
+}
+
+func TestUnixSocketsAreNotExposed(t *testing.T) {
+	dir := t.TempDir()
+	list, err := openListeners(t.Context(), []config.Listen{{Address: "unix:" + filepath.Join(dir, "a")}, {Address: "http+unix:" + filepath.Join(dir, "b")}}, &config.Auth{}, logger(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeListeners(list)
+}
+
+func TestMistakesAboutTLSAreExplained(t *testing.T) {
+	s := newSecured(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--tls-cert", s.cert}, "belong together"},
+		{[]string{"--tls-client-ca", s.File}, "needs --tls-cert"},
+		{[]string{"--tls-cert", s.cert, "--tls-key", s.File}, "in PEM"},
+		{[]string{"--tls-cert", s.cert + "x", "--tls-key", s.key}, s.cert + "x: no such file"},
+		{[]string{"--trust-proxy", "proxy.example.com"}, "write it as 10.1.2.3"},
+	} {
+		if _, stderr, status := runMain(t, "", append([]string{"run", "--listen", "127.0.0.1:0"}, test.args...)...); status == 0 || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: status %d, %s, want %q", test.args, status, stderr, test.want)
+		}
+	}
+	for want, list := range map[string][]config.Listen{
+		"none is listened on": listensOn([]string{"tcp:127.0.0.1:0", "unix:/x"}),
+		"choose one":          {{Address: "127.0.0.1:0", TLS: config.TLS{Cert: "a", Key: "b"}}},
+	} {
+		flags := listenFlags{tls: config.TLS{Cert: s.cert, Key: s.key}}
+		if _, err := flags.apply(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// What a proxy says of its client counts, what others say does not.
+func TestS11_ForwardedHostCountsFromProxiesAlone(t *testing.T) {
+	for _, trusted := range []bool{true, false} {
+		proxies := map[bool]string{true: "127.0.0.1", false: "10.0.0.0/8"}[trusted]
+		f := newFile(t, "listen: {address: '127.0.0.1:0', hosts: [mcp.example.com], proxies: "+proxies+"}\nservers: {a: {url: http://127.0.0.1:1}}")
+		p := startMain(t, "serve", f.path)
+		base := strings.TrimSuffix(p.place("http://"), gateway.MCPPath)
+		for _, test := range []struct {
+			host, forwarded string
+			proxy, other    int // what a proxy is answered, and another
+		}{
+			{"inner", "mcp.example.com", 200, 403},
+			{"127.0.0.1", "evil.example", 403, 200},
+			{"127.0.0.1", "a b", 400, 200},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+gateway.HealthPath, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = test.host
+			req.Header.Set("X-Forwarded-Host", test.forwarded)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if want := map[bool]int{true: test.proxy, false: test.other}[trusted]; resp.StatusCode != want {
+				t.Errorf("a proxy: %v, %+v: %d", trusted, test, resp.StatusCode)
+			}
+		}
+	}
+}

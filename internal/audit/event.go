@@ -1,0 +1,148 @@
+// Package audit writes down who did what: an event a line, as JSON, in files that
+// show when somebody has changed them.
+//
+//	event.go    what is written down
+//	record.go   an event as a line, and the chain of lines
+//	log.go      the log: a queue, and the goroutine that writes
+//	file.go     the files, when they are opened and rotated
+//	tail.go     where a file of a process before goes on
+//	verify.go   reading files, and finding what is wrong with them
+//	webhook.go  telling somebody else
+//
+// Each line has the hash of the line before and its own, so that a line that was changed,
+// moved, left out or put in is found, over all files. Who can write the files can compute
+// all hashes anew: to find that out, compare the last hash with one that was kept elsewhere,
+// as the receiver of the webhook does.
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+)
+
+// Kinds of events.
+const (
+	Call          = "call" // a request to a server has ended
+	SessionOpened = "session-opened"
+	SessionClosed = "session-closed"
+	DeniedAtDoor  = "denied" // a request was refused before it had come to a server
+	SignIn        = "sign-in"
+	TokenIssued   = "token-issued"
+	TokenRevoked  = "token-revoked"
+	Reload        = "reload" // the configuration was read again
+	Start         = "start"
+	Stop          = "stop"
+
+	// What the log says of itself.
+	FileBegun = "file" // the first record of each file
+	Torn      = "torn" // a line before was not written whole, because of a kill or a full disk
+	Cut       = "cut"  // records that were there are missing
+	Lost      = "lost" // events that could not be written
+)
+
+// Outcomes.
+const (
+	Answered  = "answered"
+	Failed    = "error"     // an error of the server; Code is its code
+	Denied    = "denied"    // by a rule of ours
+	Refused   = "refused"   // by us, for another reason; it was not sent to the server
+	Cancelled = "cancelled" // by the caller
+	Unknown   = "unknown"   // it was sent, and what became of it is not known
+)
+
+// An Event is something that has happened. Fields that do not apply are left at zero.
+type Event struct {
+	Time time.Time `json:"-"` // zero means now
+	Kind string    `json:"event"`
+
+	Request string `json:"request,omitempty"` // its id, as in the log
+	Who
+	Server string `json:"server,omitempty"`
+	Method string `json:"method,omitempty"` // of MCP, or of HTTP if it came no further
+	Name   string `json:"name,omitempty"`   // of a tool or a prompt, a resource's URI, a path
+
+	Outcome  string        `json:"outcome,omitempty"`
+	Code     int           `json:"code,omitempty"`   // of a JSON-RPC error, or HTTP status
+	Rule     string        `json:"rule,omitempty"`   // that denied it
+	Reason   string        `json:"reason,omitempty"` // in words of ours
+	Duration time.Duration `json:"-"`
+	In       int           `json:"in,omitempty"`  // bytes of the request
+	Out      int           `json:"out,omitempty"` // bytes of the answer
+
+	// Arguments are those of a call, without secrets and bounded. See [Arguments].
+	Arguments string `json:"arguments,omitempty"`
+
+	Count  uint64 `json:"count,omitempty"`  // of what this is about: events, bytes
+	Digest string `json:"digest,omitempty"` // of the bytes that a torn line has left
+	Oldest uint64 `json:"oldest,omitempty"` // the first record that is kept, in the first of a file
+}
+
+// Who is a caller as it is written down. Session is a digest when it is: with the id
+// itself somebody could use the session.
+type Who struct {
+	Principal string `json:"principal,omitempty"`
+	Proof     string `json:"proof,omitempty"`
+	Address   string `json:"address,omitempty"`
+	Client    string `json:"client,omitempty"`
+	Session   string `json:"session,omitempty"`
+	Door      string `json:"door,omitempty"`
+}
+
+// WhoIs returns a caller as it is written down. It has nothing of the caller's headers.
+func WhoIs(c *dragoman.Caller) Who {
+	return Who{Principal: c.Principal, Proof: c.Proof, Address: c.Address, Client: c.Client, Session: c.Session, Door: c.Door}
+}
+
+// Longest texts of a record, in bytes. What is longer is cut.
+const (
+	maxShort     = 128  // names that we give, and those of methods and clients
+	maxLong      = 512  // names, URIs, principals and reasons
+	maxArguments = 4096 // before they are quoted
+)
+
+// Arguments returns the arguments of a call as they may be written down.
+func Arguments(value []byte) string {
+	if len(value) == 0 {
+		return ""
+	}
+	return redact.Value(value, maxArguments)
+}
+
+// bound cuts what is too long, so that an event that waits holds on to little, and to
+// nothing of the message that it is about.
+func (e *Event) bound() {
+	for _, s := range []*string{&e.Kind, &e.Request, &e.Proof, &e.Address, &e.Client, &e.Session, &e.Door, &e.Server, &e.Method, &e.Outcome, &e.Rule, &e.Digest} {
+		*s = clip(*s, maxShort)
+	}
+	e.Principal, e.Reason = clip(e.Principal, maxLong), clip(e.Reason, maxLong)
+	e.Name, e.Arguments = strings.Clone(clip(e.Name, maxLong)), clip(e.Arguments, maxArguments+maxShort)
+	e.Client = strings.Clone(e.Client)
+}
+
+// complete makes of an event what is written down of it.
+func (e *Event) complete() {
+	e.Reason = redact.Text(e.Reason)
+	if strings.Contains(e.Name, "://") {
+		e.Name = redact.URI(e.Name)
+	}
+	if e.Session != "" {
+		sum := sha256.Sum256([]byte(e.Session))
+		e.Session = hex.EncodeToString(sum[:8])
+	}
+}
+
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+)
+
+// An Audit says where it is written down who did what.
+type Audit struct {
+	File      string        `key:"file" short:"true" path:"true" doc:"File that is written, a record a line. One process can write it. Without one nothing is written down."`
+	Arguments bool          `key:"arguments" doc:"Write the arguments of calls down, too: 4 KiB at most, without what is named like a secret." default:"false"`
+	MaxSize   Size          `key:"maxSize" doc:"Size at which the file is put aside and another begun." default:"100MiB"`
+	MaxAge    time.Duration `key:"maxAge" none:"never" doc:"Age at which the file is put aside." default:"168h"`
+	Keep      int           `key:"keep" doc:"Files that are kept of those that were put aside." default:"10"`
+	OnFailure string        `key:"onFailure" doc:"What happens while the file cannot be written: requests are refused, or they go on, and what is missing is counted." enum:"refuse|continue" default:"continue"`
+	Webhook   Webhook       `key:"webhook" doc:"Who is told of some records as they are written."`
+}
+
+// A Webhook is a URL that is told of records.
+type Webhook struct {
+	URL        string   `key:"url" short:"true" doc:"URL that records are posted to: https, or http on this machine."`
+	Events     []string `key:"events" one:"true" doc:"What it is told of: denied, failed." default:"both"`
+	SecretFile string   `key:"secretFile" path:"true" doc:"File with the secret that signs what is posted. It is read each time."`
+}
+
+// minAuditSize is the smallest size at which a file of the audit log is put aside: smaller
+// ones would be put aside all the time.
+const minAuditSize = 64 << 10
+
+// checkAudit checks the audit log.
+func (l *loader) checkAudit() {
+	a := &l.file.Audit
+	if a.File == "" && !reflect.DeepEqual(*a, Audit{}) {
+		l.note(false, "audit has no file", "name the file that is written", "audit")
+	}
+	if a.MaxSize > 0 && a.MaxSize < minAuditSize {
+		l.note(false, "audit.maxSize is too small", "use 64KiB or more", "audit", "maxSize")
+	}
+	w := &a.Webhook
+	if w.URL == "" {
+		if !reflect.DeepEqual(*w, Webhook{}) {
+			l.note(false, "audit.webhook has no url", "", "audit", "webhook")
+		}
+		return
+	}
+	u, err := url.Parse(w.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())) {
+		l.note(false, "audit.webhook.url is no URL that records can be posted to", "use https://, or http:// on this machine", "audit", "webhook", "url")
+	}
+	for i, event := range w.Events {
+		if event != "denied" && event != "failed" {
+			l.note(false, fmt.Sprintf("audit.webhook.events: %q is unknown here", syntax.Clip(event)), "use denied or failed", "audit", "webhook", "events", i)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package edge is where clients over HTTP come in: it makes connections of sockets, secures
+// them, and serves HTTP/1.1 that can be read in one way only and, over TLS, HTTP/2.
+//
+//	socket ─▶ handshake, 5 s ─┬─ h2 ─▶ framed ─▶ net/http
+//	socket without TLS ───────┴──────▶ strict ─▶ net/http
+//
+// Requests of both have their TLS field set, with the certificate of the client if it was
+// asked for one.
+package edge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/strict"
+)
+
+// Limits of a connection.
+const (
+	HeaderTimeout = 5 * time.Second // over the handshake of TLS, and over the headers of a request from their first byte on
+	IdleTimeout   = 2 * time.Minute // unused
+	MaxHeader     = 16 << 10        // bytes of the headers of a request
+)
+
+// acceptBackoff is how long Serve waits after accepts that failed.
+var acceptBackoff = backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
+
+// A Server answers clients over HTTP.
+type Server struct {
+	one, two *http.Server // HTTP/1.1, HTTP/2
+	cert     *Certificate // nil without TLS
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	closed bool                                // guarded by mu
+	open   map[net.Listener]context.CancelFunc // of Serve, with TLS; guarded by mu
+}
+
+// New returns a server. Without a certificate it speaks plain HTTP. begin, if not nil, makes
+// the context of a plain connection.
+func New(h http.Handler, cert *Certificate, begin func(context.Context, net.Conn) context.Context, log *slog.Logger) *Server {
+	s := &Server{cert: cert, log: log, open: make(map[net.Listener]context.CancelFunc)}
+	s.one, s.two = s.newServer(h), s.newServer(withState(h))
+	s.one.Protocols.SetHTTP1(true)
+	s.one.ConnContext = begin
+	s.two.Protocols.SetUnencryptedHTTP2(true) // the connections that it is given are decrypted
+	s.two.ConnContext = stateContext
+	s.two.HTTP2 = http2Limits()
+	return s
+}
+
+func (s *Server) newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: HeaderTimeout,
+		IdleTimeout:       IdleTimeout,
+		MaxHeaderBytes:    MaxHeader,
+		Protocols:         new(http.Protocols),
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Serve accepts clients until Shutdown or Close, and then returns http.ErrServerClosed.
+// It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	if s.cert == nil {
+		return s.one.Serve(strictListener{l})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer l.Close()
+	if !s.track(l, cancel) {
+		return http.ErrServerClosed
+	}
+	defer s.untrack(l)
+	one, two := newQueue(l.Addr()), newQueue(l.Addr())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.one.Serve(one) }) // ends with the queue
+	running.Go(func() { _ = s.two.Serve(two) }) // ends with the queue
+	err := s.accept(ctx, l, func(c net.Conn) {
+		// Ends when the connection is secured, after HeaderTimeout, or with ctx.
+		running.Go(func() { s.secure(ctx, c, one, two) })
+	})
+	cancel()
+	_, _ = one.Close(), two.Close() // never fail
+	running.Wait()
+	return err
+}
+
+// accept accepts connections. While the process is out of files it waits and tries
+// again, as net/http does.
+func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)) error {
+	for failures := 0; ; {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			failures = 0
+			take(c)
+		case ctx.Err() != nil:
+			return http.ErrServerClosed
+		case !isTemporary(err):
+			return err
+		default:
+			if failures++; failures == 1 {
+				s.log.Warn("cannot accept clients; trying again", "error", err)
+			}
+			_ = backoff.Sleep(ctx, acceptBackoff.Wait(failures)) // Accept fails at once then
+		}
+	}
+}
+
+// isTemporary reports whether an error of Accept may pass, such as that the process
+// has too many files open.
+func isTemporary(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](err)
+	return ok && t.Temporary()
+}
+
+// secure makes the handshake, and queues the connection for who speaks its protocol.
+func (s *Server) secure(ctx context.Context, raw net.Conn, one, two *queue) {
+	c := tls.Server(raw, s.cert.server())
+	limit, cancel := context.WithTimeout(ctx, HeaderTimeout)
+	defer cancel()
+	if err := c.HandshakeContext(limit); err != nil {
+		s.log.Debug("handshake failed", "client", raw.RemoteAddr().String(), "error", err)
+		answerPlain(err)
+		_ = raw.Close() // or closed by the handshake
+		return
+	}
+	if c.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
+		two.add(ctx, newFramed(c, raw, s.log))
+		return
+	}
+	one.add(ctx, strict.Conn(c, &strict.Options{Idle: IdleTimeout, Header: HeaderTimeout}))
+}
+
+// answerPlain tells a client that speaks HTTP without TLS what to do.
+func answerPlain(err error) {
+	e, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok || e.Conn == nil {
+		return
+	}
+	switch string(e.RecordHeader[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET":
+		e.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(e.Conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nthis is served over TLS; use https:// or wss://\n") // it may be gone
+	}
+}
+
+// track notes how to end a Serve. It reports false if that is over.
+func (s *Server) track(l net.Listener, cancel context.CancelFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.open[l] = cancel
+	return true
+}
+
+func (s *Server) untrack(l net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, l)
+}
+
+// stop ends all handshakes, and takes no more connections.
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for l, cancel := range s.open {
+		cancel()
+		_ = l.Close() // Serve reports what matters
+	}
+}
+
+// Shutdown takes no more connections and waits for the requests under way, until ctx
+// ends. It returns the error of ctx if some are left.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	var second error
+	var both sync.WaitGroup
+	both.Go(func() { second = s.two.Shutdown(ctx) }) // ends with ctx at the latest
+	first := s.one.Shutdown(ctx)
+	both.Wait()
+	return errors.Join(first, second)
+}
+
+// Close ends all connections.
+func (s *Server) Close() error {
+	s.stop()
+	return errors.Join(s.one.Close(), s.two.Close())
+}
+
+// A strictListener has connections whose requests can be read in one way only.
+type strictListener struct{ net.Listener }
+
+func (l strictListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		c = strict.Conn(c, &strict.Options{Idle: IdleTimeout, Header: HeaderTimeout})
+	}
+	return c, err
+}
+
+// A queue is a listener whose connections have been accepted elsewhere.
+type queue struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	addr   net.Addr
+}
+
+func newQueue(addr net.Addr) *queue {
+	return &queue{conns: make(chan net.Conn), closed: make(chan struct{}), addr: addr}
+}
+
+// add has a connection accepted, or closes it.
+func (q *queue) add(ctx context.Context, c net.Conn) {
+	select {
+	case q.conns <- c:
+	case <-q.closed:
+		_ = c.Close() // nobody has used it
+	case <-ctx.Done():
+		_ = c.Close() // nobody has used it
+	}
+}
+
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case c := <-q.conns:
+		return c, nil
+	case <-q.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (q *queue) Close() error {
+	q.once.Do(func() { close(q.closed) })
+	return nil
+}
+
+func (q *queue) Addr() net.Addr { return q.addr }

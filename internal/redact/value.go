@@ -1,0 +1,130 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	// secretName finds names of members that hold secrets.
+	secretName = regexp.MustCompile(`(?i)` + words)
+
+	// parameter finds values in the query of a URI whose names say that they are secrets, and
+	// user finds who signs in by one.
+	parameter = regexp.MustCompile(`(?i)([?&;#][^=&;#]*(?:` + words + `|signature|sig)[^=&;#]*=)[^&;#]*`)
+	user      = regexp.MustCompile(`(://)[^/?#@]*@`)
+)
+
+// Value returns a JSON value with its secrets replaced: whatever stands behind a name of
+// a secret, however that is spelled and of whatever kind it is, and in strings what
+// [JSON] finds. White space is left out. At most about limit bytes are returned; "…" ends a value that is
+// cut. A value that is no JSON is returned as far as it is.
+func Value(value []byte, limit int) string {
+	w := &valueWriter{in: json.NewDecoder(bytes.NewReader(value)), limit: limit}
+	w.in.UseNumber()
+	if !w.value(false) {
+		return clip(w.out.String(), limit) + "…"
+	}
+	return w.out.String()
+}
+
+// A valueWriter writes a value as it reads it.
+type valueWriter struct {
+	in    *json.Decoder
+	out   strings.Builder
+	limit int
+}
+
+// value writes the next value, or a mark if it is secret. It returns false if there is no
+// more to write.
+func (w *valueWriter) value(secret bool) bool {
+	if secret {
+		w.text(mark)
+		var skipped json.RawMessage
+		return w.in.Decode(&skipped) == nil && w.out.Len() <= w.limit
+	}
+	token, err := w.in.Token()
+	if err != nil {
+		return false
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		return w.list(byte(t))
+	case string:
+		if strings.Contains(t, `"`) { // or it is no JSON
+			w.text(JSON([]byte(t)))
+		} else if cut := clip(t, w.limit); cut != t {
+			w.text(Text(cut) + "…")
+		} else {
+			w.text(Text(t))
+		}
+	case json.Number:
+		w.out.WriteString(t.String())
+	case bool:
+		w.out.WriteString(map[bool]string{true: "true", false: "false"}[t])
+	default:
+		w.out.WriteString("null")
+	}
+	return w.out.Len() <= w.limit
+}
+
+// list writes what is in an array or an object that has begun.
+func (w *valueWriter) list(open byte) bool {
+	w.out.WriteByte(open)
+	for first := true; w.in.More(); first = false {
+		if !first {
+			w.out.WriteByte(',')
+		}
+		secret := false
+		if open == '{' {
+			token, err := w.in.Token()
+			name, ok := token.(string)
+			if err != nil || !ok {
+				return false
+			}
+			w.text(name)
+			w.out.WriteByte(':')
+			secret = secretName.MatchString(name) && name != "progressToken"
+		}
+		if !w.value(secret) {
+			return false
+		}
+	}
+	end, err := w.in.Token()
+	if err != nil {
+		return false
+	}
+	w.out.WriteByte(byte(end.(json.Delim)))
+	return w.out.Len() <= w.limit
+}
+
+func (w *valueWriter) text(s string) {
+	quoted, _ := json.Marshal(s) // strings always encode
+	w.out.Write(quoted)
+}
+
+// URI returns a URI without who signs in by it, and without the values of parameters whose names
+// say that they are secrets.
+func URI(uri string) string {
+	if strings.Contains(uri, "@") {
+		uri = user.ReplaceAllString(uri, "${1}"+mark+"@")
+	}
+	if strings.ContainsAny(uri, "?#") {
+		uri = parameter.ReplaceAllString(uri, "${1}"+mark)
+	}
+	return uri
+}
+
+// clip returns the beginning of s, up to the end of a character.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
