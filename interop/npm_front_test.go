@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
 // startFront starts a gateway whose users sign in at an authorization server that registers
@@ -121,6 +125,42 @@ func TestNpmFrontSignsInClientsOfTheTypeScriptSDK(t *testing.T) {
 		})
 	}
 	if got := auth.tally(); got.Counts["registrations"] != 0 || got.Counts["authorizations"] != 2 || got.Counts["authorization_code"] != 2 {
+		t.Errorf("the provider counts %v and %v", got.Counts, got.Failures)
+	}
+}
+
+func TestNpmFrontSignsInClientsOfTheGoSDK(t *testing.T) {
+	gateway, auth := startFront(t, object{})
+	const redirect = "http://127.0.0.1:45679/callback"
+	handler, err := sdkauth.NewAuthorizationCodeHandler(&sdkauth.AuthorizationCodeHandlerConfig{
+		DynamicClientRegistrationConfig: &sdkauth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{ClientName: "Go SDK", RedirectURIs: []string{redirect}}},
+		RequestRefreshToken:             true,
+		AuthorizationCodeFetcher: func(_ context.Context, args *sdkauth.AuthorizationArgs) (*sdkauth.AuthorizationResult, error) {
+			b := authtest.NewBrowser(&http.Transport{DisableKeepAlives: true})
+			b.Stop = func(u *url.URL) bool { return strings.HasPrefix(u.String(), redirect) }
+			page, err := b.Visit(args.URL)
+			if err != nil {
+				return nil, err
+			}
+			q := page.URL.Query()
+			return &sdkauth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state"), Iss: q.Get("iss")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := connections(t)
+	transport := &mcp.StreamableClientTransport{Endpoint: gateway + "/servers/a/mcp", OAuthHandler: handler, HTTPClient: web}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "signs-in", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: object{"text": "hello"}})
+	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "hello" {
+		t.Errorf("echo: %+v, %v", result, err)
+	}
+	if got := auth.tally(); got.Counts["registrations"] != 0 || got.Counts["authorization_code"] != 1 {
 		t.Errorf("the provider counts %v and %v", got.Counts, got.Failures)
 	}
 }

@@ -112,7 +112,7 @@ func (g *registration) check(schemes []string) *oauthError {
 // the characters in the order that they have.
 func cleanName(name string) string {
 	name = strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) || unicode.Is(unicode.Bidi_Control, c) || unicode.Is(unicode.M, c) {
+		if !unicode.IsPrint(c) || unicode.Is(unicode.Bidi_Control, c) {
 			return -1
 		}
 		return c

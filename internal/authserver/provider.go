@@ -148,14 +148,27 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 		if e.Issuer != p.Issuer {
 			return nil, fmt.Errorf("the metadata at %s is about the issuer %q; write that as auth.provider", at, clip(e.Issuer))
 		}
-		for _, to := range []string{e.Authorize, e.Token, e.Userinfo} {
-			if _, err := issuer.ParseURL(to); err != nil && (to != "" || to == e.Authorize || to == e.Token) {
-				return nil, fmt.Errorf("the metadata at %s: an endpoint %w", at, err)
-			}
-		}
-		return e, nil
+		return e, e.check(u, at)
 	}
 	return nil, fmt.Errorf("there is no OpenID Connect metadata at %s; give auth.provider.authorize, token and userinfo if it has none", places[0])
+}
+
+// check returns an error unless all endpoints can be asked. None may be on this machine if the
+// provider is not.
+func (e *endpoints) check(provider *url.URL, at string) error {
+	for name, to := range map[string]string{"authorization_endpoint": e.Authorize, "token_endpoint": e.Token, "userinfo_endpoint": e.Userinfo} {
+		if to == "" && name == "userinfo_endpoint" {
+			continue
+		}
+		u, err := issuer.ParseURL(to)
+		if err == nil && issuer.Loopback(u.Hostname()) && !issuer.Loopback(provider.Hostname()) {
+			err = errors.New("is on this machine, but the provider is not")
+		}
+		if err != nil {
+			return fmt.Errorf("the metadata at %s: %s %w", at, name, err)
+		}
+	}
+	return nil
 }
 
 // ask makes a request. An error means that there is no answer, or none that tells anything.
