@@ -52,6 +52,8 @@ var architecture = map[string]importRule{
 
 	"internal/filelock": {},
 
+	"internal/limit": {},
+
 	"internal/legacy":   {ours: archNouns},
 	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
 
@@ -101,12 +103,12 @@ var architecture = map[string]importRule{
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
+	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
-	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
+	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
-			"internal/redact", "internal/schema"),
+			"internal/limit", "internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
@@ -175,7 +177,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"policy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of policy may import of this module only the root, protocol, " +
-			"internal/httpx, internal/redact, internal/peertest, internal/authtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
+			"internal/httpx, internal/limit, internal/redact, internal/peertest, internal/authtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

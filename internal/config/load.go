@@ -61,6 +61,7 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	}
 	l.checkGroups()
 	l.checkListen()
+	l.checkLimits()
 	f := l.file
 	f.order = f.Names
 	for _, name := range f.order {

@@ -16,7 +16,8 @@ import (
 )
 
 // caller tells who makes a request: everything that is kept for somebody is bound to
-// that. What of its headers some server has passed on makes a difference.
+// that. What of its headers some server has passed on makes a difference. A request is
+// refused here already if it is sure that it would be later.
 func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 	c, err := httpx.ByAddress(r)
 	if err != nil {
@@ -34,7 +35,7 @@ func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 	if sum != nil {
 		c.Passed = hex.EncodeToString(sum.Sum(nil)[:16])
 	}
-	return c, nil
+	return c, g.entrance.check(r, c)
 }
 
 // passes returns the names of headers that some server has passed on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -22,7 +23,8 @@ type chain struct {
 	log       *slog.Logger
 	requests  dragoman.Peer
 	listeners listeners
-	known     *config.Server // whose offers the listeners know of; of who applies configurations
+	limits    atomic.Pointer[serverLimits] // nil if there are none
+	known     *config.Server               // whose offers the listeners know of; of who applies configurations
 }
 
 var (
@@ -32,6 +34,7 @@ var (
 
 func newChain(up *manager.Upstream, log *slog.Logger) *chain {
 	c := &chain{up: up, log: log, known: up.Config()}
+	c.limits.Store(newServerLimits(c.known, nil))
 	c.requests = c.wrap(up.Requests(), nil)
 	return c
 }
@@ -40,6 +43,7 @@ func newChain(up *manager.Upstream, log *slog.Logger) *chain {
 // is the first that a request comes to. client is that of a conversation.
 func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
 	p = &recorder{p, c.up.Name(), c.log}
+	p = &limiter{p, &c.limits, c.log} // of what is allowed alone: the rest counts for nothing
 	// A step that decides who may do what belongs here: it sees what is offered alone,
 	// by the server's own names.
 	return &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
@@ -83,13 +87,17 @@ func (c *chain) OnChange(f func(note string)) (stop func()) {
 	}
 }
 
-// announce tells the listeners what a new configuration offers otherwise than the one
+// announce puts the limits of a new configuration in force, and tells the listeners what a new configuration offers otherwise than the one
 // before, as far as the server alone is concerned.
 func (c *chain) announce() {
 	old, now := c.known, c.up.Config()
 	c.known = now
 	before, after := old.Tools, now.Tools
 	before.Timeout, after.Timeout, before.Prefix, after.Prefix = nil, nil, nil, nil
+	before.Limits, after.Limits = nil, nil
+	if old != now {
+		c.limits.Store(newServerLimits(now, c.limits.Load()))
+	}
 	c.listeners.tell(&protocol.Interest{
 		Tools:     !reflect.DeepEqual(before, after),
 		Prompts:   !reflect.DeepEqual(old.Prompts, now.Prompts),

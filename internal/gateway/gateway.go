@@ -78,15 +78,16 @@ type Options struct {
 
 // A Gateway lets clients to the servers of a configuration.
 type Gateway struct {
-	opts    Options
-	log     *slog.Logger
-	began   time.Time
-	manager *manager.Manager
-	store   state.Store  // of sessions
-	events  eventlog.Log // of all doors' streams
-	disk    *disk        // where both are; nil if that is memory
-	closers []func() error
-	first   *config.File // of which listen, state, log.format and limits are in force
+	opts     Options
+	log      *slog.Logger
+	began    time.Time
+	manager  *manager.Manager
+	store    state.Store  // of sessions
+	events   eventlog.Log // of all doors' streams
+	disk     *disk        // where both are; nil if that is memory
+	closers  []func() error
+	entrance *entrance
+	first    *config.File // of which listen, state, log.format and limits are in force
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
@@ -107,6 +108,7 @@ type Gateway struct {
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	g.entrance = newEntrance(&file.Limits, g.log)
 	lists, err := g.openState(file)
 	if err != nil {
 		return nil, errors.Join(err, g.closeState())
@@ -202,6 +204,7 @@ func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
+	s = g.entrance.guard(s)
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
