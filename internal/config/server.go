@@ -219,9 +219,16 @@ func offers(include, exclude []string, name string) bool {
 	return !slices.ContainsFunc(exclude, is) && (len(include) == 0 || slices.ContainsFunc(include, is))
 }
 
-// Match reports whether the name of a tool fits a pattern.
-func Match(pattern, name string) bool {
-	return pattern == name || strings.ContainsAny(pattern, "*?") && match(pattern, name)
+// Matcher returns what reports whether the name of a tool fits a pattern. It is quick for
+// a pattern without * and ?, and for one with * at its end alone.
+func Matcher(pattern string) func(name string) bool {
+	switch wild := strings.IndexAny(pattern, "*?"); {
+	case wild < 0:
+		return func(name string) bool { return name == pattern }
+	case pattern[wild:] == "*":
+		return func(name string) bool { return strings.HasPrefix(name, pattern[:wild]) }
+	}
+	return func(name string) bool { return match(pattern, name) }
 }
 
 // match reports whether a name fits a pattern, in which * stands for any characters

@@ -45,7 +45,7 @@ type entrance struct {
 
 func newEntrance(l *config.Limits, log *slog.Logger) *entrance {
 	return &entrance{
-		limits: *l, log: log, memory: limit.NewMemory(memoryLimit(l)),
+		limits: *l, log: log, memory: limit.NewMemory(memoryLimit(l), nil),
 		rates:    limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
 		calls:    limit.Counts{Max: l.CallsPerCaller},
 		sessions: make(map[string]int),

@@ -65,6 +65,7 @@ type bucketConfig struct {
 // A toolLimit is what bounds the calls of the tools that fit a pattern.
 type toolLimit struct {
 	pattern string
+	fits    func(tool string) bool
 	conf    config.ToolLimit
 	rate    *limit.Bucket
 	room    limit.Room
@@ -85,7 +86,7 @@ func newServerLimits(c *config.Server, before *serverLimits) *serverLimits {
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(c.Tools.Limits)) {
 		conf := c.Tools.Limits[pattern]
-		t := &toolLimit{pattern: pattern, conf: conf, rate: limit.NewBucket(conf.Rate, conf.Burst), room: limit.Room{Max: conf.Calls}}
+		t := &toolLimit{pattern: pattern, fits: config.Matcher(pattern), conf: conf, rate: limit.NewBucket(conf.Rate, conf.Burst), room: limit.Room{Max: conf.Calls}}
 		if i := slices.IndexFunc(before.tools, func(b *toolLimit) bool { return b.pattern == pattern && b.conf == conf }); i >= 0 {
 			t = before.tools[i]
 		}
@@ -127,8 +128,6 @@ func (s *serverLimits) leave(req *dragoman.Message) {
 		}
 	}
 }
-
-func (t *toolLimit) fits(tool string) bool { return config.Match(t.pattern, tool) }
 
 func (t *toolLimit) enter(tool string) *dragoman.Error {
 	if !t.fits(tool) {

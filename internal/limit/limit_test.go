@@ -85,7 +85,7 @@ func TestWithoutALimitEverythingPasses(t *testing.T) {
 	b.Return()
 	r.Return("x")
 	if b.Take() != 0 || r.Take("x") != 0 || r.Wait("x") != 0 || m.Short(0) ||
-		limit.NewBucket(limit.Rate{}, 5) != nil || limit.NewRates(limit.Rate{}, 5) != nil || limit.NewMemory(0) != nil {
+		limit.NewBucket(limit.Rate{}, 5) != nil || limit.NewRates(limit.Rate{}, 5) != nil || limit.NewMemory(0, nil) != nil {
 		t.Error("something is limited")
 	}
 	var room limit.Room

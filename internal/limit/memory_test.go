@@ -10,10 +10,10 @@ import (
 func TestMemoryIsMeasuredAtMostEvery100Milliseconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		measured, used := 0, uint64(79)
-		m := &Memory{max: 100, measure: func() uint64 {
+		m := NewMemory(100, func() uint64 {
 			measured++
 			return used
-		}}
+		})
 		for range 10 {
 			if m.Short(SessionsAt) || m.Short(RequestsAt) {
 				t.Fatal("short with 79 % in use")
@@ -60,7 +60,7 @@ func TestGarbageDoesNotCount(t *testing.T) {
 var garbage []byte
 
 func BenchmarkMemory(b *testing.B) {
-	m := NewMemory(1 << 40)
+	m := NewMemory(1<<40, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Short(RequestsAt)
