@@ -92,6 +92,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if err := s.report(file, report, v); err != nil {
 		return err
 	}
+	limitMemory(int64(file.Limits.Memory))
 	listeners, listens, err := s.openListeners(c.Context(), file)
 	if err != nil {
 		return err

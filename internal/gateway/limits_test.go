@@ -110,7 +110,7 @@ func TestServerIsAskedNoMoreOftenThanItsRate(t *testing.T) {
 	})
 }
 
-func TestToolsOfAPatternShareItsRate(t *testing.T) {
+func TestPain34_ToolsOfAPatternShareItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, _ := limited(&config.Server{Name: "a", Rate: perSecond(50), Tools: config.Tools{Limits: map[string]config.ToolLimit{
 			"search_*": {Rate: perSecond(5)}, "search_web": {Rate: perSecond(2)}, "other": {Calls: 1},
@@ -218,7 +218,7 @@ func guarded(l *config.Limits) (*counter, *entrance, *Backend) {
 	return s, e, e.guard(&Backend{Acceptor: s, Sessions: s, Requests: s})
 }
 
-func TestCallerOverItsRateDoesNotHoldUpAnother(t *testing.T) {
+func TestPain34_CallerOverItsRateDoesNotBeginAnewNorHoldUpAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, b := guarded(&config.Limits{RatePerCaller: perSecond(10)})
 		const caller = protocol.LimitCaller
