@@ -96,7 +96,7 @@ var architecture = map[string]importRule{
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "era", "internal/target", "client", "internal/config", "internal/state", "internal/backoff", "internal/redact")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/state", "internal/backoff", "internal/redact")},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running")},
 

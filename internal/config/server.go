@@ -136,7 +136,7 @@ type Tools struct {
 type ToolLimit struct {
 	Rate  limit.Rate `key:"rate" short:"true" doc:"How many calls all callers together may make in which time." default:"no limit" limit:"503, −31004"`
 	Burst int        `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
-	Calls int        `key:"calls" doc:"Calls that may be under way." default:"no limit" limit:"503, −31004"`
+	Calls int        `key:"calls" doc:"Calls that may be under way." default:"no limit" limit:"64 others wait for 1 s, then 503, −31004"`
 }
 
 // Prompts says which prompts of a server are offered.

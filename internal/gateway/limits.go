@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -30,12 +32,23 @@ func (l *limiter) Call(ctx context.Context, req *dragoman.Message, from dragoman
 	if limits == nil || !isWork(req.Method()) {
 		return l.Peer.Call(ctx, req, from)
 	}
-	if e := limits.enter(req); e != nil {
-		l.log.Debug("request refused", "server", limits.name, "method", req.Method(), "name", req.Name(), "reason", e.Message)
-		return req.Fail(e), nil
+	if err := limits.enter(ctx, req); err != nil {
+		l.log.Debug("request refused", "server", limits.name, "method", req.Method(), "name", req.Name(), "reason", err.Error())
+		return answerRefused(req, err)
 	}
 	defer limits.leave(req)
 	return l.Peer.Call(ctx, req, from)
+}
+
+// toolQueue is how many calls of the tools of a pattern may wait for each other.
+const toolQueue = 64
+
+// answerRefused answers a request that was refused by err, or whose caller has left.
+func answerRefused(req *dragoman.Message, err error) (*dragoman.Message, error) {
+	if e, ok := err.(*dragoman.Error); ok { //nolint:errorlint // ours are never wrapped
+		return req.Fail(e), nil
+	}
+	return nil, err
 }
 
 // isWork reports whether a server works for requests of a method. Lists are mostly
@@ -68,7 +81,7 @@ type toolLimit struct {
 	fits    func(tool string) bool
 	conf    config.ToolLimit
 	rate    *limit.Bucket
-	room    limit.Room
+	line    limit.Line
 }
 
 // newServerLimits returns the limits of a server, nil if there are none. What is as
@@ -86,7 +99,7 @@ func newServerLimits(c *config.Server, before *serverLimits) *serverLimits {
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(c.Tools.Limits)) {
 		conf := c.Tools.Limits[pattern]
-		t := &toolLimit{pattern: pattern, fits: config.Matcher(pattern), conf: conf, rate: limit.NewBucket(conf.Rate, conf.Burst), room: limit.Room{Max: conf.Calls}}
+		t := &toolLimit{pattern: pattern, fits: config.Matcher(pattern), conf: conf, rate: limit.NewBucket(conf.Rate, conf.Burst), line: limit.Line{Max: conf.Calls, Queue: toolQueue}}
 		if i := slices.IndexFunc(before.tools, func(b *toolLimit) bool { return b.pattern == pattern && b.conf == conf }); i >= 0 {
 			t = before.tools[i]
 		}
@@ -95,29 +108,29 @@ func newServerLimits(c *config.Server, before *serverLimits) *serverLimits {
 	return s
 }
 
-// enter counts a request until leave, or returns why it is refused.
-func (s *serverLimits) enter(req *dragoman.Message) (refusal *dragoman.Error) {
+// enter counts a request until leave. The error is a *dragoman.Error, or that of ctx.
+func (s *serverLimits) enter(ctx context.Context, req *dragoman.Message) (err error) {
 	entered := 0
 	if req.Method() == protocol.MethodCallTool {
 		for _, t := range s.tools {
-			if refusal = t.enter(req.Name()); refusal != nil {
+			if err = t.enter(ctx, req.Name()); err != nil {
 				break
 			}
 			entered++
 		}
 	}
-	if refusal == nil {
+	if err == nil {
 		if wait := s.rate.Take(); wait > 0 {
-			refusal = tooOften(protocol.LimitServer, fmt.Sprintf("server %q is asked too often", s.name), s.conf.rate, wait)
+			err = tooOften(protocol.LimitServer, fmt.Sprintf("server %q is asked too often", s.name), s.conf.rate, wait)
 		}
 	}
-	if refusal != nil {
+	if err != nil {
 		for _, t := range s.tools[:entered] {
 			t.leave(req.Name())
 			t.cancel(req.Name())
 		}
 	}
-	return refusal
+	return err
 }
 
 // leave ends what enter has counted.
@@ -129,15 +142,18 @@ func (s *serverLimits) leave(req *dragoman.Message) {
 	}
 }
 
-func (t *toolLimit) enter(tool string) *dragoman.Error {
+func (t *toolLimit) enter(ctx context.Context, tool string) error {
 	if !t.fits(tool) {
 		return nil
 	}
-	if !t.room.Enter() {
-		return tooMany(protocol.LimitTool, fmt.Sprintf("too many calls of %s are under way: there may be %d", t.pattern, t.room.Max))
+	switch err := t.line.Enter(ctx, manager.MaxAdmission); {
+	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrLate):
+		return tooMany(protocol.LimitTool, fmt.Sprintf("too many calls of %s are under way: there may be %d", t.pattern, t.line.Max))
+	case err != nil:
+		return err
 	}
 	if wait := t.rate.Take(); wait > 0 {
-		t.room.Leave()
+		t.line.Leave()
 		return tooOften(protocol.LimitTool, t.pattern+" is called too often", t.conf.Rate, wait)
 	}
 	return nil
@@ -145,7 +161,7 @@ func (t *toolLimit) enter(tool string) *dragoman.Error {
 
 func (t *toolLimit) leave(tool string) {
 	if t.fits(tool) {
-		t.room.Leave()
+		t.line.Leave()
 	}
 }
 

@@ -151,11 +151,26 @@ func TestCallsOfAToolUnderWayAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		apply(&config.Server{Name: "a", Tools: config.Tools{Limits: map[string]config.ToolLimit{"slow": {Calls: 2}, "new": {Calls: 1}}}})
+		began := time.Now()
 		if n := burst(t.Context(), t, p, 10, "slow", protocol.LimitTool); n != 0 || s.asked.Load() != 2 {
 			t.Errorf("%d calls pass beyond the two that may", n)
 		}
+		if waited := time.Since(began); waited != 10*time.Second {
+			t.Errorf("10 calls have waited for %v, want a second each", waited)
+		}
+		for range toolQueue {
+			go begin(t.Context(), p, "slow") // ends when the server answers
+		}
+		synctest.Wait()
+		if began = time.Now(); burst(t.Context(), t, p, 1, "slow", protocol.LimitTool) != 0 || time.Since(began) != 0 {
+			t.Errorf("one too many waits for %v", time.Since(began))
+		}
+		time.Sleep(time.Second / 2)
 		close(s.hold)
 		synctest.Wait()
+		if n := s.asked.Load(); n != 2+toolQueue {
+			t.Errorf("%d calls come to the server, want those that have waited too", n)
+		}
 		if n := burst(t.Context(), t, p, 10, "slow", protocol.LimitTool); n != 10 {
 			t.Errorf("%d of 10 calls pass one after the other", n)
 		}
