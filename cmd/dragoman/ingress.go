@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -78,7 +79,7 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 // serve lets clients in until ctx ends. It owns the listeners.
 func (f *ingress) serve(ctx context.Context, v *console) error {
 	defer closeListeners(f.listeners)
-	floor := make([]byte, heapFloor)
+	floor := make([]byte, min(heapFloor, debug.SetMemoryLimit(-1)/16)) // little of a small limit
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -120,6 +120,15 @@ func TestSchemaHasTheKeysThatAreRead(t *testing.T) {
 	}
 }
 
+func TestExampleOfTheLimitsIsRight(t *testing.T) {
+	_, rest, _ := strings.Cut(string(config.LimitsReference()), "```yaml\n")
+	example, _, ok := strings.Cut(rest, "```")
+	f, report := config.Load(nil, write(t, "dragoman.yaml", example))
+	if text := report.Error(); !ok || text != "" || len(f.Servers["search"].Tools.Limits) != 2 || f.Limits.RatePerCaller.String() != "50/s" {
+		t.Errorf("%+v: %s", f.Limits, text)
+	}
+}
+
 func TestExampleOfTheReferenceIsRight(t *testing.T) {
 	_, rest, _ := strings.Cut(string(config.Reference()), "```yaml\n")
 	example, _, ok := strings.Cut(rest, "```")

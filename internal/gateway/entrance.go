@@ -38,9 +38,15 @@ type entrance struct {
 	calls  limit.Counts  // of callers
 
 	mu       sync.Mutex
-	sessions map[string]int // by their id, how often each is open: a door that takes one over opens it once more
+	sessions map[string]*openSession // by their id
 	all      limit.Room     // sessions
 	each     limit.Counts   // sessions of callers
+}
+
+// An openSession is a session with an id. A door that takes it over opens it once more.
+type openSession struct {
+	key   string // of the caller who opened it first, for whom it counts
+	times int
 }
 
 func newEntrance(l *config.Limits, log *slog.Logger) *entrance {
@@ -48,7 +54,7 @@ func newEntrance(l *config.Limits, log *slog.Logger) *entrance {
 		limits: *l, log: log, memory: limit.NewMemory(memoryLimit(l), nil),
 		rates:    limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
 		calls:    limit.Counts{Max: l.CallsPerCaller},
-		sessions: make(map[string]int),
+		sessions: make(map[string]*openSession),
 		all:      limit.Room{Max: cmp.Or(l.Sessions, streamable.DefaultMaxSessions)},
 		each:     limit.Counts{Max: cmp.Or(l.SessionsPerCaller, defaultSessionsPerCaller)},
 	}
@@ -149,38 +155,38 @@ func (e *entrance) refused(req *dragoman.Message, refusal *dragoman.Error) (*dra
 
 // openSession counts a session until close, or returns why it is refused.
 func (e *entrance) openSession(c *dragoman.Caller) (closeSession func(), refusal *dragoman.Error) {
-	key := limitKey(c)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.Session == "" || e.sessions[c.Session] == 0 {
-		if refusal := e.noSession(key); refusal != nil {
+	s := e.sessions[c.Session]
+	if s == nil {
+		s = &openSession{key: limitKey(c)}
+		if refusal := e.noSession(s.key); refusal != nil {
 			return nil, refusal
 		}
 		if !e.all.Enter() {
 			return nil, tooMany(protocol.LimitGateway, "there are too many sessions")
 		}
-		if !e.each.Enter(key) {
+		if !e.each.Enter(s.key) {
 			e.all.Leave()
 			return nil, e.tooManySessions()
 		}
+		if c.Session != "" {
+			e.sessions[c.Session] = s
+		}
 	}
-	if c.Session != "" {
-		e.sessions[c.Session]++
-	}
-	return sync.OnceFunc(func() { e.closeSession(c.Session, key) }), nil
+	s.times++
+	return sync.OnceFunc(func() { e.closeSession(c.Session, s) }), nil
 }
 
-func (e *entrance) closeSession(id, key string) {
+func (e *entrance) closeSession(id string, s *openSession) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if id != "" {
-		if e.sessions[id]--; e.sessions[id] > 0 {
-			return
-		}
-		delete(e.sessions, id)
+	if s.times--; s.times > 0 {
+		return
 	}
+	delete(e.sessions, id)
 	e.all.Leave()
-	e.each.Leave(key)
+	e.each.Leave(s.key)
 }
 
 func shortOfMemory() *dragoman.Error {

@@ -338,7 +338,8 @@ func TestS38_OneCallerDoesNotUseUpTheSessionsOfOthers(t *testing.T) {
 			t.Fatalf("one caller has %d sessions, want 4", len(mine))
 		}
 		// Whoever takes a session over has no other one.
-		if _, _, refusal := enterSession(as(t, dragoman.Caller{Address: "192.0.2.1", Session: "0"}), t, b); refusal != nil {
+		_, again, refusal := enterSession(as(t, dragoman.Caller{Address: "192.0.2.9", Session: "0"}), t, b)
+		if refusal != nil {
 			t.Errorf("a session that there is is refused: %v", refusal)
 		}
 		for i := range 6 {
@@ -346,7 +347,7 @@ func TestS38_OneCallerDoesNotUseUpTheSessionsOfOthers(t *testing.T) {
 				t.Errorf("another caller is refused: %v", refusal)
 			}
 		}
-		_, _, refusal := enterSession(as(t, dragoman.Caller{Address: "192.0.2.3"}), t, b)
+		_, _, refusal = enterSession(as(t, dragoman.Caller{Address: "192.0.2.3"}), t, b)
 		if r, _ := protocol.RefusedBy(refusal); r.Limit != protocol.LimitGateway {
 			t.Errorf("there are 10 sessions, and another gets %v", refusal)
 		}
@@ -355,10 +356,14 @@ func TestS38_OneCallerDoesNotUseUpTheSessionsOfOthers(t *testing.T) {
 		if len(e.sessions) != 4 {
 			t.Errorf("%d sessions with ids are counted, want 4", len(e.sessions))
 		}
+		_ = again.Close()
 		_ = mine[1].Close()
 		synctest.Wait()
-		if _, _, refusal := enterSession(as(t, dragoman.Caller{Address: "192.0.2.1", Session: "new"}), t, b); refusal != nil {
-			t.Errorf("refused when one has ended: %v", refusal)
+		for i := range 3 {
+			_, _, refusal := enterSession(as(t, dragoman.Caller{Address: "192.0.2.1", Session: fmt.Sprint("new ", i)}), t, b)
+			if (refusal == nil) != (i < 2) {
+				t.Errorf("two have ended, and new one %d gets %v", i, refusal)
+			}
 		}
 	})
 }
