@@ -39,8 +39,8 @@ type entrance struct {
 
 	mu       sync.Mutex
 	sessions map[string]*openSession // by their id
-	all      limit.Room     // sessions
-	each     limit.Counts   // sessions of callers
+	all      limit.Room              // sessions
+	each     limit.Counts            // sessions of callers
 }
 
 // An openSession is a session with an id. A door that takes it over opens it once more.
