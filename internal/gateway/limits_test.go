@@ -230,7 +230,8 @@ func enterSession(ctx context.Context, t *testing.T, b *Backend) (dragoman.Peer,
 // guarded returns a server behind an entrance.
 func guarded(l *config.Limits) (*counter, *entrance, *Backend) {
 	s, e := &counter{}, newEntrance(l, slog.New(slog.DiscardHandler))
-	return s, e, e.guard(&Backend{Acceptor: s, Sessions: s, Requests: s})
+	b := e.guard(&Backend{Acceptor: s, Sessions: s, Requests: s})
+	return s, e, b
 }
 
 func TestPain34_CallerOverItsRateDoesNotBeginAnewNorHoldUpAnother(t *testing.T) {

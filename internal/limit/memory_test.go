@@ -47,7 +47,6 @@ func TestGarbageDoesNotCount(t *testing.T) {
 		t.Errorf("%d MiB are in use with %d kept, before it were %d", used>>20, size>>20, before>>20)
 	}
 	runtime.KeepAlive(kept)
-	kept = nil
 	runtime.GC()
 	for range size >> 10 {
 		garbage = make([]byte, 1<<10)
