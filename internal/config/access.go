@@ -32,8 +32,8 @@ type JWT struct {
 	Principal   string        `key:"principal" doc:"Claim that names the caller, who is user:VALUE@ISSUER." default:"sub"`
 	Groups      string        `key:"groups" doc:"Claim with the groups of the caller; a.b is b in a." default:"groups"`
 	AnyAudience bool          `key:"anyAudience" doc:"Accept tokens that do not say for whom they are. Any other service with tokens of the issuer can then use them here." default:"false"`
-	Leeway      time.Duration `key:"leeway" doc:"How far clocks may be apart." default:"60s"`
-	KeysFor     time.Duration `key:"keysFor" doc:"How long keys are used when the issuer cannot be asked for newer ones. Then requests get 503." default:"1h"`
+	Leeway      time.Duration `key:"leeway" doc:"How far clocks may be apart." default:"60s" limit:"401"`
+	KeysFor     time.Duration `key:"keysFor" doc:"How long keys are used when the issuer cannot be asked for newer ones. Then requests get 503." default:"1h" limit:"503"`
 }
 
 // An Introspection is a server that is asked about tokens.

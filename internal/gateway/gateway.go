@@ -83,17 +83,18 @@ type Options struct {
 
 // A Gateway lets clients to the servers of a configuration.
 type Gateway struct {
-	opts    Options
-	log     *slog.Logger
-	began   time.Time
-	manager *manager.Manager
-	policy  *policy.Policy
-	rules   atomic.Pointer[rules.Set]
-	store   state.Store  // of sessions
-	events  eventlog.Log // of all doors' streams
-	disk    *disk        // where both are; nil if that is memory
-	closers []func() error
-	first   *config.File // of which listen, state, log.format, limits and audit.file are in force
+	opts     Options
+	log      *slog.Logger
+	began    time.Time
+	manager  *manager.Manager
+	policy   *policy.Policy
+	rules    atomic.Pointer[rules.Set]
+	store    state.Store  // of sessions
+	events   eventlog.Log // of all doors' streams
+	disk     *disk        // where both are; nil if that is memory
+	closers  []func() error
+	entrance *entrance
+	first    *config.File // of which listen, state, log.format, limits and audit.file are in force
 
 	audit    *audit.Log    // nil if there is none
 	watching running.Group // of sessions, for the audit log
@@ -125,7 +126,8 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	if g.access, err = newAccess(file, nil, g.log); err != nil {
 		return nil, err
 	}
-	g.policy = policy.New(g.access.Options, g.log)
+	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
+	g.entrance = newEntrance(&file.Limits, g.log)
 	lists, err := g.openState(file)
 	if err == nil {
 		err = g.openAudit(file)
@@ -234,7 +236,7 @@ func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
-	s = g.audited(name, s)
+	s = g.audited(name, g.entrance.guard(s))
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
