@@ -38,7 +38,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/schema", "internal/strict", "internal/edge")
+		"internal/policy", "console", "internal/everything", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -51,6 +51,8 @@ var architecture = map[string]importRule{
 	"internal/backoff": {},
 
 	"internal/filelock": {},
+	"internal/pattern":  {},
+	"internal/rules":    {ours: []string{".", "internal/pattern"}},
 
 	"internal/legacy":   {ours: archNouns},
 	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
@@ -58,6 +60,7 @@ var architecture = map[string]importRule{
 	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":   {},
+	"internal/issuer":   {},
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
@@ -70,7 +73,7 @@ var architecture = map[string]importRule{
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 
 	"internal/everything": {ours: archNouns},
-	"internal/authtest":   {},
+	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/certtest":   {},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
@@ -84,7 +87,7 @@ var architecture = map[string]importRule{
 	"internal/reread":     {},
 	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/redact", "internal/reread", "internal/running"}},
 
-	"oauth/internal/wire": {ours: []string{"internal/redact"}},
+	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer"}},
 
 	"era/internal/adapt": {ours: archNouns},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
@@ -104,16 +107,16 @@ var architecture = map[string]importRule{
 	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts"}},
+	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/pattern", "internal/rules"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
-	"policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/redact"), third: []string{"github.com/golang-jwt/jwt", "github.com/MicahParks/keyfunc", "golang.org/x/time"}},
+	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "policy", "internal/httpx",
+		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/rules", "internal/toollist", "internal/httpx",
 			"internal/redact", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
-	"console": {ours: joinPackages(archNouns, "internal/manager", "internal/gateway", "internal/config", "policy", "eventlog", "internal/httpx", "internal/redact")},
+	"console": {ours: joinPackages(archNouns, "internal/manager", "internal/gateway", "internal/config", "internal/policy", "eventlog", "internal/httpx", "internal/redact")},
 
 	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
 	"bench/...": {
@@ -176,9 +179,9 @@ func TestArchitectureCheck(t *testing.T) {
 			":2 exports other.Event, which others cannot name: declare a type here, or list an alias in internalTypes"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
-		{"policy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
-		{"policy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of policy may import of this module only the root, protocol, " +
-			"internal/httpx, internal/redact, internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
+		{"internal/legacy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
+		{"internal/legacy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of internal/legacy may import of this module only the root, protocol, " +
+			"internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

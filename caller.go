@@ -10,6 +10,25 @@ type Caller struct {
 	// empty as long as nobody is asked to prove anything.
 	Principal, Proof string
 
+	// Scopes and Claims are what was proven with it: what the principal has been
+	// granted, and what is known of it, such as its groups, by names. They are not
+	// changed.
+	Scopes []string
+	Claims map[string][]string
+
+	// Rights stands for both: it differs between two proofs of one principal that say
+	// different things.
+	Rights string
+
+	// OnEnd, if not nil, has f called when the proof ends: it has expired, or was
+	// taken back. f is called at once if it has, and not any more after stop, which
+	// waits for nobody. Streams without an end of their own end then.
+	OnEnd func(f func()) (stop func())
+
+	// Metadata is where a client learns how to get a better proof (RFC 9728), or
+	// empty.
+	Metadata string
+
 	// Address is where the request comes from, without a port. Client is the name
 	// that the program gives itself, which proves nothing: it tells two programs on
 	// one machine apart.
@@ -40,6 +59,15 @@ func (c *Caller) Key() string {
 		who += " #" + c.Passed
 	}
 	return who
+}
+
+// View returns what tells callers apart that may get to see different things: Key, and
+// what was proven besides.
+func (c *Caller) View() string {
+	if c.Rights == "" {
+		return c.Key()
+	}
+	return c.Key() + "\x00" + c.Rights
 }
 
 // Identity returns what somebody must have in common with a caller to use what that

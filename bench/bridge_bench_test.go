@@ -73,7 +73,7 @@ func benchBridge(b *testing.B, client, server protocol.Era, conns int) {
 	over := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}
 	defer over.CloseIdleConnections()
 	sides := []*caller{
-		echoCaller(b, startBridge(b, server), client),
+		echoCaller(b, startBridge(b, server, &config.File{}), client),
 		echoCaller(b, startRelay(b, server, false), server),
 	}
 	if conns == 1 {
@@ -105,19 +105,19 @@ func benchBridge(b *testing.B, client, server protocol.Era, conns int) {
 	}
 }
 
-// startBridge serves a process of an era to clients of both, and returns its URL.
-func startBridge(b *testing.B, of protocol.Era) string {
+// startBridge serves a process of an era to clients of both, as a configuration without
+// servers says, and returns its URL.
+func startBridge(b *testing.B, of protocol.Era, file *config.File) string {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
-	g, err := gateway.New(&gateway.Options{Name: "bench", Version: "1", Single: true}, &config.File{
-		Names: []string{"everything"},
-		Servers: map[string]*config.Server{"everything": {
-			Name: "everything", Command: self, Env: map[string]string{everythingVariable: of.String()}, Timeout: bridgeTimeout,
-		}},
-	})
+	file.Names = []string{"everything"}
+	file.Servers = map[string]*config.Server{"everything": {
+		Name: "everything", Command: self, Env: map[string]string{everythingVariable: of.String()}, Timeout: bridgeTimeout,
+	}}
+	g, err := gateway.New(&gateway.Options{Name: "bench", Version: "1", Single: true}, file)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func startBridge(b *testing.B, of protocol.Era) string {
 	if err != nil || found != of {
 		b.Fatalf("the server is of the %v era, %v", found, err)
 	}
-	server := httptest.NewUnstartedServer(g.Handler(nil, nil))
+	server := httptest.NewUnstartedServer(g.Handler(nil))
 	server.Listener = strictListener{server.Listener}
 	server.Start()
 	b.Cleanup(func() {

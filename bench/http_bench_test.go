@@ -104,10 +104,19 @@ func BenchmarkHTTP(b *testing.B) {
 // echoCaller returns what calls echo in an era.
 func echoCaller(b *testing.B, url string, era protocol.Era) *caller {
 	b.Helper()
+	return echoCallerAs(b, url, era, "")
+}
+
+// echoCallerAs is echoCaller with a token, if that is not empty.
+func echoCallerAs(b *testing.B, url string, era protocol.Era, token string) *caller {
+	b.Helper()
 	c := &caller{url: url, header: http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json, text/event-stream"},
 	}}
+	if token != "" {
+		c.header.Set("Authorization", "Bearer "+token)
+	}
 	meta := ""
 	if era == protocol.Modern {
 		c.header.Set(protocol.HeaderVersion, protocol.Latest.String())

@@ -120,7 +120,7 @@ func New(c *Config, opts *Options) (*Gateway, error) {
 // their Host header, and one of origins or this machine in their Origin header, if they
 // have one; "*" accepts any.
 func (g *Gateway) Handler(hosts, origins []string) http.Handler {
-	return g.core.Handler(hosts, origins)
+	return g.core.Handler(&core.HandlerOptions{Hosts: hosts, Origins: origins})
 }
 
 // Acceptor takes conversations of either era with all servers as one, for transports that

@@ -22,7 +22,8 @@ type Grant string
 
 // The grants.
 const (
-	// AuthorizationCode has the user sign in in a browser on this machine.
+	// AuthorizationCode has the user sign in in a browser on this machine; see
+	// [Config.NoBrowser] for where there is none.
 	AuthorizationCode Grant = ""
 
 	// DeviceCode has the user sign in in any browser, and enter a code there.
@@ -105,6 +106,11 @@ type Config struct {
 	// Done, if not nil, is called when somebody has signed in after a Prompt, here or in
 	// another process, before the requests that wait for that go on.
 	Done func()
+
+	// NoBrowser says that Prompt can open no browser on this machine. Then [AuthorizationCode]
+	// becomes [DeviceCode] where the authorization server has that and gives us a code, unless
+	// a CallbackPort is configured: who knows the port can lead a browser here.
+	NoBrowser bool
 
 	// Wait has requests wait for the user, as long as their contexts and Timeout let
 	// them. Otherwise they fail at once with a [SignInError] while the sign-in goes on.

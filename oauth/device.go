@@ -11,25 +11,57 @@ import (
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
-// Waits between two questions whether the user has entered the code (RFC 8628).
+// Waits between two questions whether the user has entered the code (RFC 8628, section 3.5).
+// While nobody answers, each is twice as long as the one before.
 const (
-	minDeviceWait = time.Second
-	slowDown      = 5 * time.Second
+	minDeviceWait  = time.Second
+	slowDown       = 5 * time.Second
+	maxOutageDelay = time.Minute
 )
 
 // device has the user enter a code in a browser anywhere.
 func (s *Source) device(ctx context.Context, a *attempt) error {
+	p, code, err := s.newCode(ctx, a)
+	if err != nil {
+		return err
+	}
+	return s.enter(ctx, a, p, code)
+}
+
+// browseElsewhere is browse for a machine without a browser: it has the user enter a code
+// if there is one to be had.
+func (s *Source) browseElsewhere(ctx context.Context, a *attempt, p *pending) error {
 	r, err := s.loadIssuer()
 	if err != nil {
 		return err
 	}
+	if r.AS.DeviceAuthorizationEndpoint == "" || s.conf.CallbackPort != 0 || s.fits(r, a, p) {
+		return s.browse(ctx, a, p)
+	}
+	asked, code, err := s.newCode(ctx, a)
+	if err != nil && ctx.Err() == nil { // many a client may not use codes
+		s.log.Info("there is no code to sign in with elsewhere", "server", s.server.Host, "error", err)
+		return s.browse(ctx, a, p)
+	}
+	if err != nil {
+		return err
+	}
+	return s.enter(ctx, a, asked, code)
+}
+
+// newCode asks for a code.
+func (s *Source) newCode(ctx context.Context, a *attempt) (*pending, *wire.DeviceCode, error) {
+	r, err := s.loadIssuer()
+	if err != nil {
+		return nil, nil, err
+	}
 	if r.AS.DeviceAuthorizationEndpoint == "" {
-		return errors.New("the authorization server has no sign-in by a code; sign in in a browser")
+		return nil, nil, errors.New("the authorization server has no sign-in by a code; sign in in a browser")
 	}
 	who := s.client(r)
 	if who == nil {
 		if who, err = s.enroll(ctx, r, ""); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	form := url.Values{}
@@ -41,7 +73,7 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	}
 	code, err := s.wire.Device(ctx, r.AS, who, form)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if code.Expires.IsZero() {
 		code.Expires = time.Now().Add(s.conf.Timeout)
@@ -51,6 +83,11 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	if code.VerificationURIComplete != "" {
 		p.Prompt.URL = code.VerificationURIComplete
 	}
+	return p, code, nil
+}
+
+// enter has the user enter a code, and waits for that.
+func (s *Source) enter(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
 	if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
 		return err
 	}
@@ -60,13 +97,15 @@ func (s *Source) device(ctx context.Context, a *attempt) error {
 	return s.poll(ctx, a, p, code)
 }
 
-// poll asks whether the user has entered the code, until that is so.
+// poll asks whether the user has entered the code, until that is so, the code has ended, or
+// the authorization server says that it will not be. A network in trouble is waited for.
 func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, code.Expires, errors.New("nobody entered the code in time"))
 	defer cancel()
 	wait := max(code.Interval, minDeviceWait)
+	pause := wait
 	for {
-		t := time.NewTimer(wait)
+		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -79,8 +118,13 @@ func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.De
 		case refused && e.Code == "authorization_pending":
 		case refused && (e.Code == "slow_down" || e.Temporary()):
 			wait += slowDown
+		case errors.Is(err, wire.ErrNoAnswer):
+			s.log.Info("nobody answers whether the code has been entered; it is asked again", "server", s.server.Host, "error", err)
+			pause = max(wait, min(2*pause, maxOutageDelay))
+			continue
 		default:
 			return err
 		}
+		pause = wait
 	}
 }

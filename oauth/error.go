@@ -37,7 +37,7 @@ func (e *SignInError) Outcome() string { return protocol.OutcomeNotSent }
 
 // Unwrap returns what a client is told, and the reason.
 func (e *SignInError) Unwrap() []error {
-	told := protocol.SignInNeeded(e.Error(), e.Prompt.URL)
+	told := protocol.SignInNeeded(e.Error(), e.Prompt.URL, e.Prompt.Code)
 	if e.Reason == nil {
 		return []error{told}
 	}

@@ -321,6 +321,49 @@ func TestADeviceCodeIsEnteredElsewhere(t *testing.T) {
 	}
 }
 
+// Without a browser here a code is used, if one can be had.
+func TestWhereThereIsNoBrowserACodeIsUsedIfOneCanBeHad(t *testing.T) {
+	refused := func(what string, doc map[string]any) {
+		if what == "device" {
+			clear(doc)
+			doc["error"] = "unauthorized_client"
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		server  authtest.Options
+		conf    oauth.Config
+		by, not string // what is counted
+	}{
+		{"there are codes", authtest.Options{}, oauth.Config{NoBrowser: true}, "device", "authorize"},
+		{"there are none", authtest.Options{NoDevice: true}, oauth.Config{NoBrowser: true}, "authorize", "device"},
+		{"there is a browser", authtest.Options{}, oauth.Config{}, "authorize", "device"},
+		{"our client gets none", authtest.Options{Change: refused}, oauth.Config{NoBrowser: true}, "authorize", "none"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := authtest.New(t, &test.server)
+			test.conf.Server, test.conf.Wait = server.URL, true
+			test.conf.Prompt = func(p oauth.Prompt) bool {
+				if p.Code != "" {
+					server.Approve(p.Code)
+					return true
+				}
+				return visit(t, nil)(p)
+			}
+			s := newSource(t, &test.conf)
+			mustGet(t, s, server.URL)
+			if server.Count(test.by) != 1 || server.Count(test.not) != 0 {
+				t.Errorf("%d by %s, %d by %s", server.Count(test.by), test.by, server.Count(test.not), test.not)
+			}
+			server.Expire()
+			mustGet(t, s, server.URL)
+			if server.Count("refresh") != 1 || server.Count(test.by) != 1 {
+				t.Errorf("then %d refreshes, %d by %s", server.Count("refresh"), server.Count(test.by), test.by)
+			}
+		})
+	}
+}
+
 func TestClientCredentialsNeedNobody(t *testing.T) {
 	server := authtest.New(t, &authtest.Options{NoRegistration: true})
 	s := newSource(t, &oauth.Config{Server: server.URL, Grant: oauth.ClientCredentials, ClientID: "client", ClientSecret: "secret"})

@@ -209,9 +209,12 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	if !ok || p.Failed != "" {
 		p = pending{}
 	}
-	if s.conf.Grant == DeviceCode {
+	switch {
+	case s.conf.Grant == DeviceCode:
 		err = s.device(ctx, a)
-	} else {
+	case s.conf.NoBrowser:
+		err = s.browseElsewhere(ctx, a, &p)
+	default:
 		err = s.browse(ctx, a, &p)
 	}
 	if err != nil && s.ctx.Err() == nil && !errors.Is(err, errNotOffered) {
@@ -274,6 +277,8 @@ func (s *Source) fits(r *record, a *attempt, p *pending) bool {
 func (s *Source) listen(ctx context.Context, r *record, a *attempt, p *pending) (*listener, *pending, error) {
 	if p != nil {
 		if l, err := listenAt(p.Redirect, p.State, r.AS); err == nil {
+			s.log.Info("the sign-in that another process began is waited for here; its page is still good",
+				"server", s.server.Host, "until", p.Prompt.Expires)
 			return l, p, nil
 		}
 	}

@@ -25,6 +25,10 @@ const maxEarly = time.Minute
 // refreshed: an authorization server in trouble holds up one request, not all.
 const retryEarly = 10 * time.Second
 
+// rereadTime is how long the store is not read again while its token is good: within that
+// a running process notices that somebody else has signed out.
+const rereadTime = 10 * time.Second
+
 // A Source has the tokens for one server. Any number of goroutines may use it.
 type Source struct {
 	conf   Config
@@ -39,6 +43,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	cached *record   // what the store had last; nil before; never changed
+	readAt time.Time // when that was
 	signIn *attempt  // under way, or the last that failed
 	failed time.Time // when a token that was still good was not refreshed
 	busy   sync.WaitGroup
@@ -110,7 +115,7 @@ func (s *Source) load() (*record, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cached = r
+	s.cached, s.readAt = r, time.Now()
 	copied := *r
 	return &copied, nil
 }
@@ -123,7 +128,7 @@ func (s *Source) save(r *record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cached = &copied
+	s.cached, s.readAt = &copied, time.Now()
 	return nil
 }
 
@@ -179,16 +184,32 @@ func (s *Source) good(r *record) bool {
 	return r.fresh(now) || r.valid(now) && now.Sub(s.failed) < retryEarly
 }
 
+// known returns what the store had last, or nil if that cannot be used as it is. It has one
+// request every rereadTime read again what others may have done since.
+func (s *Source) known() (r *record, again bool) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r = s.cached; r == nil || !r.fresh(now) && (r.Access != "" || r.Refresh != "") {
+		return nil, true
+	}
+	if again = now.Sub(s.readAt) >= rereadTime; again {
+		s.readAt = now
+	}
+	return r, again // a server that wants more than nothing says so
+}
+
 // token returns the token to send, or "" if there is none. It refreshes one that is at its
 // end.
 func (s *Source) token(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	r := s.cached
-	s.mu.Unlock()
-	if r != nil && (r.fresh(time.Now()) || r.Access == "" && r.Refresh == "") {
-		return r.Access, nil // a server that wants more than nothing says so
+	last, again := s.known()
+	if !again {
+		return last.Access, nil
 	}
-	r, err := s.load() // another process may have a newer one
+	r, err := s.load() // another process may have a newer one, or none any more
+	if err != nil && last != nil {
+		return last.Access, nil //nolint:nilerr // a store in trouble costs no good token
+	}
 	if err != nil {
 		return "", err
 	}

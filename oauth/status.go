@@ -39,7 +39,8 @@ func (s *Source) Status() (Status, error) {
 	return r.status(), nil
 }
 
-// Statuses returns those of all sign-ins that are kept.
+// Statuses returns those of all sign-ins that are kept and can be read. The error names the
+// files that cannot, a line for each.
 func (s *Store) Statuses() ([]Status, error) {
 	records, err := s.records()
 	list := make([]Status, 0, len(records))

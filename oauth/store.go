@@ -2,18 +2,14 @@ package oauth
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -32,21 +28,10 @@ const maxFile = 1 << 20
 // A Store keeps sign-ins: in a directory, for all processes of a user, or in memory.
 type Store struct {
 	files files
+	dir   string // empty in memory
 
 	mu    sync.Mutex
 	locks map[string]chan struct{} // by file: holds a value while a goroutine of ours has the lock
-}
-
-// files are those of a store.
-type files interface {
-	read(name string) ([]byte, error) // fs.ErrNotExist if it is not there
-	write(name string, text []byte) error
-	remove(name string) error
-	names() ([]string, error)
-
-	// open returns a file to lock; nil if there are no other processes.
-	open(name string) (*os.File, error)
-	close() error
 }
 
 // NewMemory returns a store that ends with the process.
@@ -69,21 +54,11 @@ func DefaultDir() (string, error) {
 
 // OpenStore opens the store in a directory, which is made if it is not there.
 func OpenStore(dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("oauth: the directory for sign-ins cannot be made: %w", err)
-	}
-	info, err := os.Stat(dir)
+	root, err := openRoot(dir, true)
 	if err != nil {
-		return nil, fmt.Errorf("oauth: %w", err)
+		return nil, err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("oauth: others can look into %s, where sign-ins are kept; chmod 700 it", dir)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("oauth: %w", err)
-	}
-	return &Store{files: directory{root}, locks: make(map[string]chan struct{})}, nil
+	return &Store{files: newDirectory(root, dir), dir: dir, locks: make(map[string]chan struct{})}, nil
 }
 
 // Close ends the use of the directory. What is kept stays.
@@ -158,9 +133,21 @@ func (s *Store) read(name string, v any) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("oauth: a sign-in cannot be read: %w", err)
+		return false, s.unreadable(name, err)
 	}
 	return json.Unmarshal(text, v) == nil, nil
+}
+
+// unreadable says of a file that it cannot be read, and what to do.
+func (s *Store) unreadable(name string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // the path follows, as a whole
+	}
+	advice := "delete that file and sign in again"
+	if errors.Is(err, fs.ErrPermission) {
+		advice = "chmod 600 that file, or delete it and sign in again"
+	}
+	return fmt.Errorf("oauth: a sign-in cannot be read: %s: %w; %s", filepath.Join(s.dir, name), err, advice)
 }
 
 // write puts a file in the place of the one that is there.
@@ -232,119 +219,37 @@ func (s *Store) lockFile(name string, held chan struct{}, lock func(*os.File) er
 	return nil, fmt.Errorf("oauth: a sign-in cannot be locked: %w", err)
 }
 
-// records returns all sign-ins that are kept, in the order of their servers.
+// records returns all sign-ins that are kept, in the order of their servers. Files that
+// cannot be read are left out; each is an error.
 func (s *Store) records() ([]*record, error) {
 	names, err := s.files.names()
 	if err != nil {
 		return nil, fmt.Errorf("oauth: the sign-ins cannot be listed: %w", err)
 	}
-	var list []*record
+	var (
+		list []*record
+		bad  []error
+	)
 	for _, name := range names {
 		if !strings.HasSuffix(name, recordFile) {
 			continue
 		}
-		var r record
-		if ok, err := s.read(name, &r); err != nil {
-			return nil, err
-		} else if ok && r.Server != "" {
-			list = append(list, &r)
+		text, err := s.files.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has been deleted meanwhile
 		}
+		var r record
+		if err == nil && (json.Unmarshal(text, &r) != nil || r.Server == "") {
+			err = errors.New("it is damaged")
+		}
+		if err != nil {
+			bad = append(bad, s.unreadable(name, err))
+			continue
+		}
+		list = append(list, &r)
 	}
 	slices.SortFunc(list, func(a, b *record) int {
 		return strings.Compare(a.Server+"\n"+a.Subject, b.Server+"\n"+b.Subject)
 	})
-	return list, nil
+	return list, errors.Join(bad...)
 }
-
-// A directory has files that only its user can read.
-type directory struct{ root *os.Root }
-
-func (d directory) read(name string) ([]byte, error) {
-	f, err := d.root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-// write replaces a file as a whole.
-func (d directory) write(name string, text []byte) error {
-	temp := name + "." + rand.Text() + ".new"
-	err := d.create(temp, text)
-	if err == nil {
-		err = d.root.Rename(temp, name)
-	}
-	if err != nil {
-		_ = d.root.Remove(temp) // it may not be there
-	}
-	return err
-}
-
-// create writes a file that outlives a loss of power: a rotated token that is lost means
-// another sign-in.
-func (d directory) create(name string, text []byte) error {
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func (d directory) remove(name string) error { return d.root.Remove(name) }
-
-func (d directory) names() ([]string, error) {
-	entries, err := fs.ReadDir(d.root.FS(), ".")
-	names := make([]string, 0, len(entries))
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, err
-}
-
-func (d directory) open(name string) (*os.File, error) {
-	return d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-}
-
-func (d directory) close() error { return d.root.Close() }
-
-// A memory has files for this process alone.
-type memory struct {
-	mu   sync.Mutex
-	text map[string][]byte
-}
-
-func (m *memory) read(name string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	text, ok := m.text[name]
-	if !ok {
-		return nil, fs.ErrNotExist
-	}
-	return text, nil
-}
-
-func (m *memory) write(name string, text []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.text[name] = text
-	return nil
-}
-
-func (m *memory) remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.text, name)
-	return nil
-}
-
-func (m *memory) names() ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.text)), nil
-}
-
-func (m *memory) open(string) (*os.File, error) { return nil, nil }
-
-func (m *memory) close() error { return nil }

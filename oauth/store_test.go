@@ -99,9 +99,6 @@ func TestFilesOfTheStoreThatAreNotAsWeWroteThem(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server, dir := signedIn(t, nil)
 			test.change(t, kept(t, dir, ".json"))
-			if _, err := openStore(t, dir).Statuses(); err != nil {
-				t.Error(err)
-			}
 			s := newSource(t, &oauth.Config{Server: server.URL, Store: openStore(t, dir), Prompt: visit(t, nil), Wait: true})
 			mustGet(t, s, server.URL)
 			mustGet(t, s, server.URL)
@@ -109,6 +106,47 @@ func TestFilesOfTheStoreThatAreNotAsWeWroteThem(t *testing.T) {
 				t.Errorf("%d sign-ins, want %d", got, test.signIns)
 			}
 		})
+	}
+}
+
+// One file that cannot be read hides no other, and is named with what to do.
+func TestTheStatusLeavesOutWhatCannotBeRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links and permissions are others there")
+	}
+	server, dir := signedIn(t, nil)
+	whole, err := os.ReadFile(kept(t, dir, ".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(filepath.Dir(dir), "outside")
+	write(t, outside, string(whole))
+	write(t, filepath.Join(dir, "damaged.json"), string(whole[:100]))
+	write(t, filepath.Join(dir, "empty.json"), "")
+	want := []string{"damaged.json: it is damaged; delete", "empty.json: it is damaged; delete", "far.json: it is a symbolic link; delete",
+		"folder.json: it is not a regular file; delete", "near.json: it is a symbolic link; delete"}
+	err = errors.Join(os.Symlink(outside, filepath.Join(dir, "far.json")), os.Symlink(filepath.Base(kept(t, dir, ".signin")), filepath.Join(dir, "near.json")),
+		os.Mkdir(filepath.Join(dir, "folder.json"), 0o700))
+	if os.Getuid() != 0 {
+		write(t, filepath.Join(dir, "secret.json"), string(whole))
+		err = errors.Join(err, os.Chmod(filepath.Join(dir, "secret.json"), 0))
+		want = append(want, "secret.json: permission denied; chmod 600")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := openStore(t, dir).Statuses()
+	if len(list) != 1 || list[0].Server != server.URL {
+		t.Errorf("the status is %+v", list)
+	}
+	if err == nil {
+		t.Fatal("nothing is said of the others")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, text := range want {
+		if len(lines) != len(want) || !strings.Contains(lines[i], filepath.Join(dir, text)) {
+			t.Errorf("the error is %v, want a line with %s", err, text)
+		}
 	}
 }
 
@@ -126,6 +164,55 @@ func TestAStoreThatIsClearedWhileAWindowIsOpen(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		})
+	}
+}
+
+// A user who deletes the directory signs out, and the processes that run go on: the first
+// that has something to keep makes it anew, and the others find that.
+func TestADirectoryThatIsDeletedIsMadeAnew(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a directory that is open cannot be deleted there")
+	}
+	server, dir := authtest.New(t, nil), filepath.Join(t.TempDir(), "config", "auth")
+	var all []*oauth.Store
+	for range 2 {
+		all = append(all, openStore(t, dir))
+	}
+	s := newSource(t, &oauth.Config{Server: server.URL, Store: all[0], Prompt: visit(t, nil), Wait: true})
+	mustGet(t, s, server.URL)
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := s.Status(); err != nil || st.SignedIn {
+			t.Errorf("without the directory: %+v, %v", st, err)
+		}
+		for _, store := range all {
+			if list, err := store.Statuses(); err != nil || len(list) != 0 {
+				t.Errorf("without the directory: %+v, %v", list, err)
+			}
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("it is made by reading")
+		}
+		mustGet(t, s, server.URL)
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Fatalf("the new one: %v, %v", info, err)
+		}
+		for _, store := range append(all, openStore(t, dir)) {
+			if list, err := store.Statuses(); err != nil || len(list) != 1 || !list[0].SignedIn {
+				t.Errorf("in the new one: %+v, %v", list, err)
+			}
+		}
+		if got := server.Count("authorize"); got != i+2 {
+			t.Errorf("%d sign-ins, want %d", got, i+2)
+		}
+	}
+	if err := all[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Status(); err == nil {
+		t.Error("a store that is closed is opened anew")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -208,7 +209,7 @@ func polls(t *testing.T, limit int, device map[string]any, answers ...string) (w
 				}
 			}
 		},
-		Token: func(w http.ResponseWriter, _ *http.Request) bool {
+		Token: func(w http.ResponseWriter, r *http.Request) bool {
 			waits, last = append(waits, time.Since(last)), time.Now()
 			if len(waits) == limit {
 				cancel()
@@ -217,8 +218,14 @@ func polls(t *testing.T, limit int, device map[string]any, answers ...string) (w
 			if len(waits) <= len(answers) {
 				answer = answers[len(waits)-1]
 			}
-			if answer == "503" {
+			switch answer {
+			case "503":
 				w.WriteHeader(http.StatusServiceUnavailable)
+				return true
+			case "reset":
+				panic(http.ErrAbortHandler)
+			case "silence":
+				<-r.Context().Done()
 				return true
 			}
 			w.Header().Set("Content-Type", "application/json")
@@ -253,6 +260,9 @@ func TestADeviceAsksAsOftenAsItIsTold(t *testing.T) {
 		{"far too often", map[string]any{"interval": 0.001}, nil, []time.Duration{s, s}},
 		{"never", map[string]any{"interval": -1}, nil, []time.Duration{5 * s, 5 * s}},
 		{"it is in trouble", nil, []string{"503", "authorization_pending"}, []time.Duration{s, 6 * s, 6 * s}},
+		{"the connection is reset", nil, []string{"reset", "reset", "reset", "slow_down"}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 6 * s}},
+		{"nobody answers for 30 seconds", nil, []string{"silence", "silence"}, []time.Duration{s, 32 * s, 34 * s, s}},
+		{"an outage that lasts", map[string]any{"interval": 40}, []string{"reset", "reset"}, []time.Duration{40 * s, 60 * s, 60 * s, 40 * s}},
 		{"it does not say until when", map[string]any{"expires_in": nil}, nil, []time.Duration{s, s, s}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -283,6 +293,7 @@ func TestADeviceCodeEnds(t *testing.T) {
 		{"nobody enters it", map[string]any{"expires_in": 20}, nil, "nobody entered the code in time", 20 * time.Second},
 		{"the wait is longer than its life", map[string]any{"expires_in": 20, "interval": 1e9}, nil, "nobody entered the code in time", 20 * time.Second},
 		{"it lives for ever", map[string]any{"expires_in": 1e12, "interval": 50}, nil, "nobody signed in in time", oauth.DefaultTimeout},
+		{"nobody answers any more", map[string]any{"expires_in": 50}, slices.Repeat([]string{"reset"}, 10), "nobody entered the code in time", 50 * time.Second},
 		{"the server ends it", nil, []string{"expired_token"}, "expired_token", time.Second},
 		{"the user refuses", nil, []string{"authorization_pending", "access_denied"}, "access_denied", 2 * time.Second},
 	} {
@@ -333,6 +344,33 @@ func TestSignOutDuringARefresh(t *testing.T) {
 		}
 		if st.SignedIn && p.server.Count("device") != 2 { // the request may have signed in again
 			t.Errorf("it is still signed in: %+v", st)
+		}
+	})
+}
+
+// Of two processes one signs out, and the authorization server cannot revoke tokens: the
+// other one has none after ten seconds, and reads nothing before.
+func TestASignOutElsewhereIsNoticedWithinTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := oauth.NewMemory()
+		p := newPlace(t, &authtest.Options{Change: func(what string, doc map[string]any) {
+			if what == "metadata" {
+				delete(doc, "revocation_endpoint")
+			}
+		}}, &oauth.Config{Store: store})
+		p.mustGet()
+		time.Sleep(time.Minute)
+		p.mustGet() // and has read what there is
+		if had, err := newSource(t, &oauth.Config{Server: p.server.URL, Store: store}).SignOut(t.Context()); !had || err != nil {
+			t.Fatal(had, err)
+		}
+		time.Sleep(10*time.Second - time.Nanosecond)
+		if token, err := p.source.Token(t.Context()); err != nil || token == "" {
+			t.Errorf("the store is read before: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if _, err := p.source.Token(t.Context()); err == nil {
+			t.Error("the token is still used")
 		}
 	})
 }

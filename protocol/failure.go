@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -133,22 +134,52 @@ func Unavailable(reason error) *dragoman.Error {
 }
 
 // SignInNeeded is the error for a request that could not be sent because the server wants
-// a sign-in. url is where to go for that; it may be empty.
-func SignInNeeded(message, url string) *dragoman.Error {
+// a sign-in. url is where to go for that, and code what to enter there; both may be empty.
+func SignInNeeded(message, url, code string) *dragoman.Error {
 	e := newOwnError(CodeSignIn, message, OutcomeNotSent)
 	if url != "" {
 		e.Data, _ = json.Marshal(struct { // strings always encode
 			Source  string `json:"source"`
 			Outcome string `json:"outcome"`
 			URL     string `json:"url"`
-		}{"gateway", OutcomeNotSent, url})
+			Code    string `json:"code,omitempty"`
+		}{"gateway", OutcomeNotSent, url, code})
 	}
 	return e
 }
 
+// Denied is the error for a request of somebody who may not make it.
+func Denied(message string) *dragoman.Error {
+	return newOwnError(CodeDenied, message, OutcomeNotSent)
+}
+
+// ScopeNeeded is the error for a request that the caller may make once it has been granted
+// more.
+func ScopeNeeded(scopes []string) *dragoman.Error {
+	list := strings.Join(scopes, " ")
+	e := Denied("this needs a token with the scope " + list)
+	e.Data, _ = json.Marshal(struct { // strings always encode
+		Source  string `json:"source"`
+		Outcome string `json:"outcome"`
+		Scope   string `json:"scope"`
+	}{"gateway", OutcomeNotSent, list})
+	return e
+}
+
+// NeededScope returns the scopes that an error says a request needs, or "".
+func NeededScope(e *dragoman.Error) string {
+	var data struct {
+		Scope string `json:"scope"`
+	}
+	if e.Code != CodeDenied || json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	return data.Scope
+}
+
 // IsOwn reports whether an error was made on the way, by us or by another gateway,
 // and not by the server.
-func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeSignIn }
+func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeDenied }
 
 // newOwnError makes an error of ours, which says so.
 func newOwnError(code int, message, outcome string) *dragoman.Error {

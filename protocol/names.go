@@ -97,6 +97,7 @@ const (
 	CodeDraining    = -31005 // we are stopping; not sent
 	CodeTooLarge    = -31006 // the answer exceeds the limit; outcome unknown
 	CodeSignIn      = -31007 // the server wants a sign-in that nobody has made yet; not sent
+	CodeDenied      = -31008 // the client has not proven who it is, or may not do that; not sent
 )
 
 // Values of resultType.

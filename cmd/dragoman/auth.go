@@ -66,7 +66,7 @@ func (s *signInSettings) add(f *pflag.FlagSet) {
 	f.StringVar(&s.auth.MetadataURL, "client-metadata-url", "", "`URL` of a client id metadata document, in place of a registration")
 	f.StringArrayVar(&s.auth.Scopes, "scope", nil, "`scope` to ask for, in place of those that the server names (repeatable)")
 	f.IntVar(&s.auth.CallbackPort, "callback-port", 0, "`port` that the browser comes back to, for clients that are registered with one (default: a free one)")
-	f.BoolVar(&s.noBrowser, "no-browser", false, "open no browser: say where to sign in")
+	f.BoolVar(&s.noBrowser, "no-browser", false, "open no browser: say where to sign in, with a code for any machine if the authorization server has that")
 	f.BoolVar(&s.deviceCode, "device-code", false, "sign in in any browser, by a code")
 	f.BoolVar(&s.credentials, "client-credentials", false, "sign in as the client itself, with its secret or key")
 	s.timeout = seconds(oauth.DefaultTimeout)
@@ -79,8 +79,8 @@ func (s *signInSettings) add(f *pflag.FlagSet) {
 
 // addTokens adds the flags of tokens that come without a sign-in.
 func (s *signInSettings) addTokens(f *pflag.FlagSet) {
-	f.StringVar(&s.auth.TokenFile, "token-file", "", "`file` with a token to send, in place of a sign-in; it is read again when it changes")
-	f.StringVar(&s.command, "token-command", "", "`command` that prints a token to send, or headers as JSON, in place of a sign-in")
+	f.StringVar(&s.auth.TokenFile, "server-token-file", "", "`file` with a token to send, in place of a sign-in; it is read again when it changes")
+	f.StringVar(&s.command, "server-token-command", "", "`command` that prints a token to send, or headers as JSON, in place of a sign-in")
 }
 
 // isForURL reports whether something is said that is of use with a URL alone.
@@ -104,10 +104,10 @@ func (s *signInSettings) settle() error {
 	if s.command != "" {
 		var err error
 		if s.auth.Command, err = splitCommand(s.command); err != nil {
-			return fmt.Errorf("--token-command: %w", err)
+			return fmt.Errorf("--server-token-command: %w", err)
 		}
 		if s.auth.TokenFile != "" {
-			return errors.New("--token-file and --token-command are two places of a token; choose one")
+			return errors.New("--server-token-file and --server-token-command are two places of a token; choose one")
 		}
 	}
 	if s.secretFile != "" {
@@ -123,9 +123,17 @@ func (s *signInSettings) settle() error {
 // options returns how servers are signed in to. wait has requests wait for the user.
 func (s *signInSettings) options(wait bool, v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
-		Store: openSignIns(v), Wait: wait, Timeout: time.Duration(s.timeout),
-		Prompt: func(server string, p oauth.Prompt) bool { return showPrompt(server, p, !s.noBrowser, v) },
+		Store: openSignIns(v), Wait: wait, Timeout: time.Duration(s.timeout), NoBrowser: !s.opensBrowser(""),
+		Prompt: func(server string, p oauth.Prompt) bool {
+			return showPrompt(server, p, s.opensBrowser(s.auth.Grant), v)
+		},
 	}
+}
+
+// opensBrowser reports whether a browser is opened here for a server with that grant: who
+// has configured codes wants to enter them elsewhere.
+func (s *signInSettings) opensBrowser(grant string) bool {
+	return !s.noBrowser && grant != string(oauth.DeviceCode) && oauth.HasBrowser()
 }
 
 // openSignIns returns what opens the store of this user, or one that ends with us, when
@@ -149,20 +157,18 @@ func openStore() (*oauth.Store, error) {
 	return oauth.OpenStore(dir)
 }
 
-// showPrompt tells the user where to sign in, and opens a browser there if there is one. It
+// showPrompt tells the user where to sign in, and opens a browser there if it should. It
 // reports whether it has.
 func showPrompt(server string, p oauth.Prompt, browser bool, v *console) bool {
+	code := ""
 	if p.Code != "" {
-		v.printf("sign in to %s: open %s and enter %s", server, p.URL, p.Code)
-		return false
+		code = " and enter " + p.Code
 	}
-	if browser && oauth.HasBrowser() {
-		if err := oauth.OpenBrowser(p.URL); err == nil {
-			v.printf("sign in to %s in the browser; if none has opened: %s", server, p.URL)
-			return true
-		}
+	if browser && oauth.OpenBrowser(p.URL) == nil {
+		v.printf("sign in to %s in the browser%s; if none has opened: %s", server, code, p.URL)
+		return true
 	}
-	v.printf("sign in to %s: open %s", server, p.URL)
+	v.printf("sign in to %s: open %s%s", server, p.URL, code)
 	return false
 }
 
@@ -210,7 +216,8 @@ func (s *signInSettings) open(name string, files []string, v *console) (*signIn,
 		name = target.NameOfURL(name)
 	}
 	conf.Store, conf.Logger, conf.Timeout = store, v.log, time.Duration(s.timeout)
-	conf.Prompt = func(p oauth.Prompt) bool { return showPrompt(name, p, !s.noBrowser, v) }
+	conf.NoBrowser = !s.opensBrowser("") && c.Auth.Grant == ""
+	conf.Prompt = func(p oauth.Prompt) bool { return showPrompt(name, p, s.opensBrowser(c.Auth.Grant), v) }
 	source, err := oauth.New(conf)
 	if err != nil {
 		_ = store.Close() // err is what matters
@@ -281,9 +288,11 @@ func loginCommand() *cobra.Command {
 	c := signInCommand("login", "Sign in to a server", `Sign in to a server that wants to know who asks (OAuth). The server is named by its URL, or
 by its name in a configuration.
 
-A browser opens at the server's sign-in page. Without one, the page to open is printed;
-with --device-code the sign-in can be made on another machine. All processes of this user
-share the sign-in: connect, run and serve use it and keep it fresh.`,
+A browser opens at the server's sign-in page. Without one, or with --no-browser, a page and a
+code are printed, to be used on any machine, if the authorization server has codes; else, or
+with --callback-port, a page that must be opened on this machine. --device-code always prints
+a code. All processes of this user share the sign-in: connect, run and serve use it and keep
+it fresh.`,
 		func(ctx context.Context, in *signIn, out io.Writer) error {
 			if takeOver {
 				if err := in.takeOver(ctx); err != nil {
@@ -356,7 +365,10 @@ func authStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show who is signed in where, for what and until when",
-		Args:  cobra.NoArgs,
+		Long: `Show who is signed in where, for what and until when. Files that cannot be read as a sign-in
+are named on standard error, with what to do; that is an error only if there is nothing
+else to show.`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			store, err := openStore()
 			if err != nil {
@@ -364,8 +376,11 @@ func authStatusCommand() *cobra.Command {
 			}
 			defer store.Close()
 			list, err := store.Statuses()
+			if err != nil && len(list) == 0 {
+				return plain(err)
+			}
 			if err != nil {
-				return err
+				newConsole("info").printf("warning: %v", plain(err))
 			}
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())
@@ -429,7 +444,8 @@ func tokenLife(s *oauth.Status) string {
 
 // plain returns an error of package oauth for people.
 func plain(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "oauth: "))
+	text := strings.ReplaceAll(err.Error(), "\noauth: ", "\n")
+	return errors.New(strings.TrimPrefix(text, "oauth: "))
 }
 
 // callbackPort takes the port that follows the URL on the command line of mcp-remote.

@@ -4,9 +4,11 @@ import (
 	"crypto/md5" //nolint:gosec // as mcp-remote does
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +141,7 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 	}()
 	_ = first.cmd.Process.Kill()
 	<-first.ended
+	second.await("the sign-in that another process began is waited for here")
 	if err := os.Remove(wait); err != nil {
 		t.Fatal(err)
 	}
@@ -177,8 +180,38 @@ func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
 	}
 }
 
+func TestAuthStatusShowsTheSignInsBesideOneThatIsDamaged(t *testing.T) {
+	server, _ := protected(t, nil)
+	dir := os.Getenv(oauth.DirVariable)
+	if _, errs, status := runMain(t, "", "login", server.URL); status != 0 {
+		t.Fatal(errs)
+	}
+	damaged := filepath.Join(dir, "damaged.json")
+	if err := os.WriteFile(damaged, []byte(`{"server":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"auth", "status"}, {"auth", "status", "--json"}} {
+		out, errs, status := runMain(t, "", args...)
+		if status != 0 || !strings.Contains(out, server.URL) || !strings.Contains(errs, "warning: a sign-in cannot be read: "+damaged+": it is damaged; delete that file") {
+			t.Errorf("%q: status %d: %s%s", args, status, out, errs)
+		}
+	}
+	whole, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, name := range whole {
+		if err == nil && name != damaged {
+			err = os.Remove(name)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := runMain(t, "", "auth", "status"); status != 1 || strings.Contains(out, "nobody is signed in") || !strings.Contains(errs, damaged) {
+		t.Errorf("alone: status %d: %s%s", status, out, errs)
+	}
+}
+
 func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
-	server, dir := protected(t, nil)
+	server, dir := protected(t, &authtest.Options{NoDevice: true})
 	p := startMain(t, "connect", "--no-browser", server.URL)
 	done := make(chan struct{})
 	go func() {
@@ -201,9 +234,100 @@ func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
 	}
 }
 
+// codeOf returns the code that a process says is to be entered.
+func codeOf(p *process) string {
+	_, code, _ := strings.Cut(p.await(" and enter "), " and enter ")
+	code, _, _ = strings.Cut(code, "\n")
+	return code
+}
+
+// A page that comes back to this machine is of no use to somebody elsewhere, so where there is
+// no browser it is a code, if there are codes.
+func TestWithoutABrowserTheUserIsToldACodeForAnyMachine(t *testing.T) {
+	for name, args := range map[string][]string{"told so": {"--no-browser"}, "there is none": nil} {
+		t.Run(name, func(t *testing.T) {
+			if args == nil {
+				if runtime.GOOS != "linux" {
+					t.Skip("there is always one")
+				}
+				for _, name := range []string{oauth.BrowserVariable, "DISPLAY", "WAYLAND_DISPLAY"} {
+					t.Setenv(name, "")
+				}
+			}
+			server, dir := protected(t, nil)
+			p := startMain(t, append([]string{"connect", server.URL}, args...)...)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				use(t, p)
+			}()
+			server.Approve(codeOf(p))
+			<-done
+			if len(windows(t, dir)) != 0 || server.Count("authorize") != 0 {
+				t.Errorf("%d windows, %d sign-ins by page", len(windows(t, dir)), server.Count("authorize"))
+			}
+		})
+	}
+}
+
+func TestACallbackPortMeansAPageOfThisMachine(t *testing.T) {
+	server, _ := protected(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_ = l.Close() // it is free now
+	p := startMain(t, "login", "--no-browser", "--callback-port", port, server.URL)
+	_, page, _ := strings.Cut(p.await(": open http"), ": open ")
+	page, _, _ = strings.Cut(page, "\n")
+	resp, err := http.Get(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if out, _ := p.stdout.ReadString('\n'); !strings.Contains(out, "signed in to") {
+		t.Errorf("it says %q", out)
+	}
+	if status := p.wait(); status != 0 || server.Count("device") != 0 || server.Count("code") != 1 {
+		t.Errorf("status %d, %d codes for devices, %d sign-ins by page", status, server.Count("device"), server.Count("code"))
+	}
+}
+
+// The command that serve tells a caller to run opens a browser where the code is entered that
+// serve waits for.
+func TestServePrintsACodeAndLoginOpensItsPage(t *testing.T) {
+	server, dir := protected(t, &authtest.Options{CodeInURL: true})
+	file := filepath.Join(t.TempDir(), "dragoman.yaml")
+	if err := os.WriteFile(file, []byte(fmt.Sprintf("servers:\n  closed: {url: %q}\n", server.URL)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startMain(t, "serve", "--listen", "127.0.0.1:0", file)
+	at := strings.TrimSuffix(p.place("http://"), "/mcp") + "/servers/closed/mcp"
+	code, body := codeOf(p), echo(t, protocol.Modern).String()
+	if got := postModern(t, at, body); !strings.Contains(got, "dragoman login closed -f "+file) || strings.Contains(got, code) {
+		t.Errorf("the caller is told %s", got)
+	}
+	if _, errs, status := runMain(t, "", "login", "closed", "-f", file); status != 0 || !strings.Contains(errs, "in the browser and enter "+code) {
+		t.Fatalf("login: status %d: %s", status, errs)
+	}
+	if n := len(windows(t, dir)); n != 1 || server.Count("device") != 1 {
+		t.Errorf("%d windows, %d codes", n, server.Count("device"))
+	}
+	for deadline := time.Now().Add(soon); ; {
+		got := postModern(t, at, body)
+		if strings.Contains(got, "hello there") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after the sign-in: %s", got)
+		}
+	}
+}
+
 // A server that wants a sign-in holds up nobody: neither its own callers nor the others.
 func TestServeAnswersAtOnceWhereASignInIsNeeded(t *testing.T) {
-	server, _ := protected(t, nil)
+	server, _ := protected(t, &authtest.Options{NoDevice: true})
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	text := fmt.Sprintf("servers:\n  closed: {url: %q}\n  open: {command: %q, args: [everything], env: {%s: '1'}}\n", server.URL, os.Args[0], mainVariable)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -1,8 +1,17 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +19,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -49,8 +59,8 @@ func TestConnectSendsTheTokenOfAFileOrACommand(t *testing.T) {
 	s := guarded(t, "Bearer sekret-token")
 	s.Start()
 	name := tokenIn(t, "sekret-token")
-	use(t, startMain(t, "connect", s.URL, "--token-file", name))
-	use(t, startMain(t, "connect", s.URL, "--token-command", fmt.Sprintf("cat '%s'", name)))
+	use(t, startMain(t, "connect", s.URL, "--server-token-file", name))
+	use(t, startMain(t, "connect", s.URL, "--server-token-command", fmt.Sprintf("cat '%s'", name)))
 }
 
 func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
@@ -59,7 +69,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	name := tokenIn(t, "sekret-token")
 	for want, args := range map[string][]string{
 		"refuses the Authorization header that is configured": {"-H", "Authorization: Bearer sekret-token"},
-		"refuses the token in " + name:                        {"--token-file", name},
+		"refuses the token in " + name:                        {"--server-token-file", name},
 	} {
 		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0", s.URL}, args...)...)
 		p.await(want)
@@ -89,14 +99,66 @@ func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
 	}
 }
 
+// clientCertificate returns a certificate that has signed itself, and in PEM that with its key.
+func clientCertificate(t *testing.T) (*x509.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "client"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return cert, string(append(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...))
+}
+
+func TestConnectShowsItsCertificateToAServerThatWantsOne(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		t.Run(tls.VersionName(version), func(t *testing.T) {
+			cert, text := clientCertificate(t)
+			_, other := clientCertificate(t)
+			s := guarded(t, "")
+			s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(), MaxVersion: version}
+			s.TLS.ClientCAs.AddCert(cert)
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			s.StartTLS()
+			ca := tokenIn(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+			connect := []string{"connect", s.URL, "--ca-file", ca}
+			use(t, startMain(t, append(connect, "--cert-file", tokenIn(t, text))...))
+			for want, args := range map[string][]string{
+				"want a client certificate (":                       nil,
+				"the server does not accept our client certificate": {"--cert-file", tokenIn(t, other)},
+			} {
+				if got := startMain(t, append(connect, args...)...).say(hello(t).String()); !strings.Contains(strings.Replace(got, "wants", "want", 1), want) || !strings.Contains(got, "name one that it accepts by --cert-file") {
+					t.Errorf("%q is answered %s, want %s", args, got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestWhatDoesNotGoTogetherIsRefused(t *testing.T) {
 	name := tokenIn(t, "sekret-token")
 	for want, args := range map[string][]string{
-		"choose one":                   {"connect", "https://h", "--token-file", name, "--token-command", "x"},
-		"-H has an Authorization":      {"connect", "https://h", "--token-file", name, "-H", "Authorization: x"},
-		"reached by a URL":             {"connect", "--token-file", name, "--", "cat"},
+		"choose one":                   {"connect", "https://h", "--server-token-file", name, "--server-token-command", "x"},
+		"-H has an Authorization":      {"connect", "https://h", "--server-token-file", name, "-H", "Authorization: x"},
+		"reached by a URL":             {"connect", "--server-token-file", name, "--", "cat"},
 		"for HTTP and WebSocket":       {"connect", "tcp:127.0.0.1:1", "--proxy", "none"},
-		"--token-command: $":           {"connect", "https://h", "--token-command", "echo $TOKEN"},
+		"--server-token-command: $":    {"connect", "https://h", "--server-token-command", "echo $TOKEN"},
 		"there is a key":               {"login", "https://h", "--key-file", name},
 		"the proxy's URL cannot":       {"connect", "https://h", "--proxy", "ftp://u:sekret@h"},
 		"has no certificate in PEM":    {"connect", "https://h", "--ca-file", name},

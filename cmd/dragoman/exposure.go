@@ -104,17 +104,14 @@ func (e *listener) protect(log *slog.Logger) (err error) {
 	return nil
 }
 
-// authenticated reports whether clients prove who they are at an address.
-func authenticated(l *config.Listen) bool { return l.Authenticated() }
-
 // checkExposure refuses a listener that other machines can reach if it lacks what
 // protects its clients, and nobody has said that this is meant.
 func (e *listener) checkExposure() error {
-	lacks := e.rules.Lacks()
+	lacks := e.rules.Lacks(e.auth)
 	if !e.exposed() || len(lacks) == 0 {
 		return nil
 	}
-	secure := "give it auth and tls in the file of dragoman serve (docs/gateway.md, On a network)"
+	secure := "give it both: --token-file, --tls-cert and --tls-key, or auth and tls in a file for dragoman serve (docs/gateway.md, On a network)"
 	if !e.http {
 		secure = "listen on HOST:PORT, which can have authentication and TLS"
 	}
@@ -137,7 +134,7 @@ func (e *listener) warn(v *console) {
 	if !e.exposed() {
 		return
 	}
-	if !authenticated(&e.rules) {
+	if !e.rules.Authenticated(e.auth) {
 		v.printf("warning: everybody who can reach %s can use what is served: there is no authentication", e.rules.Address)
 	}
 	if e.cert == nil && len(e.rules.Proxies) == 0 {

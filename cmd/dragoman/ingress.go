@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/edge"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -21,7 +23,10 @@ type ingress struct {
 	listeners []*listener
 	handler   func(*listener) http.Handler // who answers over HTTP there
 	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
-	options   *stdio.Options               // of those
+
+	// socketCaller returns who is on the other side of a plain socket, or refuses it.
+	socketCaller func(net.Conn) (*dragoman.Caller, error)
+	options      *stdio.Options // of those
 
 	stdio   bool // standard input and output are served
 	endless bool // the end of standard input does not end us
@@ -62,7 +67,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options}
+	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options, Caller: f.socketCaller}
 	var (
 		running sync.WaitGroup
 		webs    []*edge.Server
@@ -70,7 +75,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := edge.New(e.proxies.Handler(f.handler(e)), e.cert, v.log)
+			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, Logger: v.log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}

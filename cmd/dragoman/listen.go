@@ -24,6 +24,7 @@ import (
 type listener struct {
 	net.Listener
 	rules   config.Listen
+	auth    *config.Auth // who may come in
 	proxies httpx.Proxies
 	cert    *edge.Certificate // nil without TLS
 	http    bool
@@ -31,7 +32,7 @@ type listener struct {
 }
 
 // openListeners listens on all addresses, or on none.
-func openListeners(ctx context.Context, wanted []config.Listen, log *slog.Logger) (list []*listener, err error) {
+func openListeners(ctx context.Context, wanted []config.Listen, auth *config.Auth, log *slog.Logger) (list []*listener, err error) {
 	defer func() {
 		if err != nil {
 			closeListeners(list)
@@ -43,6 +44,7 @@ func openListeners(ctx context.Context, wanted []config.Listen, log *slog.Logger
 			return list, err
 		}
 		list = append(list, e)
+		e.auth = auth
 		if err := e.checkExposure(); err != nil {
 			return list, err
 		}

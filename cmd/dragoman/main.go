@@ -42,7 +42,7 @@ func root() *cobra.Command {
 		Version:       versionText(),
 	}
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(runCommand(), connectCommand(), serveCommand(), loginCommand(), logoutCommand(), authCommand(), statusCommand(), reloadCommand(), restartCommand(), logsCommand(),
+	c.AddCommand(runCommand(), connectCommand(), serveCommand(), loginCommand(), logoutCommand(), authCommand(), tokenCommand(), policyCommand(), statusCommand(), reloadCommand(), restartCommand(), logsCommand(),
 		everythingCommand(), configCommand(), versionCommand())
 	return c
 }

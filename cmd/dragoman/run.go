@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -109,7 +110,7 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 	if err != nil {
 		return err
 	}
-	listeners, err := openListeners(ctx, wanted, v.log)
+	listeners, err := openListeners(ctx, wanted, &o.file.Auth, v.log)
 	if err != nil {
 		return err
 	}
@@ -130,6 +131,13 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
 	announce(s, o.Name, g.Backend(), listeners, v)
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	if len(o.file.Files) > 0 {
+		watch.Go(func() { g.Watch(watching) }) // ends when we have served
+	}
 	return f.serve(ctx, v)
 }
 
@@ -148,12 +156,12 @@ func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Ga
 		return nil, err
 	}
 	f.handler = func(e *listener) http.Handler {
-		handler := g.Handler(append(e.hosts(), public...), origins)
+		handler := g.Handler(&gateway.HandlerOptions{Hosts: append(e.hosts(), public...), Origins: origins})
 		if len(also) > 0 {
 			return &paths{handler, also}
 		}
 		return handler
 	}
-	f.acceptor, f.shutdown = g.Backend().Acceptor, g.Shutdown
+	f.acceptor, f.socketCaller, f.shutdown = g.Acceptor(), g.SocketCaller, g.Shutdown
 	return g, nil
 }

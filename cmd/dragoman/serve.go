@@ -24,15 +24,16 @@ import (
 
 // serveOptions is what the command line of serve says.
 type serveOptions struct {
-	files   []string
-	listen  []string
-	doors   listenFlags
-	stdio   bool
-	state   string
-	socket  string
-	drain   time.Duration
-	debug   bool
-	noWatch bool
+	files     []string
+	listen    []string
+	doors     listenFlags
+	tokenFile string
+	stdio     bool
+	state     string
+	socket    string
+	drain     time.Duration
+	debug     bool
+	noWatch   bool
 }
 
 func serveCommand() *cobra.Command {
@@ -70,6 +71,7 @@ the requests under way, which may take as long as --drain says; a second signal 
 	f := c.Flags()
 	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on, instead of those of the file: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
 	f.BoolVar(&s.stdio, "stdio", false, "serve standard input and output until that ends, and listen only where --listen says")
+	f.StringVar(&s.tokenFile, "token-file", "", tokenFileUsage)
 	f.StringVar(&s.state, "state", "", "`directory` for what outlives us: sessions, events, lists")
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
@@ -85,7 +87,11 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 		return err
 	}
 	keepPrivate()
-	load := func() (*config.File, *config.Report) { return config.Load(nil, s.files...) }
+	load := func() (*config.File, *config.Report) {
+		file, report := config.Load(nil, s.files...)
+		useTokenFile(file, s.tokenFile)
+		return file, report
+	}
 	file, report := load()
 	v, level, err := s.console(c, file)
 	if err != nil {
@@ -116,12 +122,15 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	control.serve(g, v)
 	f := &ingress{
 		listeners: listeners,
-		handler:   func(e *listener) http.Handler { return g.Handler(e.hosts(), e.rules.Origins) },
-		acceptor:  g.Backend().Acceptor,
-		options:   &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
-		stdio:     s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
-		shutdown:  g.Shutdown,
-		drain:     s.drain,
+		handler: func(e *listener) http.Handler {
+			return g.Handler(&gateway.HandlerOptions{Hosts: e.hosts(), Origins: e.rules.Origins, Open: e.rules.Auth == "none"})
+		},
+		acceptor:     g.Acceptor(),
+		socketCaller: g.SocketCaller,
+		options:      &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.log},
+		stdio:        s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
+		shutdown:     g.Shutdown,
+		drain:        s.drain,
 	}
 	s.announce(f, g.Backend(), file, v)
 	stop := s.watchReload(c.Context(), g)
@@ -133,7 +142,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 // opened: we may be a service.
 func (s *serveOptions) signIn(v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
-		Store:  openSignIns(v),
+		Store: openSignIns(v), NoBrowser: true,
 		Prompt: func(server string, p oauth.Prompt) bool { return showPrompt(server, p, false, v) },
 		Command: func(c *config.Server) string {
 			return "dragoman login " + c.Name + " -f " + strings.Join(s.files, " -f ")
@@ -240,11 +249,6 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *conso
 	if len(file.Servers) == 0 {
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
 	}
-	for _, l := range file.Listen {
-		if len(l.Auth.Tokens) > 0 {
-			return fmt.Errorf("listen %s: auth is not supported yet; leave it out and listen on this machine alone, or put a proxy in front that asks for the token", l.Address)
-		}
-	}
 	return nil
 }
 
@@ -265,7 +269,7 @@ func (s *serveOptions) openListeners(ctx context.Context, file *config.File, v *
 	if err != nil {
 		return nil, err
 	}
-	return openListeners(ctx, wanted, v.log)
+	return openListeners(ctx, wanted, &file.Auth, v.log)
 }
 
 // announce says where everything is.

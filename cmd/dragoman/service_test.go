@@ -124,7 +124,7 @@ func TestAddressesAreListenedOn(t *testing.T) {
 		{busy.Addr().String(), "", false, "address already in use; choose another address with --listen"},
 		{"unix:" + filepath.Join(dir, "no", "such", "folder"), "", false, "cannot listen on"},
 	} {
-		list, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}, {Address: test.address}}, logger(false))
+		list, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}, {Address: test.address}}, &config.Auth{}, logger(false))
 		if test.fail != "" {
 			if err == nil || !strings.Contains(err.Error(), test.fail) {
 				t.Errorf("%s: %v, want %q", test.address, err, test.fail)
@@ -238,7 +238,7 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 			t.Errorf("Host %s, Origin %s: %d, want %d", test.host, test.origin, got, test.want)
 		}
 	}
-	l, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}}, logger(false))
+	l, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}}, &config.Auth{}, logger(false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ type settings struct {
 
 	// The doors.
 	listen      []string
+	tokenFile   string
 	host, port  string // instead of listen
 	doors       listenFlags
 	origins     []string
@@ -92,6 +93,7 @@ func (s *settings) addServer(f *pflag.FlagSet) {
 // addDoors adds the flags that say how clients reach the server.
 func (s *settings) addDoors(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
+	f.StringVar(&s.tokenFile, "token-file", "", tokenFileUsage)
 	f.StringVar(&s.isolation, "isolation", "session", "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
 	f.IntVar(&s.pool, "pool", 0, "how many processes of the server's command to keep ready")
 	f.StringArrayVar(&s.origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com (repeatable)")
@@ -166,8 +168,8 @@ func (s *settings) check(c *cobra.Command) error {
 		}
 	}
 	rules = append(rules,
-		rule{s.url == "" && s.signIn.isForURL(), "--token-file, --token-command, --ca-file, --cert-file, --key-file and --proxy are for servers that are reached by a URL"},
-		rule{target.IsLines(s.url) && s.signIn.isForURL(), "--token-file, --token-command, --ca-file, --cert-file, --key-file and --proxy are for HTTP and WebSocket"},
+		rule{s.url == "" && s.signIn.isForURL(), "--server-token-file, --server-token-command, --ca-file, --cert-file, --key-file and --proxy are for servers that are reached by a URL"},
+		rule{target.IsLines(s.url) && s.signIn.isForURL(), "--server-token-file, --server-token-command, --ca-file, --cert-file, --key-file and --proxy are for HTTP and WebSocket"},
 		rule{len(s.revisions) > 0 && (s.url != "" || s.command != nil), "--revision is for the built-in server; what others speak is found out, or said by --era"},
 		rule{len(s.listen) > 0 && (s.host != "" || s.port != ""), "--listen says it all; leave out --host and --port"},
 		rule{s.timeout < 0 || s.dialTimeout < 0 || s.idle < 0, "a time cannot be negative"},

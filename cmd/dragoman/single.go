@@ -46,6 +46,7 @@ type singleServer struct {
 // stream. Nothing is started or dialled.
 func (s *settings) singleServer(framing string, v *console) (*singleServer, error) {
 	o := &singleServer{file: config.File{Limits: config.Limits{Message: config.Size(s.maxMessage), IdleSession: s.idle}}}
+	useTokenFile(&o.file, s.tokenFile)
 	if s.url == "" && s.command == nil {
 		err := o.useBuiltIn(s)
 		return o, err
@@ -82,7 +83,7 @@ func (s *settings) singleServer(framing string, v *console) (*singleServer, erro
 		return nil, err
 	}
 	if headers.Get("Authorization") != "" && (c.Auth.TokenFile != "" || len(c.Auth.Command) > 0) {
-		return nil, errors.New("-H has an Authorization header, and --token-file or --token-command a token; choose one")
+		return nil, errors.New("-H has an Authorization header, and --server-token-file or --server-token-command a token; choose one")
 	}
 	o.Target, err = target.New(&target.Spec{Command: s.command, URL: s.url, Transport: s.order, Framing: frames, Header: headers})
 	if e, ok := errors.AsType[*target.SpecError](err); ok {
@@ -127,6 +128,7 @@ func (o *singleServer) useBuiltIn(s *settings) error {
 func (o *singleServer) open(messages string, v *console) (*gateway.Gateway, error) {
 	return gateway.New(&gateway.Options{
 		Name: "dragoman", Version: versionText(), Single: o.root == nil, Root: o.root, MessagesPath: messages,
+		Load:   func() (*config.File, *config.Report) { return &o.file, &config.Report{} }, // for the files that it names
 		SignIn: o.signIn, Stderr: v.printStderr, Logger: v.log,
 	}, &o.file)
 }

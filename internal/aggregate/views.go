@@ -59,9 +59,9 @@ type callerSlot struct {
 func callerOf(ctx context.Context) string {
 	who := dragoman.CallerOf(ctx)
 	if who.Session == "" {
-		return who.Key()
+		return who.View()
 	}
-	return who.Key() + "\x00" + who.Session
+	return who.View() + "\x00" + who.Session
 }
 
 // view returns what is known for a caller.

@@ -1,12 +1,11 @@
 // Package authtest has an authorization server and a protected resource for tests. It
 // rotates refresh tokens and revokes all tokens of a sign-in when an old one comes again,
-// as the strictest do.
+// as the strictest do. For tests of a resource of their own it mints tokens, publishes its
+// keys, and tells about tokens.
 package authtest
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -42,7 +41,24 @@ type Options struct {
 	// Secret is that of the client "client". If empty, "secret".
 	Secret string
 
-	// Change changes a document before it is sent: "resource", "metadata", "device".
+	// IDToken returns the token that the server exchanges for an assertion, as an identity
+	// provider does. If nil, it exchanges none.
+	IDToken func() string
+
+	// Provider is the identity provider whose assertions are taken for a token.
+	Provider *Server
+
+	// NoDevice has no sign-in by a code, and CodeInURL a page that needs no entering.
+	NoDevice, CodeInURL bool
+
+	// Algorithm is that of the keys. If empty, "ES256".
+	Algorithm string
+
+	// OpenID has the metadata where OpenID Connect has them, only.
+	OpenID bool
+
+	// Change changes a document before it is sent: "resource", "metadata", "device", "keys",
+	// "introspection".
 	Change func(what string, doc map[string]any)
 
 	// Token answers a token request in place of the server, if it reports so.
@@ -68,9 +84,13 @@ type Server struct {
 	refresh  map[string]*family
 	used     map[string]*family // refresh tokens that have been rotated
 	devices  map[string]*device
+	asserted map[string]assertion
 	resource []string // of every token request
 	secrets  map[string][]string
+	keys     []*Key // the newest first
+	opaque   map[string]map[string]any
 	broken   bool
+	away     bool
 }
 
 type client struct {
@@ -92,6 +112,9 @@ type device struct {
 	granted             bool
 }
 
+// An assertion is what an identity provider has issued: where it is good, and for what.
+type assertion struct{ audience, resource string }
+
 // New starts a server, which ends with the test.
 func New(t testing.TB, opts *Options) *Server {
 	t.Helper()
@@ -104,7 +127,8 @@ func New(t testing.TB, opts *Options) *Server {
 func Start(opts *Options) (server *Server, stop func()) {
 	s := &Server{
 		counts: make(map[string]int), clients: map[string]client{"client": {secret: "secret"}}, codes: make(map[string]grant),
-		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device), secrets: make(map[string][]string),
+		access: make(map[string]*family), refresh: make(map[string]*family), used: make(map[string]*family), devices: make(map[string]*device), asserted: make(map[string]assertion), secrets: make(map[string][]string),
+		opaque: make(map[string]map[string]any),
 	}
 	if opts != nil {
 		s.opts = *opts
@@ -121,17 +145,28 @@ func Start(opts *Options) (server *Server, stop func()) {
 	if s.opts.Resource == nil {
 		s.opts.Resource = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	}
+	if s.opts.Algorithm == "" {
+		s.opts.Algorithm = "ES256"
+	}
+	s.Rotate(false)
+	metadata := "oauth-authorization-server"
+	if s.opts.OpenID {
+		metadata = "openid-configuration"
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.protect)
 	mux.HandleFunc("/mcp/", s.protect)
 	mux.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.serveResource)
-	mux.HandleFunc("GET /.well-known/oauth-authorization-server", s.serveMetadata)
+	mux.HandleFunc("GET /.well-known/"+metadata, s.serveMetadata)
+	mux.HandleFunc("GET /keys", s.serveKeys)
+	mux.HandleFunc("POST /introspect", s.introspect)
 	mux.HandleFunc("POST /register", s.register)
 	mux.HandleFunc("GET /authorize", s.authorize)
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /revoke", s.revoke)
 	mux.HandleFunc("POST /device", s.device)
-	listener := httptest.NewUnstartedServer(mux)
+	mux.HandleFunc("GET /enter", func(_ http.ResponseWriter, r *http.Request) { s.Approve(r.URL.Query().Get("code")) })
+	listener := httptest.NewUnstartedServer(s.present(mux))
 	s.Issuer = "http://" + listener.Listener.Addr().String()
 	if s.opts.Listener != nil {
 		_ = listener.Listener.Close() // nobody has come
@@ -143,7 +178,8 @@ func Start(opts *Options) (server *Server, stop func()) {
 }
 
 // Count returns how often something has happened: "authorize", "code", "refresh",
-// "reuse", "register", "revoke", "device", "credentials", "refused", "served".
+// "reuse", "register", "revoke", "device", "credentials", "exchange", "assertion", "refused",
+// "served", "metadata", "keys", "introspect", "away".
 func (s *Server) Count(what string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,6 +198,7 @@ func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.access)
+	clear(s.opaque)
 }
 
 // Revoke ends all sign-ins that there are.
@@ -169,6 +206,7 @@ func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.access)
+	clear(s.opaque)
 	clear(s.refresh)
 }
 
@@ -211,7 +249,7 @@ func (s *Server) secret(what, text string) string {
 func (s *Server) learn(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, what := range []string{"code_verifier", "client_secret", "client_assertion", "assertion"} {
+	for _, what := range []string{"code_verifier", "client_secret", "client_assertion", "assertion", "subject_token"} {
 		s.secret(what, r.PostForm.Get(what))
 	}
 	if _, secret, ok := r.BasicAuth(); ok {
@@ -278,14 +316,20 @@ func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	s.count("metadata")
+	s.mu.Unlock()
 	doc := map[string]any{
-		"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+		"issuer": s.Issuer, "jwks_uri": s.Issuer + "/keys", "introspection_endpoint": s.Issuer + "/introspect", "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
 		"revocation_endpoint": s.Issuer + "/revoke", "device_authorization_endpoint": s.Issuer + "/device",
 		"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
 		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "private_key_jwt"}, "authorization_response_iss_parameter_supported": true,
 	}
 	if !s.opts.NoRegistration {
 		doc["registration_endpoint"] = s.Issuer + "/register"
+	}
+	if s.opts.NoDevice {
+		delete(doc, "device_authorization_endpoint")
 	}
 	s.opts.Change("metadata", doc)
 	reply(w, http.StatusOK, doc)
@@ -332,112 +376,4 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		back.Set("code", code)
 	}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
-}
-
-func (s *Server) token(w http.ResponseWriter, r *http.Request) {
-	_ = r.ParseForm()
-	s.learn(r)
-	if s.opts.Token != nil && s.opts.Token(w, r) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.resource = append(s.resource, r.PostForm.Get("resource"))
-	if s.broken {
-		http.Error(w, "out of order", http.StatusServiceUnavailable)
-		return
-	}
-	id := r.PostForm.Get("client_id")
-	if user, secret, ok := r.BasicAuth(); ok {
-		if id = user; s.clients[id].secret != secret {
-			refuse(w, "invalid_client")
-			return
-		}
-	}
-	switch r.PostForm.Get("grant_type") {
-	case "authorization_code":
-		s.count("code")
-		g, ok := s.codes[r.PostForm.Get("code")]
-		delete(s.codes, r.PostForm.Get("code"))
-		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
-		if !ok || g.client != id || g.redirect != r.PostForm.Get("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
-			refuse(w, "invalid_grant")
-			return
-		}
-		s.issue(w, &family{client: id, scope: g.scope}, true)
-	case "refresh_token":
-		s.rotate(w, r.PostForm.Get("refresh_token"), id)
-	case "client_credentials":
-		s.count("credentials")
-		s.issue(w, &family{client: id, scope: r.PostForm.Get("scope")}, false)
-	case "urn:ietf:params:oauth:grant-type:device_code":
-		d := s.devices[r.PostForm.Get("device_code")]
-		switch {
-		case d == nil || d.client != id:
-			refuse(w, "invalid_grant")
-		case !d.granted:
-			refuse(w, "authorization_pending")
-		default:
-			s.issue(w, &family{client: id, scope: d.scope}, true)
-		}
-	default:
-		refuse(w, "unsupported_grant_type")
-	}
-}
-
-// rotate takes a refresh token for new tokens. One that comes twice ends its family.
-func (s *Server) rotate(w http.ResponseWriter, token, id string) {
-	s.count("refresh")
-	if f := s.used[token]; f != nil {
-		s.count("reuse")
-		f.revoked = true
-	}
-	f := s.refresh[token]
-	if f == nil || f.revoked || f.client != id {
-		refuse(w, "invalid_grant")
-		return
-	}
-	delete(s.refresh, token)
-	s.used[token] = f
-	s.issue(w, f, true)
-}
-
-func (s *Server) issue(w http.ResponseWriter, f *family, refresh bool) {
-	f.expires = time.Now().Add(s.opts.Lifetime)
-	access := s.secret("access_token", "access-"+rand.Text())
-	s.access[access] = f
-	answer := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": s.opts.Lifetime.Seconds()}
-	if f.scope != "" {
-		answer["scope"] = f.scope
-	}
-	if refresh {
-		token := s.secret("refresh_token", "refresh-"+rand.Text())
-		s.refresh[token] = f
-		answer["refresh_token"] = token
-	}
-	reply(w, http.StatusOK, answer)
-}
-
-func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
-	_ = r.ParseForm()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count("revoke")
-	for _, f := range []*family{s.refresh[r.PostForm.Get("token")], s.access[r.PostForm.Get("token")]} {
-		if f != nil {
-			f.revoked = true
-		}
-	}
-}
-
-func (s *Server) device(w http.ResponseWriter, r *http.Request) {
-	_ = r.ParseForm()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count("device")
-	d, code := &device{client: r.PostForm.Get("client_id"), scope: r.PostForm.Get("scope"), code: rand.Text()[:8]}, s.secret("device_code", rand.Text())
-	s.devices[code] = d
-	doc := map[string]any{"device_code": code, "user_code": d.code, "verification_uri": s.Issuer + "/enter", "expires_in": 300, "interval": 1}
-	s.opts.Change("device", doc)
-	reply(w, http.StatusOK, doc)
 }

@@ -23,6 +23,8 @@ type File struct {
 	Listen  []Listen           `key:"listen" one:"true" doc:"Where clients come in. One address may be given without a list." default:"127.0.0.1:8808"`
 	Servers map[string]*Server `key:"servers" doc:"The servers, by name. A name has 1 to 64 of the characters A-Z a-z 0-9 _ . -"`
 	Groups  map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
+	Auth    Auth               `key:"auth" doc:"Who may come in."`
+	Rules   []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
 	State   string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log     Log                `key:"log" doc:"What is logged, and how."`
 	Limits  Limits             `key:"limits" doc:"What clients may use."`
@@ -78,7 +80,7 @@ type Listen struct {
 	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
 	Hosts    []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine, and of the certificate"`
 	Proxies  []string `key:"proxies" one:"true" doc:"Proxies before this address, which tell of their clients by X-Forwarded-For, -Host and -Proto: addresses, ranges such as 10.0.0.0/8, or unix for who opens the socket. What others say in these headers is ignored. Clients are taken to speak TLS with a proxy."`
-	Auth     Auth     `key:"auth" doc:"Who may come in."`
+	Auth     string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
 	Insecure []string `key:"insecure" one:"true" doc:"What an address that other machines can reach may lack: no-auth lets everybody use the servers, no-tls lets others on the way read and change everything, tokens too."`
 }
 
@@ -95,11 +97,6 @@ type TLS struct {
 	ClientCA   string `key:"clientCA" path:"true" doc:"File with the authorities that sign clients' certificates, in PEM. If given, a client is asked for one."`
 	ClientAuth string `key:"clientAuth" doc:"Whether a client must have a certificate, or may." enum:"require|optional" default:"require"`
 	MinVersion string `key:"minVersion" doc:"Oldest version of TLS that is spoken." enum:"1.2|1.3" default:"1.2"`
-}
-
-// An Auth says who may come in.
-type Auth struct {
-	Tokens []string `key:"tokens" short:"true" one:"true" doc:"Bearer tokens, one of which a client must send. Use references: ${file:/run/secrets/token}."`
 }
 
 // A Group is a set of servers that are offered as one.

@@ -32,18 +32,14 @@ func (l *loader) checkListen() {
 		l.checkTLS(i, &e, path, kind)
 		l.checkProxies(i, &e, path, kind)
 		l.checkInsecure(i, &e, path, exposed)
-		for j, token := range e.Auth.Tokens {
-			if token == "" || strings.ContainsAny(token, " \r\n\t\x00") {
-				l.note(false, path+": a token is empty or has white space", "", "listen", i, "auth", "tokens", j)
-			}
+		if kind == "tcp" && l.file.Auth.Wanted() && e.Auth != "none" {
+			l.note(false, path+": nobody can prove there who they are", "write HOST:PORT, or give it auth: none", "listen", i, "address")
 		}
 	}
 }
 
 func (l *loader) checkTLS(i int, e *Listen, path, kind string) {
 	switch {
-	case kind != "http" && kind != "http+unix" && len(e.Auth.Tokens) > 0:
-		l.note(false, path+": auth is for addresses that speak HTTP", "write HOST:PORT or http+unix:PATH", "listen", i, "address")
 	case kind != "http" && e.TLS != TLS{}:
 		l.note(false, path+": tls is for addresses that speak HTTP over a network", "write HOST:PORT", "listen", i, "address")
 	case (e.TLS.Cert == "") != (e.TLS.Key == ""), e.TLS != TLS{} && e.TLS.Cert == "":
@@ -89,16 +85,16 @@ func (l *loader) checkInsecure(i int, e *Listen, path string, exposed bool) {
 			l.note(false, fmt.Sprintf("%s.insecure: %q is unknown here", path, syntax.Clip(what)), "use "+NoAuth+" or "+NoTLS, "listen", i, "insecure", j)
 		}
 	}
-	if lacks := e.Lacks(); exposed && len(lacks) > 0 {
-		l.note(true, fmt.Sprintf("%s: other machines can reach %s, and there is %s: it will not be served", path, e.Address, Missing(lacks)),
+	if lacks := e.Lacks(&l.file.Auth); exposed && len(lacks) > 0 {
+		l.note(true, fmt.Sprintf("%s: other machines can reach %s, and there is %s: it is not served unless a flag allows it", path, e.Address, Missing(lacks)),
 			"listen on 127.0.0.1, give auth and tls, or say that you accept it: insecure: ["+strings.Join(lacks, ", ")+"]", "listen", i, "address")
 	}
 }
 
 // Lacks returns what an address that other machines can reach has not, and is not said to
-// do without: NoAuth, NoTLS.
-func (e *Listen) Lacks() (list []string) {
-	if !e.Authenticated() && !slices.Contains(e.Insecure, NoAuth) {
+// do without: NoAuth, NoTLS. auth is who may come in anywhere.
+func (e *Listen) Lacks(auth *Auth) (list []string) {
+	if !e.Authenticated(auth) && !slices.Contains(e.Insecure, NoAuth) {
 		list = append(list, NoAuth)
 	}
 	if e.TLS.Cert == "" && len(e.Proxies) == 0 && !slices.Contains(e.Insecure, NoTLS) {
@@ -108,8 +104,8 @@ func (e *Listen) Lacks() (list []string) {
 }
 
 // Authenticated reports whether clients prove who they are before they may do anything.
-func (e *Listen) Authenticated() bool {
-	return len(e.Auth.Tokens) > 0 || e.TLS.ClientCA != "" && e.TLS.ClientAuth != "optional"
+func (e *Listen) Authenticated(auth *Auth) bool {
+	return auth.Wanted() && e.Auth != "none" || e.TLS.ClientCA != "" && e.TLS.ClientAuth != "optional"
 }
 
 // Missing says in words what Lacks returns.

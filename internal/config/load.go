@@ -61,8 +61,10 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	}
 	l.checkGroups()
 	l.checkListen()
+	l.checkAuth()
 	f := l.file
 	f.order = f.Names
+	l.checkRules()
 	for _, name := range f.order {
 		if l.broken[name] {
 			delete(f.Servers, name)

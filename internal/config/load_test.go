@@ -37,7 +37,8 @@ func TestOurOwnFormatSaysEverything(t *testing.T) {
 $schema: ./dragoman.schema.json
 listen:
   - 127.0.0.1:8080
-  - {address: "0.0.0.0:8443", tls: {cert: c.pem, key: k.pem, clientCA: ca.pem, clientAuth: optional, minVersion: 1.3}, auth: "${API_TOKEN}", origins: ["https://a"], hosts: [a], proxies: 10.0.0.0/8, insecure: no-tls}
+  - {address: "0.0.0.0:8443", tls: {cert: c.pem, key: k.pem, clientCA: ca.pem, clientAuth: optional, minVersion: 1.3}, auth: required, origins: ["https://a"], hosts: [a], proxies: 10.0.0.0/8, insecure: no-tls}
+auth: {tokens: "${API_TOKEN}", jwt: https://login.example.com, users: [root], scopes: mcp}
 state: var
 log: debug
 limits: {message: 32MiB, sessions: 10, calls: 5, idleSession: 1m30s}
@@ -84,7 +85,8 @@ servers:
 		{"warnings", fmt.Sprint(len(report.Warnings)), "0"},
 		{"names", fmt.Sprint(f.Names), "[a b]"},
 		{"files", fmt.Sprint(f.Files), "[" + path + "]"},
-		{"listen", fmt.Sprint(f.Listen), fmt.Sprintf("[{127.0.0.1:8080 {    } [] [] [] {[]} []} {0.0.0.0:8443 {%s %s %s optional 1.3} [https://a] [a] [10.0.0.0/8] {[canary-token]} [no-tls]}]", filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem"), filepath.Join(dir, "ca.pem"))},
+		{"listen", fmt.Sprint(f.Listen), fmt.Sprintf("[{127.0.0.1:8080 {    } [] [] []  []} {0.0.0.0:8443 {%s %s %s optional 1.3} [https://a] [a] [10.0.0.0/8] required [no-tls]}]", filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem"), filepath.Join(dir, "ca.pem"))},
+		{"auth", line(f.Auth.Tokens, f.Auth.JWT[0].Issuer, f.Auth.Users, f.Auth.Scopes, f.Auth.Wanted()), "[canary-token] https://login.example.com [root] [mcp] true"},
 		{"state", f.State, filepath.Join(dir, "var")},
 		{"log", f.Log.Level, "debug"},
 		{"limits", fmt.Sprint(f.Limits), "{33554432 10 5 1m30s}"},

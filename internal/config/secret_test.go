@@ -27,7 +27,7 @@ func TestA32_NoReportShowsASecret(t *testing.T) {
 		{"a.yaml", "servers:\n  a: {url: \"https://example.com\", auth: {tokenFile: f, command: [x, --token, canary]}, timeout: 3}\n"},
 		{"a.yaml", "servers:\n  a: {command: x, timeout: \"${SECRET_URL}\", pool: \"${SECRET_URL}\", era: \"${SECRET_URL}\"}\n"},
 		{"a.yaml", "servers:\n  a: {command: \"${SECRET_WORDS}\", url: 1}\n"},
-		{"a.yaml", "listen: {address: x, auth: {tokens: [canary, 'canary b']}}\n"},
+		{"a.yaml", "auth: {tokens: [canary, 'canary b']}\n"},
 		{"a.yaml", "servers:\n  a: {command: x, env: {K: |\n   canary\n  }}\n"},
 		{"a.json", `{"mcpServers": {"a": {"command": "x", "args": ["--token", "canary"] "env": {"K": "canary"}}}}`},
 		{"a.json", `{"mcpServers": {"a": {"command": "x", "env": {"K": canary}}}}`},

@@ -2,9 +2,10 @@ package config
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
 // A Server is a server that we start or reach. It has a command or a URL.
@@ -65,7 +66,7 @@ type ServerAuth struct {
 	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, each caller its own, or nobody. Callers are told apart by who they have proven to be; the others are sent without a token." enum:"shared|caller|none" default:"shared"`
 	TokenFile    string            `key:"tokenFile" path:"true" doc:"File with a token that is sent as Authorization: Bearer, in place of a sign-in. It is read again when it changes."`
 	Command      []string          `key:"command" doc:"Program and arguments that print a token or headers, in place of a sign-in. No shell is used."`
-	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser"`
+	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser; where none can be opened, device-code if the authorization server has that"`
 	ClientID     string            `key:"clientId" doc:"Client that is registered with the authorization server." default:"we register by ourselves"`
 	ClientSecret string            `key:"clientSecret" doc:"Its secret, better as ${file:PATH} or ${VARIABLE}."`
 	ClientKey    string            `key:"clientKey" path:"true" doc:"File with its private key, in PEM, in place of a secret."`
@@ -203,33 +204,5 @@ func (p *Prompts) Offers(name string) bool { return offers(p.Include, p.Exclude,
 func (r *Resources) Offers(uri string) bool { return offers(r.Include, r.Exclude, uri) }
 
 func offers(include, exclude []string, name string) bool {
-	is := func(pattern string) bool { return match(pattern, name) }
-	return !slices.ContainsFunc(exclude, is) && (len(include) == 0 || slices.ContainsFunc(include, is))
-}
-
-// match reports whether a name fits a pattern, in which * stands for any characters
-// and ? for one. It takes no longer than the product of their lengths.
-func match(pattern, name string) bool {
-	p, n := []rune(pattern), []rune(name)
-	star, from := -1, 0 // the last *, and where in the name it stops for now
-	i, j := 0, 0
-	for j < len(n) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, from = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
-			i++
-			j++
-		case star >= 0:
-			from++
-			i, j = star+1, from
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
+	return !pattern.Any(exclude, name) && (len(include) == 0 || pattern.Any(include, name))
 }

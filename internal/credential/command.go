@@ -43,6 +43,7 @@ const (
 // A helper has what a command prints.
 type helper struct {
 	command []string
+	limit   time.Duration // of one run
 	log     *slog.Logger
 
 	ctx    context.Context // ends with close
@@ -55,7 +56,7 @@ type helper struct {
 }
 
 func newHelper(command []string, log *slog.Logger) *helper {
-	h := &helper{command: command, log: log}
+	h := &helper{command: command, limit: commandTime, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -97,7 +98,7 @@ func (h *helper) close() {
 
 // run runs the command. It has our environment and no input.
 func (h *helper) run() (*value, error) {
-	ctx, cancel := context.WithTimeout(h.ctx, commandTime)
+	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
 	defer cancel()
 	var out limited
 	errs := limited{drop: true}
@@ -112,7 +113,7 @@ func (h *helper) run() (*value, error) {
 	case h.ctx.Err() != nil:
 		return nil, h.fail("was ended with us", "try again", h.ctx.Err())
 	case ctx.Err() != nil:
-		return nil, h.fail(fmt.Sprintf("takes longer than %v", commandTime), "it must not wait for anybody: run it by hand", ctx.Err())
+		return nil, h.fail(fmt.Sprintf("takes longer than %v", h.limit), "it must not wait for anybody: run it by hand", ctx.Err())
 	case out.over:
 		return nil, h.fail(fmt.Sprintf("prints more than %d bytes", maxText), "it must print a token alone, or headers as JSON", err)
 	case errors.Is(err, exec.ErrWaitDelay):

@@ -413,6 +413,27 @@ func TestACommandThatHangsEndsWithItsSourceAndWithAllThatItHasStarted(t *testing
 	}
 }
 
+// Who waits for a command that waits for somebody is told so after ten seconds, and the
+// command is gone.
+func TestACommandMayTakeTenSeconds(t *testing.T) {
+	hold := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hold.Close() // which waits until the process is gone
+	s := newServer(t, "")
+	c, source := open(t, credential.Config{Server: s.URL, Command: command(t, "hang", hold.URL)})
+	limit := credential.CommandLimit(source)
+	if *limit != 10*time.Second {
+		t.Errorf("it may take %v", *limit)
+	}
+	*limit = 500 * time.Millisecond
+	_, err := post(t, c, s.URL)
+	if err == nil || !strings.Contains(err.Error(), "takes longer than 500ms; it must not wait for anybody: run it by hand") || !protocol.NotSent(err) {
+		t.Errorf("the request: %v", err)
+	}
+	if s.count() != 0 {
+		t.Errorf("%d requests were sent", s.count())
+	}
+}
+
 func TestOneWayOfBeingLetInIsConfigured(t *testing.T) {
 	for _, c := range []credential.Config{
 		{Server: "https://h"},

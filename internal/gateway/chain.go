@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -12,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -20,6 +22,7 @@ import (
 type chain struct {
 	up        *manager.Upstream
 	log       *slog.Logger
+	views     *views
 	requests  dragoman.Peer
 	listeners listeners
 	known     *config.Server // whose offers the listeners know of; of who applies configurations
@@ -30,30 +33,30 @@ var (
 	_ aggregate.Member  = (*chain)(nil)
 )
 
-func newChain(up *manager.Upstream, log *slog.Logger) *chain {
-	c := &chain{up: up, log: log, known: up.Config()}
-	c.requests = c.wrap(up.Requests(), nil)
+func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], log *slog.Logger) *chain {
+	c := &chain{up: up, log: log, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
+	c.requests = c.wrap(up.Requests(), nil, nil)
 	return c
 }
 
 // wrap puts the steps before a server, or a conversation with it: the last one here
-// is the first that a request comes to. client is that of a conversation.
-func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn) dragoman.Peer {
+// is the first that a request comes to. client is that of a conversation, and caller who
+// has begun it.
+func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller) dragoman.Peer {
 	p = &recorder{p, c.up.Name(), c.log}
-	// A step that decides who may do what belongs here: it sees what is offered alone,
-	// by the server's own names.
-	return &filter{Peer: p, config: c.up.Config, listeners: &c.listeners, client: client}
+	return &filter{Peer: p, views: c.views, listeners: &c.listeners, client: client, caller: caller}
 }
 
 func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, Requests: c.requests} }
 
 // Accept begins a conversation with a client of either era.
 func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	peer, err := c.up.Accept(ctx, filteredClient{client, c.up.Config})
+	caller := dragoman.CallerOf(ctx)
+	peer, err := c.up.Accept(ctx, filteredClient{client, c.views.hides(ctx, caller)})
 	if err != nil {
 		return nil, err
 	}
-	return c.wrap(peer, client), nil
+	return c.wrap(peer, client, caller), nil
 }
 
 // Requests is the door for requests of the modern era.
@@ -84,16 +87,16 @@ func (c *chain) OnChange(f func(note string)) (stop func()) {
 }
 
 // announce tells the listeners what a new configuration offers otherwise than the one
-// before, as far as the server alone is concerned.
-func (c *chain) announce() {
+// before, as far as the server alone is concerned. ruled says that there are other rules.
+func (c *chain) announce(ruled bool) {
 	old, now := c.known, c.up.Config()
 	c.known = now
 	before, after := old.Tools, now.Tools
 	before.Timeout, after.Timeout, before.Prefix, after.Prefix = nil, nil, nil, nil
 	c.listeners.tell(&protocol.Interest{
-		Tools:     !reflect.DeepEqual(before, after),
-		Prompts:   !reflect.DeepEqual(old.Prompts, now.Prompts),
-		Resources: !reflect.DeepEqual(old.Resources, now.Resources),
+		Tools:     ruled || !reflect.DeepEqual(before, after),
+		Prompts:   ruled || !reflect.DeepEqual(old.Prompts, now.Prompts),
+		Resources: ruled || !reflect.DeepEqual(old.Resources, now.Resources),
 	})
 }
 
@@ -134,10 +137,10 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 // A missing member is a server that the configuration names and that cannot be used,
 // because what is said of it has errors. It keeps its place: its names do not become
 // those of others.
-type missing string
+type missing struct{ *views }
 
 // Name implements aggregate.Member.
-func (m missing) Name() string { return string(m) }
+func (m missing) Name() string { return m.server }
 
 // Prefix implements aggregate.Member.
 func (m missing) Prefix() *string { return nil }
@@ -149,7 +152,10 @@ var errConfig = errors.New("the configuration of this server has errors; dragoma
 
 // Requests implements aggregate.Member.
 func (m missing) Requests() dragoman.Peer {
-	return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		if v := m.of(ctx, nil); !v.grant.Any() {
+			return v.nothing(req), nil
+		}
 		return req.Fail(protocol.Unavailable(errConfig)), nil
 	}}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
 // asked returns the answer to a request of a page.
@@ -27,7 +29,7 @@ func asked(h http.Handler, method, path, origin string, headers ...string) http.
 
 func TestC13_PagesOfConfiguredOriginsMayReadEveryAnswer(t *testing.T) {
 	g := begin(t, "servers: {a: {url: http://127.0.0.1:1, passHeaders: {X-Api-Key: Authorization}}}")
-	h := g.Handler(nil, []string{"https://app.example.com"})
+	h := g.Handler(&gateway.HandlerOptions{Origins: []string{"https://app.example.com"}})
 	for _, path := range []string{
 		"/mcp", "/messages", "/call", "/call/tool", "/ws", "/servers/a/mcp", "/servers/a/call", "/servers/none/mcp", "/nothing", "/status", "/healthz",
 	} {
@@ -66,7 +68,7 @@ func TestC13_PagesOfConfiguredOriginsMayReadEveryAnswer(t *testing.T) {
 func TestC13_AnswersThatCachesMayKeepDependOnTheOrigin(t *testing.T) {
 	g := begin(t, "servers: {a: {url: http://127.0.0.1:1}}")
 	for _, path := range []string{"/call", "/status", "/healthz", "/nothing"} {
-		if got := asked(g.Handler(nil, nil), http.MethodGet, path, ""); !slices.Equal(got.Values("Vary"), []string{"Origin"}) {
+		if got := asked(g.Handler(nil), http.MethodGet, path, ""); !slices.Equal(got.Values("Vary"), []string{"Origin"}) {
 			t.Errorf("%s: Vary is %q", path, got.Values("Vary"))
 		}
 	}
@@ -74,7 +76,7 @@ func TestC13_AnswersThatCachesMayKeepDependOnTheOrigin(t *testing.T) {
 
 func TestC13_EveryOriginMeansAnyPageAndStillNoCredentials(t *testing.T) {
 	g := begin(t, "servers: {a: {url: http://127.0.0.1:1}}")
-	got := asked(g.Handler(nil, []string{"*"}), http.MethodPost, "/mcp", "https://any.example")
+	got := asked(g.Handler(&gateway.HandlerOptions{Origins: []string{"*"}}), http.MethodPost, "/mcp", "https://any.example")
 	if got.Get("Access-Control-Allow-Origin") != "https://any.example" || len(got.Values("Access-Control-Allow-Credentials")) > 0 || !slices.Contains(got.Values("Vary"), "Origin") {
 		t.Errorf("%v", got)
 	}

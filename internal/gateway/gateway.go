@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -82,6 +85,8 @@ type Gateway struct {
 	log     *slog.Logger
 	began   time.Time
 	manager *manager.Manager
+	policy  *policy.Policy
+	rules   atomic.Pointer[rules.Set]
 	store   state.Store  // of sessions
 	events  eventlog.Log // of all doors' streams
 	disk    *disk        // where both are; nil if that is memory
@@ -107,6 +112,11 @@ type Gateway struct {
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	who, err := accessOf(file)
+	if err != nil {
+		return nil, err
+	}
+	g.policy = policy.New(who, g.log)
 	lists, err := g.openState(file)
 	if err != nil {
 		return nil, errors.Join(err, g.closeState())
@@ -123,7 +133,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		g.all = g.newEntry("", "", u.backend(), nil)
 		g.all.union = u
 	}
-	g.now.Store(&routes{all: g.all})
+	g.now.Store(&routes{all: g.all, rules: &g.rules})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
 	return g, nil
@@ -149,9 +159,10 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	for _, name := range file.Names {
 		servers = append(servers, file.Servers[name])
 	}
+	ruled := g.setRules(file)
 	changes := g.manager.Apply(servers)
 	before := g.now.Load()
-	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry)}
+	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry), rules: &g.rules, grouped: make(map[*entry][]string)}
 	var gone []*entry
 	ups := g.manager.Upstreams()
 	after.passes = passes(ups)
@@ -180,7 +191,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		g.all.union.all.Set(after.members(file.All()))
 	}
 	for _, e := range after.servers {
-		e.chain.announce()
+		e.chain.announce(ruled)
 	}
 	for _, e := range gone {
 		// Ends when what is under way does, or after DrainTimeout.
@@ -192,9 +203,17 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 	return changes
 }
 
+// setRules puts the rules of a configuration in force, and reports whether they are others
+// than before. g.mu is locked.
+func (g *Gateway) setRules(file *config.File) bool {
+	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
+	g.rules.Store(set)
+	return g.file != nil && !(slices.Equal(g.file.Rules, file.Rules) && reflect.DeepEqual(g.file.RuleOptions(), file.RuleOptions()))
+}
+
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
-	c := newChain(up, g.log)
+	c := newChain(up, &g.rules, g.log)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
@@ -222,7 +241,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		}
 		e.union.all.Set(after.members(group.Servers))
 		made[name] = e
-		after.groups[e.path] = e
+		after.groups[e.path], after.grouped[e] = e, group.Servers
 	}
 	for name, e := range g.groups {
 		if made[name] != e {
@@ -284,11 +303,24 @@ func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	return NewDoors(s, opts)
 }
 
-// Handler answers clients over HTTP. Hosts and origins are accepted in the headers
-// of these names beside those of this machine, as by the transports. Pages of these
-// origins may read every answer, and send the headers that some server has passed on.
-func (g *Gateway) Handler(hosts, origins []string) http.Handler {
-	gate := &httpx.Gate{Hosts: hosts, Origins: origins}
+// HandlerOptions says whom a Handler answers.
+type HandlerOptions struct {
+	// Hosts and Origins are accepted in the headers of these names beside those of this
+	// machine, as by the transports. Pages of these origins may read every answer, and
+	// send the headers that some server has passed on.
+	Hosts, Origins []string
+
+	// Open lets in everybody, whatever the configuration says of who may come in.
+	Open bool
+}
+
+// Handler answers clients over HTTP. Everything but the checks of our health is behind
+// the question who a client is. The options may be nil.
+func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
+	if o == nil {
+		o = &HandlerOptions{}
+	}
+	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if gate.Refuses(w, r) || httpx.AllowOrigin(w, r, g.now.Load().passes...) {
 			return
@@ -298,8 +330,26 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 			h(w, r)
 			return
 		}
+		if !g.policy.Anyone() {
+			var ok bool
+			if r, ok = g.letIn(w, r, open); !ok {
+				return
+			}
+		}
+		if r.URL.Path == StatusPath {
+			g.serveStatus(w, r)
+			return
+		}
 		g.now.Load().serve(w, r)
 	})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+		refusal.Write(w)
+		return
+	}
+	http.Error(w, err.Error(), http.StatusForbidden)
 }
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all

@@ -96,7 +96,7 @@ func (g *running) start(opts *gateway.Options) {
 		g.t.Fatal(err)
 	}
 	g.Gateway = made
-	web := httptest.NewServer(made.Handler(nil, nil))
+	web := httptest.NewServer(made.Handler(nil))
 	g.url = web.URL
 	g.t.Cleanup(func() {
 		if err := made.Shutdown(within(g.t)); err != nil {

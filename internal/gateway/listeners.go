@@ -2,13 +2,11 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -26,10 +24,11 @@ type listeners struct {
 // A listener is a session, a listen, or a union. As a peer it is whom the server tells
 // of what a listen is about.
 type listener struct {
-	dragoman.Peer                       // the client
-	id            dragoman.ID           // of a listen
-	config        func() *config.Server // of its server
-	gone          func() bool           // reports whether a session is over; nil of others, which are removed
+	dragoman.Peer                                   // the client
+	id            dragoman.ID                       // of a listen
+	asked         protocol.Interest                 // by a listen
+	hides         func(note *dragoman.Message) bool // of a listen: what it is not told
+	gone          func() bool                       // reports whether a session is over; nil of others, which are removed
 
 	mu    sync.Mutex
 	wants protocol.Interest // in lists; guarded by mu
@@ -91,13 +90,47 @@ func (l *listener) tell(changed *protocol.Interest) {
 // Notify implements dragoman.Peer, for a listen: it passes on what the server tells.
 func (l *listener) Notify(ctx context.Context, note *dragoman.Message) error {
 	switch {
-	case hidden(l.config, note):
+	case l.hides(note):
 		return nil
 	case note.Method() != protocol.NoteAcknowledged:
 		return l.Peer.Notify(ctx, note)
 	}
+	note, wants, err := l.acknowledged(note)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = json.Unmarshal(note.Get("notifications"), &l.wants) // what cannot be read acknowledges nothing
+	l.wants = wants
 	return l.Peer.Notify(ctx, note)
+}
+
+// acknowledged returns the server's acknowledgement, and the lists that it promises to tell
+// of. We tell of these alone, too: who promised more would promise the server's own changes.
+// A kind that was not asked for is not promised, whatever the server says; what cannot be
+// read promises nothing.
+func (l *listener) acknowledged(note *dragoman.Message) (*dragoman.Message, protocol.Interest, error) {
+	said, text := protocol.InterestOf(note), note.Get("notifications")
+	edited := false
+	for _, kind := range []struct {
+		name, none  string
+		said, asked bool
+	}{
+		{"toolsListChanged", "false", said.Tools, l.asked.Tools},
+		{"promptsListChanged", "false", said.Prompts, l.asked.Prompts},
+		{"resourcesListChanged", "false", said.Resources, l.asked.Resources},
+		{"resourceSubscriptions", "[]", len(said.URIs) > 0, len(l.asked.URIs) > 0},
+		{"taskIds", "[]", len(said.Tasks) > 0, len(l.asked.Tasks) > 0},
+	} {
+		if kind.said && !kind.asked {
+			text, edited = dragoman.WithMember(text, kind.name, []byte(kind.none)), true
+		}
+	}
+	if edited {
+		var err error
+		if note, err = note.Edit().Set("notifications", text).Message(); err != nil {
+			return nil, protocol.Interest{}, err
+		}
+	}
+	return note, said.And(&l.asked), nil
 }

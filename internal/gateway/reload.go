@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // WatchInterval is how often files are looked at for changes.
@@ -59,13 +60,18 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	done, seen := Reloaded{At: time.Now()}, stamps(before.Files)
 	file, report := g.opts.Load()
 	err := report.Refused()
-	if err == nil && len(file.Servers)+len(file.Broken) == 0 {
+	if err == nil && len(file.Servers)+len(file.Broken) == 0 && g.opts.Root == nil {
 		err = errors.New("gateway: the configuration names no server")
+	}
+	var who *policy.Options
+	if err == nil {
+		who, err = accessOf(file)
 	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()
 		g.log.Error("configuration has errors, the previous one stays in force", "error", err)
 	} else {
+		g.policy.Set(who) // first: nobody is let in by what does not hold any more
 		g.apply(file, before, report, &done)
 	}
 	g.mu.Lock()

@@ -230,7 +230,7 @@ func TestRequestThatHasBegunIsNotRefusedWhenItsServerIsReplaced(t *testing.T) {
 			url := upstream(t, protocol.LatestLegacy)
 			g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 			g.ready()
-			handler, replace := g.Handler(nil, nil), func() {
+			handler, replace := g.Handler(nil), func() {
 				if done := g.reload(fmt.Sprintf("servers: {a: {url: %s, timeout: 5m}}", url)); len(done.Changes.Replaced) != 1 {
 					t.Errorf("the changes are %+v", done.Changes)
 				}

@@ -6,8 +6,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
 // The paths of servers and groups.
@@ -23,6 +27,18 @@ type routes struct {
 	leaving []*entry          // what is gone but finishes what is under way
 	all     *entry
 	passes  []string // headers of callers that some server has passed on
+	rules   *atomic.Pointer[rules.Set]
+	grouped map[*entry][]string // the servers of groups
+}
+
+// shows reports whether there is something for a caller behind an entry.
+func (t *routes) shows(e *entry, c *dragoman.Caller) bool {
+	set := t.rules.Load()
+	if e.chain != nil {
+		return set.For(c, e.chain.Name()).Any()
+	}
+	servers, ok := t.grouped[e]
+	return !ok || slices.ContainsFunc(servers, func(name string) bool { return set.For(c, name).Any() })
 }
 
 // An entry is what stands behind a path, with its doors: one server, or several.
@@ -42,13 +58,16 @@ func (t *routes) members(names []string) []aggregate.Member {
 	for _, name := range names {
 		switch e := t.servers[name]; {
 		case e == nil:
-			list = append(list, missing(name))
+			list = append(list, missing{&views{server: name, config: noConfig, rules: t.rules}})
 		case !e.chain.up.Config().Disabled:
 			list = append(list, e.chain)
 		}
 	}
 	return list
 }
+
+// noConfig is that of a server that has errors.
+func noConfig() *config.Server { return &config.Server{} }
 
 // find returns the entry for a path, and the path below it.
 func (t *routes) find(path string) (e *entry, rest string) {
@@ -87,7 +106,7 @@ func findEntry(list iter.Seq[*entry], path string) (e *entry, rest string) {
 // serve answers a request by the doors of its path.
 func (t *routes) serve(w http.ResponseWriter, r *http.Request) {
 	e, rest := t.find(r.URL.Path)
-	if e == nil {
+	if e == nil || !t.shows(e, dragoman.CallerOf(r.Context())) {
 		http.Error(w, "there is no server of that name; GET /status lists them", http.StatusNotFound)
 		return
 	}

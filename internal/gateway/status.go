@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // Paths that tell about the gateway.
@@ -32,12 +34,21 @@ type Status struct {
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
 }
 
-// Public returns what of it everybody may know: names and states. How servers are
-// run, what they said and what is wrong with files and disks is not in it.
-func (s *Status) Public() Status {
-	p := Status{Name: s.Name, Version: s.Version, Began: s.Began, Draining: s.Draining, Servers: []manager.Status{}, Groups: s.Groups}
+// Public returns what of it a caller may know: names and states of the servers that there
+// are for it. How servers are run, what they said and what is wrong with files and disks
+// is not in it.
+func (s *Status) Public(shown func(server string) bool) Status {
+	p := Status{Name: s.Name, Version: s.Version, Began: s.Began, Draining: s.Draining, Servers: []manager.Status{}}
 	for i := range s.Servers {
-		p.Servers = append(p.Servers, s.Servers[i].Public())
+		if shown(s.Servers[i].Name) {
+			p.Servers = append(p.Servers, s.Servers[i].Public())
+		}
+	}
+	for _, g := range s.Groups {
+		g.Servers = slices.DeleteFunc(slices.Clone(g.Servers), func(name string) bool { return !shown(name) })
+		if len(g.Servers) > 0 {
+			p.Groups = append(p.Groups, g)
+		}
 	}
 	if s.Reload != nil {
 		p.Reload = &Reloaded{At: s.Reload.At, Failed: s.Reload.Failed}
@@ -85,15 +96,19 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 			return plain(http.StatusServiceUnavailable, "draining\n")
 		}
 		return plain(http.StatusOK, "ready\n")
-	case StatusPath:
-		return func(w http.ResponseWriter, r *http.Request) {
-			if reads(w, r) {
-				s := g.Status()
-				answer(w, s.Public())
-			}
-		}
+	}
+	if strings.HasPrefix(path, policy.MetadataPath) && !g.policy.Anyone() {
+		return g.policy.Metadata
 	}
 	return nil
+}
+
+func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
+	if reads(w, r) {
+		s := g.Status()
+		set, who := g.rules.Load(), dragoman.CallerOf(r.Context())
+		answer(w, s.Public(func(server string) bool { return set.For(who, server).Any() }))
+	}
 }
 
 func plain(status int, text string) http.HandlerFunc {

@@ -74,7 +74,7 @@ func TestPublicStatusShowsNamesAndStatesOnly(t *testing.T) {
 func TestPublicStatusSaysThatTheStateFailsAndNotWhy(t *testing.T) {
 	now := time.Now()
 	s := gateway.Status{Later: []string{"state"}, StateFailure: &gateway.StateFailure{Since: now, Last: now, Writes: 7, Error: "disk-mark"}}
-	p := s.Public()
+	p := s.Public(func(string) bool { return true })
 	if f := p.StateFailure; f == nil || *f != (gateway.StateFailure{Since: now}) || p.Later != nil {
 		t.Errorf("everybody is told %+v and %v", f, p.Later)
 	}

@@ -193,6 +193,9 @@ func (d *Door) remove(x *Exchange) {
 	if x.next != nil {
 		x.next.prev = x.prev
 	}
+	if x.unwatch != nil {
+		x.unwatch()
+	}
 	d.open--
 	d.done()
 }

@@ -26,6 +26,7 @@ type Exchange struct {
 	// Guarded by door.mu:
 	onShutdown func(context.Context)
 	onAbort    func()
+	unwatch    func() // of the caller's proof; may be nil
 	detached   bool
 	prev, next *Exchange // among those that are open
 
@@ -123,17 +124,47 @@ func (x *Exchange) cut() {
 	_ = c.SetReadDeadline(pastDeadline)
 }
 
+// expiredWait is how long what is under way may take when the proof of its caller has ended.
+const expiredWait = 10 * time.Second
+
 // OnShutdown has f called when Shutdown begins, on a goroutine of its own, and at once
 // if it has begun. f should end the exchange when what is under way in it is done, and
-// at the end of its context what is not.
+// at the end of its context what is not. The end of the caller's proof is such a
+// beginning too, for this exchange alone. f is called once.
 func (x *Exchange) OnShutdown(f func(context.Context)) {
 	d := x.door
+	if x.Caller.OnEnd != nil {
+		var once sync.Once
+		shutdown := f
+		f = func(ctx context.Context) { once.Do(func() { shutdown(ctx) }) }
+		x.OnExpired(func() {
+			ctx, cancel := context.WithTimeout(d.aborted, expiredWait)
+			// Ends with the exchange.
+			go func() {
+				defer cancel()
+				f(ctx)
+			}()
+		})
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	x.onShutdown = f
 	if d.stopping {
 		go f(d.aborted) // ends with the exchange
 	}
+}
+
+// OnExpired has f called when the proof of the caller ends, which it need not. It is for
+// streams that would not end by themselves: a request that was let in is carried out. f
+// must not wait for anybody. An exchange has one such f.
+func (x *Exchange) OnExpired(f func()) {
+	if x.Caller.OnEnd == nil {
+		return
+	}
+	stop := x.Caller.OnEnd(f)
+	x.door.mu.Lock()
+	defer x.door.mu.Unlock()
+	x.unwatch = stop
 }
 
 // OnAbort has f called when the exchange has had its time at Shutdown, and at once if

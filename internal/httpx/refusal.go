@@ -37,6 +37,9 @@ type Refusal struct {
 
 	// Allow is the list of methods that are served, for status 405.
 	Allow string
+
+	// Challenge says how to prove who one is, for statuses 401 and 403.
+	Challenge string
 }
 
 // Refuse makes a refusal with the code of an invalid request.
@@ -74,6 +77,9 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	setRetryAfter(h, e.Status)
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
+	}
+	if e.Challenge != "" {
+		h.Set("WWW-Authenticate", e.Challenge)
 	}
 	if e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusRequestTimeout {
 		h.Set("Connection", "close")

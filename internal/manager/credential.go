@@ -68,6 +68,7 @@ func (e *deniedError) Unwrap() error { return &e.status }
 // explain returns an error in words that say what to do, if the server refuses who asks and
 // no sign-in can change that. Any other error is returned as it is.
 func (u *Upstream) explain(ctx context.Context, err error) error {
+	err = credential.ExplainAlert(u.hideCode(ctx, err), u.conf.Load().TLS.Cert != "")
 	e, ok := errors.AsType[*protocol.StatusError](err)
 	if !ok || e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden || errors.Is(err, dragoman.ErrClosed) {
 		return err

@@ -35,12 +35,16 @@ func (u *Upstream) questionOf(resp *dragoman.Message, err error) *signInQuestion
 	if !ok {
 		e = resp.RPCError()
 	}
-	var data struct{ URL string }
+	var data struct{ URL, Code string }
 	_ = json.Unmarshal(e.Data, &data) // without one there is nothing to ask
 	if data.URL == "" {
 		return nil
 	}
-	return &signInQuestion{Mode: "url", Message: fmt.Sprintf("Sign in to use the server %q", u.name), URL: data.URL}
+	text := fmt.Sprintf("Sign in to use the server %q", u.name)
+	if data.Code != "" {
+		text += ", and enter " + data.Code + " there"
+	}
+	return &signInQuestion{Mode: "url", Message: text, URL: data.URL}
 }
 
 // elicits reports whether capabilities say that the user can be sent to a page.

@@ -29,6 +29,10 @@ type SignInOptions struct {
 	// nobody is asked.
 	Prompt func(server string, p oauth.Prompt) bool
 
+	// NoBrowser says that Prompt opens no browser; see [oauth.Config]. A server whose grant
+	// is configured is signed in to by that all the same.
+	NoBrowser bool
+
 	// Timeout is how long a sign-in may take; see [oauth.Config].
 	Timeout time.Duration
 
@@ -114,6 +118,7 @@ func (u *Upstream) newSource(subject string) (*oauth.Source, error) {
 		return nil, err
 	}
 	conf.Subject, conf.Store, conf.Timeout, conf.Logger = subject, o.Store(), o.Timeout, u.log
+	conf.NoBrowser = o.NoBrowser && c.Auth.Grant == ""
 	switch {
 	case subject != "":
 		conf.Prompt = func(oauth.Prompt) bool { return false } // it is told to the caller alone
@@ -226,21 +231,44 @@ func (u *Upstream) signInHint(err error) string {
 // signInNeeded is the answer while the server wants a sign-in.
 func (u *Upstream) signInNeeded(err error) *dragoman.Error {
 	text := fmt.Sprintf("server %q: %s", u.name, strings.TrimPrefix(u.signInHint(err), "server "))
-	where := u.signInPage(u.sources.shared)
-	if where != "" {
+	p := u.signInPrompt()
+	if p.Code != "" && !u.tellsCode(nil) {
+		p = oauth.Prompt{}
+	}
+	switch {
+	case p.Code != "":
+		text += ", or open the page in data.url and enter " + p.Code
+	case p.URL != "":
 		text += ", or open the page in data.url"
 	}
-	return protocol.SignInNeeded(text, where)
+	return protocol.SignInNeeded(text, p.URL, p.Code)
 }
 
-// signInPage returns where to sign in, if a sign-in is under way.
-func (u *Upstream) signInPage(source *oauth.Source) string {
-	if source == nil {
-		return ""
+// errCode is told in place of a code.
+var errCode = errors.New("the code to enter is on the standard error of dragoman")
+
+// tellsCode reports whether a request with what is passed on for it may be told the code of
+// its sign-in. Anybody who has the code can sign in, anywhere and as anybody: so callers have
+// that of a sign-in for everybody only if they are the user's own, who waits for it.
+func (u *Upstream) tellsCode(p *passed) bool {
+	return u.manager.opts.SignIn.Wait || p != nil && p.subject != ""
+}
+
+// hideCode returns the error of a request without a code that is not for its caller.
+func (u *Upstream) hideCode(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*oauth.SignInError](err)
+	if !ok || e.Prompt.Code == "" || u.tellsCode(u.passedOf(dragoman.CallerOf(ctx))) {
+		return err
 	}
-	p, ok := source.Pending()
-	if !ok {
-		return ""
+	return &oauth.SignInError{Server: e.Server, Reason: errCode}
+}
+
+// signInPrompt returns where to sign in, if a sign-in for everybody is under way.
+func (u *Upstream) signInPrompt() oauth.Prompt {
+	if u.sources.shared != nil {
+		if p, ok := u.sources.shared.Pending(); ok {
+			return p
+		}
 	}
-	return p.URL
+	return oauth.Prompt{}
 }

@@ -417,7 +417,8 @@ type Status struct {
 	LastError   string     `json:"lastError,omitempty"`
 	LastStderr  string     `json:"lastStderr,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
-	SignIn      string     `json:"signIn,omitempty"` // where to sign in
+	SignIn      string     `json:"signIn,omitempty"`     // where to sign in
+	SignInCode  string     `json:"signInCode,omitempty"` // what to enter there, if anything
 	Restarts    int        `json:"restarts,omitempty"`
 
 	Tools     int  `json:"tools"`
@@ -462,7 +463,8 @@ func (u *Upstream) Status() Status {
 	if u.supervisor != nil {
 		u.supervisor.report(&s)
 	}
-	s.SignIn = u.signInPage(u.sources.shared)
+	p := u.signInPrompt()
+	s.SignIn, s.SignInCode = p.URL, p.Code
 	return s
 }
 

@@ -152,6 +152,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.write(p)
 }
 
+// NetConn returns the connection below.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))

@@ -25,7 +25,8 @@ type List struct {
 
 // A Tool is one of them.
 type Tool struct {
-	Schema json.RawMessage // inputSchema; nil if there is none
+	Schema      json.RawMessage // inputSchema; nil if there is none
+	Annotations json.RawMessage // nil if there are none
 
 	once    sync.Once
 	headers []ParamHeader
@@ -69,7 +70,7 @@ func (l *List) add(page *dragoman.Message, limit int) error {
 		}
 		l.body = append(l.body, tool...)
 		if name, ok := dragoman.Text(dragoman.Member(tool, "name")); ok {
-			l.tools[name] = &Tool{Schema: bytes.Clone(dragoman.Member(tool, "inputSchema"))}
+			l.tools[name] = &Tool{Schema: bytes.Clone(dragoman.Member(tool, "inputSchema")), Annotations: bytes.Clone(dragoman.Member(tool, "annotations"))}
 		}
 	}
 	var ms int64

@@ -78,6 +78,10 @@ type Server struct {
 	// Zero means DefaultMaxConns; negative means no limit.
 	MaxConns int
 
+	// Caller returns who is on the other side of a socket, or why that one is hung up
+	// on. If nil, callers are told apart by their address.
+	Caller func(net.Conn) (*dragoman.Caller, error)
+
 	mu        sync.Mutex // guards what follows
 	closed    bool
 	listeners map[net.Listener]context.CancelFunc
@@ -136,7 +140,18 @@ func (s *Server) open(nc net.Conn) {
 	o := s.Options.orDefault()
 	opts := o.server()
 	opts.Stall = writeTimeout
-	c := newServerConn(callerContext(nc.RemoteAddr()), mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
+	who := s.Caller
+	if who == nil {
+		who = byAddress
+	}
+	caller, err := who(nc)
+	if err != nil {
+		_ = nc.Close()
+		o.Logger.Warn("client refused", "reason", err)
+		return
+	}
+	ctx := dragoman.WithCaller(context.Background(), caller)
+	c := newServerConn(ctx, mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
 	limit := cmp.Or(s.MaxConns, DefaultMaxConns)
 	if err := s.admit(c, limit); err != nil {
 		_ = nc.Close()
@@ -151,13 +166,13 @@ func (s *Server) open(nc net.Conn) {
 	}()
 }
 
-// callerContext returns the context of a client at an address.
-func callerContext(a net.Addr) context.Context {
-	host, _, err := net.SplitHostPort(a.String())
+// byAddress returns the caller at the address of a socket.
+func byAddress(c net.Conn) (*dragoman.Caller, error) {
+	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
-		host = a.Network() // a Unix socket
+		host = c.RemoteAddr().Network() // a Unix socket
 	}
-	return dragoman.WithCaller(context.Background(), &dragoman.Caller{Address: host})
+	return &dragoman.Caller{Address: host}, nil
 }
 
 // admit takes a client in, unless there are limit already, if that is positive.

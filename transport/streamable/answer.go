@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -130,7 +131,19 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 
 // respond is finish for one response.
 func (a *postAnswer) respond(resp *dragoman.Message, status int) (written bool) {
+	if status == http.StatusForbidden {
+		a.challenge(resp)
+	}
 	return a.finish([]*dragoman.Message{resp}, status, resp.Bytes())
+}
+
+// challenge says which token a request needs, unless it is too late for that.
+func (a *postAnswer) challenge(resp *dragoman.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stream == nil {
+		a.x.Challenge(resp.RPCError())
+	}
 }
 
 // removeHeader takes a header back, unless it is too late for that.

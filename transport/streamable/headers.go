@@ -68,7 +68,7 @@ func checkName(r *http.Request, m *dragoman.Message) error {
 // headers. The server says which there are by its list of tools; one that has none
 // has none of these headers.
 func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
-	ctx, caller, meta := x.Context(), x.Caller.Key(), m.Get("_meta")
+	ctx, caller, meta := x.Context(), x.Caller.View(), m.Get("_meta")
 	list, err := s.tools.Get(ctx, caller, meta, s.list)
 	if err != nil {
 		e, ok := errors.AsType[*dragoman.Error](err)

@@ -292,11 +292,12 @@ func (s *Server) get(x *httpx.Exchange) error {
 }
 
 // serveBackground serves the stream of what belongs to no request, which has no end:
-// it ends with the session, and when the server stops.
+// it ends with the session, with the proof of its caller, and when the server stops.
 func (v *session) serveBackground(x *httpx.Exchange, position int64) error {
 	ctx, cancel := context.WithCancel(x.Context())
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
+	x.OnExpired(cancel)
 	return v.background.connect(ctx, x, position, v.server.draining.Done())
 }
 

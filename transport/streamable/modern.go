@@ -55,6 +55,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	x.OnAbort(lost)
 	if m.Method() == protocol.MethodListen {
 		defer context.AfterFunc(s.draining, lost)()
+		x.OnExpired(lost)
 	}
 	a.watchQuiet()
 	resp := s.call(ctx, m, modernClient{a})
@@ -63,7 +64,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.Learn(x.Caller.Key(), m, resp)
+		s.tools.Learn(x.Caller.View(), m, resp)
 	}
 	a.respond(resp, statusOf(m.Method(), resp))
 	return nil

@@ -108,6 +108,9 @@ func legacyStatus(resp *dragoman.Message) int {
 	if wasNotSent(resp) {
 		return http.StatusServiceUnavailable
 	}
+	if resp.IsError() && protocol.NeededScope(resp.RPCError()) != "" {
+		return http.StatusForbidden
+	}
 	return http.StatusOK
 }
 

@@ -57,7 +57,7 @@ func (c *call) serve() error {
 // far as that is known.
 func (c *call) check(ctx context.Context) error {
 	s := c.server
-	tool, known := s.tool(ctx, c.x.Caller.Key(), c.req.Name())
+	tool, known := s.tool(ctx, c.x.Caller.View(), c.req.Name())
 	switch {
 	case known && tool == nil:
 		return c.refuse(http.StatusNotFound, &dragoman.Error{
@@ -104,6 +104,9 @@ func (c *call) write(resp *dragoman.Message, status int) {
 	default:
 		body = resp.Bytes()
 	}
+	if status == http.StatusForbidden {
+		c.x.Challenge(resp.RPCError())
+	}
 	c.x.JSON(status, body)
 }
 
@@ -138,7 +141,7 @@ func (s *Server) getTools(x *httpx.Exchange) error {
 	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
-	list, err := s.tools.Valid(x.Context(), x.Caller.Key(), nil, s.list)
+	list, err := s.tools.Valid(x.Context(), x.Caller.View(), nil, s.list)
 	if err != nil {
 		req, _ := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, nil) // nothing in it can fail
 		e := toolError(protocol.Failure(req, err)).RPCError()
@@ -183,6 +186,8 @@ func statusOf(code int) int {
 		return http.StatusServiceUnavailable
 	case protocol.CodeTimeout:
 		return http.StatusGatewayTimeout
+	case protocol.CodeDenied:
+		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
 }

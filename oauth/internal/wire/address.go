@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/issuer"
 )
 
 // ErrAddress is wrapped by errors that say that an address must not be asked.
@@ -125,7 +127,7 @@ func judge(k, server class) error {
 
 // spelled returns the class of a host that is an address or a name of this machine.
 func spelled(host string) (class, bool) {
-	if localhost(host) {
+	if issuer.Localhost(host) {
 		return loopback, true
 	}
 	addr, err := netip.ParseAddr(host)
@@ -155,7 +157,7 @@ func (c *Client) allow(ctx context.Context, u *url.URL, proxied bool) error {
 	if c.exempt(host, port) {
 		return nil
 	}
-	if u.Scheme == "http" && !loopbackHost(c.server.Hostname()) {
+	if u.Scheme == "http" && !issuer.Loopback(c.server.Hostname()) {
 		return fmt.Errorf("%q must be an https URL: %w", short(u.String()), ErrAddress)
 	}
 	k, ok := spelled(host)
@@ -249,7 +251,7 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	addrs := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addrs = []netip.Addr{addr}
-	} else if !localhost(host) {
+	} else if !issuer.Localhost(host) {
 		if addrs, err = c.resolve(ctx, host); err != nil {
 			return nil, err
 		}

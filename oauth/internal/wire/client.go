@@ -178,9 +178,21 @@ func requestError(ctx context.Context, at *url.URL, err error, hide secrets) err
 	case errors.Is(err, ErrAddress):
 		return fmt.Errorf("%s: %w", place(at), err)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", place(at), context.Cause(ctx))
+		return noAnswer{fmt.Errorf("%s: %w", place(at), context.Cause(ctx))}
 	}
-	return fmt.Errorf("%s: %s", place(at), hide.clean(err.Error()))
+	text := fmt.Errorf("%s: %s", place(at), hide.clean(err.Error()))
+	if refusedTLS(err) {
+		return text
+	}
+	return noAnswer{text}
+}
+
+// refusedTLS reports whether one side does not want the other, or has no TLS: that does not
+// pass. crypto/tls gives an alert no other type than that of its operation.
+func refusedTLS(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	op, _ := errors.AsType[*net.OpError](err)
+	return untrusted || errors.Is(err, http.ErrSchemeMismatch) || op != nil && (op.Op == "remote error" || op.Op == "local error")
 }
 
 // place names a URL in an error, without its query.

@@ -149,3 +149,46 @@ func TestTLSConfigIsHonored(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Whether it is worth asking again depends on who is in trouble: the network, or we with the
+// server that is there.
+func TestNoAnswerIsToldFromAServerThatIsNotTrusted(t *testing.T) {
+	quiet := func(s *httptest.Server) *httptest.Server {
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		return s
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	ends := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer ends.Close()
+	untrusted := quiet(httptest.NewUnstartedServer(http.NotFoundHandler()))
+	untrusted.StartTLS()
+	defer untrusted.Close()
+	wantsCertificate := quiet(httptest.NewUnstartedServer(http.NotFoundHandler()))
+	wantsCertificate.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	wantsCertificate.StartTLS()
+	defer wantsCertificate.Close()
+	roots := wantsCertificate.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for _, test := range []struct {
+		name, at string
+		tls      *tls.Config
+		want     bool
+	}{
+		{"refused", gone.URL, nil, true},
+		{"reset", ends.URL, nil, true},
+		{"untrusted", untrusted.URL, nil, false},
+		{"we have no certificate", wantsCertificate.URL, &tls.Config{RootCAs: roots}, false},
+		{"no TLS", "https" + ends.URL[len("http"):], nil, false},
+	} {
+		server, err := url.Parse(test.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := wire.New(&wire.Options{Server: server, TLS: test.tls, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
+		_, err = c.Token(t.Context(), &wire.Metadata{TokenEndpoint: test.at + "/token"}, nil, nil)
+		if err == nil || errors.Is(err, wire.ErrNoAnswer) != test.want {
+			t.Errorf("%s: %v, want no answer: %v", test.name, err, test.want)
+		}
+		c.Close()
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/issuer"
 )
 
 // DiscoverOptions says what the user has configured.
@@ -50,8 +52,6 @@ const (
 	serverMetadata   = "authorization server metadata"
 
 	wellKnownResource = "/.well-known/oauth-protected-resource"
-	wellKnownServer   = "/.well-known/oauth-authorization-server"
-	wellKnownOpenID   = "/.well-known/openid-configuration"
 )
 
 // Discover finds out who issues tokens for the server, from the challenge that it answered with
@@ -160,33 +160,29 @@ func (c *Client) parseResource(doc *document, o *DiscoverOptions) (*resource, er
 }
 
 // Metadata returns what the authorization server with that issuer identifier publishes.
-func (c *Client) Metadata(ctx context.Context, issuer string) (*Metadata, error) {
-	u, err := CheckURL(issuer)
+func (c *Client) Metadata(ctx context.Context, id string) (*Metadata, error) {
+	u, err := CheckURL(id)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
-		err = fmt.Errorf("%q must not have a query", short(issuer))
+		err = fmt.Errorf("%q must not have a query", short(id))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("authorization server: %w", err)
 	}
-	places := []string{origin(u) + wellKnownServer, origin(u) + wellKnownOpenID}
-	if path := strings.TrimSuffix(u.EscapedPath(), "/"); path != "" {
-		places = []string{origin(u) + wellKnownServer + path, origin(u) + wellKnownOpenID + path, origin(u) + path + wellKnownOpenID}
-	}
-	doc, notes, err := c.find(ctx, serverMetadata, places)
+	doc, notes, err := c.find(ctx, serverMetadata, issuer.MetadataPlaces(u))
 	if err != nil {
 		return nil, err
 	}
 	if doc == nil {
-		return nil, fmt.Errorf("%s of %q: there is none (%s)", serverMetadata, short(issuer), notes)
+		return nil, fmt.Errorf("%s of %q: there is none (%s)", serverMetadata, short(id), notes)
 	}
-	return c.parseMetadata(ctx, doc, func(got string) bool { return got == issuer }, issuer)
+	return c.parseMetadata(ctx, doc, func(got string) bool { return got == id }, id)
 }
 
 // discoverAtOrigin does what clients did before resources had metadata: the server's origin is
 // the authorization server, and need not say anything of itself.
 func (c *Client) discoverAtOrigin(ctx context.Context, d *Discovery) error {
 	at := origin(c.server)
-	doc, _, err := c.find(ctx, serverMetadata, []string{at + wellKnownServer, at + wellKnownOpenID})
+	doc, _, err := c.find(ctx, serverMetadata, issuer.MetadataPlaces(&url.URL{Scheme: c.server.Scheme, Host: c.server.Host}))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/issuer"
 )
 
 // A document is a JSON object that a server has sent. Its members are looked at one by one:
@@ -82,7 +84,7 @@ func (d *document) url(name string) string {
 	if s == "" {
 		return ""
 	}
-	if _, err := parseURL(s); err != nil {
+	if _, err := issuer.ParseURL(s); err != nil {
 		d.fail(name, fmt.Sprintf("is %q, which %v", short(d.hide.hide(printable(s))), err))
 		return ""
 	}

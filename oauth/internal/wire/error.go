@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -45,6 +46,17 @@ func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
 		e.Code == "temporarily_unavailable" || e.Code == "server_error"
 }
+
+// ErrNoAnswer is what errors are that say that nobody answered, or not to the end: the same
+// request may succeed later. That the server is not the one that it should be is none.
+var ErrNoAnswer = errors.New("no answer")
+
+type noAnswer struct{ error }
+
+// Is implements what errors.Is asks for.
+func (noAnswer) Is(target error) bool { return target == ErrNoAnswer } //nolint:errorlint // it is the target itself
+
+func (e noAnswer) Unwrap() error { return e.error }
 
 // secrets are texts that no error may repeat.
 type secrets []string

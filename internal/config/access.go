@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/rules"
+)
+
+// An Auth says who may come in. If nothing of it is given, everybody may.
+type Auth struct {
+	Tokens        []string        `key:"tokens" short:"true" one:"true" doc:"Bearer tokens, one of which a client must send. Use references: ${file:/run/secrets/token}. They are named token:1, token:2 and so on."`
+	TokenFile     string          `key:"tokenFile" path:"true" doc:"File of tokens that dragoman token new makes, or with a token in each line. It is read again when it changes."`
+	JWT           []JWT           `key:"jwt" one:"true" doc:"Issuers of signed tokens (JWT) that are accepted. Clients are told to sign in there."`
+	Introspection []Introspection `key:"introspection" one:"true" doc:"Servers that are asked whether a token is good (RFC 7662)."`
+	Certificates  bool            `key:"certificates" doc:"Let in clients with a certificate of tls.clientCA, as cert:NAME." default:"false"`
+	Users         []string        `key:"users" one:"true" doc:"Users of this machine, by name or number, that are let in by Unix sockets without a token, as local:NAME (Linux)."`
+	URL           string          `key:"url" doc:"Where clients reach us, without a path. Tokens are made for it." default:"what a request says"`
+	Audiences     []string        `key:"audiences" one:"true" doc:"Other names for us in tokens, for issuers that do not know our URL."`
+	Scopes        []string        `key:"scopes" one:"true" doc:"Scopes that every token must have, and that clients are told to ask for."`
+}
+
+// A JWT is an issuer of signed tokens.
+type JWT struct {
+	Issuer      string        `key:"issuer" short:"true" doc:"Its URL, as it is in the tokens."`
+	Keys        string        `key:"keys" doc:"URL of its keys, or a file with them (JWKS)." default:"as the issuer's metadata says"`
+	Algorithms  []string      `key:"algorithms" one:"true" doc:"Algorithms of signatures that are accepted." default:"RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA"`
+	Principal   string        `key:"principal" doc:"Claim that names the caller, who is user:VALUE@ISSUER." default:"sub"`
+	Groups      string        `key:"groups" doc:"Claim with the groups of the caller; a.b is b in a." default:"groups"`
+	AnyAudience bool          `key:"anyAudience" doc:"Accept tokens that do not say for whom they are. Any other service with tokens of the issuer can then use them here." default:"false"`
+	Leeway      time.Duration `key:"leeway" doc:"How far clocks may be apart." default:"60s"`
+	KeysFor     time.Duration `key:"keysFor" doc:"How long keys are used when the issuer cannot be asked for newer ones. Then requests get 503." default:"1h"`
+}
+
+// An Introspection is a server that is asked about tokens.
+type Introspection struct {
+	Endpoint     string `key:"endpoint" short:"true" doc:"Its URL."`
+	ClientID     string `key:"clientId" doc:"Who we are there."`
+	ClientSecret string `key:"clientSecret" doc:"Our secret, better as ${file:PATH} or ${VARIABLE}."`
+	Issuer       string `key:"issuer" doc:"URL of the authorization server, where clients are told to sign in."`
+	Principal    string `key:"principal" doc:"Member of the answer that names the caller." default:"sub"`
+	Groups       string `key:"groups" doc:"Member of the answer with the groups of the caller." default:"groups"`
+}
+
+// Wanted reports whether clients have to prove who they are.
+func (a *Auth) Wanted() bool {
+	return len(a.Tokens)+len(a.JWT)+len(a.Introspection)+len(a.Users) > 0 || a.TokenFile != "" || a.Certificates
+}
+
+// checkAuth checks who may come in.
+func (l *loader) checkAuth() {
+	a := &l.file.Auth
+	for j, token := range a.Tokens {
+		if token == "" || strings.ContainsAny(token, " \r\n\t\x00") {
+			l.note(false, "auth: a token is empty or has white space", "", "auth", "tokens", j)
+		}
+	}
+	if a.TokenFile != "" && !slices.Contains(l.file.Files, a.TokenFile) {
+		l.file.Files = append(l.file.Files, a.TokenFile)
+	}
+	for i, j := range a.JWT {
+		l.checkWebURL(j.Issuer, fmt.Sprintf("auth.jwt[%d].issuer", i), "auth", "jwt", i, "issuer")
+	}
+	for i, j := range a.Introspection {
+		l.checkWebURL(j.Endpoint, fmt.Sprintf("auth.introspection[%d].endpoint", i), "auth", "introspection", i, "endpoint")
+	}
+	if a.URL != "" {
+		l.checkWebURL(a.URL, "auth.url", "auth", "url")
+		if u, err := url.Parse(a.URL); err == nil && strings.Trim(u.Path, "/") != "" {
+			l.note(false, "auth.url has a path", "write scheme and host alone", "auth", "url")
+		}
+	}
+	if !a.Wanted() && (len(a.Scopes) > 0 || len(a.Audiences) > 0 || a.URL != "") {
+		l.note(false, "auth says what is wanted of tokens, and accepts none", "give tokenFile, tokens, jwt or introspection", "auth")
+	}
+	if a.Certificates && !slices.ContainsFunc(l.file.Listen, func(e Listen) bool { return e.TLS.ClientCA != "" }) {
+		l.note(false, "auth.certificates needs a listener with tls.clientCA", "", "auth", "certificates")
+	}
+	if a.Wanted() {
+		l.checkPassed()
+	}
+}
+
+// RuleOptions returns what rules may refer to.
+func (f *File) RuleOptions() *rules.ParseOptions {
+	o := &rules.ParseOptions{Groups: make(map[string][]string), Servers: f.All()}
+	for name, g := range f.Groups {
+		o.Groups[name] = g.Servers
+	}
+	for _, j := range f.Auth.JWT {
+		o.Issuers = append(o.Issuers, strings.TrimPrefix(j.Issuer, "https://"))
+	}
+	for _, i := range f.Auth.Introspection {
+		o.Issuers = append(o.Issuers, strings.TrimPrefix(i.Issuer, "https://"))
+	}
+	return o
+}
+
+// checkRules checks who may use what.
+func (l *loader) checkRules() {
+	_, wrong := rules.Parse(l.file.Rules, l.file.RuleOptions())
+	for i, err := range wrong {
+		l.note(false, fmt.Sprintf("rules[%d]: %v", i, err), "", "rules", i)
+	}
+	if len(l.file.Rules) > 0 && !l.file.Auth.Wanted() {
+		l.note(true, "there are rules, and nobody has to prove who they are: all callers are the same to them", "say in auth who may come in", "rules")
+	}
+}
+
+// checkPassed refuses to pass on the header that proves to us who a caller is.
+func (l *loader) checkPassed() {
+	for name, s := range l.file.Servers {
+		for _, pass := range []map[string]string{s.PassHeaders, s.PassEnv} {
+			for header := range pass {
+				if strings.EqualFold(header, "Authorization") {
+					l.note(false, fmt.Sprintf("servers.%s passes the caller's Authorization on, which is for us", name),
+						"have callers send what is meant for the server in another header, or use auth.signIn: caller", "servers", name)
+				}
+			}
+		}
+	}
+}
+
+// checkWebURL notes a URL that secrets could be read from on the way.
+func (l *loader) checkWebURL(text, what string, at ...any) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		l.note(false, what+" is missing", "", at[:len(at)-1]...)
+	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		l.note(false, what+" is no URL that can be used", "write https://HOST/PATH", at...)
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())):
+		l.note(false, what+" is not encrypted", "write https://", at...)
+	}
+}

@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/issuer"
+)
+
+const (
+	maxDocument = 1 << 20         // bytes of an answer of an issuer
+	askTime     = 5 * time.Second // for one request to it
+)
+
+// An asker makes requests to an issuer. It follows no redirects, and has no cookies.
+type asker struct{ client *httpx.Client }
+
+// newAsker returns an asker for the URLs of an issuer, which the caller closes. HTTP may be
+// nil.
+func newAsker(at string, given *http.Client) (*asker, error) {
+	client, err := httpx.NewClient("policy", &httpx.ClientOptions{URL: at, HTTP: given})
+	if err != nil {
+		return nil, err
+	}
+	client.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.HTTP.Jar = nil
+	client.Acquire()
+	return &asker{client}, nil
+}
+
+func (a *asker) close() { a.client.Release() }
+
+// get returns the object at a URL, or nil if there is nothing for us.
+func (a *asker) get(ctx context.Context, at string) (claimSet, error) {
+	return a.do(ctx, http.MethodGet, at, nil, nil)
+}
+
+// post sends a form to a URL, with headers, and returns the object that is the answer, or
+// nil if it is refused.
+func (a *asker) post(ctx context.Context, at string, form url.Values, header http.Header) (claimSet, error) {
+	return a.do(ctx, http.MethodPost, at, []byte(form.Encode()), header)
+}
+
+// do makes a request. The error has nothing of what was sent, or came back.
+func (a *asker) do(ctx context.Context, method, at string, body []byte, header http.Header) (claimSet, error) {
+	u, err := issuer.ParseURL(at)
+	if err != nil {
+		return nil, fmt.Errorf("a URL of the issuer %w", err)
+	}
+	place := u.Scheme + "://" + u.Host + u.EscapedPath()
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("no answer within %v", askTime))
+	defer cancel()
+	resp, err := a.client.Do(ctx, method, u, body, func(h http.Header) {
+		h.Set("Accept", "application/json")
+		h.Set("User-Agent", "dragoman")
+		if body != nil {
+			h.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		for name, values := range header {
+			h[name] = values
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode/100 == 3:
+		return nil, fmt.Errorf("%s leads elsewhere, which is not followed", place)
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+		return nil, fmt.Errorf("%s answered %d", place, resp.StatusCode)
+	case resp.StatusCode != http.StatusOK:
+		return nil, nil
+	}
+	text, err := httpx.ReadAll(resp, maxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
+	}
+	set, err := decodeObject(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the answer cannot be read: %w", place, err)
+	}
+	return set, nil
+}
+
+// withCause returns why a context has ended in place of an error that only says that.
+func withCause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// findKeys returns a function that fetches the keys of an issuer. If no URL is given, the
+// issuer's metadata have it; they are read each time, since it may change.
+func (a *asker) findKeys(name, keysURL string) func(context.Context) (claimSet, error) {
+	return func(ctx context.Context) (claimSet, error) {
+		at, err := keysURL, error(nil)
+		if at == "" {
+			at, err = a.keysURL(ctx, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		doc, err := a.get(ctx, at)
+		if err == nil && doc == nil {
+			err = errors.New("there are no keys at " + at)
+		}
+		return doc, err
+	}
+}
+
+// keysURL asks an issuer where its keys are.
+func (a *asker) keysURL(ctx context.Context, name string) (string, error) {
+	u, err := issuer.ParseURL(name)
+	if err != nil {
+		return "", fmt.Errorf("the issuer's URL %w", err)
+	}
+	for _, at := range issuer.MetadataPlaces(u) {
+		doc, err := a.get(ctx, at)
+		switch {
+		case err != nil:
+			return "", err
+		case doc == nil:
+			continue
+		case doc["issuer"] != name:
+			return "", fmt.Errorf("%s is about another issuer than %s", at, name)
+		}
+		keys, _ := doc["jwks_uri"].(string)
+		to, err := issuer.ParseURL(keys)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%s: jwks_uri %w", at, err)
+		case issuer.Loopback(to.Hostname()) && !issuer.Loopback(u.Hostname()):
+			return "", fmt.Errorf("%s: jwks_uri is on this machine, but the issuer is not", at)
+		}
+		return keys, nil
+	}
+	return "", fmt.Errorf("%s has no metadata; configure the URL of its keys", name)
+}
