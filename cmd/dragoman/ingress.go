@@ -79,7 +79,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := edge.New(e.proxies.Handler(f.handler(e)), e.cert, policy.WithPeer, v.log)
+			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, Logger: v.log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}

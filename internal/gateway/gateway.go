@@ -322,7 +322,8 @@ func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 // HandlerOptions says whom a Handler answers.
 type HandlerOptions struct {
 	// Hosts and Origins are accepted in the headers of these names beside those of this
-	// machine, as by the transports.
+	// machine, as by the transports. Pages of these origins may read every answer, and
+	// send the headers that some server has passed on.
 	Hosts, Origins []string
 
 	// Open lets in everybody, whatever the configuration says of who may come in.
@@ -330,8 +331,7 @@ type HandlerOptions struct {
 }
 
 // Handler answers clients over HTTP. Everything but the checks of our health is behind
-// the question who a client is. Pages of the origins may read every answer, and send the
-// headers that some server has passed on. The options may be nil.
+// the question who a client is. The options may be nil.
 func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	if o == nil {
 		o = &HandlerOptions{}

@@ -223,10 +223,7 @@ func (o *Options) base(r *http.Request) string {
 	if o.URL != "" {
 		return strings.TrimSuffix(o.URL, "/")
 	}
-	if r.TLS != nil {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
+	return httpx.Scheme(r) + "://" + r.Host
 }
 
 // certified returns who has the client certificate of a request, or nil.
