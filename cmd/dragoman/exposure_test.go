@@ -232,3 +232,17 @@ func TestS11_ForwardedHostCountsFromProxiesAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestReloadThatWouldOpenANetworkToEverybodyIsRefused(t *testing.T) {
+	s := newSecured(t)
+	servers := "\nservers: {a: {url: http://127.0.0.1:1}}"
+	file := newFile(t, "listen: '0.0.0.0:0'\nauth: a-token-that-is-long-enough"+servers)
+	p := startMain(t, "serve", file.path, "--tls-cert", s.cert, "--tls-key", s.key)
+	p.place("https")
+	file.write("listen: '0.0.0.0:0'" + servers)
+	p.await("the previous one stays in force")
+	if !strings.Contains(p.said(), "there is no authentication") {
+		t.Errorf("it says %s", p.said())
+	}
+	p.stop(syscall.SIGTERM)
+}
