@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -143,9 +144,16 @@ func TestBrowserApprovesADevice(t *testing.T) {
 // waits for its end.
 func startLogin(t *testing.T, server string, env []string) (page string, wait func() error) {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_ = l.Close() // it is free now
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, dragomanProgram.in(t), "login", "--no-browser", server)
+	// With a port it is a page, also at a server that has codes.
+	cmd := exec.CommandContext(ctx, dragomanProgram.in(t), "login", "--no-browser", "--callback-port", port, server)
 	cmd.Env = append(os.Environ(), env...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

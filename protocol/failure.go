@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -117,6 +118,53 @@ func Panicked() *dragoman.Error {
 func Overloaded(message string) *dragoman.Error {
 	return newOwnError(CodeOverloaded, message, OutcomeNotSent)
 }
+
+// Scopes of a limit: whose it is.
+const (
+	LimitCaller  = "caller"
+	LimitSession = "session"
+	LimitServer  = "server"
+	LimitTool    = "tool"
+	LimitGateway = "gateway"
+)
+
+// Limited is Overloaded for a limit that is somebody's: its scope is one of those above.
+// retry is after which time the request may pass; zero if that is not known.
+func Limited(scope, message string, retry time.Duration) *dragoman.Error {
+	data, _ := json.Marshal(struct { // strings and numbers always encode
+		Source  string `json:"source"`
+		Outcome string `json:"outcome"`
+		Limit   string `json:"limit"`
+		RetryMS int64  `json:"retryMs,omitempty"`
+	}{"gateway", OutcomeNotSent, scope, int64((retry + time.Millisecond - 1) / time.Millisecond)})
+	return &dragoman.Error{Code: CodeOverloaded, Message: message, Data: data}
+}
+
+// A Refused is what an error says of a request that a limit of ours, or our end, kept
+// from being sent.
+type Refused struct {
+	Limit string        // whose limit it is; empty if that is not said
+	Retry time.Duration // after which the request may pass; zero if that is not said
+}
+
+// RefusedBy reads what an error says. It is false for an error of any other kind.
+func RefusedBy(e *dragoman.Error) (r Refused, ok bool) {
+	if e == nil || e.Code != CodeOverloaded && e.Code != CodeDraining {
+		return r, false
+	}
+	var data struct {
+		Outcome string `json:"outcome"`
+		Limit   string `json:"limit"`
+		RetryMS int64  `json:"retryMs"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil || data.Outcome != OutcomeNotSent {
+		return r, false
+	}
+	return Refused{Limit: data.Limit, Retry: time.Duration(max(0, min(data.RetryMS, maxRetry.Milliseconds()))) * time.Millisecond}, true
+}
+
+// maxRetry is the longest time that a Refused says.
+const maxRetry = time.Hour
 
 // Draining is the error for what comes while we are stopping.
 func Draining() *dragoman.Error {

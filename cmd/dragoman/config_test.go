@@ -79,7 +79,7 @@ func TestSchemaAndReaderAgree(t *testing.T) {
 	}{
 		{`{}`, true},
 		{`{"$schema": "x", "x-mine": 1, "listen": "127.0.0.1:1", "log": "debug", "state": "/x"}`, true},
-		{`{"listen": ["127.0.0.1:1", {"address": "[::1]:2", "auth": {"tokens": ["a"]}}]}`, true},
+		{`{"listen": ["127.0.0.1:1", {"address": "[::1]:2", "auth": "none"}]}`, true},
 		{`{"servers": {"a": {"command": "x", "args": ["a", 1], "env": {"A": 1}, "timeout": "1m30s", "idleStop": "none", "limits": {"memory": "5MiB"}}}, "groups": {"g": ["a"]}}`, true},
 		{`{"servers": {"a": {"url": "https://x", "transport": "http+sse", "pool": "${P:-1}", "lazy": true, "tools": {"timeout": {"a": "1s"}, "prefix": ""}}}}`, true},
 		{`{"mcpServers": {"a": {"type": "stdio", "command": "x"}}}`, true},

@@ -343,7 +343,7 @@ func ownDirectory(dir string) error {
 
 // serve answers on the socket until close.
 func (c *control) serve(g *gateway.Gateway, v *console) {
-	c.server = edge.New(g.Control(), nil, nil, v.log)
+	c.server = edge.New(g.Control(), &edge.Options{Logger: v.log})
 	// Ends with close.
 	c.running.Go(func() { _ = c.server.Serve(c.listener) })
 }

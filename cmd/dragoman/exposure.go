@@ -111,7 +111,7 @@ func (e *listener) checkExposure(a *config.Auth) error {
 	if !e.exposed() || len(lacks) == 0 {
 		return nil
 	}
-	secure := "say who may come in, by --token-file or auth in the file of dragoman serve, and give it a certificate, by --tls-cert and --tls-key or tls (docs/gateway.md, On a network)"
+	secure := "give it both: --token-file, --tls-cert and --tls-key, or auth and tls in a file for dragoman serve (docs/gateway.md, On a network)"
 	if !e.http {
 		secure = "listen on HOST:PORT, which can have authentication and TLS"
 	}

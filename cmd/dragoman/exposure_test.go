@@ -85,7 +85,7 @@ func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
 	s.Write(t, mine, key, "alice")
 	use(t, startMain(t, "connect", at, "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
 	use(t, startMain(t, "connect", "wss"+strings.TrimPrefix(strings.Replace(at, "/mcp", "/ws", 1), "https"), "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
-	for want, args := range map[string][]string{"the request failed": {"--ca-file", s.File}, "unknown authority": nil} {
+	for want, args := range map[string][]string{`"error":{`: {"--ca-file", s.File}, "unknown authority": nil} {
 		q := startMain(t, append([]string{"connect", at}, args...)...)
 		if got := q.say(hello(t).String()); !strings.Contains(got, want) {
 			t.Errorf("%v: %s, want %q", args, got, want)
@@ -120,7 +120,7 @@ func TestExposureIsRefusedUnlessItIsSaid(t *testing.T) {
 		args []string
 		want []string // none if it is served
 	}{
-		{"", []string{"--listen", "0.0.0.0:0"}, []string{"no authentication and no TLS", "127.0.0.1 or a Unix socket", "give it auth and tls", "--insecure-no-auth", "--insecure-no-tls"}},
+		{"", []string{"--listen", "0.0.0.0:0"}, []string{"no authentication and no TLS", "127.0.0.1 or a Unix socket", "--token-file, --tls-cert and --tls-key", "--insecure-no-auth", "--insecure-no-tls"}},
 		{"", []string{"--listen", "[::]:0"}, []string{"no authentication and no TLS"}},
 		{"", []string{"--listen", ":0"}, []string{"no authentication and no TLS"}},
 		{"", []string{"--listen", "127.0.0.1:0", "--listen", "tcp:0.0.0.0:0"}, []string{"tcp:0.0.0.0:0, and there is no authentication and no TLS", "listen on HOST:PORT"}},
@@ -137,6 +137,9 @@ func TestExposureIsRefusedUnlessItIsSaid(t *testing.T) {
 		{"listen: {address: '0.0.0.0:0', insecure: no-auth, proxies: 10.0.0.0/8}" + servers, nil, nil},
 		{"listen: {address: '0.0.0.0:0', insecure: no-auth}" + servers, secure, nil},
 		{"listen: '0.0.0.0:0'" + servers, []string{"--listen", "127.0.0.1:0"}, nil},
+		{"listen: '0.0.0.0:0'\nauth: a-token-that-is-long-enough" + servers, nil, []string{"there is no TLS; choose", "--insecure-no-tls"}},
+		{"listen: '0.0.0.0:0'\nauth: a-token-that-is-long-enough" + servers, secure, nil},
+		{"listen: {address: '0.0.0.0:0', auth: none}\nauth: a-token-that-is-long-enough" + servers, secure, []string{"there is no authentication; choose"}},
 	} {
 		args := append([]string{"run"}, test.args...)
 		if test.file != "" {
@@ -228,4 +231,18 @@ func TestS11_ForwardedHostCountsFromProxiesAlone(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestReloadThatWouldOpenANetworkToEverybodyIsRefused(t *testing.T) {
+	s := newSecured(t)
+	servers := "\nservers: {a: {url: http://127.0.0.1:1}}"
+	file := newFile(t, "listen: '0.0.0.0:0'\nauth: a-token-that-is-long-enough"+servers)
+	p := startMain(t, "serve", file.path, "--tls-cert", s.cert, "--tls-key", s.key)
+	p.place("https")
+	file.write("listen: '0.0.0.0:0'" + servers)
+	p.await("the previous one stays in force")
+	if !strings.Contains(p.said(), "there is no authentication") {
+		t.Errorf("it says %s", p.said())
+	}
+	p.stop(syscall.SIGTERM)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -66,7 +67,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	for _, e := range f.listeners {
 		e.warn(f.auth, v)
 	}
-	floor := make([]byte, heapFloor)
+	floor := make([]byte, min(heapFloor, debug.SetMemoryLimit(-1)/16)) // little of a small limit
 	defer runtime.KeepAlive(floor)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,7 +79,7 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := edge.New(e.proxies.Handler(f.handler(e)), e.cert, policy.WithPeer, v.log)
+			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, Logger: v.log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}

@@ -22,6 +22,7 @@ import (
 
 func main() {
 	stdio.Guard()
+	limitMemory(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := root()
 	c.SetArgs(joinOptional(os.Args[1:]))

@@ -101,6 +101,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if err := s.report(file, report, v); err != nil {
 		return err
 	}
+	limitMemory(int64(file.Limits.Memory))
 	listeners, err := s.openListeners(c.Context(), file, v)
 	if err != nil {
 		return err

@@ -15,10 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
@@ -85,7 +87,7 @@ func (w *world) start() {
 		w.t.Cleanup(func() { w.server.Close() })
 	}
 	w.server = s
-	w.policy = policy.New(&policy.Options{URL: w.opts.URL, Verifiers: []policy.Verifier{s.Verifier()}, Issuers: []string{s.Issuer()}}, nil)
+	w.policy = policy.New(&policy.Options{URL: w.opts.URL, Verifiers: []policy.Verifier{s.Verifier()}, Issuers: []string{s.Issuer()}}, limit.Rate{Count: 1 << 20, Per: time.Second}, nil)
 }
 
 // happened returns what has, since the last time.

@@ -148,7 +148,10 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 		if e.Issuer != p.Issuer {
 			return nil, fmt.Errorf("the metadata at %s is about the issuer %q; write that as auth.provider", at, clip(e.Issuer))
 		}
-		return e, e.check(u, at)
+		if err := e.check(u, at); err != nil {
+			return nil, err
+		}
+		return e, nil
 	}
 	return nil, fmt.Errorf("there is no OpenID Connect metadata at %s; give auth.provider.authorize, token and userinfo if it has none", places[0])
 }

@@ -164,11 +164,12 @@ func (s *Server) event(kind, who, client string) {
 	s.opts.OnEvent(kind, who, client)
 }
 
-// At returns who answers at a path, or nil if that is none of the server's.
+// At returns who answers at a path, or nil if that is none of the server's. Host and Origin
+// have been checked.
 func (s *Server) At(path string) http.HandlerFunc {
 	for _, well := range []string{metadataPath, openIDPath} {
 		if rest, ok := strings.CutPrefix(path, well); ok && (rest == "" || rest[0] == '/') {
-			return s.forPages(s.metadata)
+			return s.metadata
 		}
 	}
 	switch path {
@@ -177,22 +178,13 @@ func (s *Server) At(path string) http.HandlerFunc {
 	case callbackPath:
 		return s.returned
 	case tokenPath:
-		return s.forPages(s.token)
+		return s.token
 	case registerPath:
-		return s.forPages(s.register)
+		return s.register
 	case revokePath:
-		return s.forPages(s.revoke)
+		return s.revoke
 	}
 	return nil
-}
-
-// forPages lets pages of accepted origins read an answer: clients may be such pages.
-func (s *Server) forPages(f http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !httpx.AllowOrigin(w, r) {
-			f(w, r)
-		}
-	}
 }
 
 // metadata tells clients how to use the server (RFC 8414). Clients look for it at several

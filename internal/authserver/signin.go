@@ -102,11 +102,20 @@ func (s *Server) get(id string) (*signIn, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	in := &signIn{}
-	if json.Unmarshal(text, in) != nil || in.ID != id || in.Provider != s.opts.Provider.Issuer || !time.Now().Before(in.Expires) {
+	in := parseSignIn(text)
+	if in == nil || in.ID != id || in.Provider != s.opts.Provider.Issuer || !time.Now().Before(in.Expires) {
 		return nil, nil
 	}
 	return in, nil
+}
+
+// parseSignIn reads a record. One that cannot be read is none.
+func parseSignIn(text []byte) *signIn {
+	in := &signIn{}
+	if json.Unmarshal(text, in) != nil {
+		return nil
+	}
+	return in
 }
 
 func (s *Server) put(in *signIn) error {

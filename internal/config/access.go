@@ -27,8 +27,8 @@ type Auth struct {
 	Scopes        []string        `key:"scopes" one:"true" doc:"Scopes that every token must have, and that clients are told to ask for."`
 	Provider      Provider        `key:"provider" doc:"Identity provider at which users sign in, with Dragoman in front of it as the authorization server that clients expect. Needs url and client."`
 	Client        Client          `key:"client" doc:"Who Dragoman is at the provider: a web application with the redirect URI URL/oauth/callback."`
-	AccessFor     time.Duration   `key:"accessFor" doc:"How long an access token is good that a client gets by a sign-in at the provider." default:"10m"`
-	SignInFor     time.Duration   `key:"signInFor" doc:"How long such a sign-in lasts that its client does not use." default:"720h"`
+	AccessFor     time.Duration   `key:"accessFor" doc:"How long an access token is good that a client gets by a sign-in at the provider." default:"10m" limit:"401, the client refreshes"`
+	SignInFor     time.Duration   `key:"signInFor" doc:"How long such a sign-in lasts that its client does not use." default:"720h" limit:"the user signs in again"`
 	Schemes       []string        `key:"schemes" one:"true" doc:"Schemes of clients' redirect URIs that are accepted though they have no dot." default:"cursor vscode vscode-insiders"`
 }
 
@@ -95,8 +95,8 @@ type JWT struct {
 	Principal   string        `key:"principal" doc:"Claim that names the caller, who is user:VALUE@ISSUER." default:"sub"`
 	Groups      string        `key:"groups" doc:"Claim with the groups of the caller; a.b is b in a." default:"groups"`
 	AnyAudience bool          `key:"anyAudience" doc:"Accept tokens that do not say for whom they are. Any other service with tokens of the issuer can then use them here." default:"false"`
-	Leeway      time.Duration `key:"leeway" doc:"How far clocks may be apart." default:"60s"`
-	KeysFor     time.Duration `key:"keysFor" doc:"How long keys are used when the issuer cannot be asked for newer ones. Then requests get 503." default:"1h"`
+	Leeway      time.Duration `key:"leeway" doc:"How far clocks may be apart." default:"60s" limit:"401"`
+	KeysFor     time.Duration `key:"keysFor" doc:"How long keys are used when the issuer cannot be asked for newer ones. Then requests get 503." default:"1h" limit:"503"`
 }
 
 // An Introspection is a server that is asked about tokens.

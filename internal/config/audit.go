@@ -13,9 +13,9 @@ import (
 type Audit struct {
 	File      string        `key:"file" short:"true" path:"true" doc:"File that is written, a record a line. One process can write it. Without one nothing is written down."`
 	Arguments bool          `key:"arguments" doc:"Write the arguments of calls down, too: 4 KiB at most, without what is named like a secret." default:"false"`
-	MaxSize   Size          `key:"maxSize" doc:"Size at which the file is put aside and another begun." default:"100MiB"`
-	MaxAge    time.Duration `key:"maxAge" none:"never" doc:"Age at which the file is put aside." default:"168h"`
-	Keep      int           `key:"keep" doc:"Files that are kept of those that were put aside." default:"10"`
+	MaxSize   Size          `key:"maxSize" doc:"Size at which the file is put aside and another begun." default:"100MiB" limit:"another file is begun"`
+	MaxAge    time.Duration `key:"maxAge" none:"never" doc:"Age at which the file is put aside." default:"168h" limit:"another file is begun"`
+	Keep      int           `key:"keep" doc:"Files that are kept of those that were put aside." default:"10" limit:"the oldest is deleted"`
 	OnFailure string        `key:"onFailure" doc:"What happens while the file cannot be written: requests are refused, or they go on, and what is missing is counted." enum:"refuse|continue" default:"continue"`
 	Webhook   Webhook       `key:"webhook" doc:"Who is told of some records as they are written."`
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
 // find follows keys and indices from a value to one in it. A value in its short form
@@ -78,6 +79,7 @@ func (c *check) all() {
 	c.headers()
 	c.credentials()
 	c.patterns()
+	c.rates()
 	c.rename()
 	c.sessions()
 	if len(c.PassEnv) > 0 && c.Isolation == "shared" {
@@ -320,6 +322,22 @@ func (c *check) patterns() {
 	}
 }
 
+// rates checks what bounds how often the server and its tools are asked.
+func (c *check) rates() {
+	if c.Burst > 0 && c.Rate.Count == 0 {
+		c.fail(c.at("burst"), c.path+": burst means nothing without rate", rateHint)
+	}
+	for _, pattern := range sorted(c.Tools.Limits) {
+		l, at, path := c.Tools.Limits[pattern], c.at("tools", "limits", pattern), c.path+".tools.limits."+syntax.Clip(pattern)
+		switch {
+		case pattern == "":
+			c.fail(at, c.path+".tools.limits has an empty name", "")
+		case l.Burst > 0 && l.Rate.Count == 0:
+			c.fail(at, path+": burst means nothing without rate", rateHint)
+		}
+	}
+}
+
 // rename checks the names that tools are given.
 func (c *check) rename() {
 	taken := map[string]string{}
@@ -409,5 +427,24 @@ func (l *loader) checkGroups() {
 		paths[g.Path] = path
 	}
 }
+
+// checkLimits checks what clients may use.
+func (l *loader) checkLimits() {
+	for _, c := range []struct {
+		burst int
+		rate  limit.Rate
+		key   string
+		of    string
+	}{
+		{l.file.Limits.Burst, l.file.Limits.Rate, "burst", "rate"},
+		{l.file.Limits.BurstPerCaller, l.file.Limits.RatePerCaller, "burstPerCaller", "ratePerCaller"},
+	} {
+		if c.burst > 0 && c.rate.Count == 0 {
+			l.note(false, fmt.Sprintf("limits: %s means nothing without %s", c.key, c.of), rateHint, "limits", c.key)
+		}
+	}
+}
+
+const rateHint = "add a rate, as in 50/s"
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

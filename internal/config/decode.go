@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
 // readRoot reads a whole file.
@@ -111,6 +112,8 @@ func (r *reader) read(v reflect.Value, k key, n *syntax.Node, where string) bool
 			r.bad(n, where, message, hint)
 			v.SetInt(int64(size))
 		}
+	case t == rateType:
+		v.Set(reflect.ValueOf(r.rate(n, where)))
 	case t.Kind() == reflect.String:
 		return r.word(v, k, n, where)
 	case t.Kind() == reflect.Bool:
@@ -244,6 +247,18 @@ func (r *reader) inUnit(k key, n *syntax.Node, number float64, where string) tim
 		r.warn(n.At, where+" is in seconds here, more than two hours", fmt.Sprintf("if milliseconds are meant, write %g", number/1000))
 	}
 	return time.Duration(number * float64(n.Unit))
+}
+
+func (r *reader) rate(n *syntax.Node, where string) limit.Rate {
+	s, ok := r.text(n, where)
+	if !ok {
+		return limit.Rate{}
+	}
+	rate, err := limit.ParseRate(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		r.bad(n, where, "is not a rate", "write a number and a time, as in 50/s, 100/m or 1000/h")
+	}
+	return rate
 }
 
 func (r *reader) boolean(n *syntax.Node, where string) bool {

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
 // A File is what a configuration says, with all references replaced. What it does
@@ -124,10 +126,18 @@ type Log struct {
 
 // Limits is what clients may use.
 type Limits struct {
-	Message     Size          `key:"message" doc:"Largest message." default:"16MiB"`
-	Sessions    int           `key:"sessions" doc:"Sessions of clients at once." default:"16384"`
-	Calls       int           `key:"calls" doc:"Requests of one session under way." default:"1024"`
-	IdleSession time.Duration `key:"idleSession" doc:"How long a session may be unused." default:"30m"`
+	Message           Size          `key:"message" doc:"Largest message." default:"16MiB" limit:"413; a stream skips it, a socket is closed with 1009"`
+	Sessions          int           `key:"sessions" doc:"Sessions of clients at once, and conversations on sockets and streams." default:"16384" limit:"503, −31004; a stream is closed"`
+	SessionsPerCaller int           `key:"sessionsPerCaller" doc:"How many of these one caller may have." default:"4096" limit:"429, −31004; a stream is closed"`
+	IdleSession       time.Duration `key:"idleSession" doc:"How long a session may be unused." default:"30m" limit:"404 from then on"`
+	Calls             int           `key:"calls" doc:"Requests of one session under way." default:"1024" limit:"429, −31004"`
+	CallsPerCaller    int           `key:"callsPerCaller" doc:"Requests of one caller under way." default:"no limit" limit:"429, −31004"`
+	Rate              limit.Rate    `key:"rate" doc:"How many requests one session may make in which time." default:"no limit" limit:"429, −31004"`
+	Burst             int           `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
+	RatePerCaller     limit.Rate    `key:"ratePerCaller" doc:"How many requests one caller may make in which time. A new session does not begin anew." default:"no limit" limit:"429, −31004"`
+	BurstPerCaller    int           `key:"burstPerCaller" doc:"How many of them may come at once." default:"the number in ratePerCaller" limit:"see ratePerCaller"`
+	Memory            Size          `key:"memory" doc:"Memory that we ourselves may use." default:"GOMEMLIMIT, or nine tenths of what the control group has, or no limit" limit:"from 80 % on 503, −31004 for new sessions, from 90 % on for all requests; what is under way goes on"`
+	FailedProofs      limit.Rate    `key:"failedProofs" doc:"How often an address may send a proof that is not good, of who it is. Whoever has been let in is not held up." default:"5/s" limit:"429"`
 }
 
 // A Size is a number of bytes.
@@ -143,6 +153,8 @@ type key struct {
 	only string       // "command" or "url" if it means nothing for the other
 	one  bool         // a list of one may be given without the list
 	path bool         // a file or a directory: made absolute
+	like bool         // the names of a mapping are patterns
+	full string       // what happens at a limit; empty if it is none
 	typ  reflect.Type // of the field
 
 	index int // of the field
@@ -158,6 +170,7 @@ type object struct {
 var (
 	durationType  = reflect.TypeFor[time.Duration]()
 	sizeType      = reflect.TypeFor[Size]()
+	rateType      = reflect.TypeFor[limit.Rate]()
 	transportType = reflect.TypeFor[Transport]()
 )
 
@@ -176,7 +189,7 @@ func objectOf(t reflect.Type) (o object) {
 		}
 		k := key{
 			name: tag("key"), doc: tag("doc"), def: tag("default"), none: tag("none"), only: tag("only"),
-			one: tag("one") != "", path: tag("path") != "", typ: f.Type, index: f.Index[0],
+			one: tag("one") != "", path: tag("path") != "", like: tag("names") == "patterns", full: tag("limit"), typ: f.Type, index: f.Index[0],
 		}
 		if enum := tag("enum"); enum != "" {
 			k.enum = strings.Split(enum, "|")
@@ -210,7 +223,7 @@ func under(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() == reflect.Struct {
+	if t.Kind() == reflect.Struct && t != rateType {
 		return t
 	}
 	return nil

@@ -65,6 +65,7 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 	l.checkAudit()
 	l.checkCommands()
 	l.checkPrograms()
+	l.checkLimits()
 	f := l.file
 	f.order = f.Names
 	l.checkRules()

@@ -46,7 +46,7 @@ listen:
 auth: {tokens: "${API_TOKEN}", jwt: https://login.example.com, users: [root], scopes: mcp}
 state: var
 log: debug
-limits: {message: 32MiB, sessions: 10, calls: 5, idleSession: 1m30s}
+limits: {message: 32MiB, sessions: 10, sessionsPerCaller: 4, calls: 5, callsPerCaller: 6, idleSession: 1m30s, rate: 50/s, burst: 7, ratePerCaller: 1000 / h, burstPerCaller: 8, memory: 1MiB}
 groups:
   all: [a, b]
   some: {servers: [a], path: /some, naming: plain}
@@ -63,6 +63,8 @@ servers:
     sessionsPerClient: 4
     idleSession: none
     suspended: 12
+    rate: 100/m
+    burst: 3
     lazy: "${LAZY:-true}"
     timeout: none
     connectTimeout: 20s
@@ -73,7 +75,7 @@ servers:
     limits: {memory: 512MiB, files: 256, cpu: 1m}
     user: nobody
     passEnv: {X-Token: TOKEN}
-    tools: {include: ["a*"], exclude: [ab], rename: {ac: x}, describe: {ac: Text}, timeout: {ac: 90s}, prefix: ""}
+    tools: {include: ["a*"], exclude: [ab], rename: {ac: x}, describe: {ac: Text}, timeout: {ac: 90s}, limits: {"a*": {rate: 5/s, burst: 6, calls: 2}, ac: 10/h}, prefix: ""}
   b:
     url: https://example.com/mcp
     transport: streamable_http
@@ -94,7 +96,7 @@ servers:
 		{"auth", line(f.Auth.Tokens, f.Auth.JWT[0].Issuer, f.Auth.Users, f.Auth.Scopes, f.Auth.Wanted()), "[canary-token] https://login.example.com [root] [mcp] true"},
 		{"state", f.State, filepath.Join(dir, "var")},
 		{"log", f.Log.Level, "debug"},
-		{"limits", fmt.Sprint(f.Limits), "{33554432 10 5 1m30s}"},
+		{"limits", fmt.Sprint(f.Limits), "{33554432 10 4 1m30s 5 6 50/s 7 1000/h 8 1048576 no limit}"},
 		{"group", fmt.Sprint(*f.Groups["all"], *f.Groups["some"]), "{[a b]  } {[a] /some plain}"},
 		{"command", a.Command, filepath.Join(dir, "bin/server")},
 		{"args", fmt.Sprintf("%q", a.Args), `["--port" "8080" "${literal}" "-x" "true"]`},
@@ -103,7 +105,7 @@ servers:
 		{"sessions", line(a.Sessions, a.SessionsPerClient, a.IdleSession, a.Suspended, b.Sessions, b.IdleSession), "8 4 -1ns 12 0 1m30s"},
 		{"times", fmt.Sprint(a.Timeout, a.ConnectTimeout, a.IdleStop, a.Retry, a.Restart, a.Health), "-1ns 20s 10m0s {100ms 5s 4} {3 30s} {-1ns 2}"},
 		{"limits of a", fmt.Sprint(a.Limits), "{536870912 256 1m0s 0}"},
-		{"tools", fmt.Sprint(a.Tools.Include, a.Tools.Exclude, a.Tools.Rename, a.Tools.Describe, a.Tools.Timeout, *a.Tools.Prefix == ""), "[a*] [ab] map[ac:x] map[ac:Text] map[ac:1m30s] true"},
+		{"tools", fmt.Sprint(a.Tools.Include, a.Tools.Exclude, a.Tools.Rename, a.Tools.Describe, a.Tools.Timeout, a.Tools.Limits, a.Rate, a.Burst, *a.Tools.Prefix == ""), "[a*] [ab] map[ac:x] map[ac:Text] map[ac:1m30s] map[a*:{5/s 6 2} ac:{10/h 0 0}] 100/m 3 true"},
 		{"b", line(b.URL, b.Transport, b.Era, b.Headers, b.PassHeaders, b.Disabled, b.Tools.Prefix == nil), "https://example.com/mcp http modern map[A:b] map[X-User:X-Caller] true true"},
 	} {
 		if test.got != test.want {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -44,6 +45,48 @@ func Reference() []byte {
 	return b.Bytes()
 }
 
+var (
+	//go:embed limits_head.md
+	limitsHead string
+	//go:embed limits_tail.md
+	limitsTail string
+)
+
+// LimitsReference returns the list of all limits, in Markdown.
+func LimitsReference() []byte {
+	var b bytes.Buffer
+	b.WriteString(limitsHead)
+	b.WriteString("| key | what | default | at the limit |\n|---|---|---|---|\n")
+	limits := limitsOf(reflect.TypeFor[File](), "")
+	slices.SortStableFunc(limits, func(a, b key) int { // those of clients before those of servers
+		first := func(k key) string { name, _, _ := strings.Cut(k.name, "."); return name }
+		return cmp.Compare(first(a), first(b))
+	})
+	for _, l := range limits {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.name, strings.TrimSuffix(l.doc, "."), cmp.Or(l.def, "no limit"), l.full)
+	}
+	b.WriteString(limitsTail)
+	return b.Bytes()
+}
+
+// limitsOf returns the keys below a struct that are limits, by their whole names.
+func limitsOf(t reflect.Type, path string) (limits []key) {
+	for _, k := range objectOf(t).keys {
+		k.name = join(path, k.name)
+		switch {
+		case k.like:
+			limits = append(limits, limitsOf(under(k.typ), k.name+".PATTERN")...)
+		case under(k.typ) != nil && k.typ.Kind() == reflect.Map:
+			limits = append(limits, limitsOf(under(k.typ), k.name+".NAME")...)
+		case under(k.typ) != nil:
+			limits = append(limits, limitsOf(under(k.typ), k.name)...)
+		case k.full != "":
+			limits = append(limits, k)
+		}
+	}
+	return limits
+}
+
 // A section is a struct and the path that leads to it.
 type section struct {
 	title string
@@ -72,7 +115,10 @@ func writeSection(b *bytes.Buffer, s section) (next []section) {
 		}
 		if t := under(k.typ); t != nil {
 			title := k.name
-			if k.typ.Kind() == reflect.Map {
+			switch {
+			case k.like:
+				title += ".PATTERN"
+			case k.typ.Kind() == reflect.Map:
 				title += ".NAME"
 			}
 			if s.typ != reflect.TypeFor[File]() {
@@ -96,6 +142,8 @@ func describe(t reflect.Type, enum []string) string {
 		return "time"
 	case t == sizeType:
 		return "size"
+	case t == rateType:
+		return "rate"
 	case t.Kind() == reflect.String:
 		return "text"
 	case t.Kind() == reflect.Bool:
@@ -175,6 +223,8 @@ func (b *schemaBuilder) value(t reflect.Type, k key) schema {
 		return schema{"type": "string", "pattern": pattern}
 	case t == sizeType:
 		return schema{"type": "string", "pattern": `^[0-9.]+ ?(B|[KMGT]iB|[kKMGT]B)$|` + referencePattern}
+	case t == rateType:
+		return schema{"type": "string", "pattern": `^[0-9]+ ?/ ?(s|m|h)$|` + referencePattern}
 	case t == transportType:
 		words := []string{"streamable-http", "streamableHttp", "streamable_http", "http+sse", "websocket"}
 		return anyOf(schema{"enum": slices.Concat(k.enum, words)}, reference)
@@ -197,7 +247,7 @@ func (b *schemaBuilder) value(t reflect.Type, k key) schema {
 		return list
 	case t.Kind() == reflect.Map:
 		s := schema{"type": "object", "additionalProperties": b.value(t.Elem(), key{})}
-		if under(t) != nil {
+		if under(t) != nil && !k.like {
 			s["propertyNames"] = schema{"pattern": goodName.String()}
 		}
 		return s

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/pattern"
 	"github.com/dragoman-mcp/dragoman/internal/program"
 )
@@ -35,17 +36,19 @@ type Server struct {
 	Framing           string            `key:"framing" doc:"How messages are told apart on a stream." enum:"auto|lines|content-length" default:"auto"`
 	Isolation         string            `key:"isolation" doc:"Who shares a session with the server, and so its process: nobody but the requests of a client without sessions, all that one client does, everybody, or not even two requests. A server that everybody shares can ask nobody anything." enum:"session|client|shared|request" default:"session"`
 	Pool              int               `key:"pool" doc:"Sessions with the server that are kept open for who comes next." default:"0"`
-	Sessions          int               `key:"sessions" doc:"Sessions with the server, and so its processes, that there may be in all. At the limit one that nobody uses is closed, and its client told; without one, requests wait for 10 s." default:"1024"`
-	SessionsPerClient int               `key:"sessionsPerClient" doc:"Sessions with the server that one client may have." default:"256"`
-	IdleSession       time.Duration     `key:"idleSession" none:"for ever" doc:"How long a session with the server stays open that nobody uses. The sessions of a client's session end with that." default:"5m"`
+	Sessions          int               `key:"sessions" doc:"Sessions with the server, and so its processes, that there may be in all. At the limit one that nobody uses is closed, and its client told; without one, requests wait for 10 s." default:"1024" limit:"one that nobody uses is closed; else −31004 after 10 s"`
+	SessionsPerClient int               `key:"sessionsPerClient" doc:"Sessions with the server that one client may have." default:"256" limit:"the same"`
+	IdleSession       time.Duration     `key:"idleSession" none:"for ever" doc:"How long a session with the server stays open that nobody uses. The sessions of a client's session end with that." default:"5m" limit:"it is closed"`
 	Lazy              bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
 	Disabled          bool              `key:"disabled" doc:"Leave it out." default:"false"`
-	Timeout           time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h"`
-	ConnectTimeout    time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s"`
-	IdleStop          time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none"`
-	Calls             int               `key:"calls" doc:"Requests to it that may be under way." default:"128"`
-	Queue             int               `key:"queue" doc:"Requests that may wait while it has that many, or is away." default:"64"`
-	Suspended         int               `key:"suspended" doc:"Calls of one client that may wait for its own answers to questions of the server." default:"64"`
+	Timeout           time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h" limit:"−31002"`
+	ConnectTimeout    time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s" limit:"−31001"`
+	IdleStop          time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none" limit:"it is stopped, and started when it is asked"`
+	Rate              limit.Rate        `key:"rate" doc:"How many requests to it all callers together may make in which time: calls of tools and what else it works for, no lists." default:"no limit" limit:"503, −31004"`
+	Burst             int               `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
+	Calls             int               `key:"calls" doc:"Requests to it that may be under way." default:"128" limit:"others wait for 1 s, then 503, −31004"`
+	Queue             int               `key:"queue" doc:"Requests that may wait while it has that many, or is away." default:"64" limit:"503, −31004"`
+	Suspended         int               `key:"suspended" doc:"Calls of one client that may wait for its own answers to questions of the server." default:"64" limit:"the question gets an error"`
 	Retry             Retry             `key:"retry" doc:"How a lost server is tried again."`
 	Health            Health            `key:"health" doc:"How it is looked after."`
 	Tools             Tools             `key:"tools" doc:"Which of its tools are offered, and how."`
@@ -65,11 +68,11 @@ type Server struct {
 
 // ChildLimits is what the processes of a server may use. Zero means no limit.
 type ChildLimits struct {
-	Memory Size          `key:"memory" doc:"Address space of each process. Runtimes that reserve more than they use, such as Node.js, need a generous one."`
-	Files  int           `key:"files" doc:"Open files of each process."`
-	CPU    time.Duration `key:"cpu" doc:"Processor time of each process; it is killed when that is used up."`
+	Memory Size          `key:"memory" doc:"Address space of each process. Runtimes that reserve more than they use, such as Node.js, need a generous one." limit:"what the program makes of that"`
+	Files  int           `key:"files" doc:"Open files of each process." limit:"what the program makes of that"`
+	CPU    time.Duration `key:"cpu" doc:"Processor time of each process; it is killed when that is used up." limit:"it is killed"`
 
-	Processes int `key:"processes" doc:"Processes and threads of its user, counted over all that this user runs. It does not bind root."`
+	Processes int `key:"processes" doc:"Processes and threads of its user, counted over all that this user runs. It does not bind root." limit:"no more are made"`
 }
 
 // A Sandbox is what a server can reach of the machine.
@@ -120,21 +123,21 @@ type ServerTLS struct {
 
 // A Retry says how a lost server is tried again.
 type Retry struct {
-	Min      time.Duration `key:"min" doc:"Wait before the first attempt; it doubles with each." default:"250ms, 1s of a URL"`
-	Max      time.Duration `key:"max" doc:"Longest wait." default:"30s, 10s of a URL"`
-	Attempts int           `key:"attempts" doc:"Attempts that a request waits for." default:"3"`
+	Min      time.Duration `key:"min" doc:"Wait before the first attempt; it doubles with each." default:"250ms, 1s of a URL" limit:"it is tried"`
+	Max      time.Duration `key:"max" doc:"Longest wait." default:"30s, 10s of a URL" limit:"it is tried"`
+	Attempts int           `key:"attempts" doc:"Attempts that a request waits for." default:"3" limit:"−31001"`
 }
 
 // A Restart says when to give up on a program that keeps ending.
 type Restart struct {
-	Max    int           `key:"max" doc:"Starts within the window before it is left alone." default:"5"`
-	Window time.Duration `key:"window" doc:"The window." default:"60s"`
+	Max    int           `key:"max" doc:"Starts within the window before it is left alone." default:"5" limit:"−31001 for 30 s"`
+	Window time.Duration `key:"window" doc:"The window." default:"60s" limit:"see max"`
 }
 
 // A Health says how a server is looked after.
 type Health struct {
-	Interval  time.Duration `key:"interval" none:"not at all" doc:"How often it is asked whether it is there, while nobody else asks." default:"30s"`
-	Threshold int           `key:"threshold" doc:"Failures in a row after which it counts as lost." default:"3"`
+	Interval  time.Duration `key:"interval" none:"not at all" doc:"How often it is asked whether it is there, while nobody else asks." default:"30s" limit:"it is asked"`
+	Threshold int           `key:"threshold" doc:"Failures in a row after which it counts as lost." default:"3" limit:"it is connected anew"`
 }
 
 // Tools says which tools of a server are offered, and how. Names are the server's.
@@ -143,8 +146,16 @@ type Tools struct {
 	Exclude  []string                 `key:"exclude" doc:"Tools that are not; it wins over include."`
 	Rename   map[string]string        `key:"rename" doc:"Names under which tools are offered: the server's name, and ours."`
 	Describe map[string]string        `key:"describe" doc:"Descriptions that take the place of the server's, by tool."`
-	Timeout  map[string]time.Duration `key:"timeout" doc:"Timeouts of single tools."`
+	Timeout  map[string]time.Duration `key:"timeout" doc:"Timeouts of single tools." default:"that of the server" limit:"−31002"`
+	Limits   map[string]ToolLimit     `key:"limits" names:"patterns" doc:"How often and how many at once tools may be called, by pattern; * and ? stand for any characters. The tools of a pattern share it, and one that fits several is bound by each."`
 	Prefix   *string                  `key:"prefix" doc:"What stands before the name of each tool; \"\" for nothing." default:"decided by the group"`
+}
+
+// A ToolLimit says how often tools may be called. Zero means no limit.
+type ToolLimit struct {
+	Rate  limit.Rate `key:"rate" short:"true" doc:"How many calls all callers together may make in which time." default:"no limit" limit:"503, −31004"`
+	Burst int        `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
+	Calls int        `key:"calls" doc:"Calls that may be under way." default:"no limit" limit:"64 others wait for 1 s, then 503, −31004"`
 }
 
 // Prompts says which prompts of a server are offered.

@@ -103,6 +103,9 @@ func (f *framed) Close() error {
 	return f.Conn.Close()
 }
 
+// NetConn returns the connection below.
+func (f *framed) NetConn() net.Conn { return f.Conn }
+
 // follow follows the frames. It reports false if the client is to be cut.
 func (f *framed) follow(b []byte) bool {
 	for len(b) > 0 {
@@ -150,8 +153,8 @@ func (f *framed) begin() bool {
 
 type stateKey struct{}
 
-// stateContext puts the state of a connection into the context of its requests.
-func stateContext(ctx context.Context, c net.Conn) context.Context {
+// withConnState puts the state of a connection into the context of its requests.
+func withConnState(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, stateKey{}, &c.(*framed).state)
 }
 

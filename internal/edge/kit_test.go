@@ -82,7 +82,7 @@ func (s *site) serve(t *testing.T, l net.Listener, h http.Handler) *edge.Server 
 	if s.cert == nil {
 		s.load(t)
 	}
-	return serve(t, l, edge.New(h, s.cert, nil, s.log.logger()))
+	return serve(t, l, edge.New(h, &edge.Options{Certificate: s.cert, Logger: s.log.logger()}))
 }
 
 func serve(t *testing.T, l net.Listener, web *edge.Server) *edge.Server {

@@ -44,15 +44,31 @@ type Server struct {
 	open   map[net.Listener]context.CancelFunc // of Serve, with TLS; guarded by mu
 }
 
-// New returns a server. Without a certificate it speaks plain HTTP. begin, if not nil, makes
-// the context of a plain connection.
-func New(h http.Handler, cert *Certificate, begin func(context.Context, net.Conn) context.Context, log *slog.Logger) *Server {
-	s := &Server{cert: cert, log: log, open: make(map[net.Listener]context.CancelFunc)}
+// Options configures a Server.
+type Options struct {
+	Certificate *Certificate // if nil, it speaks plain HTTP
+
+	// ConnContext, if not nil, returns the context of the requests of a connection, as in
+	// net/http. Who wants to know the connection below finds it by NetConn.
+	ConnContext func(context.Context, net.Conn) context.Context
+
+	Logger *slog.Logger // required
+}
+
+// New returns a server.
+func New(h http.Handler, o *Options) *Server {
+	s := &Server{cert: o.Certificate, log: o.Logger, open: make(map[net.Listener]context.CancelFunc)}
 	s.one, s.two = s.newServer(h), s.newServer(withState(h))
 	s.one.Protocols.SetHTTP1(true)
-	s.one.ConnContext = begin
 	s.two.Protocols.SetUnencryptedHTTP2(true) // the connections that it is given are decrypted
-	s.two.ConnContext = stateContext
+	s.one.ConnContext = o.ConnContext
+	s.two.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		ctx = withConnState(ctx, c)
+		if o.ConnContext != nil {
+			ctx = o.ConnContext(ctx, c)
+		}
+		return ctx
+	}
 	s.two.HTTP2 = http2Limits()
 	return s
 }

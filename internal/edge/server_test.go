@@ -23,7 +23,7 @@ func atPlain(t *testing.T, test func(t *testing.T, c net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
-		serve(t, l, edge.New(http.HandlerFunc(hello), nil, nil, slog.New(slog.DiscardHandler)))
+		serve(t, l, edge.New(http.HandlerFunc(hello), &edge.Options{Logger: slog.New(slog.DiscardHandler)}))
 		c, err := l.DialContext(t.Context(), "tcp", "")
 		if err != nil {
 			t.Fatal(err)

@@ -193,19 +193,21 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, open bool) (*htt
 }
 
 // caller returns who makes a request that letIn has let in. If nobody has to prove who
-// they are, it need not have.
+// they are, it need not have. A request is refused here already if it is sure that it would
+// be later.
 func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 	if c := dragoman.CallerOf(r.Context()); c.Header != nil {
-		return c, nil
+		return c, g.entrance.check(r, c)
 	}
 	if !g.policy.Anyone() {
 		return nil, httpx.Refuse(http.StatusUnauthorized, "nobody has been let in") // every request comes by Handler
 	}
 	c, err := httpx.ByAddress(r)
-	if err == nil {
-		c.Passed = g.passed(r)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	c.Passed = g.passed(r)
+	return c, g.entrance.check(r, c)
 }
 
 // SocketCaller returns who is on the other side of a socket that carries messages

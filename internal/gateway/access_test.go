@@ -34,7 +34,7 @@ func guard(t *testing.T, more string) *guarded {
 	t.Helper()
 	g := &guarded{tokens: filepath.Join(t.TempDir(), "tokens.json")}
 	g.token(t, "alice")
-	g.running = begin(t, fmt.Sprintf("auth: {tokenFile: %q}\nservers:\n  a: {url: %q}\n%s", g.tokens, upstream(t, protocol.LatestLegacy), more))
+	g.running = begin(t, fmt.Sprintf("auth: {tokenFile: %q}\nlimits: {failedProofs: 1000000/s}\nservers:\n  a: {url: %q}\n%s", g.tokens, upstream(t, protocol.LatestLegacy), more))
 	return g
 }
 
@@ -385,7 +385,7 @@ func issued(t *testing.T, more string) (*guarded, *authtest.Server) {
 	issuer, stop := authtest.Start(nil)
 	t.Cleanup(stop)
 	g := &guarded{}
-	g.running = begin(t, fmt.Sprintf("auth:\n  url: https://gw.example.com\n  jwt: %s\n  introspection: {endpoint: %s/introspect, issuer: %s, clientId: client, clientSecret: secret}\nservers:\n  a: {url: %q}\n%s",
+	g.running = begin(t, fmt.Sprintf("limits: {failedProofs: 1000000/s}\nauth:\n  url: https://gw.example.com\n  jwt: %s\n  introspection: {endpoint: %s/introspect, issuer: %s, clientId: client, clientSecret: secret}\nservers:\n  a: {url: %q}\n%s",
 		issuer.Issuer, issuer.Issuer, issuer.Issuer, upstream(t, protocol.LatestLegacy), more))
 	return g, issuer
 }

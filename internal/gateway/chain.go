@@ -28,7 +28,8 @@ type chain struct {
 	audit     *audit.Log // nil if there is none
 	requests  dragoman.Peer
 	listeners listeners
-	known     *config.Server // whose offers the listeners know of; of who applies configurations
+	limits    atomic.Pointer[serverLimits] // nil if there are none
+	known     *config.Server               // whose offers the listeners know of; of who applies configurations
 }
 
 var (
@@ -38,6 +39,7 @@ var (
 
 func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], log *slog.Logger, to *audit.Log) *chain {
 	c := &chain{up: up, log: log, audit: to, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
+	c.limits.Store(newServerLimits(c.known, nil))
 	c.requests = c.wrap(up.Requests(), nil, nil)
 	return c
 }
@@ -46,6 +48,7 @@ func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], log *slog.Lo
 // is the first that a request comes to. client is that of a conversation, and caller who
 // has begun it.
 func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller) dragoman.Peer {
+	p = &limiter{p, &c.limits, c.log} // of what is allowed alone: the rest counts for nothing
 	p = &filter{Peer: p, views: c.views, listeners: &c.listeners, client: client, caller: caller}
 	return &recorder{Peer: p, server: c.up.Name(), log: c.log, audit: c.audit, caller: caller}
 }
@@ -89,13 +92,18 @@ func (c *chain) OnChange(f func(note string)) (stop func()) {
 	}
 }
 
-// announce tells the listeners what a new configuration offers otherwise than the one
-// before, as far as the server alone is concerned. ruled says that there are other rules.
+// announce puts the limits of a new configuration in force, and tells the listeners what it
+// offers otherwise than the one before, as far as the server alone is concerned. ruled says
+// that there are other rules.
 func (c *chain) announce(ruled bool) {
 	old, now := c.known, c.up.Config()
 	c.known = now
 	before, after := old.Tools, now.Tools
 	before.Timeout, after.Timeout, before.Prefix, after.Prefix = nil, nil, nil, nil
+	before.Limits, after.Limits = nil, nil
+	if old != now {
+		c.limits.Store(newServerLimits(now, c.limits.Load()))
+	}
 	c.listeners.tell(&protocol.Interest{
 		Tools:     ruled || !reflect.DeepEqual(before, after),
 		Prompts:   ruled || !reflect.DeepEqual(old.Prompts, now.Prompts),

@@ -156,11 +156,11 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store
 		s.store = state.NewMemory(authserver.MaxSignIns)
 		return s.store, s.key, nil
 	}
-	opened, err := state.OpenWith(filepath.Join(dir, "signins"), &state.DirOptions{MaxAge: lasts + 24*time.Hour})
+	opened, err := state.OpenWith(filepath.Join(dir, "sign-ins"), &state.DirOptions{MaxAge: lasts + 24*time.Hour})
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := authserver.LoadKey(filepath.Join(dir, "signins.key"))
+	key, err := authserver.LoadKey(filepath.Join(dir, "sign-ins.key"))
 	if err != nil {
 		return nil, nil, errors.Join(err, opened.Close())
 	}

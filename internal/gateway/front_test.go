@@ -43,7 +43,7 @@ func inFront(t *testing.T, more string) *fronted {
 	f.provider = authtest.New(t, &authtest.Options{Identity: true})
 	f.listener = listenAt(t, "127.0.0.1:0")
 	f.url = "http://" + f.listener.Addr().String()
-	f.text = fmt.Sprintf("auth:\n  url: %s\n  provider: {url: %q, scopes: [openid, offline_access]}\n  client: {id: client, secret: secret}\nservers:\n  a: {url: %q}\n%s",
+	f.text = fmt.Sprintf("limits: {failedProofs: 1000000/s}\nauth:\n  url: %s\n  provider: {url: %q, scopes: [openid, offline_access]}\n  client: {id: client, secret: secret}\nservers:\n  a: {url: %q}\n%s",
 		f.url, f.provider.Issuer, upstream(t, protocol.LatestLegacy), more)
 	f.write(f.text)
 	f.up(&gateway.Options{Name: "test", Version: "1"})

@@ -83,19 +83,20 @@ type Options struct {
 
 // A Gateway lets clients to the servers of a configuration.
 type Gateway struct {
-	opts    Options
-	log     *slog.Logger
-	began   time.Time
-	manager *manager.Manager
-	policy  *policy.Policy
-	rules   atomic.Pointer[rules.Set]
-	front   atomic.Pointer[front] // nil if users do not sign in by us
-	signIns signIns
-	store   state.Store  // of sessions
-	events  eventlog.Log // of all doors' streams
-	disk    *disk        // where both are; nil if that is memory
-	closers []func() error
-	first   *config.File // of which listen, state, log.format, limits and audit.file are in force
+	opts     Options
+	log      *slog.Logger
+	began    time.Time
+	manager  *manager.Manager
+	policy   *policy.Policy
+	rules    atomic.Pointer[rules.Set]
+	front    atomic.Pointer[front] // nil if users do not sign in by us
+	signIns  signIns
+	store    state.Store  // of sessions
+	events   eventlog.Log // of all doors' streams
+	disk     *disk        // where both are; nil if that is memory
+	closers  []func() error
+	entrance *entrance
+	first    *config.File // of which listen, state, log.format, limits and audit.file are in force
 
 	audit    *audit.Log    // nil if there is none
 	watching running.Group // of sessions, for the audit log
@@ -133,7 +134,8 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.closeState(), g.closeAudit(err))
 	}
-	g.policy = policy.New(g.access.Options, g.log)
+	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
+	g.entrance = newEntrance(&file.Limits, g.log)
 	g.front.Store(g.access.front)
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
@@ -235,7 +237,7 @@ func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
 
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
-	s = g.audited(name, s)
+	s = g.audited(name, g.entrance.guard(s))
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
@@ -321,7 +323,8 @@ func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 // HandlerOptions says whom a Handler answers.
 type HandlerOptions struct {
 	// Hosts and Origins are accepted in the headers of these names beside those of this
-	// machine, as by the transports.
+	// machine, as by the transports. Pages of these origins may read every answer, and
+	// send the headers that some server has passed on.
 	Hosts, Origins []string
 
 	// Open lets in everybody, whatever the configuration says of who may come in.
@@ -329,8 +332,7 @@ type HandlerOptions struct {
 }
 
 // Handler answers clients over HTTP. Everything but the checks of our health is behind
-// the question who a client is. Pages of the origins may read every answer, and send the
-// headers that some server has passed on. The options may be nil.
+// the question who a client is. The options may be nil.
 func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	if o == nil {
 		o = &HandlerOptions{}

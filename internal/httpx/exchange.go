@@ -48,7 +48,13 @@ func (x *Exchange) Body() ([]byte, error) {
 // JSON answers with JSON text. There is no error: the client may be gone.
 func (x *Exchange) JSON(status int, body []byte) {
 	if x.begin() {
-		setRetryAfter(x.W.Header(), status)
+		if mayRetry(status) {
+			var e *dragoman.Error
+			if m, err := dragoman.Parse(body); err == nil && m.IsError() {
+				e = m.RPCError()
+			}
+			setRetryAfter(x.W.Header(), e)
+		}
 		_ = WriteJSON(x.W, x.R, status, body)
 	}
 }

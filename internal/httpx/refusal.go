@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -49,7 +50,20 @@ func Refuse(status int, format string, args ...any) *Refusal {
 
 // Unavailable makes the refusal of what cannot be served now.
 func Unavailable(e *dragoman.Error) *Refusal {
-	return &Refusal{Status: http.StatusServiceUnavailable, Code: e.Code, Message: e.Message, Data: e.Data}
+	return &Refusal{Status: cmp.Or(RefusedStatus(e), http.StatusServiceUnavailable), Code: e.Code, Message: e.Message, Data: e.Data}
+}
+
+// RefusedStatus is the status that goes with an error which says that a limit of ours, or
+// our end, kept a request from being sent: 429 if the limit is that of who sent it,
+// else 503. It is zero for an error of any other kind.
+func RefusedStatus(e *dragoman.Error) int {
+	switch r, ok := protocol.RefusedBy(e); {
+	case !ok:
+		return 0
+	case r.Limit == protocol.LimitCaller, r.Limit == protocol.LimitSession:
+		return http.StatusTooManyRequests
+	}
+	return http.StatusServiceUnavailable
 }
 
 // Error implements error.
@@ -74,7 +88,9 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	h := w.Header()
 	h["Content-Type"], h["X-Content-Type-Options"] = jsonType, noSniff
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	setRetryAfter(h, e.Status)
+	if mayRetry(e.Status) {
+		setRetryAfter(h, &dragoman.Error{Code: code, Data: e.Data})
+	}
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
 	}
@@ -92,10 +108,16 @@ func (e *Refusal) Write(w http.ResponseWriter) {
 	_, _ = w.Write(body) // the client may be gone
 }
 
-// setRetryAfter says when to try again, if a status says that one may.
-func setRetryAfter(h http.Header, status int) {
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		h["Retry-After"] = retryAfter
+// mayRetry reports whether a status says that one may try again.
+func mayRetry(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
+// setRetryAfter says when to try again: in as many seconds as the error says, or one.
+func setRetryAfter(h http.Header, e *dragoman.Error) {
+	h["Retry-After"] = retryAfter
+	if r, ok := protocol.RefusedBy(e); ok && r.Retry > time.Second {
+		h["Retry-After"] = []string{strconv.Itoa(int((r.Retry + time.Second - 1) / time.Second))}
 	}
 }
 

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestB04_AcceptMustNameAllTypes(t *testing.T) {
@@ -205,6 +207,16 @@ func TestRefusalIsAJSONRPCError(t *testing.T) {
 			"too many", httpx.Refusal{Status: 429, Code: -31004, Message: "no"},
 			429, map[string]string{"Retry-After": "1"},
 			`{"jsonrpc":"2.0","id":null,"error":{"code":-31004,"message":"no"}}`,
+		},
+		{
+			"a limit that says when", *httpx.Unavailable(protocol.Limited(protocol.LimitCaller, "no", 2001*time.Millisecond)),
+			429, map[string]string{"Retry-After": "3"},
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-31004,"message":"no","data":{"source":"gateway","outcome":"not_sent","limit":"caller","retryMs":2001}}}`,
+		},
+		{
+			"a limit that is not the caller's", *httpx.Unavailable(protocol.Limited(protocol.LimitTool, "no", time.Millisecond)),
+			503, map[string]string{"Retry-After": "1"},
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-31004,"message":"no","data":{"source":"gateway","outcome":"not_sent","limit":"tool","retryMs":1}}}`,
 		},
 		{
 			"with data that is no JSON", httpx.Refusal{Status: 400, Code: -32600, Message: "no", Data: json.RawMessage(`{`)},

@@ -187,6 +187,7 @@ func (u *Upstream) successor() *Upstream {
 func (m *Manager) digest(c *config.Server) string {
 	bare := *c
 	bare.Tools, bare.Prompts, bare.Resources = config.Tools{}, config.Prompts{}, config.Resources{}
+	bare.Rate, bare.Burst = config.Server{}.Rate, 0
 	if limit := newSettings(c).timeout; longest(limit, c.Tools.Timeout) > limit {
 		bare.Timeout = longest(limit, c.Tools.Timeout) // era has to know that
 	}

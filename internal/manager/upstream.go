@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/credential"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -58,7 +59,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		logs: new(logs), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
 	u.conf.Store(c)
-	u.admission = admission{up: u, max: u.set.calls, queue: u.set.queue}
+	u.admission = admission{up: u, line: limit.Line{Max: u.set.calls, Queue: u.set.queue}}
 	if c.Disabled {
 		return u
 	}

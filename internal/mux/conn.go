@@ -170,6 +170,10 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// AfterDone has f called when the conversation is over, on a goroutine of its own, unless
+// stop is called before.
+func (c *Conn) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(c.ctx, f) }
+
 // Done implements dragoman.Conn.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 

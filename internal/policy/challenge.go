@@ -55,6 +55,9 @@ func (e *ScopeError) Error() string {
 
 // refuse makes the answer to a request that is not let in.
 func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpx.Refusal {
+	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+		return refusal
+	}
 	if e, ok := errors.AsType[*unavailableError](err); ok {
 		p.log.Debug("a token cannot be verified", "error", e.err)
 		return httpx.Unavailable(protocol.Overloaded("tokens cannot be verified now; try again later"))

@@ -27,7 +27,7 @@ func TestOthersMayVerifyTokens(t *testing.T) {
 			return nil, errors.New("sign in again")
 		}
 		return nil, nil
-	}), NewTokens([]Token{{Name: "x", Hash: sha256.Sum256([]byte("listed"))}})}}, nil)
+	}), NewTokens([]Token{{Name: "x", Hash: sha256.Sum256([]byte("listed"))}})}}, often, nil)
 	ask := func(token string) (func(func()) func(), int) {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "https://gw.example.com/mcp", http.NoBody)

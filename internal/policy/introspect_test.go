@@ -78,7 +78,7 @@ func TestTokensOfOtherIssuersAreNotShownToThisOne(t *testing.T) {
 	s := newIssuing(t, authtest.Options{})
 	v := s.introspection(t, IntrospectionOptions{})
 	expect(t, v, s.Mint(members{"iss": "https://other.example.com"}), "foreign", "of another issuer")
-	p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{}), v}}, nil)
+	p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{}), v}}, often, nil)
 	for _, token := range []string{s.Mint(nil), s.Mint(members{"exp": 1})} {
 		_, _ = p.verify(t.Context(), token)
 	}
@@ -229,7 +229,7 @@ func TestRevokedTokenIsRefusedWithinTheTimeOfRechecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newIssuing(t, authtest.Options{})
 		const us = "https://gw.example.com"
-		p := New(&Options{Verifiers: []Verifier{s.introspection(t, IntrospectionOptions{})}, URL: us}, nil)
+		p := New(&Options{Verifiers: []Verifier{s.introspection(t, IntrospectionOptions{})}, URL: us}, often, nil)
 		token := s.MintOpaque(members{"aud": us})
 		for range 10 {
 			if got := caller(t, p, token, nil); got != 200 {

@@ -89,7 +89,7 @@ func TestS27_KeysOutliveTheirIssuerForTheConfiguredTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newIssuing(t, authtest.Options{Lifetime: 24 * time.Hour})
 				const us = "https://gw.example.com"
-				p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{KeysFor: limit})}, URL: us}, nil)
+				p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{KeysFor: limit})}, URL: us}, often, nil)
 				status := func(want int, when string) {
 					t.Helper()
 					if got := caller(t, p, s.Mint(members{"aud": us}), nil); got != want {
@@ -125,7 +125,7 @@ func TestS27_KeysOutliveTheirIssuerForTheConfiguredTime(t *testing.T) {
 func TestTokenThatWasAcceptedIsNotAcceptedWithoutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newIssuing(t, authtest.Options{Lifetime: 24 * time.Hour})
-		p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{})}, URL: "https://gw.example.com"}, nil)
+		p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{})}, URL: "https://gw.example.com"}, often, nil)
 		token := s.Mint(members{"aud": "https://gw.example.com"})
 		if got := caller(t, p, token, nil); got != 200 {
 			t.Fatalf("status %d, want 200", got)

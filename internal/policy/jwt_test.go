@@ -420,7 +420,7 @@ func caller(t *testing.T, p *Policy, token string, cert *x509.Certificate) int {
 func TestS27_TokenForASiblingOrForAnotherCertificateIsRefused(t *testing.T) {
 	s := newIssuing(t, authtest.Options{})
 	const us = "https://gw.example.com"
-	p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{})}, URL: us}, nil)
+	p := New(&Options{Verifiers: []Verifier{s.jwt(t, JWTOptions{})}, URL: us}, often, nil)
 	cert, stranger := &x509.Certificate{Raw: []byte("ours")}, &x509.Certificate{Raw: []byte("another")}
 	sum := sha256.Sum256(cert.Raw)
 	bound := s.Mint(members{"aud": us, "cnf": members{"x5t#S256": base64.RawURLEncoding.EncodeToString(sum[:])}})
@@ -459,7 +459,7 @@ func TestEachIssuerHasItsOwnUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	p := New(&Options{Verifiers: []Verifier{a.jwt(t, JWTOptions{}), j}}, nil)
+	p := New(&Options{Verifiers: []Verifier{a.jwt(t, JWTOptions{}), j}}, often, nil)
 	one, err := p.verify(t.Context(), a.Mint(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -510,7 +510,7 @@ func TestPrincipalsOfHTTPSIssuersHaveNoScheme(t *testing.T) {
 func BenchmarkToken(b *testing.B) {
 	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
 		s := newIssuing(b, authtest.Options{Algorithm: alg})
-		p := New(&Options{Verifiers: []Verifier{s.jwt(b, JWTOptions{})}}, nil)
+		p := New(&Options{Verifiers: []Verifier{s.jwt(b, JWTOptions{})}}, often, nil)
 		token := s.Mint(members{"groups": []string{"a", "b"}, "scope": "read write"})
 		b.Run("verified/"+alg, func(b *testing.B) {
 			b.ReportAllocs()
@@ -523,7 +523,7 @@ func BenchmarkToken(b *testing.B) {
 		b.Run("remembered/"+alg, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.token(context.Background(), token); err != nil {
+				if _, err := p.token(request(""), token); err != nil {
 					b.Fatal(err)
 				}
 			}

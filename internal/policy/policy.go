@@ -14,7 +14,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A Verifier knows some kind of token.
@@ -54,14 +56,15 @@ type Options struct {
 
 // A Policy lets clients in.
 type Policy struct {
-	log    *slog.Logger
-	proofs proofs
-	now    atomic.Pointer[Options]
+	log      *slog.Logger
+	failures *limit.Failures // of addresses
+	proofs   proofs
+	now      atomic.Pointer[Options]
 }
 
-// New returns a policy. Logger may be nil.
-func New(o *Options, logger *slog.Logger) *Policy {
-	p := &Policy{log: httpx.Logger(logger)}
+// New returns a policy that lets an address fail so often; zero means the default. Logger may be nil.
+func New(o *Options, failures limit.Rate, logger *slog.Logger) *Policy {
+	p := &Policy{log: httpx.Logger(logger), failures: limit.NewFailures(failures)}
 	p.Set(o)
 	return p
 }
@@ -110,7 +113,7 @@ func (p *Policy) prove(r *http.Request, o *Options) (*proof, error) {
 	token, err := bearer(r)
 	switch {
 	case err == nil:
-		return p.token(r.Context(), token)
+		return p.token(r, token)
 	case !errors.Is(err, errNone):
 		return nil, err
 	}
@@ -125,13 +128,23 @@ func (p *Policy) prove(r *http.Request, o *Options) (*proof, error) {
 }
 
 // token returns the proof that a token is.
-func (p *Policy) token(ctx context.Context, token string) (*proof, error) {
+//
+// An address that has sent too many that are not good has to wait, unless it is one that
+// is known to be: others may have the same address.
+func (p *Policy) token(r *http.Request, token string) (*proof, error) {
 	d := digest(sha256.Sum256([]byte(token)))
 	known := p.proofs.get(d)
 	if known != nil && known.good(time.Now()) {
 		return known, nil
 	}
-	id, err := p.verify(ctx, token)
+	from := addressOf(r)
+	if wait := p.failures.Allow(from); wait > 0 {
+		return nil, httpx.Unavailable(protocol.Limited(protocol.LimitCaller, "too many tokens that are not good have come from this address (limits.failedProofs)", wait))
+	}
+	id, err := p.verify(r.Context(), token)
+	if isInvalid(err) {
+		p.failures.Failed(from)
+	}
 	if err != nil {
 		if known != nil && isInvalid(err) {
 			p.proofs.drop(d, known)
@@ -146,6 +159,14 @@ func (p *Policy) token(ctx context.Context, token string) (*proof, error) {
 		p.proofs.drop(d, known) // it says something else now
 	}
 	return p.proofs.put(d, found), nil
+}
+
+func addressOf(r *http.Request) string {
+	c, err := httpx.ByAddress(r)
+	if err != nil {
+		return ""
+	}
+	return c.Address
 }
 
 // verify asks who knows a token.
@@ -202,10 +223,7 @@ func (o *Options) base(r *http.Request) string {
 	if o.URL != "" {
 		return strings.TrimSuffix(o.URL, "/")
 	}
-	if r.TLS != nil {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
+	return httpx.Scheme(r) + "://" + r.Host
 }
 
 // certified returns who has the client certificate of a request, or nil.

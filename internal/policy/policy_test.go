@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
 // A known is a verifier of tokens that a test lists.
@@ -58,6 +59,9 @@ func (k *known) set(token string, id *identity, err error) {
 	}
 }
 
+// often is as often as nobody fails.
+var often = limit.Rate{Count: 1 << 20, Per: time.Second}
+
 func request(token string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "http://gw.example.com/servers/a/mcp", http.NoBody)
 	if token != "" {
@@ -79,7 +83,7 @@ func TestStreamsEndWhenTheirTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &known{}
 		k.set("t", &identity{principal: "user:a", expires: time.Now().Add(time.Minute)}, nil)
-		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 		_, c := status(p, request("t"))
 		var ended time.Time
 		began := time.Now()
@@ -105,7 +109,7 @@ func TestStreamsEndSoonAfterTheirTokenIsRevoked(t *testing.T) {
 		k := &known{}
 		id := &identity{principal: "user:a"}
 		k.set("t", id, nil)
-		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 		_, c := status(p, request("t"))
 		var ended atomic.Bool
 		stop := c.OnEnd(func() { ended.Store(true) })
@@ -130,7 +134,7 @@ func TestNothingIsAskedWhileNobodyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &known{}
 		k.set("t", &identity{principal: "user:a"}, nil)
-		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 		_, c := status(p, request("t"))
 		for range 100 {
 			status(p, request("t"))
@@ -148,7 +152,7 @@ func TestWhoeverIsNotLetInByANewPolicyIsToldAtOnce(t *testing.T) {
 		k := &known{}
 		k.set("t", &identity{principal: "user:a"}, nil)
 		k.set("u", &identity{principal: "user:b"}, nil)
-		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 		ended := map[string]bool{}
 		for _, token := range []string{"t", "u"} {
 			_, c := status(p, request(token))
@@ -171,7 +175,7 @@ func TestTokenThatSaysSomethingElseEndsItsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &known{}
 		k.set("t", &identity{principal: "user:a", scopes: []string{"x", "y"}}, nil)
-		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 		_, before := status(p, request("t"))
 		var ended atomic.Bool
 		before.OnEnd(func() { ended.Store(true) })
@@ -188,7 +192,7 @@ func TestTokenThatSaysSomethingElseEndsItsStreams(t *testing.T) {
 func TestExpiryThatIsPutOffEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &known{}
-		p := New(&Options{Verifiers: []Verifier{k}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 		var ended atomic.Bool
 		stop := func() {}
 		for i := range 20 {
@@ -233,14 +237,14 @@ func TestTokensAreForUsOrForWhatIsAskedFor(t *testing.T) {
 	} {
 		k := &known{}
 		k.set("t", &identity{principal: "user:a", audience: []string{test.audience}}, nil)
-		p := New(&Options{Verifiers: []Verifier{k}, Audiences: []string{"api://gateway"}}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}, Audiences: []string{"api://gateway"}}, often, nil)
 		if got, _ := status(p, request("t")); (got == http.StatusOK) != test.ok {
 			t.Errorf("%q: %d", test.audience, got)
 		}
 	}
 	k := &known{}
 	k.set("t", &identity{principal: "user:a", audience: []string{}}, nil)
-	if got, _ := status(New(&Options{Verifiers: []Verifier{k}}, nil), request("t")); got != http.StatusUnauthorized {
+	if got, _ := status(New(&Options{Verifiers: []Verifier{k}}, often, nil), request("t")); got != http.StatusUnauthorized {
 		t.Errorf("for nobody: %d", got)
 	}
 }
@@ -249,7 +253,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 	k := &known{}
 	k.set("poor", &identity{principal: "user:a", scopes: []string{"x"}}, nil)
 	o := &Options{Verifiers: []Verifier{k}, Scopes: []string{"mcp", "x"}, Issuers: []string{"https://login.example.com"}, URL: "https://gw.example.com/"}
-	p := New(o, nil)
+	p := New(o, often, nil)
 	const metadata = `resource_metadata="https://gw.example.com/.well-known/oauth-protected-resource/servers/a/mcp"`
 	for _, test := range []struct {
 		name   string
@@ -276,7 +280,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 }
 
 func TestMetadataIsTheSameForEveryPath(t *testing.T) {
-	p := New(&Options{Issuers: []string{"https://login.example.com"}, Scopes: []string{"mcp"}, URL: "https://gw.example.com"}, nil)
+	p := New(&Options{Issuers: []string{"https://login.example.com"}, Scopes: []string{"mcp"}, URL: "https://gw.example.com"}, often, nil)
 	for path, want := range map[string]string{
 		"":               "https://gw.example.com",
 		"/mcp":           "https://gw.example.com/mcp",
@@ -302,7 +306,7 @@ func TestCertificatesProveWhoSendsThem(t *testing.T) {
 	leaf := &x509.Certificate{Raw: []byte("der"), Subject: pkix.Name{CommonName: "alice", OrganizationalUnit: []string{"dev"}}, NotAfter: time.Now().Add(time.Hour)}
 	r := request("")
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
-	p := New(&Options{Certificates: true}, nil)
+	p := New(&Options{Certificates: true}, often, nil)
 	if got, _ := status(p, r); got != http.StatusUnauthorized {
 		t.Errorf("one that was not verified: %d", got)
 	}
@@ -311,13 +315,13 @@ func TestCertificatesProveWhoSendsThem(t *testing.T) {
 	if got != http.StatusOK || c.Principal != "cert:alice" || c.Claims["groups"][0] != "dev" {
 		t.Errorf("%d, %+v", got, c)
 	}
-	if got, _ := status(New(&Options{}, nil), r); got != http.StatusUnauthorized {
+	if got, _ := status(New(&Options{}, often, nil), r); got != http.StatusUnauthorized {
 		t.Errorf("where they do not count: %d", got)
 	}
 	// A token that is bound to a certificate is of use with that alone.
 	k := &known{}
 	k.set("t", &identity{principal: "user:a", thumbprint: thumbprint(r)}, nil)
-	p = New(&Options{Verifiers: []Verifier{k}}, nil)
+	p = New(&Options{Verifiers: []Verifier{k}}, often, nil)
 	bound := request("t")
 	if got, _ := status(p, bound); got != http.StatusUnauthorized {
 		t.Errorf("without the certificate: %d", got)
@@ -336,7 +340,7 @@ func TestCertificatesProveWhoSendsThem(t *testing.T) {
 
 func TestVerifiedTokensAreBounded(t *testing.T) {
 	k := &known{}
-	p := New(&Options{Verifiers: []Verifier{k}}, nil)
+	p := New(&Options{Verifiers: []Verifier{k}}, often, nil)
 	for i := range maxProofs + 100 {
 		token := fmt.Sprintf("t%d", i)
 		k.set(token, &identity{principal: "user:" + token}, nil)
@@ -373,7 +377,7 @@ func TestTokensOfAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := New(&Options{Verifiers: []Verifier{NewTokens(list)}}, nil)
+	p := New(&Options{Verifiers: []Verifier{NewTokens(list)}}, often, nil)
 	got, c := status(p, request(secret))
 	if got != http.StatusOK || c.Principal != "token:alice" || c.Scopes[0] != "x" || c.Claims["groups"][0] != "dev" {
 		t.Errorf("%d %+v", got, c)
@@ -440,7 +444,7 @@ func TestFilesThatAreNoTokensAreRefused(t *testing.T) {
 
 func BenchmarkKnownToken(b *testing.B) {
 	secret, hash := NewSecret()
-	p := New(&Options{Verifiers: []Verifier{NewTokens([]Token{{Name: "a", Hash: hash}})}}, nil)
+	p := New(&Options{Verifiers: []Verifier{NewTokens([]Token{{Name: "a", Hash: hash}})}}, often, nil)
 	r := request(secret)
 	value := r.Header["Authorization"]
 	for b.Loop() {
@@ -449,4 +453,34 @@ func BenchmarkKnownToken(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestAddressThatFailsTooOftenHasToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &known{}
+		k.set("good", &identity{principal: "user:a"}, nil)
+		p := New(&Options{Verifiers: []Verifier{k}}, limit.Rate{}, nil)
+		if got, _ := status(p, request("good")); got != http.StatusOK {
+			t.Fatalf("who is let in: %d", got)
+		}
+		last := 0
+		for i := range 20 {
+			last, _ = status(p, request(fmt.Sprintf("bad%d", i)))
+		}
+		if asked := k.asked.Load(); last != http.StatusTooManyRequests || asked > 8 {
+			t.Errorf("the last of twenty: %d, %d were verified", last, asked)
+		}
+		if got, _ := status(p, request("good")); got != http.StatusOK {
+			t.Errorf("who has been let in, from the same address: %d", got)
+		}
+		other := request("bad")
+		other.RemoteAddr = "192.0.2.7:1234"
+		if got, _ := status(p, other); got != http.StatusUnauthorized {
+			t.Errorf("another address: %d", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got, _ := status(p, request("bad")); got != http.StatusUnauthorized {
+			t.Errorf("later: %d", got)
+		}
+	})
 }

@@ -51,7 +51,7 @@ func (t *Requests) Begin(parent context.Context, req *dragoman.Message, to drago
 	case t.open[key] != nil:
 		return nil, protocol.IDInUse(req)
 	case len(t.open) >= t.limit:
-		return nil, protocol.Overloaded(fmt.Sprintf("%d requests are under way already; wait for answers before you send more", t.limit))
+		return nil, protocol.Limited(protocol.LimitSession, fmt.Sprintf("%d requests are under way already; wait for answers before you send more", t.limit), 0)
 	}
 	r := &Request{table: t, req: req, to: to}
 	r.ctx, r.cancel = context.WithCancelCause(parent)

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -81,7 +82,11 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 		return nil
 	}
 	if resp := d.ask(x, m); resp != nil {
-		x.JSON(http.StatusOK, resp.Bytes())
+		status := http.StatusOK
+		if resp.IsError() {
+			status = cmp.Or(httpx.RefusedStatus(resp.RPCError()), status)
+		}
+		x.JSON(status, resp.Bytes())
 	} else {
 		x.Accepted() // a client that has cancelled it wants no answer
 	}
@@ -309,6 +314,10 @@ func (d *syncConn) Close() error {
 	d.end(dragoman.ErrClosed)
 	return nil
 }
+
+// AfterDone has f called when the conversation is over, on a goroutine of its own, unless
+// stop is called before.
+func (d *syncConn) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(d.ctx, f) }
 
 // Done implements dragoman.Conn.
 func (d *syncConn) Done() <-chan struct{} { return d.ctx.Done() }

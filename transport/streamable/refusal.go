@@ -1,7 +1,7 @@
 package streamable
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -86,32 +86,16 @@ func cannotReplay(err error) error {
 		"; open a stream without Last-Event-ID and fetch what you need anew")
 }
 
-// wasNotSent reports whether a response says that a limit of ours, or our end, kept the
-// request from being sent.
-func wasNotSent(resp *dragoman.Message) bool {
-	if !resp.IsError() {
-		return false
-	}
-	e := resp.RPCError()
-	if e.Code != protocol.CodeOverloaded && e.Code != protocol.CodeDraining {
-		return false
-	}
-	var data struct {
-		Outcome string `json:"outcome"`
-	}
-	return json.Unmarshal(e.Data, &data) == nil && data.Outcome == protocol.OutcomeNotSent
-}
-
 // legacyStatus is the HTTP status that goes with a response of the legacy era, as
 // long as there is no stream.
 func legacyStatus(resp *dragoman.Message) int {
-	if wasNotSent(resp) {
-		return http.StatusServiceUnavailable
+	if !resp.IsError() {
+		return http.StatusOK
 	}
-	if resp.IsError() && protocol.NeededScope(resp.RPCError()) != "" {
+	if protocol.NeededScope(resp.RPCError()) != "" {
 		return http.StatusForbidden
 	}
-	return http.StatusOK
+	return cmp.Or(httpx.RefusedStatus(resp.RPCError()), http.StatusOK)
 }
 
 // initializeStatus is the HTTP status that goes with the answer to initialize. It is

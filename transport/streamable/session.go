@@ -304,6 +304,10 @@ func (v *session) Close() error {
 	return nil
 }
 
+// AfterDone has f called when the session is over, on a goroutine of its own, unless stop
+// is called before.
+func (v *session) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(v.ctx, f) }
+
 // Done is closed when the session is over.
 func (v *session) Done() <-chan struct{} { return v.ctx.Done() }
 
@@ -382,7 +386,7 @@ func (v *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman.
 	case v.open[key] != nil:
 		return protocol.IDInUse(req)
 	case len(v.open) >= v.server.opts.maxRequests:
-		return protocol.Overloaded("too many requests of this session are under way; wait for answers before you send more")
+		return protocol.Limited(protocol.LimitSession, "too many requests of this session are under way; wait for answers before you send more", 0)
 	}
 	v.open[key] = ctx
 	return nil

@@ -1,6 +1,7 @@
 package toolhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -145,7 +146,7 @@ func (s *Server) getTools(x *httpx.Exchange) error {
 	if err != nil {
 		req, _ := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, nil) // nothing in it can fail
 		e := toolError(protocol.Failure(req, err)).RPCError()
-		return &httpx.Refusal{Status: statusOf(e.Code), Code: e.Code, Message: e.Message, Data: e.Data}
+		return &httpx.Refusal{Status: statusOf(e), Code: e.Code, Message: e.Message, Data: e.Data}
 	}
 	x.JSON(http.StatusOK, list.Body())
 	return nil
@@ -156,7 +157,7 @@ func (s *Server) getTools(x *httpx.Exchange) error {
 func toolAnswer(req, resp *dragoman.Message) (*dragoman.Message, int) {
 	if resp.IsError() {
 		resp = toolError(resp)
-		return resp, statusOf(resp.RPCError().Code)
+		return resp, statusOf(resp.RPCError())
 	}
 	if why := notFinal(resp); why != "" {
 		return req.Fail(&dragoman.Error{Code: protocol.CodeMissingCapability, Message: why}), http.StatusUnprocessableEntity
@@ -171,8 +172,8 @@ func toolAnswer(req, resp *dragoman.Message) (*dragoman.Message, int) {
 }
 
 // statusOf is the HTTP status that goes with an error.
-func statusOf(code int) int {
-	switch code {
+func statusOf(e *dragoman.Error) int {
+	switch e.Code {
 	case protocol.CodeParse, protocol.CodeInvalidRequest, protocol.CodeInvalidParams,
 		protocol.CodeHeaderMismatch, protocol.CodeUnsupported:
 		return http.StatusBadRequest
@@ -183,7 +184,7 @@ func statusOf(code int) int {
 	case protocol.CodeUnavailable, protocol.CodeLost, protocol.CodeTooLarge:
 		return http.StatusBadGateway
 	case protocol.CodeOverloaded, protocol.CodeDraining:
-		return http.StatusServiceUnavailable
+		return cmp.Or(httpx.RefusedStatus(e), http.StatusServiceUnavailable)
 	case protocol.CodeTimeout:
 		return http.StatusGatewayTimeout
 	case protocol.CodeDenied:
