@@ -25,6 +25,10 @@ const (
 	tokenPath     = "/oauth/token"
 	registerPath  = "/oauth/register"
 	revokePath    = "/oauth/revoke"
+
+	// oldTokenPath is where clients look that do not know our metadata, or not any more: the
+	// Python SDK keeps tokens and not where they came from.
+	oldTokenPath = "/token"
 )
 
 // Defaults of [Options].
@@ -177,7 +181,7 @@ func (s *Server) At(path string) http.HandlerFunc {
 		return s.authorize
 	case callbackPath:
 		return s.returned
-	case tokenPath:
+	case tokenPath, oldTokenPath:
 		return s.token
 	case registerPath:
 		return s.register

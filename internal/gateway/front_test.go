@@ -358,9 +358,9 @@ func TestS27_NothingButTheSignInIsPublicInFrontOfAProvider(t *testing.T) {
 	for path, want := range map[string]int{
 		"/.well-known/oauth-authorization-server": 200, "/.well-known/oauth-authorization-server/mcp": 200, "/.well-known/openid-configuration": 200,
 		"/.well-known/openid-configuration/servers/a/mcp": 200, "/.well-known/oauth-protected-resource/mcp": 200,
-		"/oauth/authorize": 400, "/oauth/callback": 400, "/oauth/token": 405, "/oauth/register": 405, "/oauth/revoke": 405,
+		"/oauth/authorize": 400, "/oauth/callback": 400, "/oauth/token": 405, "/oauth/register": 405, "/oauth/revoke": 405, "/token": 405,
 		"/oauth": 401, "/oauth/": 401, "/oauth/keys": 401, "/oauth/authorize/": 401, "/oauth/authorize/x": 401, "/OAUTH/authorize": 401, "/oauth//authorize": 401,
-		"/.well-known/oauth-authorization-serverx": 401, "/.well-known/jwks.json": 401, "/mcp": 401, "/status": 401, "/servers/a/mcp": 401, "/authorize": 401, "/register": 401,
+		"/.well-known/oauth-authorization-serverx": 401, "/.well-known/jwks.json": 401, "/mcp": 401, "/status": 401, "/servers/a/mcp": 401, "/authorize": 401, "/register": 401, "/token/": 401,
 	} {
 		if status, body := f.get(path); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
