@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
@@ -396,6 +398,30 @@ func TestTokensOfTheProviderDoNotLetInAndOursDoNotGoThere(t *testing.T) {
 			if secret == access || secret == refresh {
 				t.Errorf("%s of the provider is the client's", what)
 			}
+		}
+	}
+}
+
+func TestSignInsAreWrittenDown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f := inFront(t, fmt.Sprintf("audit: {file: %q}\n", path))
+	id, access, refresh := f.signIn()
+	if status, _ := f.post("/oauth/revoke", url.Values{"client_id": {id}, "token": {refresh}}); status != http.StatusOK {
+		t.Fatalf("revoke: %d", status)
+	}
+	for kind, reason := range map[string]string{audit.SignIn: "", audit.TokenIssued: "", audit.TokenRevoked: "the client has signed out"} {
+		r := written(t, path, func(r *audit.Record) bool { return r.Kind == kind })
+		if r.Principal != "user:user@"+f.provider.Issuer || r.Client == "" || r.Reason != reason {
+			t.Errorf("%s: %+v", kind, r)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{access, refresh, id} {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%.12s… is in the audit log", secret)
 		}
 	}
 }
