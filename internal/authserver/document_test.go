@@ -68,7 +68,8 @@ func TestDocumentsThatCannotBeTrustedAreRefused(t *testing.T) {
 		case "about another":
 			w.docs[p.id] = strings.Replace(w.docs[p.id], "/1", "/one", 1)
 		case "a redirect":
-			w.docs[p.id] = "location https://a.example.com/1"
+			w.docs[p.id+"b"] = fmt.Sprintf(`{"client_id":%q,"redirect_uris":[%q]}`, p.id, back)
+			w.docs[p.id] = "location " + p.id + "b"
 		}
 		page, err := w.browser().Visit(p.authorizeURL(nil))
 		refused(t, page, err, name)

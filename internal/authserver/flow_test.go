@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
@@ -201,23 +202,31 @@ func TestTheUserIsAskedAboutAtEveryRefresh(t *testing.T) {
 		w.provider.SetUser(map[string]any{"sub": "user", "groups": []string{"dev"}})
 		p := w.register(back)
 		have := p.signIn(w.browser())
-		groups := func() []string {
+		caller := func() *dragoman.Caller {
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, us+"/mcp", http.NoBody)
 			r.Header.Set("Authorization", "Bearer "+have.access)
 			c, err := w.policy.Caller(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return c.Claims["groups"]
+			return c
 		}
-		if got := groups(); !slices.Equal(got, []string{"dev"}) {
+		first := caller()
+		if got := first.Claims["groups"]; !slices.Equal(got, []string{"dev"}) {
 			t.Errorf("groups are %q", got)
 		}
+		ended := make(chan struct{})
+		defer first.OnEnd(func() { close(ended) })()
 		w.provider.SetUser(map[string]any{"sub": "user", "groups": []string{"guest"}})
 		time.Sleep(5 * time.Minute)
 		status, doc := p.refresh(have.refresh)
 		next := tokensOf(t, status, doc)
-		if got := groups(); !slices.Equal(got, []string{"guest"}) {
+		began := time.Now()
+		<-ended // at once: streams see what the groups show
+		if took := time.Since(began); took != 0 {
+			t.Errorf("streams of the old groups ended after %v", took)
+		}
+		if got := caller().Claims["groups"]; !slices.Equal(got, []string{"guest"}) {
 			t.Errorf("after a refresh the old token is for the groups %q", got)
 		}
 		have = next
@@ -229,6 +238,22 @@ func TestTheUserIsAskedAboutAtEveryRefresh(t *testing.T) {
 		}
 		if got := w.happened(); !strings.HasPrefix(got, "gone") {
 			t.Errorf("what happened: %s", got)
+		}
+		if got := w.admit("/mcp", have.access); got != http.StatusUnauthorized {
+			t.Errorf("its token: %d", got)
+		}
+	})
+}
+
+func TestAProviderThatTellsOfAnotherUserEndsTheSignIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, authtest.Options{}, nil)
+		p := w.register(back)
+		have := p.signIn(w.browser())
+		w.provider.SetUser(map[string]any{"sub": "somebody else"})
+		time.Sleep(5 * time.Minute)
+		if status, doc := p.refresh(have.refresh); status != http.StatusBadRequest || doc["error"] != "invalid_grant" {
+			t.Errorf("refresh: %d %v", status, doc)
 		}
 		if got := w.admit("/mcp", have.access); got != http.StatusUnauthorized {
 			t.Errorf("its token: %d", got)
@@ -344,5 +369,59 @@ func TestSecretsAreNotInRecordsNorInTheLog(t *testing.T) {
 				t.Errorf("%.12s… is in %.200s", secret, text)
 			}
 		}
+	}
+}
+
+func TestRefreshesAtOnceGetTheSameRefreshToken(t *testing.T) {
+	w := newWorld(t, authtest.Options{}, nil)
+	p := w.register(back)
+	have := p.signIn(w.browser())
+	type answer struct {
+		status int
+		doc    map[string]any
+	}
+	answers := make(chan answer)
+	for range 16 {
+		go func() { // ends with its answer
+			status, doc := p.refresh(have.refresh)
+			answers <- answer{status, doc}
+		}()
+	}
+	var first any
+	for range 16 {
+		a := <-answers
+		if a.status != http.StatusOK || first != nil && a.doc["refresh_token"] != first {
+			t.Errorf("%d %v", a.status, a.doc)
+		}
+		first = a.doc["refresh_token"]
+	}
+	if status, doc := p.refresh(first.(string)); status != http.StatusOK {
+		t.Errorf("the new one: %d %v", status, doc)
+	}
+}
+
+func TestACodeIsTakenByOneOfMany(t *testing.T) {
+	w := newWorld(t, authtest.Options{}, nil)
+	p := w.register(back)
+	code := p.code(w.browser(), nil)
+	good := make(chan string)
+	for range 16 {
+		go func() { // ends with its answer
+			_, doc := p.exchange(code)
+			token, _ := doc["access_token"].(string)
+			good <- token
+		}()
+	}
+	var list []string
+	for range 16 {
+		if token := <-good; token != "" {
+			list = append(list, token)
+		}
+	}
+	if len(list) != 1 {
+		t.Fatalf("%d got tokens, want one", len(list))
+	}
+	if got := w.admit("/mcp", list[0]); got != http.StatusUnauthorized {
+		t.Errorf("the token of a code that came twice: %d", got)
 	}
 }
