@@ -54,7 +54,7 @@ func TestConnectionThatIsOpenedInAdvanceWaitsForItsFirstRequest(t *testing.T) {
 	})
 }
 
-func TestConnectionThatIsNeverUsedIsClosed(t *testing.T) {
+func TestS12_ConnectionThatIsNeverUsedIsClosed(t *testing.T) {
 	atListener(t, func(t *testing.T, c net.Conn) {
 		began := time.Now()
 		if _, err := io.ReadAll(c); err != nil || time.Since(began) != idleTimeout {
@@ -63,7 +63,7 @@ func TestConnectionThatIsNeverUsedIsClosed(t *testing.T) {
 	})
 }
 
-func TestHeadersHaveTheirTimeFromTheFirstByteOn(t *testing.T) {
+func TestS12_HeadersHaveTheirTimeFromTheFirstByteOn(t *testing.T) {
 	atListener(t, func(t *testing.T, c net.Conn) {
 		time.Sleep(idleTimeout / 2)
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost"); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Each of these is wrong in a place near a secret, often so that the file cannot be
 // parsed. The secret is the word canary.
-func TestA32_NoReportShowsASecret(t *testing.T) {
+func TestS56_A32_NoReportShowsASecret(t *testing.T) {
 	for _, test := range []struct{ name, text string }{
 		{"a.yaml", "servers:\n  a:\n    command: x\n    env:\n      K: canary\n     L: canary\n"},
 		{"a.yaml", "servers:\n  a:\n    args:\n      - --token\n      - canary\n     - canary\n"},
@@ -68,7 +68,7 @@ func TestExcerptOfALongLineShowsThePlace(t *testing.T) {
 	}
 }
 
-func TestReportIsFitForATerminal(t *testing.T) {
+func TestS56_ReportIsFitForATerminal(t *testing.T) {
 	_, report := config.Load(nil, write(t, "a.json", "{\"servers\": {\"\\u001b[2J\\n{\": 1, \"a\x1b[2J\": 2}, \"b\\u0000\": 3}"))
 	for _, c := range report.Error() {
 		if c < ' ' && c != '\n' || c == 0x7f {

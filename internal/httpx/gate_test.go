@@ -40,7 +40,7 @@ func checkRefused(t *testing.T, err error, mentions string) {
 }
 
 // Every Origin meets every Host, on a server without configuration.
-func TestB03_ForeignOriginsAndReboundHostsAreRefused(t *testing.T) {
+func TestS11_B03_ForeignOriginsAndReboundHostsAreRefused(t *testing.T) {
 	const absent = ""
 	goodHosts := []string{"127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "[::1]", "127.5.6.7:1"}
 	badHosts := []string{"evil.example", "evil.example:8080", "127.0.0.1.nip.io", "localhost.evil.com:8080", "0.0.0.0:8080",
@@ -78,7 +78,7 @@ func TestB03_ForeignOriginsAndReboundHostsAreRefused(t *testing.T) {
 	}
 }
 
-func TestB03_GateKnowsWhatIsAllowed(t *testing.T) {
+func TestS11_B03_GateKnowsWhatIsAllowed(t *testing.T) {
 	named := httpx.Gate{Hosts: []string{"mcp.example.com", "192.168.1.2", "fe80::1", "other.example:8443"}}
 	pages := httpx.Gate{
 		Hosts:   []string{"mcp.example.com"},
@@ -145,7 +145,7 @@ func TestB03_GateKnowsWhatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestB03_HeadersThatCannotBeReadInOneWayAreRefused(t *testing.T) {
+func TestS11_B03_HeadersThatCannotBeReadInOneWayAreRefused(t *testing.T) {
 	gate := &httpx.Gate{Hosts: []string{"*"}, Origins: []string{"*"}}
 	for _, origin := range []string{
 		"", " ", "http://", "localhost", "//localhost", "http:/localhost", "http://user@localhost", "http://user:pw@localhost:1",

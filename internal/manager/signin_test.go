@@ -99,7 +99,7 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 	echo(t, s.up.Requests())
 }
 
-func TestEachCallerHasASignInOfItsOwn(t *testing.T) {
+func TestS23_EachCallerHasASignInOfItsOwn(t *testing.T) {
 	s := protect(t, config.ServerAuth{SignIn: "caller"}, SignInOptions{Prompt: noPrompt})
 	tokens := make(map[string]string)
 	for _, name := range []string{"alice", "bob", "alice", "bob"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-func TestModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
+func TestS15_ModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
 	s := open(t, nil)
 	call := modernCall("5", "tools/call", `"name":"echo","arguments":{"text":"x"}`)
 	good := s.modern("tools/call", "echo")
@@ -79,7 +79,7 @@ func TestServersOfOneEraNameTheirRevisions(t *testing.T) {
 	legacy.modern("server/discover", "").want(modernCall("1", "server/discover", ""), http.StatusBadRequest, `"supported":["`+protocol.LatestLegacy.String()+`"`)
 }
 
-func TestModernDisconnectIsACancel(t *testing.T) {
+func TestS51_ModernDisconnectIsACancel(t *testing.T) {
 	started, ended := make(chan struct{}), make(chan error, 1)
 	s := open(t, &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodListTools {
