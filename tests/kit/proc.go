@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // What follows looks at /proc. Where there is none, it sees nothing.
@@ -87,4 +88,22 @@ func Resident(pid int) int64 {
 		}
 	}
 	return 0
+}
+
+// Processor returns how much time of a processor a process has used.
+func Processor(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name of the program stands in brackets and may hold anything.
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	const tick = 10 * time.Millisecond // as on every Linux
+	return time.Duration(user+system) * tick
 }
