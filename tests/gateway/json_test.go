@@ -240,7 +240,7 @@ func TestS02_RequestsThatTwoReadersTakeForOthersAreNotCarriedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := refusalOf(t, resp); r.status != http.StatusBadRequest || r.code == 0 {
+	if r := refusalOf(t, resp); r.status != http.StatusBadRequest || r.code != protocol.CodeInvalidRequest {
 		t.Errorf("an argument that a header repeats, twice: %d %s", r.status, r.body)
 	}
 	if ran := j.Of(fault.Ran, ""); len(ran) > 0 {

@@ -48,6 +48,7 @@ func TestS15_ModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
 		{"a missing capability", s.modern("tools/call", "test_missing_capability"), modernCall("5", "tools/call", `"name":"test_missing_capability"`), 400, "-32021"},
 		{"a response", good, `{"jsonrpc":"2.0","id":5,"result":{}}`, 400, "-32600"},
 		{"a notification", good, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, 202, ""},
+		{"S02 argument twice", s.modern("tools/call", "test_x_mcp_header").with("Mcp-Param-Region", "eu"), strings.Replace(region, `"region":"eu"`, `"region":"us","region":"eu"`, 1), 400, "-32600"},
 		{"argument not repeated", s.modern("tools/call", "test_x_mcp_header"), region, 400, "-32020"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
