@@ -77,7 +77,7 @@ func (f *File) present() []string {
 type Listen struct {
 	Address string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
 	TLS     TLS      `key:"tls" doc:"Certificate, for addresses that speak HTTP. Without one they speak plain HTTP."`
-	Origins []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
+	Origins []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port. With none among them, other pages of this machine may not." default:"those of this machine"`
 	Hosts   []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine"`
 	Auth    string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`
 }

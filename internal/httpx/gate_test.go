@@ -86,6 +86,7 @@ func TestS11_B03_GateKnowsWhatIsAllowed(t *testing.T) {
 	}
 	open := httpx.Gate{Hosts: []string{"*"}, Origins: []string{"*"}}
 	anyHost := httpx.Gate{Hosts: []string{"*"}}
+	noPages := httpx.Gate{Origins: []string{"none", "https://app.example.com"}}
 	for _, test := range []struct {
 		name   string
 		gate   httpx.Gate
@@ -130,6 +131,11 @@ func TestS11_B03_GateKnowsWhatIsAllowed(t *testing.T) {
 		{"anything goes, null too", open, "evil.example", "null", true},
 		{"anything goes, no host", open, "", "", true},
 		{"anything goes that can be read", open, "evil.example", "http://evil example", false},
+		{"no pages of this machine", noPages, "127.0.0.1:80", "http://127.0.0.1:81", false},
+		{"no pages of this machine, by another name", noPages, "127.0.0.1:80", "http://localhost:80", false},
+		{"no pages of this machine but ours", noPages, "127.0.0.1:80", "http://127.0.0.1:80", true},
+		{"no pages of this machine but those listed", noPages, "127.0.0.1:80", "https://app.example.com", true},
+		{"no pages is no host", noPages, "127.0.0.1:80", "https://none", false},
 		{"any host, foreign page", anyHost, "mcp.example.com", "http://evil.example", false},
 		{"any host, no host, some page", anyHost, "", "http://evil.example", false},
 	} {

@@ -189,6 +189,19 @@ func TestS11_EveryDoorKnowsItsOriginsAndHosts(t *testing.T) {
 	untouched(t, j)
 }
 
+// TestS11_PagesOfThisMachineCanBeKeptOut asks from another port of this machine.
+func TestS11_PagesOfThisMachineCanBeKeptOut(t *testing.T) {
+	g := kit.Run(t, append([]string{"--allow-origin", "none"}, runArguments(t, child(t, fault.Legacy, newJournal(t)))...)...)
+	for origin, want := range map[string]bool{"http://127.0.0.1:1": true, "http://localhost:3000": true, "http://[::1]:80": true, "http://none": true, g.Base: false} {
+		for _, path := range []string{"/mcp", "/sse", "/ws", "/call", "/status", "/healthz"} {
+			resp, body := exchange(t, g, "POST "+path+" HTTP/1.1\r\nHost: "+strings.TrimPrefix(g.Base, "http://")+"\r\nOrigin: "+origin+"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			if resp == nil || (resp.StatusCode == http.StatusForbidden) != want {
+				t.Errorf("%s from %s: %v %s", path, origin, resp, body)
+			}
+		}
+	}
+}
+
 // TestS12_SlowClientsAreCutAndDelayNobody has hundreds of clients that send slowly.
 func TestS12_SlowClientsAreCutAndDelayNobody(t *testing.T) {
 	t.Parallel() // it mostly waits

@@ -135,11 +135,12 @@ func TestS18_HostileEventStreams(t *testing.T) {
 		"an answer that is too long": {func(w http.ResponseWriter, _ *http.Request, id string) {
 			stream("data: "+result(id, long)+"\n\n")(w, nil, id)
 		}, protocol.CodeTooLarge},
-		"many lines that are too long":  {stream(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 2*limit/1000) + "\n"), protocol.CodeTooLarge},
-		"ends before the answer":        {stream("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n"), protocol.CodeLost},
-		"ends at once":                  {stream(""), protocol.CodeLost},
-		"ends in the middle of a line":  {stream("data: {\"jsonrpc\":\"2.0\",\"id\":"), protocol.CodeLost},
-		"a page":                        {func(w http.ResponseWriter, _ *http.Request, _ string) { status(200, "text/html", "<p>hello</p>")(w) }, protocol.CodeUnavailable},
+		"many lines that are too long": {stream(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 2*limit/1000) + "\n"), protocol.CodeTooLarge},
+		"ends before the answer":       {stream("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n"), protocol.CodeLost},
+		"ends at once":                 {stream(""), protocol.CodeLost},
+		"ends in the middle of a line": {stream("data: {\"jsonrpc\":\"2.0\",\"id\":"), protocol.CodeLost},
+		"a page":                       {func(w http.ResponseWriter, _ *http.Request, _ string) { status(200, "text/html", "<p>hello</p>")(w) }, protocol.CodeLost}, // who answers so may have carried it out
+
 		"answers to somebody else only": {stream("data: {\"jsonrpc\":\"2.0\",\"id\":\"else\",\"result\":{}}\n\n"), protocol.CodeLost},
 	}
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
@@ -174,7 +175,7 @@ func TestS18_HostileEventStreams(t *testing.T) {
 	}
 }
 
-// zeros is a reader of so many bytes of white space.
+// squeezed returns so much white space between two texts, compressed.
 func squeezed(t *testing.T, before, after string, size int) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -30,8 +30,16 @@ import (
 // document has the cases.
 const document = "docs/security.md"
 
-// alone are the packages whose limits of time need the whole machine.
-var alone = []string{"tests/gateway"}
+// alone are the packages that need the whole machine, one after another, with arguments
+// of their own. Their limits of time are as they are written.
+var alone = []struct {
+	dir  string
+	args []string
+}{
+	{"tests/supply", nil},
+	{"tests/gateway", nil},
+	{"tests/soak", []string{"-soak", "1m"}}, // make soak takes longer
+}
 
 func main() {
 	only := flag.String("run", "^TestS[0-9][0-9]", "tests to run, as a regular expression")
@@ -56,18 +64,15 @@ func score(ctx context.Context, only string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var together []string
-	for _, p := range packages {
-		if !slices.Contains(alone, p) {
-			together = append(together, p)
-		}
-	}
 	results := map[string]state{}
-	if err := run(ctx, only, together, false, results); err != nil {
+	for _, a := range alone {
+		packages = slices.DeleteFunc(packages, func(p string) bool { return p == a.dir })
+	}
+	if err := test(ctx, only, packages, nil, nil, results); err != nil {
 		return false, err
 	}
-	for _, p := range alone {
-		if err := run(ctx, only, []string{p}, true, results); err != nil {
+	for _, a := range alone {
+		if err := test(ctx, only, []string{a.dir}, a.args, []string{"DRAGOMAN_STRICT=1"}, results); err != nil {
 			return false, err
 		}
 	}
@@ -116,20 +121,14 @@ type outcome struct {
 	Action, Package, Test, Output string
 }
 
-// run runs the tests of packages, and adds what came of them. That one fails is no error.
-func run(ctx context.Context, only string, packages []string, strict bool, results map[string]state) error {
-	if len(packages) == 0 {
-		return nil
-	}
+// test runs the tests of packages, and adds what came of them. That one fails is no error.
+func test(ctx context.Context, only string, packages, more, env []string, results map[string]state) error {
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=15m", "-run", only}
 	for _, p := range packages {
 		args = append(args, "./"+p)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // our own packages
-	cmd.Env = os.Environ()
-	if strict {
-		cmd.Env = append(cmd.Env, "DRAGOMAN_STRICT=1")
-	}
+	cmd := exec.CommandContext(ctx, "go", append(args, more...)...) //nolint:gosec // our own packages
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
