@@ -428,7 +428,8 @@ func (v *session) raiseLogLevel(ctx context.Context, level int) {
 	if resp.IsError() {
 		v.server.log.Debug("the server refuses a log level", "level", protocol.LogLevels[level], "error", resp.RPCError())
 	}
-	v.level.Store(int32(level)) // one that was refused is not asked for again; #nosec G115 -- one of eight levels
+	// One that was refused is not asked for again.
+	v.level.Store(int32(level)) // #nosec G115 -- one of eight levels
 }
 
 // A ctxLock lets one at a time see to something that takes a while.
