@@ -125,7 +125,7 @@ func startBridge(b *testing.B, of protocol.Era) string {
 	if err != nil || found != of {
 		b.Fatalf("the server is of the %v era, %v", found, err)
 	}
-	server := httptest.NewUnstartedServer(g.Handler(nil, nil))
+	server := httptest.NewUnstartedServer(g.Handler(nil))
 	server.Listener = strictListener{server.Listener}
 	server.Start()
 	b.Cleanup(func() {
