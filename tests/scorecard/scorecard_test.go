@@ -78,7 +78,7 @@ func TestEveryCaseHasATestAndEveryTestACase(t *testing.T) {
 				}
 			}
 			for line := range strings.Lines(string(text)) {
-				if m := number.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "TestS") {
+				if m := number.FindStringSubmatch(line); len(m) > 1 && !strings.HasPrefix(m[1], "TestS") {
 					t.Errorf("%s carries the number of a case behind another one, and is not run by the scorecard", m[1])
 				}
 			}
