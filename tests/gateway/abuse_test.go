@@ -255,7 +255,7 @@ func TestS12_SlowClientsAreCutAndDelayNobody(t *testing.T) {
 	if p99 := took[len(took)*99/100]; p99 > kit.Slow(500*time.Millisecond) {
 		t.Errorf("1 %% of the calls of others take more than %v", p99)
 	}
-	if grown := kit.Resident(g.PID()) - before; grown > kit.Leeway(50<<20) {
+	if grown := kit.Resident(g.PID()) - before; grown > int64(kit.Size(50, 100))<<20 {
 		t.Errorf("memory grew by %d MiB", grown>>20)
 	}
 	all.Wait()
@@ -300,7 +300,7 @@ func TestS14_WhatIsTooLargeIsRefusedAndNotRead(t *testing.T) {
 			t.Errorf("%s: %d MiB were taken", coding, n)
 		}
 	}
-	if grown := kit.Resident(g.PID()) - before; grown > kit.Leeway(16<<20) {
+	if grown := kit.Resident(g.PID()) - before; grown > int64(kit.Size(16, 64))<<20 {
 		t.Errorf("memory grew by %d MiB", grown>>20)
 	}
 	var many, cookies strings.Builder

@@ -217,7 +217,7 @@ func TestS21_CompressedAnswersAreInflatedUpToTheLimit(t *testing.T) {
 		if code, _ := kit.Outcome(err); code != protocol.CodeTooLarge {
 			t.Errorf("%s: %v, want %d", kind, err, protocol.CodeTooLarge)
 		}
-		if grown := kit.Resident(g.PID()) - before; grown > kit.Leeway(64<<20) {
+		if grown := kit.Resident(g.PID()) - before; grown > int64(kit.Size(64, 128))<<20 {
 			t.Errorf("%s: memory grew by %d MiB", kind, grown>>20)
 		}
 	}
@@ -336,7 +336,7 @@ func TestS04_HostileSchemasAreNotFollowed(t *testing.T) {
 	m, trap := newHostile(t, fault.Modern), newHostile(t, fault.Modern)
 	const depth = 100
 	deep := strings.Repeat(`{"anyOf":[`, depth/2) + `{}` + strings.Repeat(`]}`, depth/2)
-	wide := `{"anyOf":[` + strings.Repeat(`{"type":"string"},`, 10_000) + `{}]}`
+	wide := `{"anyOf":[` + strings.Repeat(`{"type":"string"},`, kit.Size(10_000, 500)) + `{}]}`
 	m.tools = strings.Join([]string{
 		`{"name":"deep","inputSchema":{"type":"object","properties":{"a":` + deep + `}}}`,
 		`{"name":"wide","inputSchema":{"type":"object","properties":{"a":` + wide + `}}}`,
@@ -408,7 +408,7 @@ func TestS09_AnswersWithoutAnEndAreCut(t *testing.T) {
 			if took := time.Since(began); took > kit.Slow(5*time.Second) {
 				t.Errorf("a line without an end takes %v", took)
 			}
-			if grown := kit.Resident(g.PID()) - used; grown > kit.Leeway(6*limit) {
+			if grown := kit.Resident(g.PID()) - used; grown > int64(kit.Size(6, 24))*limit {
 				t.Errorf("memory grew by %d MiB", grown>>20)
 			}
 			recovers(ctx, t, c)

@@ -355,7 +355,7 @@ func TestS04_BombsCostLittle(t *testing.T) {
 			t.Errorf("%s takes %v of the processor", name, used)
 		}
 	}
-	if grown := kit.Resident(g.PID()) - before; grown > kit.Leeway(40<<20) {
+	if grown := kit.Resident(g.PID()) - before; grown > int64(kit.Size(40, 100))<<20 {
 		t.Errorf("memory grew by %d MiB", grown>>20)
 	}
 }

@@ -120,7 +120,7 @@ func TestS20_SocketsAreClosedWhenTheyMisbehave(t *testing.T) {
 	}
 	_ = flood.Close()
 	<-read
-	if grown := kit.Resident(g.PID()) - before; grown > kit.Leeway(32<<20) {
+	if grown := kit.Resident(g.PID()) - before; grown > int64(kit.Size(32, 64))<<20 {
 		t.Errorf("memory grew by %d MiB", grown>>20)
 	}
 	s := greeted()
