@@ -89,7 +89,7 @@ func (f *File) present() []string {
 type Listen struct {
 	Address  string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
 	TLS      TLS      `key:"tls" doc:"Certificate, for HOST:PORT. Without one that speaks plain HTTP."`
-	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
+	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port. With none among them, other pages of this machine may not." default:"those of this machine"`
 	Hosts    []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine, and of the certificate"`
 	Proxies  []string `key:"proxies" one:"true" doc:"Proxies before this address, which tell of their clients by X-Forwarded-For, -Host and -Proto: addresses, ranges such as 10.0.0.0/8, or unix for who opens the socket. What others say in these headers is ignored. Clients are taken to speak TLS with a proxy."`
 	Auth     string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`

@@ -73,7 +73,8 @@ func parseRule(text string, o *ParseOptions) (*Rule, error) {
 			return nil, err
 		}
 	}
-	return r, r.check()
+	err = r.check()
+	return r, err
 }
 
 // clause reads what follows a word, and returns what is left.
