@@ -65,6 +65,7 @@ var architecture = map[string]importRule{
 	"internal/redact":   {},
 	"internal/issuer":   {},
 	"internal/audit":    {ours: []string{".", "internal/backoff", "internal/filelock", "internal/redact"}},
+	"internal/outward":  {},
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
@@ -91,7 +92,7 @@ var architecture = map[string]importRule{
 	"internal/reread":     {},
 	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/reread", "internal/running"}},
 
-	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer"}},
+	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer", "internal/outward"}},
 
 	"era/internal/adapt": {ours: archNouns},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
@@ -114,8 +115,12 @@ var architecture = map[string]importRule{
 	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
 	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
 	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/authserver": {
+		ours:  joinPackages(archNouns, "internal/httpx", "internal/policy", "internal/state", "internal/flight", "internal/issuer", "internal/outward"),
+		tests: []string{"internal/limit"},
+	},
 	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/rules", "internal/toollist", "internal/httpx",
+		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/toollist", "internal/httpx",
 			"internal/audit", "internal/limit", "internal/pattern", "internal/redact", "internal/running", "internal/schema"),
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},

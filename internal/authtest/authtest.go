@@ -57,6 +57,11 @@ type Options struct {
 	// OpenID has the metadata where OpenID Connect has them, only.
 	OpenID bool
 
+	// Identity has the server be the identity provider of a company, which knows users and
+	// not resources: it registers nobody, wants no resource, gives ID tokens to who asks for
+	// openid, and tells about users. NoRefresh has it give no refresh tokens.
+	Identity, NoRefresh bool
+
 	// Change changes a document before it is sent: "resource", "metadata", "device", "keys",
 	// "introspection".
 	Change func(what string, doc map[string]any)
@@ -88,6 +93,7 @@ type Server struct {
 	resource []string // of every token request
 	secrets  map[string][]string
 	keys     []*Key // the newest first
+	user     map[string]any
 	opaque   map[string]map[string]any
 	broken   bool
 	away     bool
@@ -98,11 +104,12 @@ type client struct {
 	redirects []string
 }
 
-type grant struct{ client, redirect, challenge, scope string }
+type grant struct{ client, redirect, challenge, scope, nonce string }
 
 // A family is the tokens of one sign-in.
 type family struct {
 	client, scope string
+	nonce         string
 	revoked       bool
 	expires       time.Time // of the newest access token
 }
@@ -148,6 +155,10 @@ func Start(opts *Options) (server *Server, stop func()) {
 	if s.opts.Algorithm == "" {
 		s.opts.Algorithm = "ES256"
 	}
+	if s.opts.Identity {
+		s.opts.OpenID, s.opts.NoRegistration = true, true
+	}
+	s.user = map[string]any{"sub": "user"}
 	s.Rotate(false)
 	metadata := "oauth-authorization-server"
 	if s.opts.OpenID {
@@ -160,7 +171,10 @@ func Start(opts *Options) (server *Server, stop func()) {
 	mux.HandleFunc("GET /.well-known/"+metadata, s.serveMetadata)
 	mux.HandleFunc("GET /keys", s.serveKeys)
 	mux.HandleFunc("POST /introspect", s.introspect)
-	mux.HandleFunc("POST /register", s.register)
+	mux.HandleFunc("GET /userinfo", s.userinfo)
+	if !s.opts.Identity {
+		mux.HandleFunc("POST /register", s.register)
+	}
 	mux.HandleFunc("GET /authorize", s.authorize)
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /revoke", s.revoke)
@@ -328,6 +342,9 @@ func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 	if !s.opts.NoRegistration {
 		doc["registration_endpoint"] = s.Issuer + "/register"
 	}
+	if s.opts.Identity {
+		doc["userinfo_endpoint"] = s.Issuer + "/userinfo"
+	}
 	if s.opts.NoDevice {
 		delete(doc, "device_authorization_endpoint")
 	}
@@ -363,7 +380,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.count("authorize")
 	c, known := s.clients[q.Get("client_id")]
-	if !known || c.secret == "" && !slices.Contains(c.redirects, q.Get("redirect_uri")) || q.Get("code_challenge_method") != "S256" || q.Get("resource") != s.URL {
+	if !known || c.secret == "" && !slices.Contains(c.redirects, q.Get("redirect_uri")) || q.Get("code_challenge_method") != "S256" || !s.opts.Identity && q.Get("resource") != s.URL {
 		http.Error(w, "this client may not sign in so", http.StatusBadRequest)
 		return
 	}
@@ -372,7 +389,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		back.Set("error", "access_denied")
 	} else {
 		code := s.secret("code", rand.Text())
-		s.codes[code] = grant{q.Get("client_id"), q.Get("redirect_uri"), q.Get("code_challenge"), q.Get("scope")}
+		s.codes[code] = grant{q.Get("client_id"), q.Get("redirect_uri"), q.Get("code_challenge"), q.Get("scope"), q.Get("nonce")}
 		back.Set("code", code)
 	}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,7 +41,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 			refuse(w, "invalid_grant")
 			return
 		}
-		s.issue(w, &family{client: id, scope: g.scope}, true)
+		s.issue(w, &family{client: id, scope: g.scope, nonce: g.nonce}, !s.opts.NoRefresh)
 	case "refresh_token":
 		s.rotate(w, r.PostForm.Get("refresh_token"), id)
 	case "client_credentials":
@@ -134,6 +136,9 @@ func (s *Server) issue(w http.ResponseWriter, f *family, refresh bool) {
 		token := s.secret("refresh_token", "refresh-"+rand.Text())
 		s.refresh[token] = f
 		answer["refresh_token"] = token
+	}
+	if s.opts.Identity && slices.Contains(strings.Fields(f.scope), "openid") {
+		answer["id_token"] = s.secret("id_token", s.idToken(f))
 	}
 	reply(w, http.StatusOK, answer)
 }

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +25,65 @@ type Auth struct {
 	URL           string          `key:"url" doc:"Where clients reach us, without a path. Tokens are made for it." default:"what a request says"`
 	Audiences     []string        `key:"audiences" one:"true" doc:"Other names for us in tokens, for issuers that do not know our URL."`
 	Scopes        []string        `key:"scopes" one:"true" doc:"Scopes that every token must have, and that clients are told to ask for."`
+	Provider      Provider        `key:"provider" doc:"Identity provider at which users sign in, with Dragoman in front of it as the authorization server that clients expect. Needs url and client."`
+	Client        Client          `key:"client" doc:"Who Dragoman is at the provider: a web application with the redirect URI URL/oauth/callback."`
+	AccessFor     time.Duration   `key:"accessFor" doc:"How long an access token is good that a client gets by a sign-in at the provider." default:"10m" limit:"401, the client refreshes"`
+	SignInFor     time.Duration   `key:"signInFor" doc:"How long such a sign-in lasts that its client does not use." default:"720h" limit:"the user signs in again"`
+	Schemes       []string        `key:"schemes" one:"true" doc:"Schemes of clients' redirect URIs that are accepted though they have no dot." default:"cursor vscode vscode-insiders"`
+}
+
+// A Provider is an identity provider that knows the users, and not the clients.
+type Provider struct {
+	URL        string            `key:"url" short:"true" doc:"Its URL, as it is in its tokens (OpenID Connect), or github."`
+	Scopes     []string          `key:"scopes" one:"true" doc:"Scopes that it is asked for." default:"openid profile email"`
+	Principal  string            `key:"principal" doc:"Claim that names the user, who is user:VALUE@PROVIDER." default:"sub"`
+	Groups     []string          `key:"groups" one:"true" doc:"Claims with the groups of the user; a.b is b in a." default:"groups"`
+	Parameters map[string]string `key:"parameters" doc:"Parameters that are added when a user is sent there."`
+	Authorize  string            `key:"authorize" doc:"URL of its authorization endpoint, if it does not speak OpenID Connect." default:"as its metadata says"`
+	Token      string            `key:"token" doc:"URL of its token endpoint, with authorize."`
+	Userinfo   string            `key:"userinfo" doc:"URL that tells who a user is, with authorize."`
+}
+
+// A Client is who we are at the provider.
+type Client struct {
+	ID     string `key:"id" doc:"The client's id."`
+	Secret string `key:"secret" doc:"Its secret, better as ${file:PATH} or ${VARIABLE}."`
+}
+
+// github is the provider that may be given by its name.
+var github = Provider{
+	URL: "https://github.com", Scopes: []string{"read:user"}, Principal: "login",
+	Authorize: "https://github.com/login/oauth/authorize", Token: "https://github.com/login/oauth/access_token", Userinfo: "https://api.github.com/user",
+}
+
+// Known returns the provider with what is known of it.
+func (p *Provider) Known() Provider {
+	known := *p
+	switch {
+	case p.URL == "github":
+		known.URL, known.Authorize, known.Token, known.Userinfo = github.URL, github.Authorize, github.Token, github.Userinfo
+		known.Principal = cmp.Or(p.Principal, github.Principal)
+		if len(p.Scopes) == 0 {
+			known.Scopes = github.Scopes
+		}
+	case p.URL == googleURL && p.Parameters["access_type"] == "":
+		known.Parameters = maps.Clone(p.Parameters)
+		if known.Parameters == nil {
+			known.Parameters = make(map[string]string)
+		}
+		known.Parameters["access_type"] = "offline" // or it cannot be asked about a user again
+	}
+	if len(known.Scopes) == 0 && known.Authorize == "" {
+		known.Scopes = []string{"openid", "profile", "email"}
+	}
+	return known
+}
+
+const googleURL = "https://accounts.google.com"
+
+// anybody reports whether everybody in the world can have an account at the provider.
+func (p *Provider) anybody() bool {
+	return p.URL == "github" || p.URL == github.URL || strings.TrimSuffix(p.URL, "/") == googleURL
 }
 
 // A JWT is an issuer of signed tokens.
@@ -62,7 +125,7 @@ func claims(name string) []string {
 
 // Wanted reports whether clients have to prove who they are.
 func (a *Auth) Wanted() bool {
-	return len(a.Tokens)+len(a.JWT)+len(a.Introspection)+len(a.Users) > 0 || a.TokenFile != "" || a.Certificates
+	return len(a.Tokens)+len(a.JWT)+len(a.Introspection)+len(a.Users) > 0 || a.TokenFile != "" || a.Certificates || a.Provider.URL != ""
 }
 
 // checkAuth checks who may come in.
@@ -93,8 +156,9 @@ func (l *loader) checkAuth() {
 		}
 	}
 	if !a.Wanted() { // which is no reason to let everybody in
-		l.note(false, "auth lets nobody in", "give tokenFile, tokens, jwt or introspection, or leave auth out to let everybody in", "auth")
+		l.note(false, "auth lets nobody in", "give tokenFile, tokens, jwt, introspection or provider, or leave auth out to let everybody in", "auth")
 	}
+	l.checkProvider(a)
 	if a.Certificates && !slices.ContainsFunc(l.file.Listen, func(e Listen) bool { return e.TLS.ClientCA != "" }) {
 		l.note(false, "auth.certificates needs a listener with tls.clientCA", "", "auth", "certificates")
 	}
@@ -102,6 +166,51 @@ func (l *loader) checkAuth() {
 		l.checkPassed()
 	}
 }
+
+// checkProvider checks where users sign in.
+func (l *loader) checkProvider(a *Auth) {
+	p := a.Provider.Known()
+	if p.URL == "" {
+		if !reflect.ValueOf(a.Provider).IsZero() || a.Client != (Client{}) {
+			l.note(false, "auth.provider says nothing of where users sign in", "give auth.provider a url", "auth")
+		}
+		return
+	}
+	l.checkWebURL(p.URL, "auth.provider", "auth", "provider")
+	if strings.Contains(p.URL, "@") {
+		l.note(false, "auth.provider has an @", "", "auth", "provider")
+	}
+	if a.URL == "" {
+		l.note(false, "auth.provider needs auth.url, where clients reach us", "write https://HOST", "auth")
+	}
+	if a.Client.ID == "" {
+		l.note(false, "auth.provider needs auth.client, who we are there", "register a web application there, with the redirect URI "+cmp.Or(strings.TrimSuffix(a.URL, "/"), "https://HOST")+"/oauth/callback, and write its id and secret", "auth")
+	}
+	byHand := map[string]string{"authorize": p.Authorize, "token": p.Token, "userinfo": p.Userinfo}
+	for _, key := range slices.Sorted(maps.Keys(byHand)) {
+		if p.Authorize+p.Token+p.Userinfo != "" {
+			l.checkWebURL(byHand[key], "auth.provider."+key, "auth", "provider", key)
+		}
+	}
+	if a.AccessFor < 0 || a.SignInFor < 0 || a.SignInFor > 0 && a.SignInFor < max(a.AccessFor, time.Minute) {
+		l.note(false, "auth.signInFor is shorter than accessFor, or than a minute", "", "auth", "signInFor")
+	}
+	for i, scheme := range a.Schemes {
+		if !goodScheme.MatchString(scheme) || slices.Contains(badSchemes, scheme) {
+			l.note(false, fmt.Sprintf("auth.schemes: %q is no scheme that a program can have", scheme), "", "auth", "schemes", i)
+		}
+	}
+	if a.Provider.anybody() && len(l.file.Rules) == 0 {
+		l.note(false, "everybody in the world can have an account at auth.provider, and there are no rules", "say in rules who may use what", "auth", "provider")
+	}
+}
+
+var (
+	goodScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]{0,63}$`)
+
+	// badSchemes are those that browsers and systems give a meaning of their own.
+	badSchemes = []string{"http", "https", "ws", "wss", "ftp", "file", "javascript", "vbscript", "data", "blob", "about", "view-source", "mailto", "tel", "sms", "intent", "filesystem", "chrome", "edge", "ms-settings", "search-ms"}
+)
 
 // RuleOptions returns what rules may refer to.
 func (f *File) RuleOptions() *rules.ParseOptions {
@@ -114,6 +223,9 @@ func (f *File) RuleOptions() *rules.ParseOptions {
 	}
 	for _, i := range f.Auth.Introspection {
 		o.Issuers = append(o.Issuers, strings.TrimPrefix(i.Issuer, "https://"))
+	}
+	if p := f.Auth.Provider.Known(); p.URL != "" {
+		o.Issuers = append(o.Issuers, strings.TrimPrefix(p.URL, "https://"))
 	}
 	return o
 }

@@ -30,7 +30,30 @@ type access struct {
 	auth    config.Auth
 	claims  []string          // that rules go by
 	issuers []policy.Verifier // of tokens that somebody else has made
+	names   []string          // of these issuers
 	closers []func()          // of these
+	front   *front            // where users sign in by us; nil if they do not
+}
+
+// readAccess reads who may come in by a configuration, in the place of another, which may be
+// nil. What would be the same is taken from that.
+func (g *Gateway) readAccess(file *config.File, before *access) (*access, error) {
+	f, err := g.readFront(file, before)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAccess(file, before, g.log)
+	switch {
+	case err != nil && f != nil && (before == nil || f != before.front):
+		f.Close()
+		return nil, err
+	case err != nil:
+		return nil, err
+	case f != nil:
+		a.front = f
+		a.Verifiers, a.Issuers = append(a.Verifiers, f.Verifier()), slices.Concat(a.names, []string{f.Issuer()})
+	}
+	return a, nil
 }
 
 // newAccess reads who may come in by a configuration. What asks issuers is taken from the
@@ -50,12 +73,12 @@ func newAccess(file *config.File, before *access, log *slog.Logger) (*access, er
 	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
 	a.claims = set.Claims()
 	if before != nil && slices.Equal(before.claims, a.claims) && reflect.DeepEqual(before.auth.JWT, a.auth.JWT) && reflect.DeepEqual(before.auth.Introspection, a.auth.Introspection) {
-		a.issuers, a.closers, a.Issuers = before.issuers, before.closers, before.Issuers
+		a.issuers, a.closers, a.names = before.issuers, before.closers, before.names
 	} else if err := a.askIssuers(log); err != nil {
 		a.close()
 		return nil, err
 	}
-	a.Verifiers = append([]policy.Verifier{policy.NewTokens(tokens)}, a.issuers...)
+	a.Verifiers, a.Issuers = append([]policy.Verifier{policy.NewTokens(tokens)}, a.issuers...), a.names
 	return a, nil
 }
 
@@ -88,11 +111,12 @@ func (a *access) askIssuers(log *slog.Logger) error {
 
 func (a *access) add(v policy.Verifier, issuer string, closer func()) {
 	a.issuers, a.closers = append(a.issuers, v), append(a.closers, closer)
-	if !slices.Contains(a.Issuers, issuer) {
-		a.Issuers = append(a.Issuers, issuer)
+	if !slices.Contains(a.names, issuer) {
+		a.names = append(a.names, issuer)
 	}
 }
 
+// close ends what asks issuers.
 func (a *access) close() {
 	for _, f := range a.closers {
 		f()
@@ -105,8 +129,12 @@ func (g *Gateway) setAccess(a *access) {
 	before := g.access
 	g.access = a
 	g.policy.Set(a.Options)
-	if before != nil && !sameVerifiers(before.issuers, a.issuers) {
+	g.front.Store(a.front)
+	if !sameVerifiers(before.issuers, a.issuers) {
 		before.close()
+	}
+	if before.front != nil && before.front != a.front {
+		before.front.Close()
 	}
 }
 

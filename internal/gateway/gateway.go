@@ -89,6 +89,8 @@ type Gateway struct {
 	manager  *manager.Manager
 	policy   *policy.Policy
 	rules    atomic.Pointer[rules.Set]
+	front    atomic.Pointer[front] // nil if users do not sign in by us
+	signIns  signIns
 	store    state.Store  // of sessions
 	events   eventlog.Log // of all doors' streams
 	disk     *disk        // where both are; nil if that is memory
@@ -122,20 +124,19 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.ended, g.end = context.WithCancel(context.Background())
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	var err error
-	if g.access, err = newAccess(file, nil, g.log); err != nil {
-		return nil, err
-	}
-	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
-	g.entrance = newEntrance(&file.Limits, g.log)
-	lists, err := g.openState(file)
+	lists, err := g.openState()
 	if err == nil {
 		err = g.openAudit(file)
 	}
-	if err != nil {
-		g.access.close()
-		return nil, errors.Join(err, g.closeState())
+	if err == nil {
+		g.access, err = g.readAccess(file, nil)
 	}
+	if err != nil {
+		return nil, errors.Join(err, g.closeState(), g.closeAudit(err))
+	}
+	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
+	g.entrance = newEntrance(&file.Limits, g.log)
+	g.front.Store(g.access.front)
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
 		Unsupervised: opts.Single, SignIn: opts.SignIn, Stderr: opts.Stderr, Logger: g.log,
@@ -391,6 +392,9 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	g.access.close()
+	if f := g.access.front; f != nil {
+		f.Close()
+	}
 	g.end()
 	g.watching.Wait()
 	return errors.Join(cut, g.closeState(), g.closeAudit(cut))

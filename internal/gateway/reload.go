@@ -64,7 +64,7 @@ func (g *Gateway) Reload() (Reloaded, error) {
 	}
 	var who *access
 	if err == nil {
-		who, err = newAccess(file, g.access, g.log)
+		who, err = g.readAccess(file, g.access)
 	}
 	if err != nil {
 		done.Failed, done.Error = true, err.Error()

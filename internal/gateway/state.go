@@ -1,22 +1,22 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
+// stateDir returns the directory for what outlives the process, or "".
+func (g *Gateway) stateDir() string { return cmp.Or(g.opts.State, g.first.State) }
+
 // openState opens what outlives the process, if there is a directory for it. It
 // returns where the lists of servers are kept.
-func (g *Gateway) openState(file *config.File) (lists state.Store, err error) {
-	dir := g.opts.State
-	if dir == "" {
-		dir = file.State
-	}
+func (g *Gateway) openState() (lists state.Store, err error) {
+	dir := g.stateDir()
 	if dir == "" {
 		g.store, g.events = state.NewMemory(maxSessionRecords), eventlog.NewMemory(nil)
 		return g.openCache(), nil
@@ -50,7 +50,8 @@ func (g *Gateway) openCache() state.Store {
 	return cache
 }
 
-func (g *Gateway) closeState() (err error) {
+func (g *Gateway) closeState() error {
+	err := g.signIns.close()
 	for _, c := range g.closers {
 		err = errors.Join(err, c())
 	}

@@ -102,6 +102,9 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 	if strings.HasPrefix(path, policy.MetadataPath) && !g.policy.Anyone() {
 		return g.policy.Metadata
 	}
+	if f := g.front.Load(); f != nil {
+		return f.At(path)
+	}
 	return nil
 }
 

@@ -79,3 +79,10 @@ func (c *proofs) doubt() {
 		p.doubt()
 	}
 }
+
+// doubtOne has a token looked at again, now if somebody watches it.
+func (c *proofs) doubtOne(d digest) {
+	if p := c.get(d); p != nil {
+		p.doubt()
+	}
+}

@@ -127,19 +127,27 @@ func (j *JWT) verify(ctx context.Context, token string) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := j.keys.find(ctx, t.alg, t.kid)
-	if err != nil {
+	if err := j.checkSignature(ctx, t); err != nil {
 		return nil, err
 	}
+	return id, nil
+}
+
+// checkSignature checks that the issuer has signed a token whose algorithm is accepted.
+func (j *JWT) checkSignature(ctx context.Context, t *jws) error {
+	keys, err := j.keys.find(ctx, t.alg, t.kid)
+	if err != nil {
+		return err
+	}
 	if len(keys) > maxTries {
-		return nil, invalid("the token does not say with which key it is signed (kid), and the issuer has more than %d", maxTries)
+		return invalid("the token does not say with which key it is signed (kid), and the issuer has more than %d", maxTries)
 	}
 	for _, k := range keys {
 		if algorithms[t.alg].method.Verify(t.signed, t.signature, k.public) == nil {
-			return id, nil
+			return nil
 		}
 	}
-	return nil, invalid("the signature of the token is wrong")
+	return invalid("the signature of the token is wrong")
 }
 
 // checkHeader looks at what a token says of itself. Keys in there, or where to get some, do

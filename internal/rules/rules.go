@@ -110,6 +110,21 @@ func (h hint) holds(of *Hints) bool {
 	return is[h.name] != h.not
 }
 
+// Scopes returns all scopes that a rule names, in order.
+func (s *Set) Scopes() []string {
+	var all []string
+	for _, r := range s.list {
+		all = append(all, r.scopes...)
+		for i := range r.who {
+			if r.who[i].kind == "scope" {
+				all = append(all, r.who[i].value)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // A Grant is what the rules say of one caller at one server.
 type Grant struct {
 	rules  []*Rule // that are about them

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,127 +12,33 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
+	"github.com/dragoman-mcp/dragoman/internal/outward"
 )
 
 // ErrAddress is wrapped by errors that say that an address must not be asked.
-var ErrAddress = errors.New("address not allowed")
-
-// A class says who can reach an address.
-type class int
-
-const (
-	public    class = iota // everybody
-	private                // a network of somebody's own
-	loopback               // this machine
-	forbidden              // nobody whom a server may name
-)
-
-func (k class) String() string {
-	return [...]string{"public", "private", "loopback", "reserved"}[k]
-}
-
-func prefixes(list ...string) []netip.Prefix {
-	parsed := make([]netip.Prefix, len(list))
-	for i, s := range list {
-		parsed[i] = netip.MustParsePrefix(s)
-	}
-	return parsed
-}
-
-var (
-	privateRanges = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
-
-	// forbiddenRanges go before privateRanges. The single addresses tell a cloud's machines
-	// their credentials.
-	forbiddenRanges = prefixes("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
-		"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-		"2001::/23", "2001:db8::/32", "3fff::/20",
-		"100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128", "fd20:ce::254/128")
-
-	globalUnicast = netip.MustParsePrefix("2000::/3")
-	sixToFour     = netip.MustParsePrefix("2002::/16")
-	teredo        = netip.MustParsePrefix("2001::/32")
-
-	// tails end in an IPv4 address: compatible, translated, NAT64.
-	tails = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")
-)
-
-// classOf judges an address; one that leads to an IPv4 address is judged by that.
-func classOf(addr netip.Addr) class {
-	addr = addr.Unmap().WithZone("")
-	if addr.IsLoopback() {
-		return loopback
-	}
-	worst := public
-	for _, inner := range embedded(addr) {
-		worst = max(worst, classOf(inner))
-	}
-	switch {
-	case worst != public:
-		return worst
-	case within(addr, tails), teredo.Contains(addr):
-		return public
-	case within(addr, forbiddenRanges):
-		return forbidden
-	case within(addr, privateRanges):
-		return private
-	case addr.Is6() && !globalUnicast.Contains(addr), !addr.IsValid():
-		return forbidden
-	}
-	return public
-}
-
-func within(addr netip.Addr, ranges []netip.Prefix) bool {
-	for _, p := range ranges {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
-// embedded returns the IPv4 addresses that an IPv6 address leads to.
-func embedded(addr netip.Addr) []netip.Addr {
-	if !addr.Is6() {
-		return nil
-	}
-	b := addr.As16()
-	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte(b[i : i+4])) }
-	switch {
-	case within(addr, tails):
-		return []netip.Addr{at(12)}
-	case sixToFour.Contains(addr):
-		return []netip.Addr{at(2)}
-	case teredo.Contains(addr):
-		client := binary.BigEndian.Uint32(b[12:]) ^ 0xffffffff
-		return []netip.Addr{at(4), netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, client)))}
-	case binary.BigEndian.Uint32(b[8:])&^0x02000000 == 0x5efe: // ISATAP
-		return []netip.Addr{at(12)}
-	}
-	return nil
-}
+var ErrAddress = outward.ErrAddress
 
 // judge returns an error unless an address of class k may be asked for a server of class server.
-func judge(k, server class) error {
-	if k == public || k != forbidden && k <= server {
+func judge(k, server outward.Class) error {
+	if k == outward.Public || k != outward.Reserved && k <= server {
 		return nil
 	}
-	if k == forbidden {
+	if k == outward.Reserved {
 		return fmt.Errorf("%w: it is reserved", ErrAddress)
 	}
 	return fmt.Errorf("%w: it is a %v address, and the MCP server has a %v one", ErrAddress, k, server)
 }
 
 // spelled returns the class of a host that is an address or a name of this machine.
-func spelled(host string) (class, bool) {
+func spelled(host string) (outward.Class, bool) {
 	if issuer.Localhost(host) {
-		return loopback, true
+		return outward.Loopback, true
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return forbidden, false
+		return outward.Reserved, false
 	}
-	return classOf(addr), true
+	return outward.ClassOf(addr), true
 }
 
 // exempt reports whether a host's addresses are not judged: the user has named it.
@@ -161,7 +65,7 @@ func (c *Client) allow(ctx context.Context, u *url.URL, proxied bool) error {
 		return fmt.Errorf("%q must be an https URL: %w", short(u.String()), ErrAddress)
 	}
 	k, ok := spelled(host)
-	if !ok || k == public {
+	if !ok || k == outward.Public {
 		return nil
 	}
 	if err := judge(k, c.serverClass(ctx, proxied)); err != nil {
@@ -185,22 +89,22 @@ func (c *Client) allowText(ctx context.Context, text string) error {
 
 // serverClass returns the class of the MCP server: public, private or loopback. A name is of the
 // most public class of its addresses, and public if we cannot tell.
-func (c *Client) serverClass(ctx context.Context, proxied bool) class {
+func (c *Client) serverClass(ctx context.Context, proxied bool) outward.Class {
 	host := c.server.Hostname()
-	least := forbidden
+	least := outward.Reserved
 	if k, ok := spelled(host); ok {
 		least = k
 	} else if !proxied {
 		addrs, err := c.resolve(ctx, host)
 		if err != nil {
-			return public
+			return outward.Public
 		}
 		for _, addr := range addrs {
-			least = min(least, classOf(addr))
+			least = min(least, outward.ClassOf(addr))
 		}
 	}
-	if least == forbidden { // which opens no door
-		return public
+	if least == outward.Reserved { // which opens no door
+		return outward.Public
 	}
 	return least
 }
@@ -262,9 +166,9 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	var allowed []netip.Addr
 	refused := fmt.Errorf("%q has no address", short(host))
 	for _, addr := range addrs {
-		k := classOf(addr)
-		server := public
-		if k != public && k != forbidden {
+		k := outward.ClassOf(addr)
+		server := outward.Public
+		if k != outward.Public && k != outward.Reserved {
 			server = c.serverClass(ctx, false)
 		}
 		if err := judge(k, server); err != nil {

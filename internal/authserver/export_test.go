@@ -1,0 +1,7 @@
+package authserver
+
+// For tests of what is compared.
+var (
+	CheckRedirect = checkRedirect
+	PlainRedirect = plainRedirect
+)

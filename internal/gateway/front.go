@@ -1,0 +1,179 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/audit"
+	"github.com/dragoman-mcp/dragoman/internal/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/state"
+)
+
+// A front is the authorization server in front of an identity provider, with what it was made of.
+type front struct {
+	*authserver.Server
+	made frontOptions
+}
+
+// frontOptions is what of a configuration a front is made of.
+type frontOptions struct {
+	url                  string
+	provider             config.Provider
+	client               config.Client
+	scopes, needed       []string
+	claims               []string // that rules go by
+	schemes              []string
+	accessFor, signInFor time.Duration
+}
+
+func frontOf(file *config.File) frontOptions {
+	a := &file.Auth
+	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
+	return frontOptions{
+		url: a.URL, provider: a.Provider.Known(), client: a.Client, scopes: set.Scopes(), claims: set.Claims(), needed: a.Scopes, schemes: a.Schemes,
+		accessFor: a.AccessFor, signInFor: a.SignInFor,
+	}
+}
+
+// readFront returns where users sign in by a configuration, or nil. It is the one before, if
+// nothing of that has changed.
+func (g *Gateway) readFront(file *config.File, before *access) (*front, error) {
+	if file.Auth.Provider.URL == "" {
+		return nil, nil
+	}
+	made := frontOf(file)
+	if before != nil && before.front != nil && reflect.DeepEqual(before.front.made, made) {
+		return before.front, nil
+	}
+	server, err := g.newFront(&made)
+	if err != nil {
+		return nil, err
+	}
+	return &front{server, made}, nil
+}
+
+func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
+	store, key, err := g.signIns.open(g.stateDir(), max(f.signInFor, authserver.DefaultSignInFor), g.disk)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	p := &f.provider
+	server, err := authserver.New(&authserver.Options{
+		URL: f.url, Scopes: f.scopes, Needed: f.needed, AccessFor: f.accessFor, SignInFor: f.signInFor, Schemes: f.schemes,
+		Provider: authserver.Provider{
+			ClaimOptions: policy.ClaimOptions{Issuer: p.URL, Principal: p.Principal, Groups: p.Groups, Claims: f.claims},
+			ClientID:     f.client.ID, ClientSecret: f.client.Secret, Scopes: p.Scopes, Parameters: p.Parameters,
+			Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo,
+		},
+		Doors: g.siblings, Store: store, Key: key, Logger: g.log,
+		Revoked: func(hashes ...[32]byte) { g.policy.Doubt(hashes...) },
+		OnEvent: g.auditSignIn,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("auth.provider: %w", err)
+	}
+	return server, nil
+}
+
+// auditSignIn writes down what happens to a sign-in. That a client registers is of no
+// consequence, and strangers can do it, so it is not written down.
+func (g *Gateway) auditSignIn(kind, who, client string) {
+	g.log.Debug("a client signs in", "event", kind, "user", who, "client", client)
+	e := audit.Event{Who: audit.Who{Principal: who, Proof: "sign-in", Client: client}, Outcome: audit.Answered}
+	switch kind {
+	case "register":
+		return
+	case "sign-in":
+		e.Kind = audit.SignIn
+	case "denied":
+		e.Kind, e.Outcome, e.Reason = audit.SignIn, audit.Denied, "the user has refused"
+	case "token", "refresh":
+		e.Kind = audit.TokenIssued
+	default:
+		e.Kind, e.Reason = audit.TokenRevoked, endings[kind]
+	}
+	g.audit.Record(e)
+}
+
+// endings are why sign-ins end.
+var endings = map[string]string{
+	"revoke": "the client has signed out",
+	"gone":   "the identity provider does not vouch for the user any more",
+	"reuse":  "a refresh token has come twice, or from another client",
+	"replay": "a code has come twice",
+	"misuse": "a code has come with something else than its request",
+}
+
+// siblings returns the paths of all doors to what a door leads to.
+func (g *Gateway) siblings(path string) (list []string) {
+	doors := []string{MCPPath, SSEPath, MessagesPath, WSPath, CallPath}
+	i := slices.IndexFunc(doors, func(door string) bool { return strings.HasSuffix(path, door) })
+	if i < 0 {
+		return nil
+	}
+	base := strings.TrimSuffix(path, doors[i])
+	for _, door := range doors {
+		list = append(list, base+door)
+	}
+	if base == "" && g.opts.MessagesPath != "" {
+		list = append(list, g.opts.MessagesPath)
+	}
+	return list
+}
+
+// signIns is where sign-ins are kept. It is opened when the first front is made, and outlives
+// every one.
+type signIns struct {
+	mu     sync.Mutex
+	store  state.Store
+	key    []byte
+	dir    *state.Dir // nil if they are in memory
+	closed bool
+}
+
+// open returns the store and its key. Without a directory both end with the process.
+func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store, []byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, nil, errors.New("shutting down")
+	case s.store != nil:
+		return s.store, s.key, nil
+	case dir == "":
+		s.key = make([]byte, authserver.KeySize)
+		_, _ = rand.Read(s.key) // never fails
+		s.store = state.NewMemory(authserver.MaxSignIns)
+		return s.store, s.key, nil
+	}
+	opened, err := state.OpenWith(filepath.Join(dir, "sign-ins"), &state.DirOptions{MaxAge: lasts + 24*time.Hour})
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := authserver.LoadKey(filepath.Join(dir, "sign-ins.key"))
+	if err != nil {
+		return nil, nil, errors.Join(err, opened.Close())
+	}
+	s.store, s.key, s.dir = diskStore{opened, disk}, key, opened
+	return s.store, s.key, nil
+}
+
+func (s *signIns) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.dir == nil {
+		return nil
+	}
+	return s.dir.Close()
+}
