@@ -120,7 +120,7 @@ func TestS58_NobodyButTheOwnerControlsTheGateway(t *testing.T) {
 // something that is not configured.
 func TestS58_ControlSocketTakesNoCommands(t *testing.T) {
 	j := newJournal(t)
-	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, fault.Legacy, j)}}})
+	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: with(child(t, fault.Legacy, j), object{"lazy": true})}}})
 	before := len(j.Of(fault.Started, ""))
 	for _, path := range []string{"/servers", "/servers/new", "/servers/new/start", "/test", "/exec", "/debug/pprof/", "/config", "/servers/" + server + "/test"} {
 		if code, body := g.Control(path); code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
