@@ -27,7 +27,7 @@ type File struct {
 	Groups   map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
 	Commands Commands           `key:"commands" doc:"Which programs may be started."`
 	Auth     Auth               `key:"auth" doc:"Who may come in."`
-	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
+	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See letting-in.md."`
 	State    string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log      Log                `key:"log" doc:"What is logged, and how."`
 	Limits   Limits             `key:"limits" doc:"What clients may use."`
