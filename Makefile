@@ -10,6 +10,7 @@ TIMEOUT ?= 15m
 AT_ONCE ?= $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 SOAK ?= 10m
 FUZZTIME ?= 30s
+VULNDB ?=
 BENCH ?= .
 ARGS ?=
 
@@ -36,10 +37,12 @@ BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 # -race where it builds: it needs a C compiler and one of the larger platforms.
 RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 
-# $(call tool,name,module folder) runs a pinned tool on one module.
+# $(call tool,name,module folder) runs a pinned tool on one module; security does so with
+# those that need other versions of what the linters need.
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
+security = cd $(2) && go tool -modfile="$(CURDIR)/tools/security/go.mod" $(1)
 
-.PHONY: help run build cross test matrix soak scorecard lint lint-format lint-modules lint-platforms fuzz bench profile interop browser conformance
+.PHONY: help run build cross test matrix soak scorecard security gosec vuln verify same sbom lint lint-format lint-modules lint-platforms fuzz bench profile interop browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -90,8 +93,32 @@ soak: build ## run many clients against many failing servers for SOAK (default 1
 	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
 
 # Without the race detector, since that is no part of what is measured.
-scorecard: build ## run the gateway's tests with their own limits of time, for a machine with nothing else to do
-	@DRAGOMAN_STRICT=1 DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 15m ./tests/gateway
+scorecard: build ## run the security scorecard and print its table, on a machine with nothing else to do
+	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go run ./tests/scorecard
+
+# The fuzzers begin with the inputs that are kept; what they find fails the target.
+security: gosec vuln verify same sbom ## check sources, dependencies, builds and parts, fuzz for a while, and run the scorecard
+	@$(MAKE) fuzz FUZZTIME=$(if $(filter command environment,$(firstword $(origin FUZZTIME))),$(FUZZTIME),5s)
+	@$(MAKE) scorecard
+
+# High severity only. What it must not report is said beside the code: #nosec RULE -- reason.
+gosec:
+	@$(call security,gosec,.) -quiet -severity high -exclude-dir interop -exclude-dir tools ./... && echo 'gosec: nothing of high severity'
+
+# VULNDB is the URL of a database, such as file:///path/of/vulndb; without one nothing is asked.
+vuln:
+	@if [ -z '$(VULNDB)' ]; then echo 'govulncheck: skipped, because VULNDB names no database (file:///path/of/vulndb)'; \
+	else set -e; for m in $(MODULES); do ($(call security,govulncheck,$$m) -db '$(VULNDB)' ./...); done; fi
+
+verify:
+	@set -e; for m in $(MODULES); do (cd $$m && go mod verify); done
+
+same: ## build the program in two directories, and compare
+	@go run ./tests/supply same
+
+sbom: build ## write bin/dragoman.cdx.json, which lists what the program is made of (CycloneDX)
+	@go run ./tests/supply sbom bin/dragoman >bin/dragoman.cdx.json
+	@echo bin/dragoman.cdx.json
 
 lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
 

@@ -132,7 +132,7 @@ func (e *Edit) Message() (*Message, error) {
 	if m.body.end != 0 {
 		patches = m.splice(patches, body, meta, inBody)
 	} else if anySet(body) {
-		end := uint32(len(m.raw) - 1)
+		end := uint32(len(m.raw) - 1) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		patches = append(patches, patch{start: end, end: end, what: freshBody})
 	}
 	if len(patches) == 0 {
@@ -247,7 +247,7 @@ func (m *Message) splice(patches []patch, changes, meta []change, where content)
 	}
 	if walk {
 		for name, f := range Fields(m.at(in)) {
-			v := member{at + uint32(f.Key), at + uint32(f.Start), at + uint32(f.End)}
+			v := member{at + uint32(f.Key), at + uint32(f.Start), at + uint32(f.End)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 			for i := range changes {
 				if c := &changes[i]; c.name == name && (where == inMeta || knownMember(name) < 0) {
 					patches, drop = c.place(patches, drop, v, meta)
@@ -305,7 +305,7 @@ func dropped(patches []patch, src []byte, at int, members []member) (_ []patch, 
 				start--
 			}
 		}
-		patches = append(patches, patch{start: uint32(start), end: uint32(end)})
+		patches = append(patches, patch{start: uint32(start), end: uint32(end)}) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 	}
 	return patches, empty
 }
@@ -429,7 +429,7 @@ func (n *Message) move(patches []patch, body, meta []change) {
 			}
 			by += p.grows
 		}
-		return uint32(int(at) + by)
+		return uint32(int(at) + by) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 	}
 	to := func(at uint32) uint32 { return moved(at, false) }
 	toEnd := func(at uint32) uint32 { return moved(at, true) }
@@ -457,14 +457,14 @@ func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Mes
 		p := &patches[i]
 		out = append(out, m.raw[at:p.start]...)
 		at = p.end
-		start := uint32(len(out))
+		start := uint32(len(out)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		switch p.what {
 		case replaced:
 			out = append(out, p.text...)
 		case freshID:
 			if m.id.end == 0 {
 				out = append(out, newID...)
-				n.id = span{uint32(len(out)), uint32(len(out) + len(m.pending.text))}
+				n.id = span{uint32(len(out)), uint32(len(out) + len(m.pending.text))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 				out = append(append(out, m.pending.text...), ',')
 			} else {
 				out = append(out, m.pending.text...)
@@ -472,7 +472,7 @@ func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Mes
 		case freshBody:
 			out = append(append(out, newParams...), '{')
 			out = append(appendMembers(out, body, meta, n, inBody), '}')
-			n.body = span{start + uint32(len(newParams)), uint32(len(out))}
+			n.body = span{start + uint32(len(newParams)), uint32(len(out))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		case inBody:
 			out = appendMembers(out, body, meta, n, inBody)
 		case inMeta:
@@ -556,15 +556,15 @@ func appendMembers(dst []byte, changes, meta []change, n *Message, where content
 			dst = append(dst, ',')
 		}
 		first = false
-		v := member{key: uint32(len(dst))}
+		v := member{key: uint32(len(dst))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		dst = append(appendQuote(dst, c.name), ':')
-		v.start = uint32(len(dst))
+		v.start = uint32(len(dst)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		if c.meta {
 			dst = appendObject(dst, meta)
 		} else {
 			dst = append(dst, c.value...)
 		}
-		v.end = uint32(len(dst))
+		v.end = uint32(len(dst)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		switch where {
 		case inBody:
 			if k := knownMember(c.name); k >= 0 {

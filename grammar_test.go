@@ -190,7 +190,7 @@ var grammar = []struct {
 	{"ellipsis", `…`, false},
 }
 
-func TestJSONGrammar(t *testing.T) {
+func TestS01_S03_JSONGrammar(t *testing.T) {
 	for _, c := range grammar {
 		t.Run(c.name, func(t *testing.T) {
 			if valid := json.Valid([]byte(c.value)) && utf8.ValidString(c.value); valid != c.ok {
@@ -214,7 +214,7 @@ func TestJSONGrammar(t *testing.T) {
 	}
 }
 
-func TestJSONTextEndsAnywhere(t *testing.T) {
+func TestS01_JSONTextEndsAnywhere(t *testing.T) {
 	for _, m := range messages {
 		m = strings.TrimSpace(m)
 		for i := range m {
@@ -271,7 +271,7 @@ func TestFaultIsNamedWithItsPlace(t *testing.T) {
 }
 
 // Every byte at every place of a word, because strings are read by words.
-func TestEveryByteInAString(t *testing.T) {
+func TestS03_EveryByteInAString(t *testing.T) {
 	for c := range 256 {
 		for before := range 17 {
 			for _, behind := range []string{"", "abcdefgh", "\"\\\x01\xff"} {

@@ -255,7 +255,7 @@ func (p *parser) member(bit uint8, start int) (end int) {
 	if end < 0 {
 		return -1
 	}
-	at := span{uint32(start), uint32(end)}
+	at := span{uint32(start), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 	switch bit {
 	case sawVersion:
 		s, ok := text(p.data[start:end])
@@ -416,7 +416,7 @@ func (p *parser) body(start int, params bool) int {
 			if !p.m.known[known].absent() {
 				p.badShape(key, "duplicate member "+name)
 			}
-			p.m.known[known] = member{uint32(key), uint32(at), uint32(end)}
+			p.m.known[known] = member{uint32(key), uint32(at), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 			if params && (known == knownName || known == knownURI) {
 				p.checkRouting(name, at, end)
 			}
@@ -466,7 +466,7 @@ func (p *parser) meta(start int) int {
 			p.badShape(key, "duplicate member of _meta")
 		}
 		if name == "progressToken" {
-			p.m.token = span{uint32(at), uint32(end)}
+			p.m.token = span{uint32(at), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		}
 		i, more = p.more(end)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // What is odd and right must pass.
-func TestOddMessagesPass(t *testing.T) {
+func TestS02_S06_OddMessagesPass(t *testing.T) {
 	cases := map[string]string{
 		"128 levels":                             nested(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":`, 126, `}}`),
 		"128 levels in a result":                 nested(`{"jsonrpc":"2.0","id":1,"result":`, 127, `}`),
@@ -70,7 +70,7 @@ func numbered(n int) string {
 	return s.String()
 }
 
-func TestManyMembers(t *testing.T) {
+func TestS04_ManyMembers(t *testing.T) {
 	many := numbered(20000)
 	for _, frame := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"m","params":{%s}}`,
@@ -102,7 +102,7 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-func TestLargeArray(t *testing.T) {
+func TestS04_LargeArray(t *testing.T) {
 	data := []byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{"a":[1` + strings.Repeat(",1", 2<<20) + `]}}}`)
 	if _, err := dragoman.Parse(data); err != nil {
 		t.Error(err)

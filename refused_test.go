@@ -105,7 +105,7 @@ func nested(head string, levels int, tail string) string {
 	return head + strings.Repeat("[", levels) + strings.Repeat("]", levels) + tail
 }
 
-func TestRefusedMessages(t *testing.T) {
+func TestS02_S03_S06_RefusedMessages(t *testing.T) {
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := dragoman.Parse([]byte(c.text))

@@ -198,7 +198,7 @@ func endOfString(data []byte, i int) int {
 			if m &= highBits; m != 0 {
 				n := bits.TrailingZeros64(m)
 				i += n >> 3
-				if byte(w>>(n&^7)) == '"' {
+				if byte(w>>(n&^7)) == '"' { // #nosec G115 -- the lowest byte is what is looked at
 					return i + 1
 				}
 				break

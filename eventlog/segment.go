@@ -142,12 +142,12 @@ func head(stream string) int { return recordHead + bodyHead + len(stream) }
 // appendTo appends the record's text.
 func (r *record) appendTo(text []byte) []byte {
 	start := len(text)
-	text = binary.BigEndian.AppendUint32(text, uint32(bodyHead+len(r.stream)+len(r.event)))
+	text = binary.BigEndian.AppendUint32(text, uint32(bodyHead+len(r.stream)+len(r.event))) // #nosec G115 -- a record is within the limit of the log
 	text = append(text, 0, 0, 0, 0, 0)
 	text = append(text, r.kind)
-	text = binary.BigEndian.AppendUint64(text, uint64(r.position))
+	text = binary.BigEndian.AppendUint64(text, uint64(r.position)) // #nosec G115 -- positions are positive
 	text = binary.BigEndian.AppendUint64(text, uint64(r.at.UnixMilli()))
-	text = binary.BigEndian.AppendUint16(text, uint16(len(r.stream)))
+	text = binary.BigEndian.AppendUint16(text, uint16(len(r.stream))) // #nosec G115 -- names of streams are ours, and short
 	text = append(text, r.stream...)
 	text = append(text, r.event...)
 	binary.BigEndian.PutUint32(text[start+4:], crc32.Checksum(text[start+recordHead:], checksums))
@@ -169,8 +169,8 @@ func parseRecord(text []byte) (r record, err error) {
 	}
 	return record{
 		kind: body[0], gap: text[flagAt] != 0,
-		position: int64(binary.BigEndian.Uint64(body[1:])),
-		at:       time.UnixMilli(int64(binary.BigEndian.Uint64(body[9:]))),
+		position: int64(binary.BigEndian.Uint64(body[1:])),                 // #nosec G115 -- as it was written; a damaged one is found by its sum
+		at:       time.UnixMilli(int64(binary.BigEndian.Uint64(body[9:]))), // #nosec G115 -- as it was written; a damaged one is found by its sum
 		stream:   string(body[bodyHead : bodyHead+n]),
 		event:    body[bodyHead+n:],
 	}, nil
@@ -238,8 +238,8 @@ func (p *floorFile) open(dir *os.Root) (floor int64, err error) {
 		if binary.BigEndian.Uint32(slot[16:]) != crc32.Checksum(slot[:16], checksums) {
 			continue
 		}
-		p.turn = max(p.turn, int64(binary.BigEndian.Uint64(slot)))
-		floor = max(floor, int64(binary.BigEndian.Uint64(slot[8:])))
+		p.turn = max(p.turn, int64(binary.BigEndian.Uint64(slot)))   // #nosec G115 -- as it was written; a damaged one is found by its sum
+		floor = max(floor, int64(binary.BigEndian.Uint64(slot[8:]))) // #nosec G115 -- as it was written; a damaged one is found by its sum
 	}
 	p.saved = floor
 	if n < len(text) {
@@ -254,8 +254,8 @@ func (p *floorFile) open(dir *os.Root) (floor int64, err error) {
 
 func (p *floorFile) write(floor int64) error {
 	p.turn++
-	slot := binary.BigEndian.AppendUint64(nil, uint64(p.turn))
-	slot = binary.BigEndian.AppendUint64(slot, uint64(floor))
+	slot := binary.BigEndian.AppendUint64(nil, uint64(p.turn)) // #nosec G115 -- turns are positive
+	slot = binary.BigEndian.AppendUint64(slot, uint64(floor))  // #nosec G115 -- positions are positive
 	slot = binary.BigEndian.AppendUint32(slot, crc32.Checksum(slot, checksums))
 	_, err := p.file.WriteAt(slot, p.turn%2*slotSize)
 	return err

@@ -200,7 +200,7 @@ var trapNames = []string{
 
 // However a server names an address inside, nobody is asked there, and nobody is asked to
 // sign in.
-func TestMetadataThatLeadsInsideIsRefused(t *testing.T) {
+func TestS29_MetadataThatLeadsInsideIsRefused(t *testing.T) {
 	for _, field := range []struct {
 		name string
 		put  func(n *internet, at string)
@@ -242,7 +242,7 @@ func TestMetadataThatLeadsInsideIsRefused(t *testing.T) {
 }
 
 // A code and its verifier go nowhere but where the token endpoint may be.
-func TestACodeIsNotSentInside(t *testing.T) {
+func TestS29_ACodeIsNotSentInside(t *testing.T) {
 	n := newInternet(t)
 	for _, at := range append(slices.Clone(trapNames), "https://rebind.example/") {
 		n.reset()
@@ -294,7 +294,7 @@ func TestAServerThatRefusesNewTokensOpensOneWindow(t *testing.T) {
 	}
 }
 
-func TestDocumentsThatAreNotOfTheServer(t *testing.T) {
+func TestS29_DocumentsThatAreNotOfTheServer(t *testing.T) {
 	n := newInternet(t)
 	const metadata, resource = "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/mcp"
 	endless := func(w http.ResponseWriter, _ *http.Request) {

@@ -375,7 +375,7 @@ func TestClientCredentialsNeedNobody(t *testing.T) {
 	}
 }
 
-func TestATokenGoesToItsServerOnly(t *testing.T) {
+func TestS28_ATokenGoesToItsServerOnly(t *testing.T) {
 	server, other := authtest.New(t, nil), authtest.New(t, nil)
 	s := newSource(t, &oauth.Config{Server: server.URL, Prompt: visit(t, nil), Wait: true})
 	mustGet(t, s, server.URL)

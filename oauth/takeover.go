@@ -76,11 +76,11 @@ func readNewest(dir, name string, into any) bool {
 	}
 	newest, at := "", time.Time{}
 	for _, file := range files {
-		info, err := os.Stat(file)
+		info, err := os.Stat(file) // #nosec G703 -- files that the user has in a directory of another program
 		if err == nil && info.Mode().Type() == fs.FileMode(0) && info.ModTime().After(at) && info.Size() < maxFile {
 			newest, at = file, info.ModTime()
 		}
 	}
-	text, err := os.ReadFile(newest)
+	text, err := os.ReadFile(newest) // #nosec G703 -- files that the user has in a directory of another program
 	return err == nil && json.Unmarshal(text, into) == nil
 }

@@ -20,7 +20,7 @@ func writeConfig(t *testing.T, name, text string) string {
 	return path
 }
 
-func TestConfigCheckSaysWhatThereIsWithoutSecrets(t *testing.T) {
+func TestS56_ConfigCheckSaysWhatThereIsWithoutSecrets(t *testing.T) {
 	t.Setenv("CHECK_TOKEN", "canary")
 	path := writeConfig(t, ".mcp.json", `{"mcpServers": {
 		"files": {"command": "npx", "args": ["-y", "server", "--token", "canary", "${CHECK_TOKEN}"], "env": {"T": "canary"}},

@@ -110,7 +110,7 @@ func (e *evil) start(t *testing.T) *evil {
 }
 
 // A server's metadata starts no program, makes nobody call inside, and is said to be what it is.
-func TestHostileMetadataStartsNothing(t *testing.T) {
+func TestS29_HostileMetadataStartsNothing(t *testing.T) {
 	dir := marker(t)
 	port, calls := trap(t)
 	for _, test := range []struct {

@@ -71,7 +71,7 @@ func (s *settings) messages(prefix string) string {
 // the path of the public URL.
 func (s *settings) accepted() (hosts, origins []string, prefix string, err error) {
 	for _, o := range s.origins {
-		if u, err := url.Parse(o); o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
+		if u, err := url.Parse(o); o != "*" && o != "none" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
 			return nil, nil, "", fmt.Errorf("--allow-origin %q is no origin: write it as https://app.example.com, without a path", o)
 		}
 	}

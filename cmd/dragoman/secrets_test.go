@@ -189,7 +189,7 @@ const clientSecret = "canary-client-secret"
 
 // Whatever is done, no secret is said: not in logs at any level, in answers, in errors, in
 // /status, and not in the arguments of a process.
-func TestNoSecretIsEverSaid(t *testing.T) {
+func TestS56_NoSecretIsEverSaid(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	server, dir := protected(t, &authtest.Options{Needs: "read", Scopes: []string{"read", "write"}, Secret: clientSecret})
 	l := &life{t: t, server: server, dir: dir, files: t.TempDir(), seen: make(map[string]string)}

@@ -66,7 +66,7 @@ func (h *output) await(t *testing.T) string {
 	return h.String()
 }
 
-func TestRunLeavesNothingBehindInItsProcess(t *testing.T) {
+func TestS61_RunLeavesNothingBehindInItsProcess(t *testing.T) {
 	peertest.NoLeak(t)
 	l, err := stdio.Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "upstream"))
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *settings) addDoors(f *pflag.FlagSet) {
 	f.StringVar(&s.tokenFile, "token-file", "", tokenFileUsage)
 	f.StringVar(&s.isolation, "isolation", "session", "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
 	f.IntVar(&s.pool, "pool", 0, "how many processes of the server's command to keep ready")
-	f.StringArrayVar(&s.origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com (repeatable)")
+	f.StringArrayVar(&s.origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com; with none, no other pages of this machine (repeatable)")
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which clients reach us, if it is not our own address")
 	f.StringVar(&s.framing, "framing", stdio.Auto.String(), "how messages to a command or a socket are framed: auto, lines or content-length")

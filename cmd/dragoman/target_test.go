@@ -148,7 +148,7 @@ func TestRevisionsAreChosenByEraAndByName(t *testing.T) {
 	}
 }
 
-func TestLinesOfServersAreRepeatedWithoutSecretsAndTricks(t *testing.T) {
+func TestS56_LinesOfServersAreRepeatedWithoutSecretsAndTricks(t *testing.T) {
 	var said bytes.Buffer
 	v := &console{out: &said}
 	for _, line := range []string{"up", "\x1b[31mred\x1b[0m\ttab\x07", "\x1b]0;title\x07x\x1b", "Authorization: Bearer abcdefgh12345", "a\xffb"} {

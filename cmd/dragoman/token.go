@@ -17,7 +17,7 @@ import (
 )
 
 // tokenFileUsage is what the flag of that name means.
-const tokenFileUsage = "`file` of tokens that let clients in, from dragoman token new or with a token in each line; it is read again when it changes"
+const tokenFileUsage = "`file` of tokens that let clients in, from dragoman token new or with a token in each line; it is read again when it changes" // #nosec G101 -- the help of a flag
 
 func tokenCommand() *cobra.Command {
 	c := &cobra.Command{

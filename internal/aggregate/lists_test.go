@@ -37,7 +37,7 @@ func TestListsHoldWhatAllMembersHave(t *testing.T) {
 	}
 }
 
-func TestTheLeastTimeAndTheNarrowestScopeCount(t *testing.T) {
+func TestS30_TheLeastTimeAndTheNarrowestScopeCount(t *testing.T) {
 	a := of(t, nil,
 		&server{name: "a", peer: answers(map[string]any{protocol.MethodListTools: `{"tools":[],"ttlMs":9000,"cacheScope":"public"}`})},
 		&server{name: "b", peer: answers(map[string]any{protocol.MethodListTools: `{"tools":[],"ttlMs":7000,"cacheScope":"private","_meta":{"dragoman/cached":true}}`})})
@@ -263,7 +263,7 @@ func TestListsThatNeverEndAreCut(t *testing.T) {
 	}
 }
 
-func TestCallersAreOfferedWhatIsTheirs(t *testing.T) {
+func TestS30_CallersAreOfferedWhatIsTheirs(t *testing.T) {
 	s := &server{name: "a", peer: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		who := dragoman.CallerOf(ctx).Principal
 		if req.Method() == protocol.MethodListTools {

@@ -59,7 +59,7 @@ func TestPain22_AnExactNameWinsOverOneThatHadToBeChanged(t *testing.T) {
 }
 
 // A tool of a must not be called like one of a_b, whether that exists or not.
-func TestPain22_NamesOfOneServerAreNeverAmongThoseOfAnother(t *testing.T) {
+func TestS30_Pain22_NamesOfOneServerAreNeverAmongThoseOfAnother(t *testing.T) {
 	g := groupOf(false, "a_", "a_b_")
 	one, other := g.names(g.members[0], tools, []string{"b_c"}), g.names(g.members[1], tools, []string{"c"})
 	if one[0] == "a_b_c" || !strings.HasPrefix(one[0], "a_b_c_") || other[0] != "a_b_c" {

@@ -22,7 +22,7 @@ func (b Backoff) Wait(failures int) time.Duration {
 	for n := 1; n < failures && d < b.Max; n++ {
 		d = min(d, b.Max-d) + d // twice as much, without an overflow
 	}
-	return d - rand.N(d/5+1)
+	return d - rand.N(d/5+1) // #nosec G404 -- chance that keeps clients apart, no secret
 }
 
 // Sleep waits for d. If ctx ends before, the error is the reason of that.

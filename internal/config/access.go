@@ -155,8 +155,8 @@ func (l *loader) checkAuth() {
 			l.note(false, "auth.url has a path", "write scheme and host alone", "auth", "url")
 		}
 	}
-	if !a.Wanted() && (len(a.Scopes) > 0 || len(a.Audiences) > 0 || a.URL != "") {
-		l.note(false, "auth says what is wanted of tokens, and accepts none", "give tokenFile, tokens, jwt, introspection or provider", "auth")
+	if !a.Wanted() { // which is no reason to let everybody in
+		l.note(false, "auth lets nobody in", "give tokenFile, tokens, jwt, introspection or provider, or leave auth out to let everybody in", "auth")
 	}
 	l.checkProvider(a)
 	if a.Certificates && !slices.ContainsFunc(l.file.Listen, func(e Listen) bool { return e.TLS.ClientCA != "" }) {
@@ -235,6 +235,9 @@ func (l *loader) checkRules() {
 	_, wrong := rules.Parse(l.file.Rules, l.file.RuleOptions())
 	for i, err := range wrong {
 		l.note(false, fmt.Sprintf("rules[%d]: %v", i, err), "", "rules", i)
+	}
+	if len(l.file.Rules) == 0 {
+		l.note(false, "rules holds none, and so allows nothing", "leave rules out to allow everything", "rules")
 	}
 	if len(l.file.Rules) > 0 && !l.file.Auth.Wanted() {
 		l.note(true, "there are rules, and nobody has to prove who they are: all callers are the same to them", "say in auth who may come in", "rules")

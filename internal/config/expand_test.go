@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-func TestC02_ReferencesAreReplacedOnce(t *testing.T) {
+func TestS56_C02_ReferencesAreReplacedOnce(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "value"), []byte("from ${API} file\r\n"), 0o600); err != nil {
 		t.Fatal(err)

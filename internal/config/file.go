@@ -27,7 +27,7 @@ type File struct {
 	Groups   map[string]*Group  `key:"groups" doc:"Sets of servers that are offered as one, by name."`
 	Commands Commands           `key:"commands" doc:"Which programs may be started."`
 	Auth     Auth               `key:"auth" doc:"Who may come in."`
-	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See security.md."`
+	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See letting-in.md."`
 	State    string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
 	Log      Log                `key:"log" doc:"What is logged, and how."`
 	Limits   Limits             `key:"limits" doc:"What clients may use."`
@@ -89,7 +89,7 @@ func (f *File) present() []string {
 type Listen struct {
 	Address  string   `key:"address" short:"true" doc:"HOST:PORT or http+unix:PATH for HTTP, SSE and WebSocket; tcp:HOST:PORT or unix:PATH for messages alone; stdio for standard input and output."`
 	TLS      TLS      `key:"tls" doc:"Certificate, for HOST:PORT. Without one that speaks plain HTTP."`
-	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port." default:"those of this machine"`
+	Origins  []string `key:"origins" doc:"Web pages that may call, as https://host or https://host:port. With none among them, other pages of this machine may not." default:"those of this machine"`
 	Hosts    []string `key:"hosts" doc:"Names by which clients may call us." default:"those of this machine, and of the certificate"`
 	Proxies  []string `key:"proxies" one:"true" doc:"Proxies before this address, which tell of their clients by X-Forwarded-For, -Host and -Proto: addresses, ranges such as 10.0.0.0/8, or unix for who opens the socket. What others say in these headers is ignored. Clients are taken to speak TLS with a proxy."`
 	Auth     string   `key:"auth" doc:"Whether clients have to prove there who they are, as auth says." enum:"required|none" default:"required"`

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,7 +11,7 @@ import (
 
 // Each of these is wrong in a place near a secret, often so that the file cannot be
 // parsed. The secret is the word canary.
-func TestA32_NoReportShowsASecret(t *testing.T) {
+func TestS56_A32_NoReportShowsASecret(t *testing.T) {
 	for _, test := range []struct{ name, text string }{
 		{"a.yaml", "servers:\n  a:\n    command: x\n    env:\n      K: canary\n     L: canary\n"},
 		{"a.yaml", "servers:\n  a:\n    args:\n      - --token\n      - canary\n     - canary\n"},
@@ -68,7 +70,7 @@ func TestExcerptOfALongLineShowsThePlace(t *testing.T) {
 	}
 }
 
-func TestReportIsFitForATerminal(t *testing.T) {
+func TestS56_ReportIsFitForATerminal(t *testing.T) {
 	_, report := config.Load(nil, write(t, "a.json", "{\"servers\": {\"\\u001b[2J\\n{\": 1, \"a\x1b[2J\": 2}, \"b\\u0000\": 3}"))
 	for _, c := range report.Error() {
 		if c < ' ' && c != '\n' || c == 0x7f {
@@ -77,5 +79,33 @@ func TestReportIsFitForATerminal(t *testing.T) {
 	}
 	if strings.Count(report.Error(), "error: ") != len(report.Errors) || len(report.Errors) == 0 {
 		t.Errorf("%q", report.Error())
+	}
+}
+
+// TestS27_NobodyNamedIsNobodyLetIn has lists of who may come in, and of what they may do,
+// that are empty.
+func TestS27_NobodyNamedIsNobodyLetIn(t *testing.T) {
+	for name, text := range map[string]string{
+		"no tokens":            "auth: {tokens: []}\n",
+		"nothing at all":       "auth: {}\n",
+		"nothing, in YAML":     "auth:\n",
+		"a list of no tokens":  "auth: []\n",
+		"no users":             "auth: {users: []}\n",
+		"no issuers":           "auth: {jwt: []}\n",
+		"no certificates":      "auth: {certificates: false}\n",
+		"a file without name":  "auth: {tokenFile: \"\"}\n",
+		"scopes of no token":   "auth: {scopes: [a]}\n",
+		"an audience of none":  "auth: {audiences: [a]}\n",
+		"no rules":             "rules: []\n",
+		"rules of no mapping":  "rules:\n",
+		"no rules, and tokens": "auth: {tokens: [a-token-of-some-length]}\nrules: []\n",
+	} {
+		file := filepath.Join(t.TempDir(), "dragoman.yaml")
+		if err := os.WriteFile(file, []byte("servers: {a: {url: \"http://127.0.0.1:1/mcp\"}}\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, report := config.Load(nil, file); report.Err() == nil {
+			t.Errorf("%s: %s is accepted", name, text)
+		}
 	}
 }

@@ -227,7 +227,7 @@ func TestWhatIsWrongWithATokenFileIsSaidWithoutTheToken(t *testing.T) {
 	}
 }
 
-func TestCredentialsGoToTheServerAlone(t *testing.T) {
+func TestS28_CredentialsGoToTheServerAlone(t *testing.T) {
 	s, other := newServer(t, "Bearer one"), newServer(t, "")
 	c, _ := open(t, credential.Config{Server: s.URL + "/mcp", TokenFile: file(t, "one")})
 	if _, err := post(t, c, other.URL); err != nil || other.got[0].Get("Authorization") != "" {

@@ -52,7 +52,7 @@ func TestConnectionThatIsOpenedInAdvanceWaitsForItsFirstRequest(t *testing.T) {
 	})
 }
 
-func TestConnectionThatIsNeverUsedIsClosed(t *testing.T) {
+func TestS12_ConnectionThatIsNeverUsedIsClosed(t *testing.T) {
 	atPlain(t, func(t *testing.T, c net.Conn) {
 		began := time.Now()
 		if _, err := io.ReadAll(c); err != nil || time.Since(began) != edge.IdleTimeout {
@@ -61,7 +61,7 @@ func TestConnectionThatIsNeverUsedIsClosed(t *testing.T) {
 	})
 }
 
-func TestHeadersHaveTheirTimeFromTheFirstByteOn(t *testing.T) {
+func TestS12_HeadersHaveTheirTimeFromTheFirstByteOn(t *testing.T) {
 	atPlain(t, func(t *testing.T, c net.Conn) {
 		time.Sleep(edge.IdleTimeout / 2)
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost"); err != nil {

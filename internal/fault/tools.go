@@ -61,6 +61,7 @@ func tools() []*tool {
 		{name: "freeze", description: "Neither reads nor writes for a while, or for ever.", properties: `"key":{"type":"string"},"ms":{"type":"integer"}`, wire: true, run: freeze},
 		{name: "stderrflood", description: "Writes so many lines to standard error.", properties: `"lines":{"type":"integer"}`, run: flood},
 		{name: "noanswer", description: "Never answers.", run: noAnswer},
+		{name: "endless", description: "Writes a line that never ends.", wire: true, run: endless},
 	}
 }
 
@@ -218,6 +219,16 @@ func flood(_ context.Context, c *call) (any, error) {
 func noAnswer(ctx context.Context, _ *call) (any, error) {
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
+}
+
+// endless writes until nobody reads any more.
+func endless(_ context.Context, c *call) (any, error) {
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	for {
+		if _, err := c.wire.Write(block); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // roots is the answer to roots/list.

@@ -93,7 +93,7 @@ func TestAClosedOwnerStartsNoAttempt(t *testing.T) {
 	}
 }
 
-func TestAPanicEndsTheWaitOfOthers(t *testing.T) {
+func TestS61_APanicEndsTheWaitOfOthers(t *testing.T) {
 	var f flight.Flight[int]
 	func() {
 		defer func() { _ = recover() }()

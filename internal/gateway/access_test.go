@@ -159,7 +159,7 @@ func (g *guarded) connect(t *testing.T, path, transport, token string, era proto
 	return c, err
 }
 
-func TestHoldersOfTokensUseEveryDoor(t *testing.T) {
+func TestS27_HoldersOfTokensUseEveryDoor(t *testing.T) {
 	g := guard(t, "")
 	token := g.token(t, "bob")
 	g.ready()
@@ -191,7 +191,7 @@ func TestHoldersOfTokensUseEveryDoor(t *testing.T) {
 	}
 }
 
-func TestTokenThatIsRevokedIsRefusedAndEndsStreams(t *testing.T) {
+func TestS27_S48_TokenThatIsRevokedIsRefusedAndEndsStreams(t *testing.T) {
 	g := guard(t, "")
 	token := g.token(t, "bob")
 	g.ready()
@@ -294,7 +294,7 @@ func (g *guarded) socket(t *testing.T, token string) func() error {
 	}
 }
 
-func TestSessionsBelongToWhoHasOpenedThem(t *testing.T) {
+func TestS27_SessionsBelongToWhoHasOpenedThem(t *testing.T) {
 	g := guard(t, "")
 	alice, bob := g.token(t, "anna"), g.token(t, "bob")
 	params := `{"protocolVersion":"` + protocol.LatestLegacy.String() + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`
@@ -322,7 +322,7 @@ func TestSessionsBelongToWhoHasOpenedThem(t *testing.T) {
 	}
 }
 
-func TestTokenFileThatCannotBeReadLetsNobodyElseIn(t *testing.T) {
+func TestS27_TokenFileThatCannotBeReadLetsNobodyElseIn(t *testing.T) {
 	g := guard(t, "")
 	token := g.token(t, "bob")
 	if err := os.WriteFile(g.tokens, []byte("{broken"), 0o600); err != nil {
@@ -339,7 +339,7 @@ func TestTokenFileThatCannotBeReadLetsNobodyElseIn(t *testing.T) {
 	}
 }
 
-func TestTokensGoToNoServer(t *testing.T) {
+func TestS28_TokensGoToNoServer(t *testing.T) {
 	seen := make(chan http.Header, 16)
 	g := &guarded{tokens: filepath.Join(t.TempDir(), "tokens.json")}
 	token := g.token(t, "alice")

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 )
 
-func TestOwnerControlsARunningGateway(t *testing.T) {
+func TestS58_OwnerControlsARunningGateway(t *testing.T) {
 	g := begin(t, both(t))
 	g.ready()
 	url := serveHTTP(t, g.Control())

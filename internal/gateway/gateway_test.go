@@ -206,7 +206,7 @@ func TestChangesOfAResourceThatIsNoLongerOfferedAreNotTold(t *testing.T) {
 	}
 }
 
-func TestForeignPagesAreKeptOutOfEveryPath(t *testing.T) {
+func TestS11_ForeignPagesAreKeptOutOfEveryPath(t *testing.T) {
 	g := begin(t, both(t))
 	for _, path := range []string{"/mcp", "/sse", "/ws", "/call", "/servers/old/mcp", "/status", "/healthz", "/nothing"} {
 		for name, value := range map[string]string{"Origin": "http://evil.example", "Host": "evil.example"} {

@@ -97,7 +97,7 @@ func refusalOf(t *testing.T, c *client.Client, tool string) string {
 	return r.Text()
 }
 
-func TestServerWithNothingForACallerDoesNotExist(t *testing.T) {
+func TestS27_ServerWithNothingForACallerDoesNotExist(t *testing.T) {
 	g, anna, bob := ruled(t, "allow group:admins", "allow token:bob on a")
 	for _, path := range []string{"/servers/b/mcp", "/servers/b/sse", "/servers/b/ws", "/servers/b/call", "/groups/second/mcp", "/servers/none/mcp"} {
 		var texts []string
@@ -160,7 +160,7 @@ func TestRulesAskForTheHintsOfTools(t *testing.T) {
 	}
 }
 
-func TestScopeThatIsLackingIsAskedFor(t *testing.T) {
+func TestS27_ScopeThatIsLackingIsAskedFor(t *testing.T) {
 	g, _, bob := ruled(t, "allow anyone tools echo with talk")
 	secret, hash := policy.NewSecret()
 	if err := policy.AddToken(t.Context(), g.tokens, &policy.Token{Name: "talker", Hash: hash, Scopes: []string{"talk"}}); err != nil {

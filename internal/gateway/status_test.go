@@ -11,7 +11,7 @@ import (
 )
 
 // Who can reach the gateway sees names and states; its owner sees everything.
-func TestPublicStatusShowsNamesAndStatesOnly(t *testing.T) {
+func TestS58_PublicStatusShowsNamesAndStatesOnly(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)
 	}

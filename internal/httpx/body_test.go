@@ -41,7 +41,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Du
 	return body, err
 }
 
-func TestBodyIsReadIfItIsPlainJSON(t *testing.T) {
+func TestS10_S21_BodyIsReadIfItIsPlainJSON(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		header []string
@@ -102,7 +102,7 @@ func TestBodyMayBeAsLongAsTheLimit(t *testing.T) {
 	}
 }
 
-func TestReadingStopsAtTheLimit(t *testing.T) {
+func TestS14_ReadingStopsAtTheLimit(t *testing.T) {
 	var read int
 	endless := readerFunc(func(p []byte) (int, error) { read += len(p); return len(p), nil })
 	r := httptest.NewRequest("POST", "/mcp", endless)
@@ -118,7 +118,7 @@ func TestReadingStopsAtTheLimit(t *testing.T) {
 }
 
 // A client that only claims to send much must not cost much.
-func TestMemoryIsGivenToBytesThatHaveCome(t *testing.T) {
+func TestS14_MemoryIsGivenToBytesThatHaveCome(t *testing.T) {
 	r := httptest.NewRequest("POST", "/mcp", strings.NewReader("abc"))
 	r.Header.Set("Content-Type", plainJSON)
 	r.ContentLength = 200 << 20
@@ -196,7 +196,7 @@ func read(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func TestSlowOrLargeBodyGetsAnAnswerAndLosesTheConnection(t *testing.T) {
+func TestS12_S14_SlowOrLargeBodyGetsAnAnswerAndLosesTheConnection(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		text   string

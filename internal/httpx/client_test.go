@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-func TestRedirectIsFollowedOnItsOriginByTheSameMethodAlone(t *testing.T) {
+func TestS28_RedirectIsFollowedOnItsOriginByTheSameMethodAlone(t *testing.T) {
 	seen := make(chan string, 10)
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen <- "other" }))
 	defer other.Close()

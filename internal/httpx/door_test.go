@@ -265,7 +265,7 @@ func TestDetachedExchangeIsEndedByShutdown(t *testing.T) {
 	})
 }
 
-func TestPanicIsLoggedAndAnswered(t *testing.T) {
+func TestS61_PanicIsLoggedAndAnswered(t *testing.T) {
 	inDoorway(t, httpx.DoorOptions{}, func(x *httpx.Exchange) error {
 		if x.R.URL.Path == "/begun" {
 			_, _ = x.Events()

@@ -25,9 +25,12 @@ type Gate struct {
 	// Origins are accepted in Origin: "scheme://host[:port]", or a bare host
 	// for any scheme and port. Loopback origins on a loopback Host, and the
 	// origin that the request itself goes to, need not be listed. "*" accepts
-	// any.
+	// any; "none" takes back that loopback origins are accepted.
 	Origins []string
 }
+
+// noOrigin stands in a list of origins for pages of this machine that are not accepted.
+const noOrigin = "none"
 
 // Check returns nil if the request is accepted, or a *[Refusal] with status
 // 403 that says which header is to blame and how to allow its value.
@@ -98,9 +101,9 @@ func (g *Gate) checkOrigin(r *http.Request, host authority) *Refusal {
 	}
 	switch {
 	case anyOrigin,
-		o.isHTTP() && o.isLoopback() && host.isLoopback(),
+		o.isHTTP() && o.isLoopback() && host.isLoopback() && !slices.Contains(g.Origins, noOrigin),
 		o.isHTTP() && o.same(host) && (o.scheme == "https" || Scheme(r) == "http"),
-		slices.ContainsFunc(g.Origins, o.matches):
+		slices.ContainsFunc(g.Origins, func(entry string) bool { return entry != noOrigin && o.matches(entry) }):
 		return nil
 	}
 	return forbid("Origin %q is not allowed; if its pages may use this server, add it to the allowed origins", clip(values[0]))

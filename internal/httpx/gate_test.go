@@ -40,7 +40,7 @@ func checkRefused(t *testing.T, err error, mentions string) {
 }
 
 // Every Origin meets every Host, on a server without configuration.
-func TestB03_ForeignOriginsAndReboundHostsAreRefused(t *testing.T) {
+func TestS11_B03_ForeignOriginsAndReboundHostsAreRefused(t *testing.T) {
 	const absent = ""
 	goodHosts := []string{"127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "[::1]", "127.5.6.7:1"}
 	badHosts := []string{"evil.example", "evil.example:8080", "127.0.0.1.nip.io", "localhost.evil.com:8080", "0.0.0.0:8080",
@@ -78,7 +78,7 @@ func TestB03_ForeignOriginsAndReboundHostsAreRefused(t *testing.T) {
 	}
 }
 
-func TestB03_GateKnowsWhatIsAllowed(t *testing.T) {
+func TestS11_B03_GateKnowsWhatIsAllowed(t *testing.T) {
 	named := httpx.Gate{Hosts: []string{"mcp.example.com", "192.168.1.2", "fe80::1", "other.example:8443"}}
 	pages := httpx.Gate{
 		Hosts:   []string{"mcp.example.com"},
@@ -86,6 +86,7 @@ func TestB03_GateKnowsWhatIsAllowed(t *testing.T) {
 	}
 	open := httpx.Gate{Hosts: []string{"*"}, Origins: []string{"*"}}
 	anyHost := httpx.Gate{Hosts: []string{"*"}}
+	noPages := httpx.Gate{Origins: []string{"none", "https://app.example.com"}}
 	for _, test := range []struct {
 		name   string
 		gate   httpx.Gate
@@ -130,6 +131,11 @@ func TestB03_GateKnowsWhatIsAllowed(t *testing.T) {
 		{"anything goes, null too", open, "evil.example", "null", true},
 		{"anything goes, no host", open, "", "", true},
 		{"anything goes that can be read", open, "evil.example", "http://evil example", false},
+		{"no pages of this machine", noPages, "127.0.0.1:80", "http://127.0.0.1:81", false},
+		{"no pages of this machine, by another name", noPages, "127.0.0.1:80", "http://localhost:80", false},
+		{"no pages of this machine but ours", noPages, "127.0.0.1:80", "http://127.0.0.1:80", true},
+		{"no pages of this machine but those listed", noPages, "127.0.0.1:80", "https://app.example.com", true},
+		{"no pages is no host", noPages, "127.0.0.1:80", "https://none", false},
 		{"any host, foreign page", anyHost, "mcp.example.com", "http://evil.example", false},
 		{"any host, no host, some page", anyHost, "", "http://evil.example", false},
 	} {
@@ -145,7 +151,7 @@ func TestB03_GateKnowsWhatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestB03_HeadersThatCannotBeReadInOneWayAreRefused(t *testing.T) {
+func TestS11_B03_HeadersThatCannotBeReadInOneWayAreRefused(t *testing.T) {
 	gate := &httpx.Gate{Hosts: []string{"*"}, Origins: []string{"*"}}
 	for _, origin := range []string{
 		"", " ", "http://", "localhost", "//localhost", "http:/localhost", "http://user@localhost", "http://user:pw@localhost:1",

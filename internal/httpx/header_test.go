@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-func TestHeaderThatIsThereTwiceIsRefused(t *testing.T) {
+func TestS15_HeaderThatIsThereTwiceIsRefused(t *testing.T) {
 	r := httptest.NewRequest("POST", "/mcp", nil)
 	r.Header["Mcp-Name"] = []string{"\t echo \t"}
 	r.Header["Mcp-Empty"] = []string{""}
@@ -34,7 +34,7 @@ func TestHeaderThatIsThereTwiceIsRefused(t *testing.T) {
 	}
 }
 
-func TestB12_SessionIdsAreLongVisibleAndUnique(t *testing.T) {
+func TestS22_B12_SessionIdsAreLongVisibleAndUnique(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 100_000 {
 		id := httpx.NewID()
@@ -48,7 +48,7 @@ func TestB12_SessionIdsAreLongVisibleAndUnique(t *testing.T) {
 	}
 }
 
-func TestHeaderValuesAreEncodedOnlyWhereTheyMustBe(t *testing.T) {
+func TestS15_HeaderValuesAreEncodedOnlyWhereTheyMustBe(t *testing.T) {
 	for _, test := range []struct{ text, header string }{
 		{"", ""},
 		{"eu-north", "eu-north"},
@@ -77,7 +77,7 @@ func TestHeaderValuesAreEncodedOnlyWhereTheyMustBe(t *testing.T) {
 	}
 }
 
-func TestHeaderValuesAreDecodedOnlyIfTheyAreMarkedAndSound(t *testing.T) {
+func TestS15_HeaderValuesAreDecodedOnlyIfTheyAreMarkedAndSound(t *testing.T) {
 	for _, test := range []struct{ header, want string }{
 		{"=?base64?Y291bnQ=?=", "count"},
 		{"=?base64??=", ""},

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-func TestB04_AcceptMustNameAllTypes(t *testing.T) {
+func TestS10_B04_AcceptMustNameAllTypes(t *testing.T) {
 	const both = "application/json, text/event-stream"
 	for _, test := range []struct {
 		accept []string

@@ -205,7 +205,7 @@ func TestD20_Pain24_ListOfAServerThatStartsSlowlyWaitsTwoSecondsAtMost(t *testin
 	})
 }
 
-func TestSessionsWithListsOfTheirOwnAreNotServedFromTheCache(t *testing.T) {
+func TestS30_SessionsWithListsOfTheirOwnAreNotServedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Each conversation has a server of its own, as with processes.
 		f := &fake{acceptor: dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {

@@ -235,7 +235,7 @@ servers:
 	}
 }
 
-func TestEachCallerHasASignInOfItsOwn(t *testing.T) {
+func TestS23_EachCallerHasASignInOfItsOwn(t *testing.T) {
 	s := protect(t, config.ServerAuth{SignIn: "caller"}, SignInOptions{Prompt: noPrompt})
 	tokens := make(map[string]string)
 	for _, name := range []string{"alice", "bob", "alice", "bob"} {

@@ -51,7 +51,7 @@ type supervisor struct {
 	stopping     bool // its conversations are being closed for a restart
 	round        int  // restarts that were asked for
 	begun        int  // those of them before the last start
-	starts       int  // that succeeded
+	starts       int  // that succeeded, and no restart was asked for meanwhile
 	attempts     int  // that did not
 	starting     time.Time
 	failedChecks int // failed looks at its health, in a row
@@ -172,7 +172,9 @@ func (s *supervisor) start() error {
 	switch {
 	case err == nil:
 		s.era, s.failedChecks, s.used = found, 0, time.Now()
-		s.starts++
+		if s.begun == s.round { // else a restart was asked for meanwhile, and waits for the next one
+			s.starts++
+		}
 		s.recover(began)
 	case s.begun == s.round: // else it failed because of a restart
 		s.attempts++
@@ -408,6 +410,9 @@ func (s *supervisor) restart(ctx context.Context) error {
 	if running && s.supervised {
 		s.on(wanted)
 	}
+	if s.supervised && (running || !s.set.lazy) {
+		s.want() // now: a start that ends this round takes it back, and is not followed by another
+	}
 	s.mu.Unlock()
 	s.closeConns(nil, nil)
 	s.mu.Lock()
@@ -417,7 +422,6 @@ func (s *supervisor) restart(ctx context.Context) error {
 	if !s.supervised || s.set.lazy && !running {
 		return nil
 	}
-	s.want()
 	for {
 		changed := s.changed.wait()
 		s.mu.Lock()

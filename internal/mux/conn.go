@@ -189,7 +189,7 @@ func (c *Conn) Err() error {
 
 // Revision returns what the handshake that passed through has negotiated, or
 // protocol.Unknown.
-func (c *Conn) Revision() protocol.Revision { return protocol.Revision(c.revision.Load()) }
+func (c *Conn) Revision() protocol.Revision { return protocol.Revision(c.revision.Load()) } // #nosec G115 -- was stored as a Revision
 
 // learn notes the revision that an answer to initialize names.
 func (c *Conn) learn(req, resp *dragoman.Message) {

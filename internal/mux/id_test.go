@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
 )
 
-func TestD04_NoTwoConversationsUseTheSameID(t *testing.T) {
+func TestS23_D04_NoTwoConversationsUseTheSameID(t *testing.T) {
 	const each = 50
 	seen := make(map[string]bool)
 	for range 2 {

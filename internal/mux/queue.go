@@ -57,7 +57,7 @@ func (q *queue) put(ctx context.Context, stop <-chan struct{}, f Frame, mayBlock
 			q.mu.Unlock()
 			return 0, q.err
 		}
-		if !q.queued && !q.writing && len(q.frames) == 0 && (mayBlock || q.sent-q.read+uint64(n) <= directWriteLimit) {
+		if !q.queued && !q.writing && len(q.frames) == 0 && (mayBlock || q.sent-q.read+uint64(n) <= directWriteLimit) { // #nosec G115 -- a length
 			return q.writeNow(f, n)
 		}
 		if q.bytes == 0 || q.bytes+n <= q.limit {
@@ -93,7 +93,7 @@ func (q *queue) writeNow(f Frame, n int) (mark uint64, err error) {
 	taken(f)
 	q.writing = true
 	q.bytes += n
-	q.sent += uint64(n)
+	q.sent += uint64(n) // #nosec G115 -- a length
 	mark = q.sent
 	q.own[0] = f
 	q.mu.Unlock()
@@ -155,7 +155,7 @@ func (q *queue) push(f Frame, n int) {
 	taken(f)
 	q.frames = append(q.frames, f)
 	q.bytes += n
-	q.sent += uint64(n)
+	q.sent += uint64(n) // #nosec G115 -- a length
 	if !q.writing {
 		q.work.Signal()
 	}

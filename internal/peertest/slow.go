@@ -190,7 +190,7 @@ func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
+	return int64(m.HeapAlloc) // #nosec G115 -- the memory of a test
 }
 
 // wantBounded fails the test if much more memory is in use than before, not

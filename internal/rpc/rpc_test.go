@@ -349,3 +349,33 @@ func TestContextOfAQuestionEndsWithItAndWithItsCall(t *testing.T) {
 	}()
 	o.Finish()
 }
+
+// TestS61_PeerThatPanicsCostsItsRequestAlone has a peer panic in a request and in a
+// notification.
+func TestS61_PeerThatPanicsCostsItsRequestAlone(t *testing.T) {
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	peer := dragoman.Funcs{
+		OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			if req.Method() == "bad" {
+				panic("part of the test")
+			}
+			return req.Reply(map[string]any{})
+		},
+		OnNotify: func(context.Context, *dragoman.Message) error { panic("part of the test") },
+	}
+	rpc.Notify(t.Context(), peer, message(t, `{"jsonrpc":"2.0","method":"note"}`), log)
+	resp := rpc.Serve(t.Context(), peer, message(t, `{"jsonrpc":"2.0","id":1,"method":"bad"}`), nil, log)
+	if resp == nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeInternal || resp.ID() != dragoman.IntID(1) {
+		t.Errorf("the request is answered with %v", resp)
+	}
+	if strings.Contains(resp.String(), "part of the test") {
+		t.Errorf("the client is told %s", resp)
+	}
+	if resp = rpc.Serve(t.Context(), peer, message(t, `{"jsonrpc":"2.0","id":2,"method":"good"}`), nil, log); resp == nil || resp.IsError() {
+		t.Errorf("the next one gets %v", resp)
+	}
+	if n := strings.Count(said.String(), "level=ERROR msg=\"panic"); n != 2 {
+		t.Errorf("%d panics are in the log:\n%s", n, said.String())
+	}
+}

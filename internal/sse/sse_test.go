@@ -30,7 +30,7 @@ func readAll(r io.Reader, limit int) (events []string, end error) {
 	}
 }
 
-func TestStreamsAreReadByTheStandard(t *testing.T) {
+func TestS18_StreamsAreReadByTheStandard(t *testing.T) {
 	for _, test := range []struct {
 		name, in string
 		want     []string
@@ -69,7 +69,7 @@ func TestStreamsAreReadByTheStandard(t *testing.T) {
 	}
 }
 
-func TestEventsOverTheLimitEndTheStream(t *testing.T) {
+func TestS18_EventsOverTheLimitEndTheStream(t *testing.T) {
 	for name, in := range map[string]string{
 		"one line":       "data: " + strings.Repeat("x", 100) + "\n\n",
 		"many lines":     strings.Repeat("data: x\n", 50) + "\n",
@@ -86,7 +86,7 @@ func TestEventsOverTheLimitEndTheStream(t *testing.T) {
 	}
 }
 
-func TestEventOverTheLimitCanBeSkipped(t *testing.T) {
+func TestS18_EventOverTheLimitCanBeSkipped(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for name, in := range map[string]string{
 		"one line":   `data: {"id":1,"result":"` + long + `"}` + "\n\n",
@@ -117,7 +117,7 @@ func TestEventOverTheLimitCanBeSkipped(t *testing.T) {
 	}
 }
 
-func TestNothingInAPayloadEndsOrAddsAnEvent(t *testing.T) {
+func TestS16_NothingInAPayloadEndsOrAddsAnEvent(t *testing.T) {
 	text := "a\u2028b\u2029c\u0085d\n\nevent: x\ndata: injected\r\rid: 9\n\n"
 	data, err := json.Marshal(map[string]string{"text": text})
 	if err != nil {

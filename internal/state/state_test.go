@@ -149,7 +149,7 @@ func TestMemoryForgetsTheOldest(t *testing.T) {
 	}
 }
 
-func TestRecordsOutliveTheirStoreAndAreOursAlone(t *testing.T) {
+func TestS58_RecordsOutliveTheirStoreAndAreOursAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	first := open(t, dir, nil)
 	put(t, first, "sessions", "s", "kept")

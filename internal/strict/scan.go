@@ -62,9 +62,9 @@ func (s *scanner) scan(b []byte) int {
 		case atAnything:
 			return len(b)
 		case atBody, atChunk:
-			n := int(min(s.left, uint64(len(b)-at)))
+			n := int(min(s.left, uint64(len(b)-at))) // #nosec G115 -- at most len(b)
 			at += n
-			if s.left -= uint64(n); s.left == 0 {
+			if s.left -= uint64(n); s.left == 0 { // #nosec G115 -- at most s.left
 				s.state = after[s.state]
 			}
 			continue

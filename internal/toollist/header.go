@@ -57,6 +57,9 @@ func (p ParamHeader) Value(arguments []byte) (value string, present bool, err er
 	return value, true, nil
 }
 
+// ErrTwice means that readers disagree about the value of an argument.
+var ErrTwice = errors.New("is there twice")
+
 // find returns the argument at the end of the path, or nil.
 func (p ParamHeader) find(value []byte) ([]byte, error) {
 	for _, step := range p.Path {
@@ -65,7 +68,7 @@ func (p ParamHeader) find(value []byte) ([]byte, error) {
 			switch {
 			case name != step:
 			case next != nil:
-				return nil, p.wrong("it is there twice")
+				return nil, fmt.Errorf("argument %s for %s %w", strings.Join(p.Path, "."), p.Header(), ErrTwice)
 			default:
 				next = member
 			}

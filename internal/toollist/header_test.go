@@ -48,7 +48,7 @@ func TestSchemaNamesTheArgumentsThatHeadersRepeat(t *testing.T) {
 	}
 }
 
-func TestInvalidAnnotationIsExplained(t *testing.T) {
+func TestS15_InvalidAnnotationIsExplained(t *testing.T) {
 	const ok = `{"type":"string","x-mcp-header":"A"}`
 	below := func(keyword, schema string) string {
 		return `{"properties":{"good":{"type":"string","x-mcp-header":"Good"},"a":{"` + keyword + `":` + schema + `}}}`
@@ -96,7 +96,7 @@ func TestInvalidAnnotationIsExplained(t *testing.T) {
 	}
 }
 
-func TestHostileSchemasCostLittle(t *testing.T) {
+func TestS04_HostileSchemasCostLittle(t *testing.T) {
 	nest := func(n int, open, inner, end string) string {
 		return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
 	}

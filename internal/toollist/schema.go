@@ -15,7 +15,7 @@ import (
 const annotation = "x-mcp-header"
 
 // tokenChars are the characters of which the name of a header may consist.
-const tokenChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+const tokenChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // #nosec G101 -- the characters of a token in HTTP
 
 // maxParams bounds the headers of one tool. Servers take about a hundred in all.
 const maxParams = 128

@@ -21,9 +21,9 @@ func ways(era protocol.Era) []string {
 	return []string{kit.HTTP, kit.SSE, kit.WS}
 }
 
-// TestPain16_CancellationReachesTheTool cancels one of two calls, by every
+// TestS51_Pain16_CancellationReachesTheTool cancels one of two calls, by every
 // transport. The other one is not touched.
-func TestPain16_CancellationReachesTheTool(t *testing.T) {
+func TestS51_Pain16_CancellationReachesTheTool(t *testing.T) {
 	t.Parallel() // it mostly waits
 	fixtures(t, nil, func(s *fixture) {
 		for _, way := range ways(s.era) {

@@ -2,6 +2,6 @@
 // binary, a configuration file, servers that misbehave, clients of both eras. It has
 // tests only.
 //
-// A test is named after a line of docs/scenarios.md: what must hold (TestS32_…), or
+// A test is named after a line of the scorecard in docs/security.md (TestS32_…), or of docs/scenarios.md:
 // what users of other tools report (TestPain1_…).
 package gateway

@@ -45,8 +45,8 @@ func TestPain28_SSEBehindAReverseProxyWithAPath(t *testing.T) {
 	}
 }
 
-// TestPain29_NoiseOnStdoutDoesNoHarm has servers write what is no message.
-func TestPain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
+// TestS07_Pain29_NoiseOnStdoutDoesNoHarm has servers write what is no message.
+func TestS07_Pain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
 	t.Parallel() // it mostly waits
 	fixtures(t, nil, func(s *fixture) {
 		c := s.enter(kit.HTTP)

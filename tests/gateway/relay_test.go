@@ -40,10 +40,10 @@ func TestPain6_ServersAskTheirClients(t *testing.T) {
 	})
 }
 
-// TestPain7_ClientsWithTheSameIDsGetTheirOwn has clients whose requests all have the
+// TestS23_Pain7_ClientsWithTheSameIDsGetTheirOwn has clients whose requests all have the
 // same ids and tokens, at the same time. Two sessions never share a process of a
 // server that remembers them.
-func TestPain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
+func TestS23_Pain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
 	t.Parallel() // its gateways are its own
 	fixtures(t, nil, func(s *fixture) {
 		const clients = 6 // two for each way at least

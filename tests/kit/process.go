@@ -103,6 +103,9 @@ func (p *Process) Said() string {
 // PID returns its number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// Own returns the directory of its sockets and caches.
+func (p *Process) Own() string { return p.own }
+
 // Await waits until it has said something, as a whole line, and returns that line.
 func (p *Process) Await(part string) string {
 	p.t.Helper()

@@ -158,7 +158,7 @@ func (p *Proxy) pass(from io.Reader, to io.Writer, alive func()) {
 		p.mu.Unlock()
 		piece := len(buffer)
 		if mode.Piece > 0 {
-			piece = min(piece, 1+rand.IntN(mode.Piece))
+			piece = min(piece, 1+rand.IntN(mode.Piece)) // #nosec G404 -- a bad link, no secret
 		}
 		n, err := from.Read(buffer[:piece])
 		if n > 0 && !p.hold(n) {
@@ -189,7 +189,7 @@ func (p *Proxy) hold(n int) bool {
 			wait = 10 * time.Millisecond
 		default:
 			if mode.Delay > 0 {
-				wait = rand.N(mode.Delay)
+				wait = rand.N(mode.Delay) // #nosec G404 -- a bad link, no secret
 			}
 			if mode.Rate > 0 {
 				wait += time.Duration(n) * time.Second / time.Duration(mode.Rate)

@@ -60,7 +60,7 @@ func (b *broadcaster) answer(text string) {
 	}
 }
 
-func TestAnswersThatGoToAllClientsReachTheirCallersAlone(t *testing.T) {
+func TestS23_AnswersThatGoToAllClientsReachTheirCallersAlone(t *testing.T) {
 	peertest.NoLeak(t)
 	const clients, calls = 5, 10
 	server := httptest.NewServer(&broadcaster{requests: clients * calls})

@@ -111,7 +111,7 @@ func TestB15_ClientTakesTheEndpointFromItsOwnOriginAlone(t *testing.T) {
 	}
 }
 
-func TestClientFollowsNoRedirectToAnotherOrigin(t *testing.T) {
+func TestS28_ClientFollowsNoRedirectToAnotherOrigin(t *testing.T) {
 	peertest.NoLeak(t)
 	other := newScriptedServer(t, endpointEvent)
 	m := http.NewServeMux()

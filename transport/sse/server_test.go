@@ -91,7 +91,7 @@ func TestRequestsThatCannotBeServedAreRefused(t *testing.T) {
 	s.want(pong) // the session goes on
 }
 
-func TestB03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
+func TestS11_B03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
 	peertest.NoLeak(t)
 	_, at := serve(t, &Server{Acceptor: accept(pinger)})
 	w := newTestServer(t)

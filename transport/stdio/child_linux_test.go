@@ -162,7 +162,7 @@ func TestC12_ServerRunsInAGroupOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestC12_ServerInheritsNothingButItsStreams(t *testing.T) {
+func TestS36_C12_ServerInheritsNothingButItsStreams(t *testing.T) {
 	f, err := os.Open("/dev/null")
 	if err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func TestC07_ExitIsDescribed(t *testing.T) {
 	}
 }
 
-func TestStopLadder(t *testing.T) {
+func TestS35_StopLadder(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		grace        time.Duration
@@ -259,7 +259,7 @@ func TestA08_StderrIsApart(t *testing.T) {
 	}
 }
 
-func TestStderrFloodDoesNotBlockTheServer(t *testing.T) {
+func TestS07_StderrFloodDoesNotBlockTheServer(t *testing.T) {
 	// More than a thousand times what a pipe holds, and a callback that is stuck.
 	stuck := make(chan struct{})
 	c := script(`head -c 20000000 /dev/zero | tr '\0' x | fold -w 99 >&2; echo; echo the end >&2; echo done`)

@@ -44,7 +44,7 @@ func TestA05_ServerIsStartedWithCommandAndArguments(t *testing.T) {
 	}
 }
 
-func TestC12_ArgumentsNeverReachAShell(t *testing.T) {
+func TestS36_C12_ArgumentsNeverReachAShell(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "marker")
 	args := []string{
 		"a b", "$(touch " + marker + ")", "`touch " + marker + "`", ";touch " + marker, "| touch " + marker, "&& touch " + marker,
@@ -128,7 +128,7 @@ func TestC12_ExecutableIsValidated(t *testing.T) {
 	}
 }
 
-func TestC12_ExecutableIsLookedUpWithoutSurprises(t *testing.T) {
+func TestS36_C12_ExecutableIsLookedUpWithoutSurprises(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	good := writeFile(t, 0o755, dir, "safe", "server")

@@ -133,7 +133,7 @@ func TestLengthThatPromisesTooMuchIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestLinesAndFramesOverTheLimitAreSkipped(t *testing.T) {
+func TestS09_LinesAndFramesOverTheLimitAreSkipped(t *testing.T) {
 	long := `{"jsonrpc":"2.0","id":7,"result":{"x":"` + strings.Repeat("y", 300) + `"}}`
 	for _, test := range []struct{ name, input string }{
 		{"line", long + "\n" + ping + "\n"},

@@ -94,7 +94,7 @@ func host() {
 	}
 }
 
-func TestNoServerOutlivesItsHost(t *testing.T) {
+func TestS35_NoServerOutlivesItsHost(t *testing.T) {
 	for _, test := range []struct {
 		name, how string
 		signal    syscall.Signal // to the host, when it is ready

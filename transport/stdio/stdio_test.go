@@ -174,7 +174,7 @@ func TestChildWhoseGrandchildHoldsThePipesEndsCallsToo(t *testing.T) {
 // readID is the shell's way to read a request: the id is in $id.
 const readID = `read -r line; id=${line#*'"id":'}; id=${id%%,*}; `
 
-func TestD11_NoiseOnStdoutIsSkipped(t *testing.T) {
+func TestS07_D11_NoiseOnStdoutIsSkipped(t *testing.T) {
 	const script = `echo "Starting server…"; echo; echo '{"level":"info"}'; ` + readID + `
 		echo 'debug: got a line'; echo '{"jsonrpc":"2.0","id":'$id',"result":{"ok":true}}'; read line`
 	conn, err := (&Command{Path: "/bin/sh", Args: []string{"-c", script}}).Dial(t.Context(), nil)
@@ -188,7 +188,7 @@ func TestD11_NoiseOnStdoutIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAnswerOverTheLimitFailsItsCallAlone(t *testing.T) {
+func TestS09_AnswerOverTheLimitFailsItsCallAlone(t *testing.T) {
 	const script = readID + `printf '{"jsonrpc":"2.0","id":'$id',"result":{"x":"%0100000d"}}\n' 0; ` +
 		readID + `echo '{"jsonrpc":"2.0","id":'$id',"result":{}}'; read line`
 	conn, err := (&Command{Path: "/bin/sh", Args: []string{"-c", script}, MaxMessage: 50_000}).Dial(t.Context(), nil)

@@ -82,7 +82,7 @@ func toolServer(header *atomic.Value, pages bool) func(w http.ResponseWriter, k 
 
 // Arguments are headers where the tool's schema says so. The client fetches the
 // schemas if it has not seen them, and again if the server misses a header.
-func TestClientParamHeaders(t *testing.T) {
+func TestS15_ClientParamHeaders(t *testing.T) {
 	for name, c := range map[string]struct {
 		listed, pages bool
 		first, again  string // the requests that list the tools
@@ -211,7 +211,7 @@ func TestListOfToolsOutlivesWhoAskedForItFirst(t *testing.T) {
 }
 
 // A tool whose header is not valid is left out of lists, with a warning.
-func TestClientInvalidTools(t *testing.T) {
+func TestS15_ClientInvalidTools(t *testing.T) {
 	var header atomic.Value
 	header.Store("Region")
 	_, c := serveScript(t, toolServer(&header, true))

@@ -112,6 +112,9 @@ func checkTool(r *http.Request, m *dragoman.Message, tool *toollist.Tool) error 
 	headers, _ := tool.Headers() // tools with faulty annotations are dropped by clients, not by us
 	for _, h := range headers {
 		want, present, err := h.Value(m.Get("arguments"))
+		if errors.Is(err, toollist.ErrTwice) { // who goes by the header may mean the other one
+			return refuseMessage(m, http.StatusBadRequest, protocol.CodeInvalidRequest, err.Error())
+		}
 		if err != nil || !present {
 			continue // the tool will say what it thinks of that
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-func TestNoTwoConversationsOfTheClientUseTheSameID(t *testing.T) {
+func TestS23_NoTwoConversationsOfTheClientUseTheSameID(t *testing.T) {
 	s, client := serveScript(t, func(w http.ResponseWriter, k *took) {
 		if !shakes(w, k, "2025-11-25") {
 			replyTo(w, k, `{}`)
@@ -85,7 +85,7 @@ func TestClientDropsWhatIsAnotherConversations(t *testing.T) {
 	}
 }
 
-func TestQuestionsOfTwoServersHaveDifferentIDs(t *testing.T) {
+func TestS23_QuestionsOfTwoServersHaveDifferentIDs(t *testing.T) {
 	seen := make(map[dragoman.ID]bool)
 	for range 2 {
 		v := open(t, nil).hello(protocol.LatestLegacy)

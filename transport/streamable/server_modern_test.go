@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-func TestModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
+func TestS15_ModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
 	s := open(t, nil)
 	call := modernCall("5", "tools/call", `"name":"echo","arguments":{"text":"x"}`)
 	good := s.modern("tools/call", "echo")
@@ -48,6 +48,7 @@ func TestModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
 		{"a missing capability", s.modern("tools/call", "test_missing_capability"), modernCall("5", "tools/call", `"name":"test_missing_capability"`), 400, "-32021"},
 		{"a response", good, `{"jsonrpc":"2.0","id":5,"result":{}}`, 400, "-32600"},
 		{"a notification", good, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, 202, ""},
+		{"S02 argument twice", s.modern("tools/call", "test_x_mcp_header").with("Mcp-Param-Region", "eu"), strings.Replace(region, `"region":"eu"`, `"region":"us","region":"eu"`, 1), 400, "-32600"},
 		{"argument not repeated", s.modern("tools/call", "test_x_mcp_header"), region, 400, "-32020"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestServersOfOneEraNameTheirRevisions(t *testing.T) {
 	legacy.modern("server/discover", "").want(modernCall("1", "server/discover", ""), http.StatusBadRequest, `"supported":["`+protocol.LatestLegacy.String()+`"`)
 }
 
-func TestModernDisconnectIsACancel(t *testing.T) {
+func TestS51_ModernDisconnectIsACancel(t *testing.T) {
 	started, ended := make(chan struct{}), make(chan error, 1)
 	s := open(t, &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodListTools {

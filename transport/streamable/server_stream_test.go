@@ -56,7 +56,7 @@ func TestQuestionsAreAskedOnTheRequestsStreamAndAnsweredByPost(t *testing.T) {
 	}
 }
 
-func TestB09_B10_GetStreamCarriesWhatBelongsToNoRequestOnce(t *testing.T) {
+func TestS25_B09_B10_GetStreamCarriesWhatBelongsToNoRequestOnce(t *testing.T) {
 	v := open(t, nil).hello(protocol.LatestLegacy)
 	stream := v.events(v.do(t.Context(), http.MethodGet, ""))
 	if resp := v.do(t.Context(), http.MethodGet, ""); resp.StatusCode != http.StatusConflict {
@@ -180,7 +180,7 @@ func TestStreamsArePrimedWhereTheRevisionHasThat(t *testing.T) {
 	}
 }
 
-func TestIdleSessionIsEnded(t *testing.T) {
+func TestS22_IdleSessionIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := everything.New(nil)
 		s := &streamable.Server{Sessions: e, IdleTimeout: time.Minute}

@@ -15,7 +15,7 @@ import (
 
 const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-func TestB03_ForeignHostsAndOriginsAreRefusedBeforeAnythingElse(t *testing.T) {
+func TestS11_B03_ForeignHostsAndOriginsAreRefusedBeforeAnythingElse(t *testing.T) {
 	s := open(t, nil).hello(protocol.LatestLegacy)
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete, http.MethodPut} {
 		for _, header := range [][]string{
@@ -31,7 +31,7 @@ func TestB03_ForeignHostsAndOriginsAreRefusedBeforeAnythingElse(t *testing.T) {
 	s.with("Origin", "http://localhost:1234").want(ping, http.StatusOK, `"result":{}`)
 }
 
-func TestB02_OtherMethodsGet405(t *testing.T) {
+func TestS10_B02_OtherMethodsGet405(t *testing.T) {
 	s := open(t, nil)
 	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodHead, http.MethodOptions, "BREW"} {
 		resp := s.do(t.Context(), method, "")
@@ -75,7 +75,7 @@ func TestBadRequestsAreRefusedWithAReason(t *testing.T) {
 	s.want(ping, http.StatusOK, `"result":{}`) // and the session goes on
 }
 
-func TestB12_Sessions(t *testing.T) {
+func TestS22_B12_Sessions(t *testing.T) {
 	s := open(t, nil)
 	s.want(ping, http.StatusBadRequest, protocol.HeaderSession+" is missing")
 	seen := make(map[string]bool)
@@ -121,7 +121,7 @@ func byUser(r *http.Request) (*dragoman.Caller, error) {
 	return &dragoman.Caller{Principal: r.Header.Get("X-User")}, nil
 }
 
-func TestSessionBelongsToItsCaller(t *testing.T) {
+func TestS27_SessionBelongsToItsCaller(t *testing.T) {
 	s := open(t, &streamable.Server{Caller: byUser})
 	ada := s.with("X-User", "ada").hello(protocol.LatestLegacy)
 	ada.want(ping, http.StatusOK, `"result":{}`)

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-func TestSlowBodiesAreCutEachInItsTime(t *testing.T) {
+func TestS12_SlowBodiesAreCutEachInItsTime(t *testing.T) {
 	inBubble(t, &streamable.Server{Sessions: everything.New(nil), BodyTimeout: 10 * time.Second}, func(t *testing.T, b *bubble) {
 		headers := b.dial().hello()
 		start := time.Now()

@@ -54,7 +54,7 @@ func TestEachPlainGetIsPrimed(t *testing.T) {
 }
 
 // What a client was told while it had no stream waits in the log for its next one.
-func TestStreamBeginsWithWhatWasSaidWithoutOne(t *testing.T) {
+func TestS25_StreamBeginsWithWhatWasSaidWithoutOne(t *testing.T) {
 	clients := make(chan dragoman.Conn, 1)
 	peer := dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return opened(req)

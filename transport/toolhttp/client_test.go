@@ -407,7 +407,7 @@ func TestRedirectsStayOnTheOrigin(t *testing.T) {
 	}
 }
 
-func TestCompressedAnswerIsBounded(t *testing.T) {
+func TestS21_CompressedAnswerIsBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write([]byte(`{"jsonrpc":"2.0","id":"x","result":{"x":"`))

@@ -191,7 +191,7 @@ func TestA22_SilentStreamHasHeartbeats(t *testing.T) {
 	}
 }
 
-func TestBodyThatIsTooSlowGets408(t *testing.T) {
+func TestS12_BodyThatIsTooSlowGets408(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Minute: time.Minute} {
 		inMemory(t, &toolhttp.Server{BodyTimeout: timeout}, func(t *testing.T, l *memnet.Listener) {
 			conn, err := l.DialContext(t.Context(), "", "")

@@ -190,7 +190,7 @@ func TestUnknownToolIsSearchedInANewListOncePerSecond(t *testing.T) {
 	})
 }
 
-func TestPrivateListsAreCachedForEachCaller(t *testing.T) {
+func TestS30_PrivateListsAreCachedForEachCaller(t *testing.T) {
 	caller := func(r *http.Request) (*dragoman.Caller, error) {
 		return &dragoman.Caller{Principal: r.Header.Get("Who")}, nil
 	}

@@ -19,7 +19,7 @@ func given(p dragoman.Peer) (dragoman.Acceptor, <-chan dragoman.Conn) {
 	}), conns
 }
 
-func TestA30_SocketsAreClosedWithFittingCodes(t *testing.T) {
+func TestS20_A30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 	failing := dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		return nil, errors.New("no room for secrets")
 	})

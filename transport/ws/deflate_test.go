@@ -75,7 +75,7 @@ func TestCompressedMessagesPass(t *testing.T) {
 	}
 }
 
-func TestADeflateBombIsClosedWith1009(t *testing.T) {
+func TestS21_ADeflateBombIsClosedWith1009(t *testing.T) {
 	const inflatesTo, limit = 256 << 20, 1 << 20
 	// What has been flushed can follow itself.
 	block := append(deflated(t, strings.NewReader(strings.Repeat("0", 1<<20))), "\x00\x00\xff\xff"...)

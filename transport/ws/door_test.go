@@ -56,7 +56,7 @@ func set(name, value string) func(*http.Request) {
 	}
 }
 
-func TestRequestIsCheckedBeforeTheUpgrade(t *testing.T) {
+func TestS11_S20_RequestIsCheckedBeforeTheUpgrade(t *testing.T) {
 	peertest.NoLeak(t)
 	at := serve(t, &Server{
 		Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
@@ -108,7 +108,7 @@ func TestRequestIsCheckedBeforeTheUpgrade(t *testing.T) {
 	}
 }
 
-func TestSubprotocolIsSelectedWhenOffered(t *testing.T) {
+func TestS20_SubprotocolIsSelectedWhenOffered(t *testing.T) {
 	rpc := serve(t, &Server{Acceptor: accept(echoes)})
 	tools := serve(t, &Server{Requests: echoes})
 	for _, c := range []struct{ name, at, offer, want string }{

@@ -55,7 +55,7 @@ var tooLarge = []struct {
 	{"binary", func(r *raw) { r.announce(binmsg, 1<<40) }},
 }
 
-func TestServerRefusesAFrameByItsHeader(t *testing.T) {
+func TestS20_ServerRefusesAFrameByItsHeader(t *testing.T) {
 	for _, row := range tooLarge {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

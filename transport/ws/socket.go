@@ -56,8 +56,8 @@ var _ mux.Stream = (*socket)(nil)
 // long after it. Zero means the defaults, negative never and for ever.
 func newSocket(c *websocket.Conn, w *wire, limits dragoman.Limits, interval, timeout time.Duration) *socket {
 	s := &socket{ws: c, wire: w, limit: limits.Message(), reasonSet: make(chan struct{})}
-	c.SetReadLimit(int64(s.limit)) // of what is inflated
-	w.frames.limit = uint64(s.limit)
+	c.SetReadLimit(int64(s.limit))   // of what is inflated
+	w.frames.limit = uint64(s.limit) // #nosec G115 -- limits are positive
 	s.pings.start(s, httpx.Duration(interval, DefaultPingInterval), httpx.Duration(timeout, DefaultWriteTimeout))
 	return s
 }

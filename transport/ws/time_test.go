@@ -42,7 +42,7 @@ func rawIn(t *testing.T, l *memnet.Listener, lines ...string) *raw {
 
 const mcp = "Sec-WebSocket-Protocol: mcp"
 
-func TestClientThatAnswersNoPingIsCut(t *testing.T) {
+func TestS20_ClientThatAnswersNoPingIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acceptor, conns := given(echoes)
 		l := inMemory(t, &Server{Acceptor: acceptor}, &http.Server{})
@@ -141,7 +141,7 @@ func TestDeadlinesOfTheHTTPServerDoNotCutSockets(t *testing.T) {
 	})
 }
 
-func TestClientThatPingsAndDoesNotReadIsCut(t *testing.T) {
+func TestS20_ClientThatPingsAndDoesNotReadIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acceptor, conns := given(echoes)
 		l := inMemory(t, &Server{Acceptor: acceptor}, &http.Server{})
@@ -226,7 +226,7 @@ func TestALargeMessageLetsPongsThrough(t *testing.T) {
 	})
 }
 
-func TestAFloodOfPingsCostsNoMemory(t *testing.T) {
+func TestS20_AFloodOfPingsCostsNoMemory(t *testing.T) {
 	peertest.NoLeak(t)
 	r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes)}), mcp)
 	r.wantOpen()

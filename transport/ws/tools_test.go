@@ -189,7 +189,7 @@ func (h *blockingPeer) Call(ctx context.Context, req *dragoman.Message, _ dragom
 
 func (h *blockingPeer) Notify(context.Context, *dragoman.Message) error { return nil }
 
-func TestToolFramesRunSideBySideAndAnIDInUseIsRefused(t *testing.T) {
+func TestS20_ToolFramesRunSideBySideAndAnIDInUseIsRefused(t *testing.T) {
 	h := newBlockingPeer()
 	r := rawDial(t, serve(t, &Server{Requests: h}))
 	r.sendText(`{"id":1,"name":"slow"}`)
@@ -227,7 +227,7 @@ func TestToolFramesOverTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheSocketCancelsCalls(t *testing.T) {
+func TestS20_TheEndOfTheSocketCancelsCalls(t *testing.T) {
 	for name, end := range map[string]func(r *raw){
 		"close": func(r *raw) { r.send(bye, closing(1000, "")) },
 		"drop":  func(r *raw) { _ = r.Close() },

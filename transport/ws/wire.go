@@ -221,7 +221,7 @@ func (f *frames) check(b []byte) int {
 		if f.left > 0 {
 			n := min(f.left, uint64(len(b)-at))
 			f.left -= n
-			at += int(n)
+			at += int(n) // #nosec G115 -- at most len(b)
 			continue
 		}
 		start := at

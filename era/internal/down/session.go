@@ -411,14 +411,14 @@ func (v *session) logger() logger {
 // raiseLogLevel makes the server send log messages of a level. The level is the whole
 // session's, so it is never lowered, and each request takes what it wants.
 func (v *session) raiseLogLevel(ctx context.Context, level int) {
-	if level < 0 || v.serves.Logging == nil || int32(level) >= v.level.Load() {
+	if level < 0 || v.serves.Logging == nil || int32(level) >= v.level.Load() { // #nosec G115 -- one of eight levels
 		return
 	}
 	if v.levelling.lock(ctx) != nil {
 		return // the request is over
 	}
 	defer v.levelling.unlock()
-	if int32(level) >= v.level.Load() {
+	if int32(level) >= v.level.Load() { // #nosec G115 -- one of eight levels
 		return
 	}
 	resp, err := v.ask(ctx, protocol.MethodSetLevel, map[string]string{"level": protocol.LogLevels[level]})
@@ -428,7 +428,8 @@ func (v *session) raiseLogLevel(ctx context.Context, level int) {
 	if resp.IsError() {
 		v.server.log.Debug("the server refuses a log level", "level", protocol.LogLevels[level], "error", resp.RPCError())
 	}
-	v.level.Store(int32(level)) // one that was refused is not asked for again
+	// One that was refused is not asked for again.
+	v.level.Store(int32(level)) // #nosec G115 -- one of eight levels
 }
 
 // A ctxLock lets one at a time see to something that takes a while.

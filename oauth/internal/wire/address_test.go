@@ -23,7 +23,7 @@ var addresses = map[string][]string{
 		"100.100.100.200", "168.63.129.16", "fd00:ec2::254"},
 }
 
-func TestAddressesAreJudgedByWhereTheServerIs(t *testing.T) {
+func TestS29_AddressesAreJudgedByWhereTheServerIs(t *testing.T) {
 	const as = "https://as.example.com"
 	for server, allowed := range map[string][]string{
 		"public":   {"public"},
@@ -76,7 +76,7 @@ func TestServerWithAnyPublicAddressIsPublic(t *testing.T) {
 	}
 }
 
-func TestOnlyAddressesThatWereJudgedAreDialed(t *testing.T) {
+func TestS29_OnlyAddressesThatWereJudgedAreDialed(t *testing.T) {
 	const as = "https://as.example.com"
 	for _, test := range []struct {
 		name  string

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
-func TestRedirectsStayOnTheOriginAndAreFew(t *testing.T) {
+func TestS29_RedirectsStayOnTheOriginAndAreFew(t *testing.T) {
 	const as = "https://as.example.com"
 	for _, test := range []struct {
 		name  string
@@ -62,7 +62,7 @@ func TestRedirectsStayOnTheOriginAndAreFew(t *testing.T) {
 	}
 }
 
-func TestSlowServersAreNotWaitedFor(t *testing.T) {
+func TestS29_SlowServersAreNotWaitedFor(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer http.HandlerFunc

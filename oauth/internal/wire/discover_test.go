@@ -329,7 +329,7 @@ func TestResourceMustBeTheServer(t *testing.T) {
 }
 
 // The documents of CVE-2025-6514 and its neighbors.
-func TestHostileServerMetadataIsRefused(t *testing.T) {
+func TestS29_HostileServerMetadataIsRefused(t *testing.T) {
 	const as = "https://as.example.com"
 	endpoints := []string{"authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint", "device_authorization_endpoint"}
 	hostile := []string{
@@ -411,7 +411,7 @@ func TestMetadataWithoutPKCEIsAcceptedAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestHostileResourceMetadataIsRefused(t *testing.T) {
+func TestS29_HostileResourceMetadataIsRefused(t *testing.T) {
 	for _, test := range []struct{ name, doc, want string }{
 		{"no servers", `{"resource":"https://mcp.example.com/mcp"}`, "authorization_servers"},
 		{"empty list", `{"resource":"https://mcp.example.com/mcp","authorization_servers":[]}`, "authorization_servers"},
