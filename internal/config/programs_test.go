@@ -38,13 +38,13 @@ func programs(t *testing.T, names ...string) (string, *config.Options) {
 }
 
 func TestS36_ProgramsAreFoundWhenTheFileIsRead(t *testing.T) {
-	dir, opts := programs(t, "server", "own/server", "work/tool", "helper")
+	dir, opts := programs(t, "server", "own/server", "bin/tool", "helper")
 	t.Chdir(filepath.Join(dir, "own")) // which PATH names, too
 	f, report := config.Load(opts, write(t, "a.yaml", strings.ReplaceAll(`
 servers:
   a: {command: server}
   b: {command: server, env: {PATH: "@/own"}}
-  c: {command: ./tool, cwd: "@/work"}
+  c: {command: ./tool, cwd: "@/bin"}
   d: {command: "@/server"}
   e: {command: missing}
   f: {url: "https://example.com", auth: {command: [helper, get]}}
@@ -54,7 +54,7 @@ servers:
 	if text := report.Error(); text != "" {
 		t.Error(text)
 	}
-	for name, want := range map[string]string{"a": "@/server", "b": "@/own/server", "c": "@/work/tool", "d": "@/server", "e": "", "f": "", "h": ""} {
+	for name, want := range map[string]string{"a": "@/server", "b": "@/own/server", "c": "@/bin/tool", "d": "@/server", "e": "", "f": "", "h": ""} {
 		if got := f.Servers[name].Program; got != strings.ReplaceAll(want, "@", dir) {
 			t.Errorf("the program of %s is %q, want %q", name, got, want)
 		}

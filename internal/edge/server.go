@@ -30,9 +30,6 @@ const (
 	MaxHeader     = 16 << 10        // bytes of the headers of a request
 )
 
-// acceptBackoff is how long Serve waits after accepts that failed.
-var acceptBackoff = backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
-
 // A Server answers clients over HTTP.
 type Server struct {
 	one, two *http.Server // HTTP/1.1, HTTP/2
@@ -101,46 +98,17 @@ func (s *Server) Serve(l net.Listener) error {
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.one.Serve(one) }) // ends with the queue
 	running.Go(func() { _ = s.two.Serve(two) }) // ends with the queue
-	err := s.accept(ctx, l, func(c net.Conn) {
+	err := backoff.Accept(ctx, l, func(c net.Conn) {
 		// Ends when the connection is secured, after HeaderTimeout, or with ctx.
 		running.Go(func() { s.secure(ctx, c, one, two) })
-	})
+	}, s.log)
+	if ctx.Err() != nil {
+		err = http.ErrServerClosed
+	}
 	cancel()
 	_, _ = one.Close(), two.Close() // never fail
 	running.Wait()
 	return err
-}
-
-// accept accepts connections. While the process is out of files it waits and tries
-// again, as net/http does.
-func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)) error {
-	for failures := 0; ; {
-		c, err := l.Accept()
-		switch {
-		case err == nil:
-			failures = 0
-			take(c)
-		case ctx.Err() != nil:
-			return http.ErrServerClosed
-		case !isTemporary(err):
-			return err
-		default:
-			if failures++; failures == 1 {
-				s.log.Warn("cannot accept clients; trying again", "error", err)
-			}
-			_ = backoff.Sleep(ctx, acceptBackoff.Wait(failures)) // Accept fails at once then
-		}
-	}
-}
-
-// isTemporary reports whether an error of Accept may pass, such as that the process
-// has too many files open.
-func isTemporary(err error) bool {
-	t, ok := errors.AsType[interface {
-		error
-		Temporary() bool
-	}](err)
-	return ok && t.Temporary()
 }
 
 // secure makes the handshake, and queues the connection for who speaks its protocol.

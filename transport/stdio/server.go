@@ -92,9 +92,6 @@ type Server struct {
 // ErrServerClosed is what Serve and ServeIO return after Shutdown or Close.
 var ErrServerClosed = errors.New("stdio: server closed")
 
-// acceptBackoff is how long Serve waits after accepts that failed.
-var acceptBackoff = backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
-
 // Serve accepts clients on l until Shutdown or Close. While the process is out of
 // files it waits and tries again, as net/http does.
 func (s *Server) Serve(l net.Listener) error {
@@ -105,33 +102,11 @@ func (s *Server) Serve(l net.Listener) error {
 		return ErrServerClosed
 	}
 	defer s.untrack(l)
-	for failures := 0; ; {
-		nc, err := l.Accept()
-		switch {
-		case err == nil:
-			failures = 0
-			s.open(nc)
-		case ctx.Err() != nil:
-			return ErrServerClosed
-		case !isTemporary(err):
-			return err
-		default:
-			if failures++; failures == 1 {
-				s.Options.orDefault().Logger.Warn("cannot accept clients; trying again", "error", err)
-			}
-			_ = backoff.Sleep(ctx, acceptBackoff.Wait(failures)) // Accept fails at once then
-		}
+	err := backoff.Accept(ctx, l, s.open, s.Options.orDefault().Logger)
+	if ctx.Err() != nil {
+		return ErrServerClosed
 	}
-}
-
-// isTemporary reports whether an error of Accept may pass, such as that the process
-// has too many files open. It is what net/http goes by.
-func isTemporary(err error) bool {
-	t, ok := errors.AsType[interface {
-		error
-		Temporary() bool
-	}](err)
-	return ok && t.Temporary()
+	return err
 }
 
 // open serves one client on a goroutine of its own, which ends with the
