@@ -7,7 +7,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 
 TIMEOUT ?= 15m
 # Packages tested at once, beside those that go on all the time.
-AT_ONCE ?= $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+AT_ONCE ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 SOAK ?= 10m
 FUZZTIME ?= 30s
 VULNDB ?=
@@ -30,7 +30,7 @@ NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linu
 # The version comes from git describe, so Go need not ask git as well. Only what is
 # built to be used is worth the time of profile-guided optimization.
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false -pgo=off)
-VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
+VERSION = $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X main.version=$(VERSION))
 BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 
@@ -42,7 +42,7 @@ RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 security = cd $(2) && go tool -modfile="$(CURDIR)/tools/security/go.mod" $(1)
 
-.PHONY: help run build cross test matrix soak scorecard security gosec vuln verify same sbom lint lint-format lint-modules lint-platforms fuzz bench profile interop browser conformance
+.PHONY: help run build cross test matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests interop browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -63,8 +63,9 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "bin/dragoman-$$os-$$arch$$ext" ./cmd/dragoman; \
 	done
 
-# The longest package and the other modules run beside the rest, from the beginning, and
-# print at the end how it went. What all of them need is compiled before, once.
+# The longest package, and then the other modules, run beside the rest, from the beginning,
+# and print at the end how it went. More at once only take the processors from each other,
+# until times are missed. What all of them need is compiled before, once.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 test: SLOWEST := tests/gateway
 test: export GORACE ?= atexit_sleep_ms=0
@@ -78,8 +79,7 @@ test: ## run all tests that need Go alone
 	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
 	test='go test -vet=off -timeout $(TIMEOUT)'; \
 	beside() { (cd "$$1" && $$test $$race "$$2") >"$$out/$$3.log" 2>&1 || touch "$$out/failed"; }; \
-	beside . ./$(SLOWEST) main & \
-	for m in $(filter-out .,$(MODULES)); do beside $$m ./... $$m & done; \
+	{ beside . ./$(SLOWEST) main; for m in $(filter-out .,$(MODULES)); do beside $$m ./... $$m; done; } & \
 	$$test $$race -p $(AT_ONCE) $$(go list ./... | grep -v '/$(SLOWEST)$$') || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
@@ -114,11 +114,22 @@ verify:
 	@set -e; for m in $(MODULES); do (cd $$m && go mod verify); done
 
 same: ## build the program in two directories, and compare
-	@go run ./tests/supply same
+	@go run ./release same
 
 sbom: build ## write bin/dragoman.cdx.json, which lists what the program is made of (CycloneDX)
-	@go run ./tests/supply sbom bin/dragoman >bin/dragoman.cdx.json
+	@go run ./release sbom bin/dragoman >bin/dragoman.cdx.json
 	@echo bin/dragoman.cdx.json
+
+docs: build ## write bin/site, the documentation with search, and bin/man, the manual
+	@bin/dragoman manual bin/man
+	@cd tools/site && go run . ../.. ../../bin/site
+	@echo bin/site/index.html
+
+screenshots: build ## draw docs/images anew, from a real terminal; needs tmux
+	@cd tools/screenshots && go run . ../../bin/dragoman ../../docs/images
+
+release: ## make archives, packages, wheels and an image in dist/, for every platform (PLATFORMS=...)
+	@go run ./release all -out dist -platforms '$(PLATFORMS)'
 
 lint: lint-format lint-modules lint-platforms ## check format, vet, linters, and that every platform compiles
 
@@ -128,8 +139,8 @@ lint-format:
 
 lint-modules:
 	@set -e; for m in $(MODULES); do \
-		(cd $$m && go vet -tags npm,browser,conformance ./...); \
-		($(call tool,staticcheck,$$m) -tags npm,browser,conformance ./...); \
+		(cd $$m && go vet -tags npm,browser,conformance,sdk ./...); \
+		($(call tool,staticcheck,$$m) -tags npm,browser,conformance,sdk ./...); \
 		($(call tool,golangci-lint,$$m) run); \
 	done
 
@@ -162,6 +173,9 @@ bench: ## run the benchmarks (BENCH=regexp)
 profile: ## measure where the bridge spends its time, for the compiler to go by
 	@mkdir -p bin
 	@CGO_ENABLED=0 go test -trimpath -vet=off -run '^$$' -bench 'Bridge/./16' -benchtime 5s -o bin/bench.test -cpuprofile cmd/dragoman/default.pgo ./bench
+
+sdktests: ## run the official Go SDK's own tests over each of our transports
+	@cd gosdk && go test -vet=off -count=1 -timeout $(TIMEOUT) -tags sdk -run TestsOfTheSDK -v .
 
 interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm and PyPI peers; needs node, npm and python3
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \

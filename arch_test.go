@@ -31,14 +31,14 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/toollist")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/near", "internal/toollist", "internal/trace")
 
 	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
+	forTests = []string{"internal/badserver", "internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge")
+	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "internal/config/hostfile", "eventlog", "oauth", "internal/state",
+		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt")
 )
 
 // architecture has a row for every package, in the order a message meets them.
@@ -51,9 +51,12 @@ var architecture = map[string]importRule{
 	"internal/backoff": {},
 	"internal/program": {},
 
-	"internal/filelock": {},
-	"internal/pattern":  {},
-	"internal/rules":    {ours: []string{".", "internal/pattern"}},
+	"internal/filelock":  {},
+	"internal/pattern":   {},
+	"internal/near":      {},
+	"internal/people":    {},
+	"internal/signature": {},
+	"internal/rules":     {ours: []string{".", "internal/pattern"}},
 
 	"internal/limit": {},
 
@@ -63,15 +66,20 @@ var architecture = map[string]importRule{
 	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
 	"internal/redact":   {},
+	"internal/trace":    {ours: []string{".", "internal/redact"}},
+	"internal/logfmt":   {},
 	"internal/issuer":   {},
 	"internal/audit":    {ours: []string{".", "internal/backoff", "internal/filelock", "internal/redact"}},
+	"internal/tap":      {ours: joinPackages(archNouns, "internal/pattern", "internal/people", "internal/redact")},
+	"internal/replay":   {ours: joinPackages(archNouns, "client", "internal/tap", "internal/pattern")},
+	"internal/load":     {},
 	"internal/outward":  {},
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
 	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
 	"internal/rpc":      {ours: archNouns},
-	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc")},
+	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
 	"internal/strict":   {},
 	"internal/edge":     {ours: []string{"internal/backoff", "internal/reread", "internal/strict"}},
 	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
@@ -80,6 +88,7 @@ var architecture = map[string]importRule{
 	"internal/everything": {ours: archNouns},
 	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/certtest":   {},
+	"internal/badserver":  {ours: []string{"protocol", "internal/target"}},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
@@ -103,25 +112,30 @@ var architecture = map[string]importRule{
 
 	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/redact")},
+	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/httpx", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/state", "internal/backoff", "internal/redact")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running")},
+	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
+	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/issuer", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: archTransports},
+	"internal/check": {ours: joinPackages(archNouns, "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), tests: archTransports, third: []string{"github.com/coder/websocket"}},
 
-	"internal/config/internal/syntax": {ours: []string{"internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
+	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/near", "internal/subscription", "internal/running")},
+
+	"internal/config/internal/syntax": {ours: []string{"internal/near", "internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
 	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
 
-	"internal/config": {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
-	"eventlog":        {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
-	"internal/policy": {ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/config":          {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
+	"internal/config/hostfile": {ours: []string{"internal/config", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/near"}},
+	"eventlog":                 {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
+	"internal/policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/authserver": {
-		ours:  joinPackages(archNouns, "internal/httpx", "internal/policy", "internal/state", "internal/flight", "internal/issuer", "internal/outward"),
-		tests: []string{"internal/limit"},
+		ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/policy", "internal/state", "internal/flight", "internal/issuer", "internal/outward"),
 	},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/toollist", "internal/httpx",
-			"internal/audit", "internal/limit", "internal/pattern", "internal/redact", "internal/running", "internal/schema"),
+			"internal/audit", "internal/limit", "internal/near", "internal/pattern", "internal/redact", "internal/running", "internal/schema", "internal/tap", "internal/trace"),
+		tests: []string{"internal/logfmt"},
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
@@ -132,7 +146,9 @@ var architecture = map[string]importRule{
 		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/memnet"),
 		third: []string{"github.com/coder/websocket"},
 	},
-	"tests/...": {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
+	"examples/...": {ours: joinPackages(archTransports, ".", "era", "client")},
+	"release":      {ours: []string{"."}, tests: []string{"tests/kit"}, third: []string{"go.yaml.in/yaml"}},
+	"tests/...":    {ours: joinPackages(archLibrary, "tests/kit", "internal/fault")},
 }
 
 // public are the packages that other modules may use. What they export names no type
@@ -179,7 +195,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"internal/memnet/memnet.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
 		{"transport/sse/b.go", `import "` + m + `/internal/memnet"`, ":2 imports " + m + "/internal/memnet: " +
-			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/toollist"},
+			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/near, internal/toollist, internal/trace"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
 		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Frame }`,
 			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
@@ -190,7 +206,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
 		{"internal/legacy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
 		{"internal/legacy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of internal/legacy may import of this module only the root, protocol, " +
-			"internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
+			"internal/badserver, internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},

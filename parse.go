@@ -53,7 +53,8 @@ func Parse(data []byte) (*Message, error) { return Limits{}.parse(new(Message), 
 //     in a result if it is _meta or another one that Message knows the place of;
 //   - if a member name of the envelope or of params differs only by case or
 //     NULs from a reserved one: jsonrpc, id, method, params, result, error, and
-//     in params name, uri, arguments, _meta;
+//     in params name, uri, arguments, _meta, requestState, cursor, taskId and
+//     notifications;
 //   - if the method, the id, params.name or params.uri holds an escape that is
 //     half a surrogate pair.
 //
@@ -111,7 +112,7 @@ const (
 
 var (
 	reservedInEnvelope = [...]string{"jsonrpc", "id", "method", "params", "result", "error"}
-	reservedInParams   = [...]string{"name", "uri", "arguments", "_meta"}
+	reservedInParams   = [...]string{"name", "uri", "arguments", "_meta", "requestState", "cursor", "taskId", "notifications"}
 )
 
 func (p *parser) badShape(at int, reason string) {
@@ -347,6 +348,7 @@ const (
 	knownCacheScope
 	knownResponses
 	knownState
+	knownTask
 	numKnown
 )
 
@@ -375,6 +377,8 @@ func knownMember(name string) int {
 		return knownResponses
 	case "requestState":
 		return knownState
+	case "task":
+		return knownTask
 	}
 	return -1
 }

@@ -17,7 +17,7 @@ func TestS02_S06_OddMessagesPass(t *testing.T) {
 		"duplicates deep in the arguments":       `{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{"a":{"b":1,"b":2},"name":1,"Name":2}}}`,
 		"duplicates in a result":                 `{"jsonrpc":"2.0","id":1,"result":{"x":1,"x":2}}`,
 		"case variants in a result":              `{"jsonrpc":"2.0","id":1,"result":{"name":1,"Name":2}}`,
-		"case variants of what is not reserved":  `{"jsonrpc":"2.0","id":1,"method":"m","params":{"cursor":1,"Cursor":2}}`,
+		"case variants of what is not reserved":  `{"jsonrpc":"2.0","id":1,"method":"m","params":{"level":1,"Level":2}}`,
 		"envelope's names in params":             `{"jsonrpc":"2.0","id":1,"method":"m","params":{"Method":1,"ID":2,"jsonrpc":3}}`,
 		"params' names in the envelope":          `{"jsonrpc":"2.0","id":1,"method":"m","Name":1,"_META":2}`,
 		"Kelvin sign in what is not reserved":    `{"jsonrpc":"2.0","id":1,"method":"m","params":{"toKen":1}}`,

@@ -36,9 +36,17 @@ type callKey struct{}
 
 // A timeoutError is a limit of time that has passed. It is a
 // [context.DeadlineExceeded].
-type timeoutError struct{ after time.Duration }
+type timeoutError struct {
+	after time.Duration
+	moved bool // there was progress before
+}
 
-func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
+func (e *timeoutError) Error() string {
+	if e.moved {
+		return fmt.Sprintf("no answer and no progress within %v", e.after)
+	}
+	return fmt.Sprintf("no answer within %v", e.after)
+}
 
 func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
@@ -60,6 +68,7 @@ type call struct {
 	until  time.Time // zero if there is no end; guarded by mu
 	asked  int       // questions without an answer; guarded by mu
 	paused time.Time // since when there are any; guarded by mu
+	moved  bool      // the clock was started anew; guarded by mu
 }
 
 // newCall begins a request. It must be ended.
@@ -75,7 +84,16 @@ func (c *Client) newCall(ctx context.Context, limit time.Duration, progress func
 	return ctx, k
 }
 
-func (k *call) expire() { k.cancel(&timeoutError{time.Since(k.began).Round(time.Millisecond)}) }
+// expire ends the call. The limit is told, and not how late the clock was.
+func (k *call) expire() {
+	k.mu.Lock()
+	e := &timeoutError{after: k.limit, moved: k.moved}
+	if !k.until.IsZero() && !time.Now().Before(k.until) {
+		e = &timeoutError{after: k.until.Sub(k.began)}
+	}
+	k.mu.Unlock()
+	k.cancel(e)
+}
 
 func (k *call) end() {
 	k.mu.Lock()
@@ -96,6 +114,7 @@ func (k *call) resetTimer() {
 	if !k.until.IsZero() {
 		next = min(next, time.Until(k.until))
 	}
+	k.moved = true
 	k.timer.Reset(next)
 }
 

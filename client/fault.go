@@ -3,10 +3,10 @@ package client
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -125,8 +125,11 @@ func (e *Error) advice() string {
 	} else if ok {
 		return "" // its text has it
 	}
-	if status := statusOf(e.Err); status != 0 {
-		return adviceForStatus(status)
+	if status, ok := errors.AsType[*protocol.StatusError](e.Err); ok {
+		return status.Advice()
+	}
+	if conn, ok := errors.AsType[*httpx.ConnError](e.Err); ok && conn.Advice != "" {
+		return conn.Advice
 	}
 	switch e.Kind {
 	case ConnectionFailed:
@@ -156,20 +159,4 @@ func statusOf(err error) int {
 		return e.Status
 	}
 	return 0
-}
-
-func adviceForStatus(status int) string {
-	switch {
-	case status == http.StatusUnauthorized:
-		return "the server wants to know who asks: sign in (package oauth, dragoman login), or send an Authorization header that it accepts"
-	case status == http.StatusForbidden:
-		return "the server does not allow this to who asks: ask its owner for access, or send another Authorization header"
-	case status == http.StatusProxyAuthRequired:
-		return "the proxy wants to know who asks: put a user and a password into its URL"
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return "check the path of the URL"
-	case status == http.StatusTooManyRequests || status >= 500:
-		return "the server has a problem of its own: try again later"
-	}
-	return "check the URL and the headers"
 }

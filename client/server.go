@@ -73,6 +73,9 @@ func (s *Server) target(o *Options) (*target.Target, error) {
 		if len(s.Command) > 0 || s.URL != "" {
 			return nil, errors.New("client: a Dialer and a command or a URL are named; name one server")
 		}
+		if t, ok := s.Dialer.(*target.Target); ok {
+			return t, nil
+		}
 		return &target.Target{Name: cmp.Or(s.Name, "the server"), Dialer: s.Dialer}, nil
 	}
 	t, err := target.New(&target.Spec{

@@ -1,7 +1,6 @@
 package era
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -436,7 +435,7 @@ func (v *legacySession) replay(ctx context.Context, conn dragoman.Conn) error {
 	v.mu.Lock()
 	v.renewed, v.stateful = v.renewed || v.stateful, false
 	v.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(v.server.DialTimeout, DefaultDialTimeout), errDial)
+	ctx, cancel := v.server.dialContext(ctx)
 	defer cancel()
 	if err := v.memory.Replay(ctx, conn, v.server.repeatID, v.acceptRevision, v.server.log); err != nil {
 		return err

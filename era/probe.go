@@ -36,7 +36,10 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 			era, err := s.find(dragoman.WithCallerOf(s.ctx, ctx)) // it ends with us, not with who asks first
 			if err == nil {
 				s.vain.Store(false)
-				s.log.Info("the server speaks the "+era.String()+" era", "era", era)
+				if s.OnEra != nil {
+					s.OnEra(era)
+				}
+				s.log.Info("the server speaks the "+era.String()+" era", "era", era.String())
 			}
 			return era, err
 		})
@@ -89,19 +92,27 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	if s.silent.Load() {
 		return protocol.Legacy, s.handshake(ctx)
 	}
+	hint := s.hint()
 	asked := make(chan probeResult, 1)
 	// Ends with the server's answer, after the time for a dial, or with Close.
-	if !s.busy.Start(func() { asked <- s.ask(dragoman.WithCallerOf(s.ctx, ctx)) }) {
+	if !s.busy.Start(func() { asked <- s.ask(dragoman.WithCallerOf(s.ctx, ctx), hint) }) {
 		return 0, dragoman.ErrClosed
 	}
-	late := time.NewTimer(cmp.Or(s.ProbeTimeout, DefaultProbeTimeout))
+	limit := cmp.Or(s.ProbeTimeout, DefaultProbeTimeout)
+	if hint != nil {
+		limit *= hintPatience
+	}
+	late := time.NewTimer(limit)
 	defer late.Stop()
 	tardy, vain := late.C, s.vain.Load()
-	if vain {
-		tardy = nil // a handshake was tried before, so that one conversation is enough
+	if vain || hint != nil && *hint == protocol.Modern {
+		tardy = nil // a handshake was tried before or is not called for, so that one conversation is enough
 	}
 	select {
 	case v := <-asked:
+		if errors.Is(v.err, errHint) {
+			return s.find(ctx)
+		}
 		if !errors.Is(v.err, errProbeUnanswered) || vain {
 			return v.era, v.err
 		}
@@ -119,6 +130,9 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	for first := true; ; first = false {
 		select {
 		case v := <-asked:
+			if errors.Is(v.err, errHint) {
+				return s.find(ctx)
+			}
 			if v.err == nil && v.era == protocol.Modern {
 				s.pool.End(mainOwner) // nobody needs what the handshake opens
 			}
@@ -135,6 +149,21 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 }
 
+// hintPatience is how many times as long a server may take that is asked what it knows, as
+// far as is remembered.
+const hintPatience = 3
+
+// hint returns the era that is remembered, once: what comes of it is known better then.
+func (s *Server) hint() *protocol.Era {
+	if s.Hint == nil || s.hinted.Swap(true) {
+		return nil
+	}
+	return s.Hint
+}
+
+// errHint says that a server is not of the era that is remembered.
+var errHint = errors.New("era: the server is of another era than it was")
+
 // A probeResult is what came of a probe.
 type probeResult struct {
 	era protocol.Era
@@ -143,18 +172,24 @@ type probeResult struct {
 
 // ask finds out the era on a conversation. It is used again by whoever needs one next,
 // unless the server took the probe for more than a method that it does not have: some
-// servers choose their era by the first request.
-func (s *Server) ask(ctx context.Context) probeResult {
+// servers choose their era by the first request. One that was a legacy server is asked
+// what it knows.
+func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
 	local := new(lateBoundPeer)
 	conn, err := s.open(ctx, local)
 	if err != nil {
 		return probeResult{err: err}
 	}
 	req, err := discoverRequest()
+	pings := hint != nil && *hint == protocol.Legacy
+	if pings {
+		req, err = dragoman.NewRequest(dragoman.StringID("probe"), protocol.MethodPing, nil)
+	}
 	if err != nil {
+		s.discard(conn)
 		return probeResult{err: err}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.DialTimeout, DefaultDialTimeout), errDial)
+	ctx, cancel := s.dialContext(ctx)
 	defer cancel()
 	resp, err := conn.Call(ctx, req, nil)
 	if err != nil {
@@ -165,11 +200,20 @@ func (s *Server) ask(ctx context.Context) probeResult {
 		}
 		return probeResult{err: err}
 	}
+	passed := dragoman.CallerOf(ctx).Passed
+	switch {
+	case pings && resp.IsError():
+		s.discard(conn)
+		return probeResult{err: errHint}
+	case pings:
+		s.spares.put(warmConn{conn, local, protocol.Legacy, passed})
+		return probeResult{era: protocol.Legacy}
+	}
 	era, err := readDiscover(resp)
 	switch {
 	case err == nil && era == protocol.Modern,
 		err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
-		s.spares.put(warmConn{conn, local, era, dragoman.CallerOf(ctx).Passed})
+		s.spares.put(warmConn{conn, local, era, passed})
 	default:
 		s.discard(conn)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,11 @@ type Server struct {
 	// Era is the era in which the server is spoken to. If nil, it is found out.
 	Era *protocol.Era
 
+	// Hint is the era that the server spoke when it was last found out, if that is
+	// remembered. What is asked first goes by it, and no more: a legacy server is asked for
+	// a ping, which disturbs none, and a modern one is left its time.
+	Hint *protocol.Era
+
 	// Probe finds out the era, if that is known. If nil, it is done by asking on
 	// a conversation, and if there is no answer after ProbeTimeout by a handshake on
 	// another one, too; after that in vain, by one of them in each attempt.
@@ -87,6 +93,9 @@ type Server struct {
 	MaxSessions, MaxPerCaller, MaxSuspended int
 	IdleTimeout, SuspendTimeout             time.Duration
 
+	// OnEra is called when the era has been found out. It does not block. It may be nil.
+	OnEra func(protocol.Era)
+
 	// Changed is called when the server says that a list has changed, by the method of
 	// the notification, with whose conversation it was, or nil if that is everybody's.
 	// It does not block. It may be nil.
@@ -108,6 +117,7 @@ type Server struct {
 	found   flight.Flight[protocol.Era]
 	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
 	vain    atomic.Bool   // nor had the last handshake of our own
+	hinted  atomic.Bool   // Hint has been used
 	refuses atomic.Bool   // the server is modern, and has refused a handshake
 	refused atomic.Uint64 // handshakes ever that were
 	repeats atomic.Int64  // for ids
@@ -274,7 +284,7 @@ func (s *Server) open(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 	if s.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.DialTimeout, DefaultDialTimeout), errDial)
+	ctx, cancel := s.dialContext(ctx)
 	defer cancel()
 	conn, err := s.Dialer.Dial(ctx, local)
 	if err != nil {
@@ -287,7 +297,11 @@ func (s *Server) open(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 	return conn, nil
 }
 
-var errDial = errors.New("era: the server cannot be reached in time")
+// dialContext bounds what must have the server reached.
+func (s *Server) dialContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := cmp.Or(s.DialTimeout, DefaultDialTimeout)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("era: the server cannot be reached within %v", limit))
+}
 
 // requests is a door for requests of the modern era.
 type requests struct {

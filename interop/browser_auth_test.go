@@ -171,7 +171,7 @@ func startLogin(t *testing.T, server string, env []string) (page string, wait fu
 		}
 		return nil
 	}
-	pattern := regexp.MustCompile(`http://\S+/auth\?\S+`)
+	pattern := regexp.MustCompile(`http://[^\s"]+/auth\?[^\s"]+`)
 	buffer := make([]byte, 4096)
 	for page == "" {
 		n, err := stderr.Read(buffer)

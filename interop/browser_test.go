@@ -121,9 +121,15 @@ func openPage(t *testing.T, browser context.Context, origin, server string) map[
 	t.Helper()
 	tab, leave := chromedp.NewContext(browser)
 	defer leave()
+	return openIn(t, tab, origin+"/page?at="+url.QueryEscape(server))
+}
+
+// openIn opens the page in a tab, and returns what it shows.
+func openIn(t *testing.T, tab context.Context, at string) map[string]string {
+	t.Helper()
 	tab, cancel := context.WithTimeout(tab, patience)
 	defer cancel()
-	if err := chromedp.Do(tab, chromedp.Navigate(origin+"/page?at="+url.QueryEscape(server))); err != nil {
+	if err := chromedp.Do(tab, chromedp.Navigate(at)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := chromedp.Run(tab, chromedp.Poll[bool](`document.body.className === "done"`, chromedp.WithPollingMutation(), chromedp.WithPollingTimeout(patience)))

@@ -5,6 +5,7 @@ go 1.26
 replace github.com/dragoman-mcp/dragoman => ../
 
 require (
+	github.com/chromedp/cdproto v0.157.8
 	github.com/chromedp/chromedp v0.21.0
 	github.com/dragoman-mcp/dragoman v0.0.0-00010101000000-000000000000
 	github.com/mark3labs/mcp-go v1.2.1
@@ -12,7 +13,6 @@ require (
 )
 
 require (
-	github.com/chromedp/cdproto v0.157.8 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect

@@ -14,10 +14,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,6 +31,12 @@ import (
 // startFront starts a gateway whose users sign in at an authorization server that registers
 // nobody. It returns both.
 func startFront(t *testing.T, settings object) (gateway string, auth *authServer) {
+	t.Helper()
+	return startFrontOf(t, settings, object{})
+}
+
+// startFrontOf is startFront with more servers.
+func startFrontOf(t *testing.T, settings, servers object) (gateway string, auth *authServer) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,13 +61,14 @@ func startFront(t *testing.T, settings object) (gateway string, auth *authServer
 		_ = door.Shutdown(ctx) // it ends with the test
 		web.Close()
 	})
+	servers["a"] = object{"url": web.URL}
 	file := gatewayFile(t, "dragoman.json", object{
 		"auth": object{
 			"url": gateway, "provider": object{"url": auth.issuer, "scopes": []string{"openid", "offline_access"}},
 			"client": object{"id": "dragoman", "secret": "the secret of the gateway"},
 		},
 		"rules":   []string{"allow user:alice, user:bob"},
-		"servers": object{"a": object{"url": web.URL}},
+		"servers": servers,
 	})
 	serveUntil(t, gatewayCommand(t, file, "--listen", at), gatewayURL.String())
 	return gateway, auth
@@ -162,5 +173,56 @@ func TestNpmFrontSignsInClientsOfTheGoSDK(t *testing.T) {
 	}
 	if got := auth.tally(); got.Counts["registrations"] != 0 || got.Counts["authorization_code"] != 1 {
 		t.Errorf("the provider counts %v and %v", got.Counts, got.Failures)
+	}
+}
+
+// The server is one of the TypeScript SDK, with an authorization server of its own, which registers
+// the gateway with the URL that the user's browser comes back to.
+func TestNpmFrontSignsCallersInAtAServerEachForItself(t *testing.T) {
+	own := startAuthServer(t, object{})
+	server := startProtected(t, own, object{})
+	gateway, _ := startFrontOf(t, object{}, object{"s": object{"url": server.url, "auth": object{"signIn": "caller"}}})
+	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		b := authtest.NewBrowser(&http.Transport{DisableKeepAlives: true})
+		var visits sync.WaitGroup
+		defer visits.Wait()
+		visit := func(page string) {
+			visits.Go(func() { // ends with the last page
+				if end, err := b.Visit(page); err != nil || end.Status != http.StatusOK {
+					t.Errorf("the browser ends at %+v, %v", end, err)
+				}
+			})
+		}
+		source, err := oauth.New(&oauth.Config{Server: gateway + "/mcp", Wait: true, Prompt: func(p oauth.Prompt) bool { visit(p.URL); return true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		asked := make(chan string, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+		defer cancel()
+		c, err := client.Connect(ctx, &client.Server{URL: gateway + "/mcp", Wrap: source.Transport}, &client.Options{Era: &era, ElicitationURL: func(_ context.Context, params json.RawMessage) (any, error) {
+			page := decode[struct{ URL string }](t, params).URL
+			asked <- page
+			visit(page)
+			return object{"action": "accept"}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		result, err := c.CallTool(ctx, "s_whoami", nil, nil)
+		if err != nil || result.IsError || !strings.Contains(result.Text(), `"sub"`) {
+			t.Fatalf("%s era: %+v, %v", era, result, err)
+		}
+		if era == protocol.Legacy {
+			if page := <-asked; !strings.HasPrefix(page, gateway+"/oauth/servers/s/sign-in?id=") {
+				t.Errorf("the user is sent to %s", page)
+			}
+		}
+	}
+	// Both clients are of one user, who was asked once.
+	if got := own.tally(); got.Counts["registrations"] != 1 || got.Counts["authorization_code"] != 1 {
+		t.Errorf("the server's authorization server counts %v and %v", got.Counts, got.Failures)
 	}
 }

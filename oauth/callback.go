@@ -33,21 +33,32 @@ func (s *Source) redirect() string {
 	return "http://" + net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(s.conf.CallbackPort)) + path
 }
 
-// redirectFits reports whether an address is one that the configuration allows.
-func (s *Source) redirectFits(redirect string) bool {
+// redirectFits reports whether an address is one that a new sign-in could come back to.
+func (s *Source) redirectFits(redirect string, at *Callback) bool {
+	if at != nil {
+		return redirect == at.URI
+	}
 	want, err := url.Parse(s.redirect())
 	got, failed := url.Parse(redirect)
-	return err == nil && failed == nil && got.Hostname() == want.Hostname() && got.Path == want.Path &&
+	return err == nil && failed == nil && got.Scheme == want.Scheme && got.Hostname() == want.Hostname() && got.Path == want.Path &&
 		(want.Port() == "0" || got.Port() == want.Port())
 }
 
-// A listener waits for the browser that comes back from the authorization server.
-type listener struct {
+// callback returns where a new sign-in comes back to, or nil if that is this machine.
+func (s *Source) callback() *Callback {
+	c := &s.conf
+	if c.Callback == nil || c.CallbackHost != "" || c.CallbackPort != 0 || c.CallbackPath != "" {
+		return nil
+	}
+	return c.Callback()
+}
+
+// A visitor is a browser that is waited for: it comes back from the authorization server.
+type visitor struct {
 	redirect, state string
-	host, path      string // of redirect
 	as              *wire.Metadata
-	server          *http.Server
 	outcome         chan outcome // gets the first
+	close           func()       // ends the waiting
 
 	mu    sync.Mutex
 	first *outcome
@@ -58,8 +69,38 @@ type outcome struct {
 	err  error
 }
 
+func newVisitor(redirect, state string, as *wire.Metadata) *visitor {
+	return &visitor{redirect: redirect, state: state, as: as, outcome: make(chan outcome, 1), close: func() {}}
+}
+
+// wait returns the code that the browser brings.
+func (b *visitor) wait(ctx context.Context) (string, error) {
+	select {
+	case o := <-b.outcome:
+		return o.code, o.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// open has a callback wait for the browser of a sign-in whose user is sent to a URL, and returns
+// the page that the user is told.
+func (b *visitor) open(at *Callback, to string, expires time.Time) (page string, err error) {
+	page, end, err := at.Open(&Visit{URL: to, State: b.state, Expires: expires, Take: func(answer url.Values) error { return b.take(answer).err }})
+	if err == nil {
+		b.close = end
+	}
+	return page, err
+}
+
+// A listener waits for a browser on this machine.
+type listener struct {
+	*visitor
+	host, path string // of redirect
+}
+
 // listenAt listens at a redirect address; port 0 becomes a free one.
-func listenAt(redirect, state string, as *wire.Metadata) (*listener, error) {
+func listenAt(redirect, state string, as *wire.Metadata) (*visitor, error) {
 	u, err := url.Parse(redirect)
 	if err != nil {
 		return nil, err
@@ -74,29 +115,18 @@ func listenAt(redirect, state string, as *wire.Metadata) (*listener, error) {
 		return nil, err
 	}
 	u.Host = net.JoinHostPort(u.Hostname(), port)
-	b := &listener{redirect: u.String(), host: strings.TrimSuffix(u.Host, ":80"), path: u.Path, state: state, as: as, outcome: make(chan outcome, 1)}
-	b.server = &http.Server{Handler: http.HandlerFunc(b.serve), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: maxCallback}
-	go func() { _ = b.server.Serve(l) }() // ends with close
-	return b, nil
-}
-
-// close stops listening once the page has been shown.
-func (b *listener) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if b.server.Shutdown(ctx) != nil {
-		_ = b.server.Close() // whoever is slow has seen enough
+	b := &listener{visitor: newVisitor(u.String(), state, as), host: strings.TrimSuffix(u.Host, ":80"), path: u.Path}
+	server := &http.Server{Handler: http.HandlerFunc(b.serve), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: maxCallback}
+	go func() { _ = server.Serve(l) }() // ends with close
+	b.close = func() {
+		// It stops listening once the page has been shown.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close() // whoever is slow has seen enough
+		}
 	}
-}
-
-// wait returns the code that the browser brings.
-func (b *listener) wait(ctx context.Context) (string, error) {
-	select {
-	case o := <-b.outcome:
-		return o.code, o.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
+	return b.visitor, nil
 }
 
 // serve takes what the browser brings. Somebody else's, with another state, changes
@@ -127,7 +157,7 @@ func (b *listener) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // take returns the first answer, whichever this is: who reloads the page sees it again.
-func (b *listener) take(q url.Values) outcome {
+func (b *visitor) take(q url.Values) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.first == nil {
@@ -139,9 +169,11 @@ func (b *listener) take(q url.Values) outcome {
 }
 
 // read checks that an answer is from the authorization server that was asked (RFC 9207).
-func (b *listener) read(q url.Values) outcome {
+func (b *visitor) read(q url.Values) outcome {
 	iss, said := q["iss"]
 	switch {
+	case q == nil:
+		return outcome{err: errors.New("the user did not agree to sign in")}
 	case said && (len(iss) != 1 || iss[0] != b.as.Issuer):
 		return outcome{err: errors.New("the answer is from another authorization server than the one that was asked")}
 	case !said && b.as.IssParameter:

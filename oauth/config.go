@@ -93,6 +93,11 @@ type Config struct {
 	CallbackPort int
 	CallbackPath string
 
+	// Callback, if not nil, returns where a sign-in that begins comes back to in place of this
+	// machine, for users whose browser is elsewhere. If that is nil, it is this machine. It is not asked if
+	// CallbackHost, CallbackPort or CallbackPath is given.
+	Callback func() *Callback
+
 	// Assertion returns the token that [JWTBearer] exchanges. Exchange, if not nil, makes
 	// it of another one at an identity provider first.
 	Assertion func(context.Context) (string, error)
@@ -150,6 +155,32 @@ type Prompt struct {
 
 	// Expires is when the sign-in is given up.
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// A Callback is a place of the caller's own that browsers come back to. Unlike a place on this
+// machine it can be reached by anybody's browser: whoever has one sees to it that the user who signs in is
+// the one whose tokens they will be.
+type Callback struct {
+	// URI is the redirect URI. A client that registers by itself is registered with it.
+	URI string
+
+	// Open is told of a sign-in that begins, or that goes on here, and returns the page that the user
+	// is told in place of Visit.URL. It calls Visit.Take with what comes back to URI with the state. end
+	// is called when that is not waited for any more.
+	Open func(v *Visit) (page string, end func(), err error)
+}
+
+// A Visit is a sign-in that waits for a browser.
+type Visit struct {
+	// URL is where the user signs in, and State what comes back from there, once.
+	URL, State string
+
+	// Expires is when the sign-in is given up.
+	Expires time.Time
+
+	// Take is given the parameters that came back, or nil if the user does not want to sign
+	// in. The first ones count. The error says what is wrong with them, to the user.
+	Take func(answer url.Values) error
 }
 
 // normal returns a URL of a server in the one spelling that is kept.

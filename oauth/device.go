@@ -35,13 +35,13 @@ func (s *Source) browseElsewhere(ctx context.Context, a *attempt, p *pending) er
 	if err != nil {
 		return err
 	}
-	if r.AS.DeviceAuthorizationEndpoint == "" || s.conf.CallbackPort != 0 || s.fits(r, a, p) {
-		return s.browse(ctx, a, p)
+	if r.AS.DeviceAuthorizationEndpoint == "" || s.conf.CallbackPort != 0 || s.fits(r, a, p, nil) {
+		return s.browse(ctx, a, p, nil)
 	}
 	asked, code, err := s.newCode(ctx, a)
 	if err != nil && ctx.Err() == nil { // many a client may not use codes
 		s.log.Info("there is no code to sign in with elsewhere", "server", s.server.Host, "error", err)
-		return s.browse(ctx, a, p)
+		return s.browse(ctx, a, p, nil)
 	}
 	if err != nil {
 		return err

@@ -7,20 +7,26 @@ import (
 // A SignInError says that a request was not sent because a sign-in is needed first. It is
 // a [protocol.Fault], and the JSON-RPC error −31007.
 type SignInError struct {
-	// Server is the host of the server.
-	Server string
+	// Server is the host of the server, and Issuer its authorization server, if that is known.
+	Server, Issuer string
 
 	// Prompt is where to sign in, if a sign-in is under way.
 	Prompt Prompt
 
 	// Reason is why there is none, or why it failed. It may be nil.
 	Reason error
+
+	// Advice is what else the user can do, such as to run a command.
+	Advice string
 }
 
 // Error implements error. It does not repeat the page, which is for the user alone and not
 // for logs.
 func (e *SignInError) Error() string {
 	text := "sign-in needed at " + e.Server
+	if e.Issuer != "" {
+		text += ", by " + e.Issuer
+	}
 	switch {
 	case e.Reason != nil:
 		text += ": " + e.Reason.Error()
@@ -28,6 +34,9 @@ func (e *SignInError) Error() string {
 		text += ": open the page in data.url, enter " + e.Prompt.Code + ", and try again"
 	case e.Prompt.URL != "":
 		text += ": open the page in data.url, and try again"
+	}
+	if e.Advice != "" {
+		text += "; " + e.Advice
 	}
 	return text
 }

@@ -209,13 +209,14 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	if !ok || p.Failed != "" {
 		p = pending{}
 	}
+	at := s.callback()
 	switch {
 	case s.conf.Grant == DeviceCode:
 		err = s.device(ctx, a)
-	case s.conf.NoBrowser:
+	case s.conf.NoBrowser && at == nil:
 		err = s.browseElsewhere(ctx, a, &p)
 	default:
-		err = s.browse(ctx, a, &p)
+		err = s.browse(ctx, a, &p, at)
 	}
 	if err != nil && s.ctx.Err() == nil && !errors.Is(err, errNotOffered) {
 		_ = s.conf.Store.write(s.key+pendingFile, &pending{Failed: err.Error(), FailedAt: time.Now()}) // err is what matters
@@ -227,27 +228,27 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	return s.conf.Store.remove(s.key + pendingFile)
 }
 
-// browse has the user sign in in a browser that comes back here. It goes on with a
-// sign-in that another process has begun, if that fits.
-func (s *Source) browse(ctx context.Context, a *attempt, p *pending) error {
+// browse has the user sign in in a browser that comes back here, or to a callback. It goes on
+// with a sign-in that another process has begun, if that fits.
+func (s *Source) browse(ctx context.Context, a *attempt, p *pending, at *Callback) error {
 	r, err := s.loadIssuer()
 	if err != nil {
 		return err
 	}
-	if !s.fits(r, a, p) {
+	if !s.fits(r, a, p, at) {
 		p = nil
 	}
-	l, p, err := s.listen(ctx, r, a, p)
+	b, p, err := s.expect(ctx, r, a, p, at)
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer b.close()
 	ctx, cancel := context.WithDeadlineCause(ctx, p.Prompt.Expires, errors.New("nobody signed in in time"))
 	defer cancel()
 	if err := s.show(ctx, a); err != nil {
 		return err
 	}
-	code, err := l.wait(ctx)
+	code, err := b.wait(ctx)
 	if err != nil {
 		return err
 	}
@@ -266,65 +267,92 @@ func (s *Source) loadIssuer() (*record, error) {
 }
 
 // fits reports whether a sign-in that another process has begun is the one that we want.
-func (s *Source) fits(r *record, a *attempt, p *pending) bool {
+func (s *Source) fits(r *record, a *attempt, p *pending, at *Callback) bool {
 	who, left := s.client(r), time.Until(p.Prompt.Expires)
-	return p.State != "" && who != nil && p.ClientID == who.ID && p.Issuer == r.AS.Issuer &&
-		p.Scope == a.scope && left > 0 && left <= max(s.conf.Timeout, DefaultTimeout)
+	return p.State != "" && who != nil && p.ClientID == who.ID && p.Issuer == r.AS.Issuer && p.Scope == a.scope &&
+		p.Elsewhere == (at != nil) && (at == nil || p.Redirect == at.URI) && left > 0 && left <= max(s.conf.Timeout, DefaultTimeout)
 }
 
-// listen waits on this machine for the browser to come back: for a sign-in that has
-// begun, or else for a new one.
-func (s *Source) listen(ctx context.Context, r *record, a *attempt, p *pending) (*listener, *pending, error) {
+// expect waits for the browser to come back: for that of a sign-in that has begun, or else
+// for one of a new one.
+func (s *Source) expect(ctx context.Context, r *record, a *attempt, p *pending, at *Callback) (*visitor, *pending, error) {
 	if p != nil {
-		if l, err := listenAt(p.Redirect, p.State, r.AS); err == nil {
+		if b, err := s.goOn(r, p, at); err == nil {
 			s.log.Info("the sign-in that another process began is waited for here; its page is still good",
 				"server", s.server.Host, "until", p.Prompt.Expires)
-			return l, p, nil
+			return b, p, nil
 		}
 	}
-	l, who, err := s.register(ctx, r)
+	b, who, err := s.register(ctx, r, at)
 	if err != nil {
 		return nil, nil, err
 	}
 	p = &pending{
-		Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope, Redirect: l.redirect,
-		State: l.state, Verifier: rand.Text() + rand.Text(),
+		Issuer: r.AS.Issuer, ClientID: who.ID, Scope: a.scope, Redirect: b.redirect,
+		State: b.state, Verifier: rand.Text() + rand.Text(), Elsewhere: at != nil,
 	}
 	p.Prompt = Prompt{URL: s.authorizeURL(r, p), Expires: time.Now().Add(s.conf.Timeout)}
-	if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
-		l.close()
+	if at != nil {
+		p.Prompt.URL, err = b.open(at, p.Prompt.URL, p.Prompt.Expires)
+	}
+	if err == nil {
+		err = s.conf.Store.write(s.key+pendingFile, p)
+	}
+	if err != nil {
+		b.close()
 		return nil, nil, err
 	}
-	return l, p, nil
+	return b, p, nil
 }
 
-// register returns who we are at the authorization server, and a listener for its
-// browser. A client that registered itself comes back to where it said it would; if that
-// is not free, it registers anew.
-func (s *Source) register(ctx context.Context, r *record) (*listener, *wire.Credentials, error) {
+// goOn waits for the browser of a sign-in that has begun.
+func (s *Source) goOn(r *record, p *pending, at *Callback) (*visitor, error) {
+	if at == nil {
+		return listenAt(p.Redirect, p.State, r.AS)
+	}
+	b := newVisitor(at.URI, p.State, r.AS)
+	page, err := b.open(at, s.authorizeURL(r, p), p.Prompt.Expires)
+	if err == nil && page != p.Prompt.URL { // which the user has been told
+		b.close()
+		err = errors.New("it has another page now")
+	}
+	return b, err
+}
+
+// register returns who we are at the authorization server, and what waits for its browser. A
+// client that registered itself comes back to where it said it would; if that is somewhere
+// else, or not free, it registers anew.
+func (s *Source) register(ctx context.Context, r *record, at *Callback) (*visitor, *wire.Credentials, error) {
 	if r.AS.AuthorizationEndpoint == "" {
 		return nil, nil, errors.New("the authorization server has no sign-in by browser; configure another grant")
 	}
-	who := s.client(r)
+	who, state := s.client(r), rand.Text()
 	kept := r.Clients[r.AS.Issuer]
 	registered := who != nil && kept != nil && kept.Ours && kept.ID == who.ID
-	if registered && s.redirectFits(kept.Redirect) {
-		if l, err := listenAt(kept.Redirect, rand.Text(), r.AS); err == nil {
-			return l, who, nil
-		}
+	reuse := registered && s.redirectFits(kept.Redirect, at)
+	var b *visitor
+	var err error
+	if at != nil {
+		b = newVisitor(at.URI, state, r.AS)
 	}
-	l, err := listenAt(s.redirect(), rand.Text(), r.AS)
+	if at == nil && reuse {
+		b, err = listenAt(kept.Redirect, state, r.AS)
+		reuse = err == nil
+	}
+	if at == nil && !reuse {
+		b, err = listenAt(s.redirect(), state, r.AS)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("nothing can listen for the browser: %w", err)
 	}
-	if who == nil || registered {
-		who, err = s.enroll(ctx, r, l.redirect)
+	if who == nil || registered && !reuse {
+		who, err = s.enroll(ctx, r, b.redirect)
 	}
 	if err != nil {
-		l.close()
+		b.close()
 		return nil, nil, err
 	}
-	return l, who, nil
+	return b, who, nil
 }
 
 // enroll registers a client, and keeps who it is.
@@ -335,6 +363,9 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 	reg := &wire.Registration{
 		Name: s.conf.Name, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 		ApplicationType: "native", Scope: strings.Join(s.conf.Scopes, " "), AuthMethod: "none",
+	}
+	if strings.HasPrefix(redirect, "https://") { // what is on this machine is not
+		reg.ApplicationType = "web"
 	}
 	if redirect != "" {
 		reg.RedirectURIs = []string{redirect}

@@ -492,7 +492,11 @@ func (s *Source) discover(ctx context.Context, r *record, ch *wire.Challenge) er
 }
 
 func (s *Source) signInError(p Prompt, reason error) *SignInError {
-	return &SignInError{Server: s.server.Host, Prompt: p, Reason: reason}
+	e := &SignInError{Server: s.server.Host, Prompt: p, Reason: reason}
+	if r, err := s.load(); err == nil && r.AS != nil {
+		e.Issuer = r.AS.Issuer
+	}
+	return e
 }
 
 // SignIn signs in, even if there are tokens, and waits until that is done. Those of the

@@ -107,16 +107,17 @@ type client struct {
 // A pending sign-in waits for its user. It is kept so that another process can go on
 // with it if the one that waits ends.
 type pending struct {
-	Issuer   string    `json:"issuer"`
-	ClientID string    `json:"clientId"`
-	Scope    string    `json:"scope,omitempty"`
-	Redirect string    `json:"redirect,omitempty"`
-	State    string    `json:"state,omitempty"`
-	Verifier string    `json:"verifier,omitempty"`
-	Prompt   Prompt    `json:"prompt"`
-	Shown    bool      `json:"shown,omitempty"`
-	Failed   string    `json:"failed,omitempty"` // why it is over
-	FailedAt time.Time `json:"failedAt,omitzero"`
+	Issuer    string    `json:"issuer"`
+	ClientID  string    `json:"clientId"`
+	Scope     string    `json:"scope,omitempty"`
+	Redirect  string    `json:"redirect,omitempty"`
+	Elsewhere bool      `json:"elsewhere,omitempty"` // Redirect is that of a Callback
+	State     string    `json:"state,omitempty"`
+	Verifier  string    `json:"verifier,omitempty"`
+	Prompt    Prompt    `json:"prompt"`
+	Shown     bool      `json:"shown,omitempty"`
+	Failed    string    `json:"failed,omitempty"` // why it is over
+	FailedAt  time.Time `json:"failedAt,omitzero"`
 }
 
 // keyOf returns the name of a sign-in's files.

@@ -120,16 +120,25 @@ func ClientName(req *dragoman.Message) string {
 // gives itself. What belongs to a session has the caller that opened it, as it is.
 func Identify(ctx context.Context, req *dragoman.Message) context.Context {
 	caller := dragoman.CallerOf(ctx)
+	if named := Named(caller, req); named != caller {
+		return dragoman.WithCaller(ctx, named)
+	}
+	return ctx
+}
+
+// Named returns a caller with the name that the client of a request gives itself, if nothing
+// better is known of it.
+func Named(caller *dragoman.Caller, req *dragoman.Message) *dragoman.Caller {
 	if caller.Client != "" || caller.Principal != "" || caller.Session != "" {
-		return ctx
+		return caller
 	}
 	name := ClientName(req)
 	if name == "" {
-		return ctx
+		return caller
 	}
 	named := *caller
 	named.Client = name
-	return dragoman.WithCaller(ctx, &named)
+	return &named
 }
 
 // Put returns the request with this envelope in its _meta, in place of any

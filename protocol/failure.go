@@ -28,6 +28,13 @@ type Fault interface {
 	Outcome() string
 }
 
+// A LateError is that of a request which the server has not answered in time, in words that
+// say how to allow more. It is the JSON-RPC error −31002.
+type LateError struct{ Message string }
+
+// Error implements error.
+func (e *LateError) Error() string { return e.Message }
+
 // NotSent reports whether an error says of its request that it was not carried out.
 func NotSent(err error) bool {
 	fault, ok := errors.AsType[Fault](err)
@@ -46,11 +53,14 @@ func MayResend(method string, err error) bool {
 func Failure(req *dragoman.Message, err error) *dragoman.Message {
 	var rpc *dragoman.Error
 	var status *StatusError
+	var late *LateError
 	switch {
 	case errors.As(err, &rpc):
 		return req.Fail(rpc)
 	case errors.As(err, &status) && !errors.Is(err, dragoman.ErrClosed):
 		return req.Fail(status.failure(err.Error()))
+	case errors.As(err, &late):
+		return req.Fail(newOwnError(CodeTimeout, late.Message, OutcomeUnknown))
 	case errors.Is(err, dragoman.ErrOverloaded):
 		return req.Fail(newOwnError(CodeOverloaded, err.Error(), OutcomeNotSent))
 	case errors.Is(err, dragoman.ErrTooLarge):

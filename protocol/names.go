@@ -156,6 +156,16 @@ func IsList(method string) bool {
 	return false
 }
 
+// IsUpkeep reports whether a method keeps a conversation up, and asks for nothing that a server
+// offers.
+func IsUpkeep(method string) bool {
+	switch method {
+	case MethodInitialize, MethodPing, MethodDiscover, MethodListen:
+		return true
+	}
+	return false
+}
+
 // MayNeedInput reports whether a server may answer a method by asking for input.
 func MayNeedInput(method string) bool {
 	return method == MethodCallTool || method == MethodGetPrompt || method == MethodReadResource

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -46,10 +50,15 @@ func tokenNewCommand() *cobra.Command {
 who sends it as "Authorization: Bearer TOKEN". Whoever has it is let in as token:NAME.`,
 		Example: `  dragoman token new --name alice
   dragoman token new --name ci --scope search:read --expires 90d --file tokens.json`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("the name of a token is a flag: dragoman token new --name %s", args[0])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.Name == "" {
-				return errors.New("a token needs a name: --name NAME")
+				return usage("a token needs a name: --name NAME")
 			}
 			path, err := tokenFile(file)
 			if err != nil {
@@ -85,13 +94,17 @@ who sends it as "Authorization: Bearer TOKEN". Whoever has it is let in as token
 func tokenListCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "list", Short: "List the tokens, without the tokens themselves", Args: cobra.NoArgs,
+		Use: "list", Short: "List the tokens, without the tokens themselves", Example: "  dragoman token list", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			path, err := tokenFile(file)
 			if err != nil {
 				return err
 			}
 			list, err := policy.ReadTokens(path)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && len(list) == 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "there are no tokens yet in %s; dragoman token new makes one\n", path)
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -111,7 +124,7 @@ func tokenListCommand() *cobra.Command {
 func tokenRevokeCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "revoke NAME", Short: "Revoke a token", Args: cobra.ExactArgs(1),
+		Use: "revoke NAME", Short: "Revoke a token", Example: "  dragoman token revoke laptop", Args: cobra.ExactArgs(1),
 		Long: `Revoke a token. Programs that use the file let nobody in with it from then on, and end the
 streams that its holder has open, within seconds.`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -256,7 +269,8 @@ func (q *question) answer(out io.Writer) error {
 		return err
 	}
 	if file.Servers[q.server] == nil {
-		return fmt.Errorf("there is no server %q in %s", q.server, strings.Join(files, ", "))
+		return fmt.Errorf("there is no server %q in %s: %s", q.server, strings.Join(files, ", "),
+			cmp.Or(near.Hint(q.server, slices.Values(file.Names)), "there are "+strings.Join(file.Names, ", ")))
 	}
 	caller, err := q.caller()
 	if err != nil {

@@ -103,6 +103,7 @@ func TestTokenCommandsMakeListAndRevoke(t *testing.T) {
 }
 
 func TestRunLetsInByTheTokensOfAFileAsItChanges(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens.json")
 	token := func(name string) string {
 		out, err := command(t, "token", "new", "--name", name, "--file", file)
@@ -162,6 +163,7 @@ func awaitStatus(t *testing.T, what string, is func() bool) {
 }
 
 func TestServeLetsInUsersOfThisMachineByTheirSockets(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not say who is on the other side")
 	}

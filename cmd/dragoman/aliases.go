@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,22 +11,35 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/spf13/pflag"
 )
 
-// An alias is a flag of another program that we understand. None is shown by
-// --help.
+// An alias is a flag of another program that we understand, or refuse in a sentence that says
+// what to use. None is shown by --help.
 type alias struct {
 	name string
 	bare string // what it means without a value, if it can be without
 	set  func(s *settings, value string) error
 }
 
-// runAliases are the flags of supergateway, and of mcp-proxy from npm and PyPI.
-var runAliases = []alias{
-	// supergateway
+// A program is another one whose command lines we understand.
+type program struct {
+	name    string
+	port    string // where it listens if nobody says otherwise
+	aliases []alias
+}
+
+// runPrograms are those whose flags dragoman run knows, and connectPrograms those of dragoman
+// connect. A flag that two have is in the first alone.
+var (
+	runPrograms     = []program{supergateway, npmProxy, pypiServer, pypiClient}
+	connectPrograms = []program{mcpRemote, pypiClient}
+)
+
+var supergateway = program{"supergateway", "8000", []alias{
 	{"stdio", "", func(s *settings, v string) (err error) {
 		s.command, err = splitCommand(v)
 		return err
@@ -35,52 +50,32 @@ var runAliases = []alias{
 		s.output = v
 		return oneOf(v, "stdio", "sse", "ws", "streamableHttp")
 	}},
-	{"port", "", func(s *settings, v string) error {
-		s.port = v
-		_, err := strconv.ParseUint(v, 10, 16)
-		return err
-	}},
-	{"host", "", func(s *settings, v string) error { s.host = strings.Trim(v, "[]"); return nil }},
 	{"baseUrl", "", func(s *settings, v string) error { s.publicURL = v; return nil }},
 	{"ssePath", "", func(s *settings, v string) error { s.ssePath = v; return nil }},
 	{"messagePath", "", func(s *settings, v string) error { s.messagePath = v; return nil }},
 	{"streamableHttpPath", "", func(s *settings, v string) error { s.mcpPath = v; return nil }},
-	{"healthEndpoint", "", func(s *settings, v string) error { s.healthPath = v; return nil }},
-	{"stateful", "true", func(*settings, string) error { return nil }},
-	{"stateless", "true", func(s *settings, v string) error {
-		if v == "true" {
-			s.isolation = "request"
-		}
-		return nil
-	}},
-	{"sessionTimeout", "", func(s *settings, v string) (err error) {
-		s.idle, err = timeIn(time.Millisecond, v)
-		return err
-	}},
+	{"healthEndpoint", "", func(s *settings, v string) error { s.healthPaths = append(s.healthPaths, v); return nil }},
+	{"stateful", "true", understood},
+	{"sessionTimeout", "", func(s *settings, v string) error { return inMilliseconds(&s.idle, v) }},
 	{"oauth2Bearer", "", func(s *settings, v string) error {
 		s.moreHeaders = append(s.moreHeaders, "Authorization: Bearer "+v)
 		return nil
-	}},
-	{"logLevel", "", func(s *settings, v string) error {
-		s.logLevel = v
-		return oneOf(v, "debug", "info", "none")
 	}},
 	{"cors", "*", func(s *settings, v string) error {
 		switch {
 		case v == "*":
 			s.note("--cors without an origin lets the pages of every site use the server; name yours: --allow-origin https://app.example.com")
 		case strings.HasPrefix(v, "/"):
-			return errors.New("patterns are not understood; name the origins")
+			return errors.New("patterns are not understood; name the origins: --allow-origin https://app.example.com")
 		}
 		s.moreOrigins = append(s.moreOrigins, v)
 		return nil
 	}},
-	{"protocolVersion", "", func(s *settings, _ string) error {
-		s.note("--protocolVersion is not used: what the server speaks is found out")
-		return nil
-	}},
+	{"protocolVersion", "", unused("--protocolVersion is not used: what the server speaks is found out")},
+}}
 
-	// mcp-proxy from npm
+// npmProxy is mcp-proxy from npm.
+var npmProxy = program{"mcp-proxy from npm", "8080", []alias{
 	{"server", "", func(s *settings, v string) error {
 		s.serverType = v
 		return oneOf(v, "sse", "stream")
@@ -89,74 +84,131 @@ var runAliases = []alias{
 	{"sseEndpoint", "", func(s *settings, v string) error { s.ssePath = v; return nil }},
 	{"streamEndpoint", "", func(s *settings, v string) error { s.mcpPath = v; return nil }},
 	{"upstreamProtocol", "", setEra},
-	{"connectionTimeout", "", func(s *settings, v string) (err error) {
-		s.dialTimeout, err = timeIn(time.Millisecond, v)
+	{"modern", "true", understood},
+	{"no-modern", "true", unused("--no-modern is not used: clients of all revisions are served")},
+	{"connectionTimeout", "", func(s *settings, v string) error { return inMilliseconds(&s.dialTimeout, v) }},
+	{"requestTimeout", "", func(s *settings, v string) error { return inMilliseconds(&s.timeout, v) }},
+	{"gracefulShutdownTimeout", "", func(s *settings, v string) error { return inMilliseconds(&s.drain, v) }},
+	{"sessionIdleTimeout", "", func(s *settings, v string) error {
+		err := inMilliseconds(&s.idle, v)
+		if s.idle == 0 {
+			s.idle = -1 // for ever
+		}
 		return err
 	}},
-	{"requestTimeout", "", func(s *settings, v string) (err error) {
-		s.timeout, err = timeIn(time.Millisecond, v)
-		return err
-	}},
-	{"sessionIdleTimeout", "", func(s *settings, v string) (err error) {
-		s.idle, err = timeIn(time.Millisecond, v)
-		return err
-	}},
+	{"keepAliveTimeout", "", unused("--keepAliveTimeout is not used: connections are kept open as long as clients want them")},
 	{"maxBodySize", "", func(s *settings, v string) (err error) {
-		s.maxMessage, err = strconv.Atoi(v)
+		if s.maxMessage, err = strconv.Atoi(v); s.maxMessage == 0 {
+			s.maxMessage = -1 // no limit
+		}
 		return err
 	}},
-	{"no-eventStore", "true", func(s *settings, _ string) error {
-		s.note("--no-eventStore is not used: what a stream can be resumed from is in memory, and bounded")
-		return nil
-	}},
-	{"eventStoreMaxEvents", "", func(s *settings, _ string) error {
-		s.note("--eventStoreMaxEvents is not used: what a stream can be resumed from is in memory, and bounded")
-		return nil
-	}},
-	{"shell", "true", func(*settings, string) error {
-		return errors.New("no shell is started; start it yourself: dragoman run -- sh -c '...'")
-	}},
+	{"eventStore", "true", understood},
+	{"no-eventStore", "true", unused("--no-eventStore is not used: what a stream can be resumed from is in memory, and bounded")},
+	{"eventStoreMaxEvents", "", unused("--eventStoreMaxEvents is not used: what a stream can be resumed from is in memory, and bounded")},
+	{"corsAddAllowedHeader", "", unused("--corsAddAllowedHeader is not used: pages of the origins that --allow-origin names may send the headers that are needed")},
+	{"shell", "true", refused("no shell is started; start it yourself: dragoman run -- sh -c '...'")},
+	{"no-shell", "true", understood},
+	{"apiKey", "", refused("clients send tokens as Authorization: Bearer TOKEN; make one by dragoman token new --name NAME --file FILE, and use --token-file FILE")},
+	{"sslCert", "", func(s *settings, v string) error { s.doors.tls.Cert = v; return nil }},
+	{"sslKey", "", func(s *settings, v string) error { s.doors.tls.Key = v; return nil }},
+	{"sslCa", "", refused("to let in clients by their certificates, use --tls-client-ca FILE; to trust the authority of a server at a URL, use --ca-file FILE")},
+	{"tunnel", "true", refused("there is no tunnel; have one of your choice lead to the address of --listen, with its URL in --public-url, and --token-file for who may come in")},
+	{"tunnelSubdomain", "", refused("there is no tunnel; have one of your choice lead to the address of --listen, with its URL in --public-url")},
+}}
 
-	// mcp-proxy from PyPI
+// pypiServer is mcp-proxy from PyPI where it serves a command, with what it shares with others.
+var pypiServer = program{"mcp-proxy from PyPI", "", []alias{
+	{"port", "", setPort},
+	{"sse-port", "", setPort},
+	{"host", "", setHost},
+	{"sse-host", "", setHost},
+	{"stateless", "true", func(s *settings, v string) error {
+		if v == "true" {
+			s.isolation = "request"
+		}
+		return nil
+	}},
+	{"no-stateless", "true", understood},
 	{"pass-environment", "true", func(s *settings, v string) error { s.allEnv = v == "true"; return nil }},
-	{"transport", "", func(s *settings, v string) error {
-		s.order = map[string]string{"sse": "sse-first", "streamablehttp": "http-first"}[v]
-		return oneOf(v, "sse", "streamablehttp")
-	}},
-	{"no-verify-ssl", "true", func(*settings, string) error {
-		return errors.New("certificates are always verified; have yours trusted, for instance by the variable SSL_CERT_FILE")
-	}},
-}
+	{"no-pass-environment", "true", understood},
+	{"expose-header", "", unused("--expose-header is not used: pages of allowed origins may read the headers that they need")},
+	{"named-server", "", refused(`several servers need a file: {"mcpServers": {"NAME": {"command": "...", "args": [...]}}}, and dragoman serve FILE; each is at /servers/NAME/mcp and /servers/NAME/sse`)},
+	{"named-server-config", "", refused("use dragoman serve FILE: it reads that file; each server is at /servers/NAME/mcp and /servers/NAME/sse")},
+}}
 
-// connectAliases are the flags of mcp-remote.
-var connectAliases = []alias{
+// pypiClient is mcp-proxy from PyPI where it reaches a URL.
+var pypiClient = program{"", "", []alias{
+	{"headers", "", refused("a name and a value are expected: --headers NAME VALUE")}, // those with both are -H by now
+	{"transport", "", func(s *settings, v string) error {
+		if order, ok := map[string]string{"sse": "sse-first", "streamablehttp": "http-first"}[v]; ok {
+			v = order
+		}
+		s.order = v
+		return oneOf(v, target.Orders...)
+	}},
+	{"client-secret", "", func(s *settings, v string) error {
+		s.note("--client-secret can be read by others on this machine; --client-secret-file FILE cannot")
+		s.signIn.auth.ClientSecret = v
+		return nil
+	}},
+	{"token-url", "", func(s *settings, v string) error {
+		s.signIn.credentials = true
+		return noTokenURL("token-url")(s, v)
+	}},
+	{"username", "", func(s *settings, v string) error { s.username = v; return nil }},
+	{"password", "", func(s *settings, v string) error { s.password = v; return nil }},
+	{"digest", "true", refused("digest authentication is not supported; use a token: -H 'Authorization: Bearer TOKEN', or --server-token-file FILE")},
+	{"verify-ssl", "true", func(s *settings, v string) error {
+		switch strings.ToLower(v) {
+		case "1", "true", "yes", "on":
+			return nil
+		case "0", "false", "no", "off":
+			return errVerify
+		}
+		s.signIn.tls.CA = v
+		return nil
+	}},
+	{"no-verify-ssl", "true", func(*settings, string) error { return errVerify }},
+	{"no-debug", "true", understood},
+}}
+
+var mcpRemote = program{"mcp-remote", "", []alias{
 	{"header-file", "", func(s *settings, v string) error {
 		lines, err := readHeaderFile(v)
 		s.moreHeaders = append(s.moreHeaders, lines...)
 		return err
 	}},
-	{"transport", "", func(s *settings, v string) error { s.order = v; return oneOf(v, target.Orders...) }},
 	{"protocol", "", setEra},
 	{"allow-http", "true", func(s *settings, v string) error { s.allowHTTP = v == "true"; return nil }},
-	{"connect-timeout", "", func(s *settings, v string) (err error) {
-		s.dialTimeout, err = timeIn(time.Second, v)
-		return err
-	}},
+	{"headers-timeout", "", unused("--headers-timeout is not used: --timeout bounds a request")},
+	{"body-timeout", "", unused("--body-timeout is not used: a stream may be silent for as long as it likes")},
+	{"keep-alive", "true", unused("--keep-alive is not used: a connection that the server drops is opened again")},
+	{"ping-interval", "", unused("--ping-interval is not used: a connection that the server drops is opened again")},
+	{"ipv4", "true", unused("--ipv4 is not used: IPv4 is tried while IPv6 does not answer")},
 	{"static-oauth-client-info", "", func(s *settings, v string) error {
 		var info struct {
 			ID     string `json:"client_id"`
 			Secret string `json:"client_secret"`
 		}
 		err := readInfo(v, &info)
+		if err == nil {
+			info.Secret, err = expand(info.Secret, os.LookupEnv)
+		}
 		s.signIn.auth.ClientID, s.signIn.auth.ClientSecret = info.ID, info.Secret
 		return err
 	}},
 	{"static-oauth-client-metadata", "", func(s *settings, v string) error {
 		var info struct {
-			Scope string `json:"scope"`
+			Scope  string `json:"scope"`
+			Method string `json:"token_endpoint_auth_method"`
 		}
 		err := readInfo(v, &info)
 		s.signIn.auth.Scopes = append(s.signIn.auth.Scopes, strings.Fields(info.Scope)...)
+		s.signIn.auth.ClientAuth = info.Method
+		if err == nil && info.Method != "" {
+			err = oneOf(info.Method, "none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+		}
 		return err
 	}},
 	{"resource", "", func(s *settings, v string) error { s.signIn.auth.Resource = v; return nil }},
@@ -177,23 +229,60 @@ var connectAliases = []alias{
 		s.signIn.auth.Parameters[name] = value
 		return nil
 	}},
+	{"token-endpoint", "", noTokenURL("token-endpoint")},
 	{"host", "", func(s *settings, v string) error { s.signIn.auth.CallbackHost = v; return nil }},
 	{"callback-path", "", func(s *settings, v string) error { s.signIn.auth.CallbackPath = v; return nil }},
-	{"auth-success-url", "", func(s *settings, _ string) error {
-		s.note("--auth-success-url is not used: the page says what to do next")
-		return nil
-	}},
-	{"use-id-token", "true", func(*settings, string) error {
-		return errors.New("an ID token is for its client alone and is not sent to servers; have the authorization server issue access tokens for this one")
-	}},
-	{"enable-proxy", "true", func(*settings, string) error { return nil }},    // that of the environment is always used
-	{"disable-cookies", "true", func(*settings, string) error { return nil }}, // there are none
+	{"auth-success-url", "", unused("--auth-success-url is not used: the page says what to do next")},
+	{"use-id-token", "true", refused("an ID token is for its client alone and is not sent to servers; have the authorization server issue access tokens for this one")},
+	{"enable-proxy", "true", understood},    // that of the environment is always used
+	{"disable-cookies", "true", understood}, // there are none
 	{"silent", "true", func(s *settings, v string) error {
 		if v == "true" {
 			s.logLevel = "none"
 		}
 		return nil
 	}},
+}}
+
+// errVerify is the answer to whoever wants certificates not to be verified.
+var errVerify = errors.New("certificates are always verified; name the authority of yours by --ca-file FILE, or the variable SSL_CERT_FILE")
+
+// understood is for flags that say what is so anyway.
+func understood(*settings, string) error { return nil }
+
+// unused is for flags that there is no need for here, which the user is told.
+func unused(why string) func(*settings, string) error {
+	return func(s *settings, _ string) error {
+		s.note("%s", why)
+		return nil
+	}
+}
+
+// refused is for flags that are not understood.
+func refused(why string) func(*settings, string) error {
+	return func(*settings, string) error { return errors.New(why) }
+}
+
+func noTokenURL(flag string) func(*settings, string) error {
+	return unused("--" + flag + " is not used: the server says who issues its tokens; if it does not, auth.issuer in a file for dragoman serve does")
+}
+
+func inMilliseconds(to *time.Duration, value string) (err error) {
+	*to, err = timeIn(time.Millisecond, value)
+	return err
+}
+
+func setPort(s *settings, value string) error {
+	s.port = value
+	if _, err := strconv.ParseUint(value, 10, 16); err != nil {
+		return errors.New("a number up to 65535 is expected")
+	}
+	return nil
+}
+
+func setHost(s *settings, value string) error {
+	s.host = strings.Trim(value, "[]")
+	return nil
 }
 
 // readInfo reads JSON that is given itself, or as @ and the name of a file.
@@ -236,16 +325,45 @@ func oneOf(value string, choices ...string) error {
 	return nil
 }
 
-// addAliases adds the flags of a table.
-func (s *settings) addAliases(f *pflag.FlagSet, table []alias) {
-	for _, a := range table {
-		flag := f.VarPF(aliasValue{s, a}, a.name, "", "")
-		flag.Hidden, flag.NoOptDefVal = true, a.bare
+// addAliases adds the flags of other programs, also as kebab-case has them.
+func (s *settings) addAliases(f *pflag.FlagSet, programs []program) {
+	ours := map[string]string{"logLevel": "log-level"} // the one of ours that is spelled otherwise there
+	for _, p := range programs {
+		for _, a := range p.aliases {
+			ours[kebab(a.name)] = a.name
+		}
+	}
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(ours[name], name))
+	})
+	for i := range programs {
+		for _, a := range programs[i].aliases {
+			flag := f.VarPF(aliasValue{s, a, &programs[i]}, a.name, "", "")
+			flag.Hidden, flag.NoOptDefVal = true, a.bare
+		}
 	}
 }
 
+// kebab returns aName as a-name.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
 // settleAliases does what depends on several flags.
-func (s *settings) settleAliases(f *pflag.FlagSet) {
+func (s *settings) settleAliases(f *pflag.FlagSet) error {
+	if (s.username == "") != (s.password == "") {
+		return errors.New("--username and --password belong together; give both")
+	}
+	if s.username != "" {
+		s.moreHeaders = append(s.moreHeaders, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(s.username+":"+s.password)))
+	}
 	s.headers = append(s.headers, s.moreHeaders...)
 	s.origins = append(s.origins, s.moreOrigins...)
 	if s.output == "" && (f.Changed("sse") || f.Changed("streamableHttp")) {
@@ -258,33 +376,29 @@ func (s *settings) settleAliases(f *pflag.FlagSet) {
 	default:
 		s.mcpPath = s.endpoint
 	}
+	if s.like != nil && s.like.port != "" && s.port == "" && len(s.listen) == 0 && s.output != "stdio" {
+		s.note("%s listens on port %s unless it is told otherwise, and this on %s; --port %s is what it was", s.like.name, s.like.port, defaultPort, s.like.port)
+	}
+	return nil
 }
 
 // An aliasValue makes an alias a pflag.Value.
 type aliasValue struct {
 	settings *settings
 	alias    alias
+	program  *program
 }
 
-func (v aliasValue) Set(value string) error { return v.alias.set(v.settings, value) }
-func (v aliasValue) String() string         { return "" }
-func (v aliasValue) Type() string           { return "string" }
-
-// joinOptional writes --cors and a value behind it as one argument, as those who
-// know the flag from elsewhere do not. Where the server is not named by a flag,
-// what follows may be the server.
-func joinOptional(args []string) []string {
-	ours := args
-	if i := slices.Index(args, "--"); i >= 0 {
-		ours = args[:i]
+// Set implements pflag.Value.
+func (v aliasValue) Set(value string) error {
+	if v.settings.like == nil || v.settings.like.port == "" {
+		v.settings.like = v.program
 	}
-	named := slices.ContainsFunc(ours, func(arg string) bool {
-		name, _, _ := strings.Cut(arg, "=")
-		return name == "--stdio" || name == "--sse" || name == "--streamableHttp"
-	})
-	i := slices.Index(ours, "--cors")
-	if !named || i < 0 || i+1 >= len(ours) || strings.HasPrefix(ours[i+1], "-") {
-		return args
-	}
-	return slices.Concat(args[:i], []string{args[i] + "=" + args[i+1]}, args[i+2:])
+	return v.alias.set(v.settings, value)
 }
+
+// String implements pflag.Value.
+func (v aliasValue) String() string { return "" }
+
+// Type implements pflag.Value.
+func (v aliasValue) Type() string { return "string" }

@@ -10,6 +10,7 @@ import (
 )
 
 func TestCommandLinesOfOtherProgramsWork(t *testing.T) {
+	t.Parallel()
 	child := builtIn(t)
 	command := strings.Join(child[len(child)-2:], " ")
 	pass := child[:len(child)-3]

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/audit"
+	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/spf13/cobra"
 )
@@ -30,8 +31,9 @@ func auditCommand() *cobra.Command {
 
 func auditVerifyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "verify FILE...",
-		Short: "Check that nobody has changed an audit log",
+		Use:     "verify FILE...",
+		Example: "  dragoman audit verify /var/log/dragoman/audit.jsonl",
+		Short:   "Check that nobody has changed an audit log",
 		Long: `Check that nobody has changed an audit log: that each record is as it was written, that
 none is missing, and that they stand in their order.
 
@@ -57,14 +59,14 @@ func verifyAudit(w io.Writer, files []string) error {
 		_, err := fmt.Fprintln(w, "there are no records")
 		return err
 	}
-	fmt.Fprintf(w, "%s in %s, nothing is wrong\n", plural(int(s.Records), "record"), plural(s.Files, "file"))
+	fmt.Fprintf(w, "%s in %s, nothing is wrong\n", people.Count(int(s.Records), "record"), people.Count(s.Files, "file"))
 	fmt.Fprintf(w, "first: record %d of %s\n", s.First.Seq, s.First.When)
 	fmt.Fprintf(w, "last:  record %d of %s, hash %s\n", s.Last.Seq, s.Last.When, s.Last.Hash)
 	if s.Torn > 0 {
-		fmt.Fprintf(w, "%s by a kill or a full disk, and marked\n", plural(s.Torn, "place")+" where a record was cut")
+		fmt.Fprintf(w, "%s by a kill or a full disk, and marked\n", people.Count(s.Torn, "place")+" where a record was cut")
 	}
 	if s.Lost > 0 {
-		fmt.Fprintf(w, "%s could not be written, as the log says itself\n", plural(int(s.Lost), "event"))
+		fmt.Fprintf(w, "%s could not be written, as the log says itself\n", people.Count(int(s.Lost), "event"))
 	}
 	if s.Unfinished {
 		fmt.Fprintln(w, "the last line is not whole: it is being written, or the process was killed")
@@ -204,9 +206,9 @@ func showAuditStatus(w io.Writer, s *audit.Status) {
 		return
 	}
 	if f := s.Failure; f != nil {
-		fmt.Fprintf(w, "the audit log is not written since %s (%s lost): %s\n", f.Since.Format(time.TimeOnly), plural(int(s.Lost), "event"), f.Error)
+		fmt.Fprintf(w, "the audit log is not written since %s (%s lost): %s\n", f.Since.Format(time.TimeOnly), people.Count(int(s.Lost), "event"), f.Error)
 	}
 	if h := s.Webhook; h != nil && h.Error != "" {
-		fmt.Fprintf(w, "the audit webhook was not told of %s: %s\n", plural(int(h.Dropped), "record"), h.Error)
+		fmt.Fprintf(w, "the audit webhook was not told of %s: %s\n", people.Count(int(h.Dropped), "record"), h.Error)
 	}
 }

@@ -44,6 +44,7 @@ func callTool(base, tool, header string) int {
 // A process that is killed in the middle leaves a log that the next one goes on with, and what
 // was answered some time before the kill is in it.
 func TestAuditLogOutlivesAKill(t *testing.T) {
+	t.Parallel()
 	f := newFile(t, "audit: {file: audit.log, maxSize: 64KiB, keep: 1000}\nservers:\n  a: "+child(t, "modern")+"\n")
 	log := filepath.Join(filepath.Dir(f.path), "audit.log")
 	answered := 0
@@ -115,6 +116,7 @@ func countAudit(t *testing.T, path string) (starts, calls int) {
 }
 
 func TestTwoGatewaysCannotHaveOneAuditLog(t *testing.T) {
+	t.Parallel()
 	f := newFile(t, "audit: audit.log\nservers:\n  a: "+child(t, "modern")+"\n")
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
 	p.place("http://")
@@ -125,7 +127,7 @@ func TestTwoGatewaysCannotHaveOneAuditLog(t *testing.T) {
 }
 
 func TestAuditCommandsShowRecordsAndFindWhatIsWrong(t *testing.T) {
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l, err := audit.Open(path, &audit.Options{})
 	if err != nil {
@@ -190,6 +192,7 @@ const hostileText = "x\x1b[2J\x1b]0;t\x07\x7f\u0085\u009b31m\u2028\u2029\u202e\u
 // Whatever clients and servers say, logs of both formats, the audit log and what the
 // commands print have nothing in them that cannot be seen.
 func TestS56_NobodyCanWriteToTheTerminalOfWhoReadsTheLogs(t *testing.T) {
+	t.Parallel()
 	sh, err := exec.LookPath("sh")
 	if err != nil || runtime.GOOS == "windows" {
 		t.Skip("no sh to write to standard error")
@@ -198,7 +201,6 @@ func TestS56_NobodyCanWriteToTheTerminalOfWhoReadsTheLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	script := filepath.Join(t.TempDir(), "server")
 	if err := os.WriteFile(script, []byte("printf '%s\\n' '"+hostileText+"stderr' >&2\nexec '"+self+"' everything --era modern\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -240,7 +242,7 @@ func TestS56_NobodyCanWriteToTheTerminalOfWhoReadsTheLogs(t *testing.T) {
 			if !strings.Contains(out, "stderr") || !strings.Contains(p.said(), "stderr") || !strings.Contains(string(text), "202e") {
 				t.Errorf("it was never said: %s%s", out, text)
 			}
-			for what, text := range map[string]string{"logs": out + errs, "status": status + more, "serve": p.said(), "audit.log": string(text), "audit show": shown} {
+			for what, text := range map[string]string{"logs": out + errs, "status": status + more, "serve": p.logged(), "audit.log": string(text), "audit show": shown} {
 				for _, r := range text {
 					if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
 						t.Errorf("%s: %q is in\n%q", what, r, text)
@@ -255,7 +257,7 @@ func TestS56_NobodyCanWriteToTheTerminalOfWhoReadsTheLogs(t *testing.T) {
 // socketOf returns the control socket of the only gateway of a test.
 func socketOf(t *testing.T) string {
 	t.Helper()
-	list, _ := filepath.Glob(filepath.Join(socketDirectory(), "*.sock"))
+	list, _ := filepath.Glob(filepath.Join(getenv(t, "XDG_RUNTIME_DIR"), "dragoman", "*.sock"))
 	if len(list) != 1 {
 		t.Fatalf("sockets: %q", list)
 	}

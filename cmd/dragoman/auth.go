@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/spf13/cobra"
@@ -33,30 +37,8 @@ type signInSettings struct {
 	credentials bool
 	noBrowser   bool
 	noSignIn    bool
-	timeout     seconds
+	timeout     time.Duration
 }
-
-// seconds is a time that may be given as a number of seconds, too, as mcp-remote has it.
-type seconds time.Duration
-
-// Set implements pflag.Value.
-func (s *seconds) Set(text string) error {
-	d, err := timeIn(time.Second, text)
-	if err != nil {
-		d, err = time.ParseDuration(text)
-	}
-	if err == nil && d <= 0 {
-		err = errors.New("a time above zero is expected")
-	}
-	*s = seconds(d)
-	return err
-}
-
-// String implements pflag.Value.
-func (s *seconds) String() string { return time.Duration(*s).String() }
-
-// Type implements pflag.Value.
-func (s *seconds) Type() string { return "duration" }
 
 // add adds the flags.
 func (s *signInSettings) add(f *pflag.FlagSet) {
@@ -69,8 +51,8 @@ func (s *signInSettings) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.noBrowser, "no-browser", false, "open no browser: say where to sign in, with a code for any machine if the authorization server has that")
 	f.BoolVar(&s.deviceCode, "device-code", false, "sign in in any browser, by a code")
 	f.BoolVar(&s.credentials, "client-credentials", false, "sign in as the client itself, with its secret or key")
-	s.timeout = seconds(oauth.DefaultTimeout)
-	f.Var(&s.timeout, "auth-timeout", "how long a sign-in may take")
+	s.timeout = oauth.DefaultTimeout
+	f.Var((*seconds)(&s.timeout), "auth-timeout", "how long a sign-in may take")
 	f.StringVar(&s.tls.CA, "ca-file", "", "`file` with certificate authorities to trust beside the system's, in PEM")
 	f.StringVar(&s.tls.Cert, "cert-file", "", "`file` with our client certificate, in PEM")
 	f.StringVar(&s.tls.Key, "key-file", "", "`file` with its private key, in PEM (default: in --cert-file)")
@@ -123,11 +105,23 @@ func (s *signInSettings) settle() error {
 // options returns how servers are signed in to. wait has requests wait for the user.
 func (s *signInSettings) options(wait bool, v *console) *manager.SignInOptions {
 	return &manager.SignInOptions{
-		Store: openSignIns(v), Wait: wait, Timeout: time.Duration(s.timeout), NoBrowser: !s.opensBrowser(""),
+		Store: openSignIns(v), Wait: wait, Timeout: s.timeout, NoBrowser: !s.opensBrowser(""),
 		Prompt: func(server string, p oauth.Prompt) bool {
 			return showPrompt(server, p, s.opensBrowser(s.auth.Grant), v)
 		},
+		Command: func(c *config.Server) string { return "dragoman login " + typedURL(c.URL) },
 	}
+}
+
+// typedURL returns a URL as it may be shown to clients, too: as a word for it if it may hold a
+// secret.
+func typedURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.RawQuery != "" || redact.Text(text) != text ||
+		slices.ContainsFunc(strings.Split(u.Path, "/"), func(part string) bool { return len(part) > 20 }) {
+		return "URL"
+	}
+	return text
 }
 
 // opensBrowser reports whether a browser is opened here for a server with that grant: who
@@ -142,7 +136,7 @@ func openSignIns(v *console) func() *oauth.Store {
 	return sync.OnceValue(func() *oauth.Store {
 		store, err := openStore()
 		if err != nil {
-			v.printf("warning: sign-ins end with this process: %v", plain(err))
+			v.warnf("sign-ins end with this process: %v", plain(err))
 			return oauth.NewMemory()
 		}
 		return store
@@ -165,10 +159,10 @@ func showPrompt(server string, p oauth.Prompt, browser bool, v *console) bool {
 		code = " and enter " + p.Code
 	}
 	if browser && oauth.OpenBrowser(p.URL) == nil {
-		v.printf("sign in to %s in the browser%s; if none has opened: %s", server, code, p.URL)
+		v.warnf("sign in to %s in the browser%s; if none has opened: %s", server, code, p.URL)
 		return true
 	}
-	v.printf("sign in to %s: open %s%s", server, p.URL, code)
+	v.warnf("sign in to %s: open %s%s", server, p.URL, code)
 	return false
 }
 
@@ -215,7 +209,7 @@ func (s *signInSettings) open(name string, files []string, v *console) (*signIn,
 	if target.IsURL(name) {
 		name = target.NameOfURL(name)
 	}
-	conf.Store, conf.Logger, conf.Timeout = store, v.log, time.Duration(s.timeout)
+	conf.Store, conf.Logger, conf.Timeout = store, v.log, s.timeout
 	conf.NoBrowser = !s.opensBrowser("") && c.Auth.Grant == ""
 	conf.Prompt = func(p oauth.Prompt) bool { return showPrompt(name, p, s.opensBrowser(c.Auth.Grant), v) }
 	source, err := oauth.New(conf)
@@ -252,24 +246,24 @@ func serverNamed(name string, files []string) (*config.Server, error) {
 	if slices.Contains(file.Broken, name) {
 		return nil, errors.New(report.Error())
 	}
-	return nil, fmt.Errorf("%q is no URL, and no server of %s: there are %s", name, strings.Join(found, ", "), strings.Join(file.Names, ", "))
+	return nil, fmt.Errorf("%q is no URL, and no server of %s: %s", name, strings.Join(found, ", "),
+		cmp.Or(near.Hint(name, slices.Values(file.Names)), "there are "+strings.Join(file.Names, ", ")))
 }
 
 // signInCommand returns a command about the sign-in at one server.
-func signInCommand(use, short, long string, do func(context.Context, *signIn, io.Writer) error) *cobra.Command {
+func signInCommand(use, short, long, example string, do func(context.Context, *signIn, io.Writer) error) *cobra.Command {
 	var (
 		s     signInSettings
 		files []string
-		debug bool
 	)
 	c := &cobra.Command{
-		Use: use + " [flags] URL | NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Use: use + " [flags] URL | NAME", Short: short, Long: long, Example: example, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			level := "info"
-			if debug {
-				level = "debug"
+			v, err := consoleOf(c, "", nil)
+			if err != nil {
+				return err
 			}
-			in, err := s.open(args[0], files, newConsole(level))
+			in, err := s.open(args[0], files, v)
 			if err != nil {
 				return err
 			}
@@ -279,7 +273,7 @@ func signInCommand(use, short, long string, do func(context.Context, *signIn, io
 	}
 	s.add(c.Flags())
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "configuration in which NAME is looked up (repeatable, default as for serve)")
-	c.Flags().BoolVar(&debug, "debug", false, "log every step to standard error")
+	c.Flags().Bool("debug", false, debugUsage)
 	return c
 }
 
@@ -293,6 +287,8 @@ code are printed, to be used on any machine, if the authorization server has cod
 with --callback-port, a page that must be opened on this machine. --device-code always prints
 a code. All processes of this user share the sign-in: connect, run and serve use it and keep
 it fresh.`,
+		`  dragoman login https://mcp.example.com/mcp
+  dragoman login search --no-browser`,
 		func(ctx context.Context, in *signIn, out io.Writer) error {
 			if takeOver {
 				if err := in.takeOver(ctx); err != nil {
@@ -326,7 +322,7 @@ func (s *signIn) takeOver(ctx context.Context) error {
 
 func logoutCommand() *cobra.Command {
 	return signInCommand("logout", "Sign out of a server", `Sign out of a server: its tokens are revoked, where the authorization server can do that,
-and forgotten.`,
+and forgotten.`, "  dragoman logout https://mcp.example.com/mcp",
 		func(ctx context.Context, in *signIn, out io.Writer) error {
 			had, err := in.SignOut(ctx)
 			if err != nil {
@@ -346,6 +342,7 @@ func authCommand() *cobra.Command {
 	c.AddCommand(authStatusCommand(), signInCommand("token", "Print a token for a server",
 		`Print a token for a server, for scripts that call it by themselves. One that has ended is
 refreshed; nobody is asked to sign in. Whoever has the token can do what you can.`,
+		"  curl -H \"Authorization: Bearer $(dragoman auth token https://mcp.example.com/mcp)\" https://mcp.example.com/mcp",
 		func(ctx context.Context, in *signIn, out io.Writer) error {
 			token, err := in.Token(ctx)
 			if _, needed := errors.AsType[*oauth.SignInError](err); needed {
@@ -363,8 +360,9 @@ refreshed; nobody is asked to sign in. Whoever has the token can do what you can
 func authStatusCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "status",
-		Short: "Show who is signed in where, for what and until when",
+		Use:     "status",
+		Example: "  dragoman auth status --json",
+		Short:   "Show who is signed in where, for what and until when",
 		Long: `Show who is signed in where, for what and until when. Files that cannot be read as a sign-in
 are named on standard error, with what to do; that is an error only if there is nothing
 else to show.`,
@@ -380,7 +378,11 @@ else to show.`,
 				return plain(err)
 			}
 			if err != nil {
-				newConsole("info").printf("warning: %v", plain(err))
+				v, err2 := consoleOf(c, "", nil)
+				if err2 != nil {
+					return err2
+				}
+				v.warnf("%v", plain(err))
 			}
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())

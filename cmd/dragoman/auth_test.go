@@ -71,8 +71,8 @@ func protected(t *testing.T, opts *authtest.Options) (server *authtest.Server, d
 	}
 	opts.Resource = door
 	dir = t.TempDir()
-	t.Setenv(windowsVariable, dir)
-	t.Setenv(oauth.DirVariable, filepath.Join(t.TempDir(), "auth"))
+	setenv(t, windowsVariable, dir)
+	setenv(t, oauth.DirVariable, filepath.Join(t.TempDir(), "auth"))
 	return authtest.New(t, opts), dir
 }
 
@@ -101,6 +101,7 @@ func twenty(t *testing.T, args ...string) {
 }
 
 func TestConnectSignsInOnceHoweverManyProcessesWait(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, nil)
 	twenty(t, "connect", server.URL)
 	if n := len(windows(t, dir)); n != 1 || server.Count("authorize") != 1 || server.Count("code") != 1 {
@@ -114,6 +115,7 @@ func TestConnectSignsInOnceHoweverManyProcessesWait(t *testing.T) {
 }
 
 func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, nil)
 	wait := filepath.Join(dir, "wait")
 	if err := os.WriteFile(wait, nil, 0o600); err != nil {
@@ -125,7 +127,7 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 	}
 	first.await("in the browser")
 	for { // until it has noted that
-		files, _ := filepath.Glob(filepath.Join(os.Getenv(oauth.DirVariable), "*.pending"))
+		files, _ := filepath.Glob(filepath.Join(getenv(t, oauth.DirVariable), "*.pending"))
 		if len(files) == 1 {
 			if text, _ := os.ReadFile(files[0]); strings.Contains(string(text), `"shown":true`) {
 				break
@@ -152,6 +154,7 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 }
 
 func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
+	t.Parallel()
 	server, _ := protected(t, &authtest.Options{Needs: "read"})
 	if out, _, status := runMain(t, "", "auth", "status"); status != 0 || !strings.Contains(out, "nobody is signed in") {
 		t.Errorf("status %d: %s", status, out)
@@ -160,7 +163,7 @@ func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
 		t.Errorf("a token before: status %d: %s", status, errs)
 	}
 	out, errs, status := runMain(t, "", "login", server.URL)
-	if status != 0 || !strings.Contains(out, "signed in to 127-0-0-1, for read (token for ") {
+	if status != 0 || !strings.Contains(out, "signed in to localhost, for read (token for ") {
 		t.Fatalf("login: status %d: %s%s", status, out, errs)
 	}
 	token, _, status := runMain(t, "", "auth", "token", server.URL)
@@ -181,8 +184,9 @@ func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
 }
 
 func TestAuthStatusShowsTheSignInsBesideOneThatIsDamaged(t *testing.T) {
+	t.Parallel()
 	server, _ := protected(t, nil)
-	dir := os.Getenv(oauth.DirVariable)
+	dir := getenv(t, oauth.DirVariable)
 	if _, errs, status := runMain(t, "", "login", server.URL); status != 0 {
 		t.Fatal(errs)
 	}
@@ -211,6 +215,7 @@ func TestAuthStatusShowsTheSignInsBesideOneThatIsDamaged(t *testing.T) {
 }
 
 func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, &authtest.Options{NoDevice: true})
 	p := startMain(t, "connect", "--no-browser", server.URL)
 	done := make(chan struct{})
@@ -244,6 +249,7 @@ func codeOf(p *process) string {
 // A page that comes back to this machine is of no use to somebody elsewhere, so where there is
 // no browser it is a code, if there are codes.
 func TestWithoutABrowserTheUserIsToldACodeForAnyMachine(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"told so": {"--no-browser"}, "there is none": nil} {
 		t.Run(name, func(t *testing.T) {
 			if args == nil {
@@ -251,7 +257,7 @@ func TestWithoutABrowserTheUserIsToldACodeForAnyMachine(t *testing.T) {
 					t.Skip("there is always one")
 				}
 				for _, name := range []string{oauth.BrowserVariable, "DISPLAY", "WAYLAND_DISPLAY"} {
-					t.Setenv(name, "")
+					setenv(t, name, "")
 				}
 			}
 			server, dir := protected(t, nil)
@@ -271,6 +277,7 @@ func TestWithoutABrowserTheUserIsToldACodeForAnyMachine(t *testing.T) {
 }
 
 func TestACallbackPortMeansAPageOfThisMachine(t *testing.T) {
+	t.Parallel()
 	server, _ := protected(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -297,6 +304,7 @@ func TestACallbackPortMeansAPageOfThisMachine(t *testing.T) {
 // The command that serve tells a caller to run opens a browser where the code is entered that
 // serve waits for.
 func TestServePrintsACodeAndLoginOpensItsPage(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, &authtest.Options{CodeInURL: true})
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	if err := os.WriteFile(file, []byte(fmt.Sprintf("servers:\n  closed: {url: %q}\n", server.URL)), 0o600); err != nil {
@@ -327,6 +335,7 @@ func TestServePrintsACodeAndLoginOpensItsPage(t *testing.T) {
 
 // A server that wants a sign-in holds up nobody: neither its own callers nor the others.
 func TestServeAnswersAtOnceWhereASignInIsNeeded(t *testing.T) {
+	t.Parallel()
 	server, _ := protected(t, &authtest.Options{NoDevice: true})
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	text := fmt.Sprintf("servers:\n  closed: {url: %q}\n  open: {command: %q, args: [everything], env: {%s: '1'}}\n", server.URL, os.Args[0], mainVariable)
@@ -387,6 +396,7 @@ func postModern(t *testing.T, at, body string) string {
 }
 
 func TestTheCommandLineOfMcpRemoteSignsIn(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, &authtest.Options{NoRegistration: true})
 	info := filepath.Join(t.TempDir(), "client.json")
 	if err := os.WriteFile(info, []byte(`{"client_id":"client","client_secret":"secret"}`), 0o600); err != nil {
@@ -412,16 +422,17 @@ func TestTheCommandLineOfMcpRemoteSignsIn(t *testing.T) {
 		{"--device-code", "--client-credentials"}, {"--host", "example.com"}, {"--client-secret-file", "/nowhere"},
 	} {
 		_, errs, status := runMain(t, "", append([]string{"connect", server.URL}, args...)...)
-		if status != 1 || strings.Contains(errs, "ready") {
+		if status != exitOther && status != exitUsage || strings.Contains(errs, "ready") || strings.Contains(errs, "secret\"") {
 			t.Errorf("%q: status %d, %s", args, status, errs)
 		}
 	}
 }
 
 func TestASignInOfMcpRemoteIsTakenOver(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, nil)
 	home := t.TempDir()
-	t.Setenv("MCP_REMOTE_CONFIG_DIR", home)
+	setenv(t, "MCP_REMOTE_CONFIG_DIR", home)
 	if _, errs, status := runMain(t, "", "login", "--from-mcp-remote", server.URL); status != 1 || !strings.Contains(errs, "mcp-remote has no sign-in") {
 		t.Errorf("without one: status %d, %s", status, errs)
 	}
@@ -449,6 +460,7 @@ func TestASignInOfMcpRemoteIsTakenOver(t *testing.T) {
 
 // The client that somebody has signed in with is known from then on.
 func TestAClientIsNamedOnce(t *testing.T) {
+	t.Parallel()
 	server, dir := protected(t, &authtest.Options{NoRegistration: true})
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
@@ -467,5 +479,27 @@ func TestAClientIsNamedOnce(t *testing.T) {
 	}
 	if out, _, status := runMain(t, "", "logout", server.URL); status != 0 || !strings.Contains(out, "signed out") {
 		t.Errorf("logout: status %d, %s", status, out)
+	}
+}
+
+func TestInAPipeAndForAShellNobodyIsAskedToSignIn(t *testing.T) {
+	server, dir := protected(t, nil)
+	for _, args := range [][]string{{"tools", server.URL}, {"__complete", "tools", server.URL, ""}} {
+		_, said, status := runMain(t, "", args...)
+		if opened := windows(t, dir); len(opened) > 0 {
+			t.Errorf("%q opens %q", args, opened)
+		}
+		if args[0] == "tools" && (status != exitAuthorization || !strings.Contains(said, "run: dragoman login "+server.URL+"\n")) {
+			t.Errorf("%q: status %d\n%s", args, status, said)
+		}
+	}
+	// login knows no name of a server that was named by its URL.
+	if _, said, status := runMain(t, "", "tools", server.URL+"?k=1"); status != exitAuthorization || !strings.Contains(said, "run: dragoman login URL\n") {
+		t.Errorf("status %d\n%s", status, said)
+	}
+	file := filepath.Join(t.TempDir(), "servers.yaml")
+	writeAt(t, file, "servers: {closed: {url: '"+server.URL+"?k=1'}}")
+	if _, said, status := runMain(t, "", "tools", file+"#closed"); status != exitAuthorization || !strings.Contains(said, "run: dragoman login closed -f "+file+"\n") {
+		t.Errorf("status %d\n%s", status, said)
 	}
 }

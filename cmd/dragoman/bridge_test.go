@@ -75,6 +75,7 @@ func checkEcho(t *testing.T, dialer dragoman.Dialer, era protocol.Era) {
 }
 
 func TestServerOfEitherEraIsReachedThroughEveryDoor(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		t.Run(era.String()+" server", func(t *testing.T) {
 			dir := t.TempDir()
@@ -142,6 +143,7 @@ func post(t *testing.T, url, body string) string {
 }
 
 func TestConnectBringsAServerToStandardInputAndOutput(t *testing.T) {
+	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		server := startMain(t, "run", "--era", era.String(), "--listen", "127.0.0.1:0", "--listen", "tcp:127.0.0.1:0")
 		base := strings.TrimSuffix(server.place("http://"), "/mcp")
@@ -189,7 +191,8 @@ func (p *process) tell(t *testing.T, method string) {
 }
 
 func TestConnectAnswersWithTheReasonIfTheServerIsNotThere(t *testing.T) {
-	for _, target := range [][]string{{"tcp:127.0.0.1:1"}, {"http://127.0.0.1:1/mcp?key=hush"}, {"--", "does-not-exist-anywhere"}} {
+	t.Parallel()
+	for _, target := range [][]string{{"tcp:127.0.0.1:1"}, {"http://127.0.0.1:1/mcp?key=hush"}} {
 		p := startMain(t, append([]string{"connect"}, target...)...)
 		if got := p.say(hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "refused") && !strings.Contains(got, "not found") {
 			t.Errorf("%q: initialize is answered %s", target, got)
@@ -207,6 +210,7 @@ func TestConnectAnswersWithTheReasonIfTheServerIsNotThere(t *testing.T) {
 }
 
 func TestRunSaysWhyAServerDoesNotComeUp(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		args []string
 		want []string
@@ -225,7 +229,7 @@ func TestRunSaysWhyAServerDoesNotComeUp(t *testing.T) {
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			stdout, stderr, status := runMain(t, "", test.args...)
-			if status != 1 || stdout != "" {
+			if status != exitUnreachable || stdout != "" {
 				t.Errorf("status %d, standard output %q", status, stdout)
 			}
 			for _, want := range test.want {
@@ -241,9 +245,10 @@ func TestRunSaysWhyAServerDoesNotComeUp(t *testing.T) {
 }
 
 func TestURLThatDoesNotAnswerIsServedAllTheSame(t *testing.T) {
+	t.Parallel()
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "http://127.0.0.1:1/mcp")
 	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
-	if !strings.Contains(p.said(), "warning: 127-0-0-1 cannot be reached") {
+	if !strings.Contains(p.said(), "warning: localhost cannot be reached") {
 		t.Errorf("it does not warn:\n%s", p.said())
 	}
 	if got := post(t, base+"/mcp", hello(t).String()); !strings.Contains(got, "refused") {
@@ -252,14 +257,16 @@ func TestURLThatDoesNotAnswerIsServedAllTheSame(t *testing.T) {
 }
 
 func TestServerThatWaitsIsAnnounced(t *testing.T) {
+	t.Parallel()
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--connectionTimeout", "4000", "--era", "legacy", "--", "sh", "-c", "exec sleep 100")
-	p.await("dragoman: starting sh …")
-	if status := p.wait(); status != 1 || !strings.Contains(p.said(), "did not come up") {
+	p.await("dragoman: sleep: no answer yet after 2s; waiting for up to 4s")
+	if status := p.wait(); status != exitUnreachable || !strings.Contains(p.said(), "did not come up") {
 		t.Errorf("status %d: %s", status, p.said())
 	}
 }
 
 func TestSignalEndsTheWaitForAServer(t *testing.T) {
+	t.Parallel()
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--", "sh", "-c", "exec sleep 100")
 	p.await("server started")
 	if status := p.stop(syscall.SIGTERM); status != 0 {
@@ -268,6 +275,7 @@ func TestSignalEndsTheWaitForAServer(t *testing.T) {
 }
 
 func TestSnippetIsAConfigurationThatWorks(t *testing.T) {
+	t.Parallel()
 	p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, builtIn(t)...)...)
 	said := p.await("for the configuration of a client: ")
 	_, text, _ := strings.Cut(said, "for the configuration of a client: ")
@@ -287,6 +295,7 @@ func TestSnippetIsAConfigurationThatWorks(t *testing.T) {
 }
 
 func TestConnectStartsTheServerOnceWhenTheHostSpeaks(t *testing.T) {
+	t.Parallel()
 	for _, era := range []string{"legacy", "both"} {
 		p := startMain(t, append([]string{"connect"}, builtIn(t, "--era", era)...)...)
 		if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
@@ -307,6 +316,7 @@ func TestConnectStartsTheServerOnceWhenTheHostSpeaks(t *testing.T) {
 }
 
 func TestIgnoredToolsAreNotThere(t *testing.T) {
+	t.Parallel()
 	args := append([]string{"--ignore-tool", "test_*", "--ignore-tool", "echo"}, builtIn(t)...)
 	run := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
 	base := strings.TrimSuffix(run.place("http://"), "/mcp")
@@ -326,6 +336,7 @@ func TestIgnoredToolsAreNotThere(t *testing.T) {
 }
 
 func TestRunTellsHowItsServerIs(t *testing.T) {
+	t.Parallel()
 	p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, builtIn(t)...)...)
 	base := strings.TrimSuffix(p.place("http://"), "/mcp")
 	resp, err := http.Get(base + gateway.StatusPath)

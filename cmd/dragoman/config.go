@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/spf13/cobra"
 )
 
@@ -23,7 +25,8 @@ func configCommand() *cobra.Command {
 }
 
 func configCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var envFile string
+	c := &cobra.Command{
 		Use:   "check [FILE...]",
 		Short: "Report everything that is wrong with a configuration, and start nothing",
 		Long: `Report everything that is wrong with a configuration, and start nothing.
@@ -33,20 +36,40 @@ VS Code, Cursor, Windsurf, Zed, Codex, Gemini CLI and others. Several files are 
 in their order. Without one, dragoman.yaml, dragoman.yml, dragoman.json, .mcp.json or
 mcp.json of this directory is checked.
 
+${NAME} is a variable of this shell. A service has others: name the file that it has them
+from with --env-file, and they go before those of the shell.
+
 The exit status is 0 if there are no errors, and 1 if there are.`,
 		Example: `  dragoman config check dragoman.yaml
-  dragoman config check ~/.codex/config.toml`,
+  dragoman config check ~/.codex/config.toml
+  sudo dragoman config check /etc/dragoman/dragoman.yaml --env-file /etc/dragoman/environment`,
 		RunE: func(c *cobra.Command, files []string) error {
-			return checkConfig(c.OutOrStdout(), c.ErrOrStderr(), files)
+			opts := &config.Options{}
+			if envFile != "" {
+				vars, err := config.ReadEnv(envFile)
+				if err != nil {
+					return fmt.Errorf("--env-file: %w", err)
+				}
+				opts.LookupEnv = func(name string) (string, bool) {
+					if value, ok := vars[name]; ok {
+						return value, true
+					}
+					return os.LookupEnv(name)
+				}
+			}
+			return checkConfig(c.OutOrStdout(), c.ErrOrStderr(), opts, files)
 		},
 	}
+	c.Flags().StringVar(&envFile, "env-file", "", "`file` with variables, NAME=value a line, such as the EnvironmentFile of a unit of systemd")
+	return c
 }
 
 func configSchemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of our own configuration format",
-		Args:  cobra.NoArgs,
+		Use:     "schema",
+		Example: "  dragoman config schema > dragoman.schema.json",
+		Short:   "Print the JSON Schema of our own configuration format",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(config.Schema())
 			return err
@@ -55,7 +78,7 @@ func configSchemaCommand() *cobra.Command {
 }
 
 // checkConfig reports problems to stderr and what the files say to stdout.
-func checkConfig(stdout, stderr io.Writer, files []string) error {
+func checkConfig(stdout, stderr io.Writer, opts *config.Options, files []string) error {
 	if len(files) == 0 {
 		file, ok := config.Find(".")
 		if !ok {
@@ -63,12 +86,12 @@ func checkConfig(stdout, stderr io.Writer, files []string) error {
 		}
 		files = []string{file}
 	}
-	f, report := config.Load(nil, files...)
+	f, report := config.Load(opts, files...)
 	if text := report.Error(); text != "" {
 		fmt.Fprintln(stderr, text)
 	}
 	if n := len(report.Errors); n > 0 {
-		return fmt.Errorf("%s in %s", plural(n, "error"), strings.Join(files, ", "))
+		return fmt.Errorf("%s in %s", people.Count(n, "error"), strings.Join(files, ", "))
 	}
 	return summarise(stdout, f)
 }
@@ -90,13 +113,6 @@ func summarise(w io.Writer, f *config.File) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s, no errors\n", plural(len(f.Names), "server"))
+	_, err := fmt.Fprintf(w, "%s, no errors\n", people.Count(len(f.Names), "server"))
 	return err
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }

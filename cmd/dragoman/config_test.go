@@ -21,7 +21,8 @@ func writeConfig(t *testing.T, name, text string) string {
 }
 
 func TestS56_ConfigCheckSaysWhatThereIsWithoutSecrets(t *testing.T) {
-	t.Setenv("CHECK_TOKEN", "canary")
+	t.Parallel()
+	setenv(t, "CHECK_TOKEN", "canary")
 	path := writeConfig(t, ".mcp.json", `{"mcpServers": {
 		"files": {"command": "npx", "args": ["-y", "server", "--token", "canary", "${CHECK_TOKEN}"], "env": {"T": "canary"}},
 		"search": {"url": "https://example.com/mcp?key=canary", "headers": {"Authorization": "Bearer ${CHECK_TOKEN}"}},
@@ -41,6 +42,7 @@ func TestS56_ConfigCheckSaysWhatThereIsWithoutSecrets(t *testing.T) {
 }
 
 func TestConfigCheckFailsOnErrors(t *testing.T) {
+	t.Parallel()
 	path := writeConfig(t, "dragoman.yaml", "servers:\n  a: {comand: x}\n  b: {url: nowhere}\n")
 	stdout, stderr, status := runMain(t, "", "config", "check", path)
 	if status != 1 || stdout != "" {
@@ -68,6 +70,7 @@ func TestConfigCheckFindsTheFileOfTheDirectory(t *testing.T) {
 
 // What the schema accepts is read without errors, and what it refuses is an error.
 func TestSchemaAndReaderAgree(t *testing.T) {
+	t.Parallel()
 	stdout, _, status := runMain(t, "", "config", "schema")
 	if status != 0 || stdout != string(config.Schema()) {
 		t.Fatalf("status %d, %.100s", status, stdout)
@@ -104,5 +107,21 @@ func TestSchemaAndReaderAgree(t *testing.T) {
 		if (report.Err() == nil) != test.good {
 			t.Errorf("reader: %s: %v", test.text, report)
 		}
+	}
+}
+
+func TestConfigCheckKnowsTheVariablesOfAService(t *testing.T) {
+	path := writeConfig(t, "dragoman.yaml", "servers: {a: {url: \"https://example.com/mcp\", headers: {Authorization: \"Bearer ${CHECK_SERVICE_TOKEN}\"}}}\n")
+	if _, stderr, status := runMain(t, "", "config", "check", path); status != 1 || !strings.Contains(stderr, "CHECK_SERVICE_TOKEN") {
+		t.Errorf("without the variable: status %d, %s", status, stderr)
+	}
+	vars := writeConfig(t, "environment", "# for the service\n; of systemd\nCHECK_SERVICE_TOKEN=\"canary\"\n")
+	stdout, stderr, status := runMain(t, "", "config", "check", path, "--env-file", vars)
+	if status != 0 || strings.Contains(stdout+stderr, "canary") {
+		t.Errorf("with its file: status %d, %s%s", status, stdout, stderr)
+	}
+	bad := writeConfig(t, "bad", "A=b\ncanary\n")
+	if _, stderr, status := runMain(t, "", "config", "check", path, "--env-file", bad); status != 1 || !strings.Contains(stderr, "line 2 of ") || strings.Contains(stderr, "canary") {
+		t.Errorf("with a file that is none: status %d, %s", status, stderr)
 	}
 }

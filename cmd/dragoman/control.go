@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -31,51 +33,114 @@ import (
 // waits for the server.
 const controlTimeout = 90 * time.Second
 
+// watchInterval is how often --watch asks.
+const watchInterval = 2 * time.Second
+
 func statusCommand() *cobra.Command {
-	var socket string
-	var asJSON bool
+	var (
+		socket        string
+		out           writing
+		asJSON, watch bool
+		interval      time.Duration
+	)
 	c := &cobra.Command{
 		Use:   "status [FILE]",
 		Short: "Show how the servers of a running gateway are",
 		Long: `Show how the servers of a running gateway are, what came of the last reload, and which
 keys of the file need a restart. Only the owner of the gateway sees all of this: /status
-shows names and states to everybody.`,
+shows names and states to everybody.
+
+If several gateways are running, name the file of one, or its socket with --socket.`,
+		Example: `  dragoman status
+  dragoman status -w
+  dragoman status /etc/dragoman.yaml --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
-			var status gateway.Status
-			if err := callControl(c.Context(), socket, files, http.MethodGet, "/status", &status); err != nil {
+			if err := out.checkFormat(); err != nil {
 				return err
 			}
-			if asJSON {
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(status)
+			switch {
+			case watch && (asJSON || !out.isText()):
+				out.format = "ndjson"
+			case asJSON:
+				out.format = "json"
 			}
-			return showStatus(c.OutOrStdout(), &status)
+			if interval <= 0 {
+				return usage("--interval must be more than nothing")
+			}
+			for first := true; ; first = false {
+				var status gateway.Status
+				err := callControl(c.Context(), socket, files, http.MethodGet, "/status", &status)
+				if err == nil {
+					err = printStatus(c.OutOrStdout(), &status, &out, watch, first)
+				}
+				if watch && c.Context().Err() != nil {
+					return nil //nolint:nilerr // who watches ends it so, in the middle of a question too
+				}
+				if err != nil || !watch {
+					return err
+				}
+				select {
+				case <-c.Context().Done():
+					return nil
+				case <-time.After(interval):
+				}
+			}
 		},
 	}
 	addSocket(c.Flags(), &socket)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	out.add(c.Flags())
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON; the same as -o json")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on: a terminal is drawn anew, elsewhere it is printed again; JSON is a line each time")
+	c.Flags().DurationVar(&interval, "interval", watchInterval, "how often with --watch")
 	return c
+}
+
+// printStatus prints how a gateway is, once or while it is watched.
+func printStatus(w io.Writer, s *gateway.Status, out *writing, watch, first bool) error {
+	if !out.isText() {
+		return out.value(w, s)
+	}
+	var b strings.Builder
+	if watch {
+		if toTerminal(w) {
+			b.WriteString("\x1b[H\x1b[2J") // from the top, on an empty screen
+		} else if !first {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(&b, time.Now().Format(time.DateTime))
+	}
+	if err := showStatus(&b, s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String()) // at once, so that a screen does not flicker
+	return err
 }
 
 func reloadCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
-		Use:   "reload [FILE]",
-		Short: "Have a running gateway read its configuration again",
+		Use:     "reload [FILE]",
+		Example: "  dragoman reload\n  dragoman reload /etc/dragoman.yaml",
+		Short:   "Have a running gateway read its configuration again",
 		Long: `Have a running gateway read its configuration again.
 
 A server with an error in the file goes on as it was configured before, or is left out if
 it was not there; the others are applied. With an error that is no server's, nothing
-changes, and the exit status is 1.`,
+changes. The exit status is 1 in either case.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			var done gateway.Reloaded
 			if err := callControl(c.Context(), socket, files, http.MethodPost, "/reload", &done); err != nil {
 				return err
 			}
-			return showReload(c.OutOrStdout(), &done)
+			if err := showReload(c.OutOrStdout(), &done); err != nil {
+				return err
+			}
+			if n := len(done.LeftOut); n > 0 {
+				return fmt.Errorf("the configuration of %s has errors; the rest is in force", people.Count(n, "server"))
+			}
+			return nil
 		},
 	}
 	addSocket(c.Flags(), &socket)
@@ -85,16 +150,19 @@ changes, and the exit status is 1.`,
 func restartCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
-		Use:   "restart NAME",
-		Short: "Restart one server of a running gateway",
+		Use:     "restart NAME [FILE]",
+		Example: "  dragoman restart files\n  dragoman restart files /etc/dragoman.yaml",
+		Short:   "Restart one server of a running gateway",
 		Long: `Restart one server of a running gateway.
 
 Requests under way end with an error that says so. Sessions of clients go on: the server
-is told again what it has to know.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, names []string) error {
+is told again what it has to know.
+
+If several gateways are running, name the file of one, or its socket with --socket.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
 			var status manager.Status
-			if err := callControl(c.Context(), socket, nil, http.MethodPost, "/servers/"+names[0]+"/restart", &status); err != nil {
+			if err := callControl(c.Context(), socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
 				return err
 			}
 			return showServers(c.OutOrStdout(), []manager.Status{status})
@@ -108,15 +176,20 @@ func logsCommand() *cobra.Command {
 	var socket string
 	var follow bool
 	c := &cobra.Command{
-		Use:   "logs NAME",
-		Short: "Show what a server of a running gateway has said on its standard error",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, names []string) error {
-			path := "/servers/" + names[0] + "/logs"
+		Use:     "logs NAME [FILE]",
+		Example: "  dragoman logs -f files\n  dragoman logs files /etc/dragoman.yaml",
+		Short:   "Show what a server of a running gateway has said on its standard error",
+		Long: `Show what a server of a running gateway has said on its standard error, and what has
+happened to it.
+
+If several gateways are running, name the file of one, or its socket with --socket.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			path := "/servers/" + url.PathEscape(args[0]) + "/logs"
 			if follow {
 				path += "?follow=true"
 			}
-			body, err := openControlRequest(c.Context(), socket, nil, http.MethodGet, path)
+			body, err := openControlRequest(c.Context(), socket, args[1:], http.MethodGet, path)
 			if err != nil {
 				return err
 			}
@@ -143,10 +216,15 @@ func callControl(ctx context.Context, socket string, files []string, method, pat
 
 // openControlRequest asks a running gateway.
 func openControlRequest(ctx context.Context, socket string, files []string, method, path string) (io.ReadCloser, error) {
-	at, err := findSocket(socket, files)
+	at, err := findSocket(ctx, socket, files)
 	if err != nil {
 		return nil, err
 	}
+	return askSocket(ctx, at, method, path)
+}
+
+// askSocket asks the gateway that listens on a socket.
+func askSocket(ctx context.Context, at, method, path string) (io.ReadCloser, error) {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", at)
@@ -173,6 +251,13 @@ func openControlRequest(ctx context.Context, socket string, files []string, meth
 }
 
 func showStatus(w io.Writer, s *gateway.Status) error {
+	if s.PID != 0 {
+		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, people.Duration(time.Since(s.Began)),
+			people.Count(s.Sessions, "session"), people.Count(int(s.Calls), "call"), people.Bytes(s.Memory))
+	}
+	if len(s.Files) > 0 {
+		fmt.Fprintf(w, "serves %s\n", redact.Printable(strings.Join(s.Files, ", "), ""))
+	}
 	if s.Draining {
 		fmt.Fprintln(w, "the gateway is stopping")
 	}
@@ -198,15 +283,34 @@ func showStatus(w io.Writer, s *gateway.Status) error {
 
 func showServers(w io.Writer, list []manager.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tSTATE\tTRANSPORT\tREVISION\tTOOLS\tRESTARTS\tLAST ERROR")
-	for _, s := range list {
+	fmt.Fprintln(t, "NAME\tSTATE\tFOR\tTRANSPORT\tREVISION\tTOOLS\tSESSIONS\tCALLS\tPROCESSES\tMEMORY\tRESTARTS\tLAST ERROR")
+	for i := range list {
+		s := &list[i]
 		tools := fmt.Sprint(s.Tools)
 		if s.Cached {
 			tools += " (last known)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.State, s.Transport, orDash(s.Revision), tools, s.Restarts, redact.Printable(firstLine(s.LastError), ""))
+		memory := "-"
+		if s.Memory > 0 {
+			memory = people.Bytes(s.Memory)
+		}
+		since := "-"
+		if !s.Since.IsZero() {
+			since = people.Duration(time.Since(s.Since).Round(time.Second))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d\t%s\n", s.Name, s.State, since, orDash(s.Transport), orDash(s.Revision), tools,
+			s.Sessions, s.Calls, len(s.Processes), memory, s.Restarts, lastError(s))
 	}
 	return t.Flush()
+}
+
+// lastError returns the last error of a server in a line, and how long ago it was.
+func lastError(s *manager.Status) string {
+	text := redact.Printable(firstLine(s.LastError), "")
+	if text != "" && s.LastErrorAt != nil {
+		text = people.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
+	}
+	return text
 }
 
 func orDash(s string) string {
@@ -232,7 +336,7 @@ func showReload(w io.Writer, r *gateway.Reloaded) error {
 	}
 	showLeftOut(w, r.LeftOut)
 	showLater(w, r.Later)
-	_, err := fmt.Fprintf(w, "%s unchanged\n", plural(len(r.Changes.Kept), "server"))
+	_, err := fmt.Fprintf(w, "%s unchanged\n", people.Count(len(r.Changes.Kept), "server"))
 	return err
 }
 
@@ -358,33 +462,29 @@ func (c *control) close() {
 
 // findSocket returns the socket of a running gateway: the one that is named, the
 // one for the files that are named or lie here, or the only one there is.
-func findSocket(socket string, files []string) (string, error) {
+func findSocket(ctx context.Context, socket string, files []string) (string, error) {
 	if socket != "" {
 		return socket, nil
 	}
-	all, err := filepath.Glob(filepath.Join(socketDirectory(), "*.sock"))
+	found, err := foundFiles(files)
+	if err != nil && len(files) > 0 {
+		return "", err
+	}
+	var ours []string
+	live, err := liveSockets()
 	if err != nil {
 		return "", err
 	}
-	var live, ours []string
-	prefix := ""
-	if found, err := foundFiles(files); err == nil {
-		prefix = socketName(found[0])
-	}
-	for _, path := range all {
-		nc, err := net.Dial("unix", path)
-		if err != nil {
-			continue // left by one that was killed
-		}
-		_ = nc.Close()
-		live = append(live, path)
-		if prefix != "" && strings.HasPrefix(filepath.Base(path), prefix) {
+	for _, path := range live {
+		if len(found) > 0 && strings.HasPrefix(filepath.Base(path), socketName(found[0])) {
 			ours = append(ours, path)
 		}
 	}
 	switch {
-	case len(ours) > 0:
+	case len(ours) == 1:
 		return ours[0], nil
+	case len(ours) > 1:
+		return "", fmt.Errorf("%d gateways serve %s; name the socket of one:\n%s", len(ours), found[0], describeSockets(ctx, ours))
 	case len(files) > 0:
 		return "", fmt.Errorf("no gateway of yours serves %s; start one with: dragoman serve %s", files[0], files[0])
 	case len(live) == 1:
@@ -392,5 +492,71 @@ func findSocket(socket string, files []string) (string, error) {
 	case len(live) == 0:
 		return "", errors.New("no gateway of yours is running; start one with: dragoman serve FILE")
 	}
-	return "", fmt.Errorf("%d gateways are running; name the file of one, or its socket with --socket: %s", len(live), strings.Join(live, ", "))
+	return "", fmt.Errorf("%d gateways are running; name the file of one, or its socket:\n%s", len(live), describeSockets(ctx, live))
+}
+
+// liveSockets returns the control sockets of this user's running gateways. Whoever else can put
+// one into the directory is not believed.
+func liveSockets() (live []string, err error) {
+	dir := socketDirectory()
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.IsDir() || !ownedByUs(info):
+		return nil, fmt.Errorf("%s belongs to somebody else; name a socket with --socket", dir)
+	case !isPrivate(info):
+		return nil, fmt.Errorf("others can use %s; take that from them (chmod 700), or name a socket with --socket", dir)
+	}
+	all, _ := filepath.Glob(filepath.Join(dir, "*.sock")) // the pattern is good
+	for _, path := range all {
+		if nc, err := net.DialTimeout("unix", path, describeTimeout); err == nil { // else it was left by one that was killed
+			_ = nc.Close()
+			live = append(live, path)
+		}
+	}
+	return live, nil
+}
+
+// describeTimeout is how long a gateway may take to say which it is.
+const describeTimeout = 2 * time.Second
+
+// statusesOf asks gateways how they are, all at once. That of one that does not say so in time
+// is nil.
+func statusesOf(ctx context.Context, sockets []string) []*gateway.Status {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	list := make([]*gateway.Status, len(sockets))
+	var asked sync.WaitGroup
+	for i, at := range sockets {
+		// Ends with ctx.
+		asked.Go(func() {
+			body, err := askSocket(ctx, at, http.MethodGet, "/status")
+			if err != nil {
+				return
+			}
+			defer func() { _ = body.Close() }()
+			var s gateway.Status
+			if json.NewDecoder(body).Decode(&s) == nil {
+				list[i] = &s
+			}
+		})
+	}
+	asked.Wait()
+	return list
+}
+
+// describeSockets returns a line for each gateway, by which they are told apart.
+func describeSockets(ctx context.Context, list []string) string {
+	var lines []string
+	for i, s := range statusesOf(ctx, list) {
+		what := "does not answer"
+		if s != nil {
+			what = fmt.Sprintf("%s (process %d, up %s)", strings.Join(s.Files, ", "), s.PID, people.Duration(time.Since(s.Began).Round(time.Second)))
+		}
+		lines = append(lines, fmt.Sprintf("  %s  --socket %s", what, list[i]))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -56,6 +56,7 @@ func tokenIn(t *testing.T, text string) string {
 }
 
 func TestConnectSendsTheTokenOfAFileOrACommand(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, "Bearer sekret-token")
 	s.Start()
 	name := tokenIn(t, "sekret-token")
@@ -64,6 +65,7 @@ func TestConnectSendsTheTokenOfAFileOrACommand(t *testing.T) {
 }
 
 func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, "nobody")
 	s.Start()
 	name := tokenIn(t, "sekret-token")
@@ -81,6 +83,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 }
 
 func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, "")
 	s.StartTLS()
 	ca := tokenIn(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
@@ -127,6 +130,7 @@ func clientCertificate(t *testing.T) (*x509.Certificate, string) {
 }
 
 func TestConnectShowsItsCertificateToAServerThatWantsOne(t *testing.T) {
+	t.Parallel()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) {
 			cert, text := clientCertificate(t)
@@ -152,6 +156,7 @@ func TestConnectShowsItsCertificateToAServerThatWantsOne(t *testing.T) {
 }
 
 func TestWhatDoesNotGoTogetherIsRefused(t *testing.T) {
+	t.Parallel()
 	name := tokenIn(t, "sekret-token")
 	for want, args := range map[string][]string{
 		"choose one":                   {"connect", "https://h", "--server-token-file", name, "--server-token-command", "x"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -17,7 +18,6 @@ import (
 type serveFlags struct {
 	framing    string
 	maxMessage int
-	debug      bool
 	era        string
 	revisions  []string
 }
@@ -26,7 +26,7 @@ func (f *serveFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.framing, "framing", stdio.Auto.String(),
 		"how answers are framed: auto (as the client does), lines or content-length")
 	c.Flags().IntVar(&f.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
-	c.Flags().BoolVar(&f.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	c.Flags().Bool("debug", false, debugUsage)
 	c.Flags().StringVar(&f.era, "era", "both", "era that is served: legacy, modern or both")
 	c.Flags().StringArrayVar(&f.revisions, "revision", nil, "`revision` that is served (repeatable, default all of the era)")
 }
@@ -62,20 +62,12 @@ func speaksEra(list []protocol.Revision, era protocol.Era) bool {
 }
 
 // options turns the flags into options.
-func (f *serveFlags) options(c *cobra.Command) (*stdio.Options, error) {
+func (f *serveFlags) options(v *console) (*stdio.Options, error) {
 	framing, err := framingChoice(f.framing)
 	if err != nil {
 		return nil, err
 	}
-	var flag *bool
-	if c.Flags().Changed("debug") {
-		flag = &f.debug
-	}
-	debug, err := decideDebug(flag, os.Getenv(debugVariable), nil)
-	if err != nil {
-		return nil, err
-	}
-	return &stdio.Options{Framing: framing, MaxMessage: f.maxMessage, Logger: logger(debug)}, nil
+	return &stdio.Options{Framing: framing, MaxMessage: f.maxMessage, Logger: v.log}, nil
 }
 
 func everythingCommand() *cobra.Command {
@@ -98,31 +90,25 @@ conformance suite expects, and a tool "echo". It is meant for trying clients.`,
 
 // serveEverything serves the built-in server until the client is gone.
 func serveEverything(c *cobra.Command, flags *serveFlags) error {
-	opts, err := flags.options(c)
+	v, err := consoleOf(c, "", nil)
 	if err != nil {
 		return err
+	}
+	if v.level.Level() == slog.LevelDebug {
+		v.level.Set(trace.LevelSteps) // nothing is between us and the client that could show messages
+	}
+	opts, err := flags.options(v)
+	if err != nil {
+		return usage("%w", err)
 	}
 	revisions, err := chooseRevisions(flags.era, "both", flags.revisions)
 	if err != nil {
-		return err
+		return usage("%w", err)
 	}
 	if isTerminal(os.Stdin) {
-		fmt.Fprintln(os.Stderr, "dragoman: the built-in MCP server reads messages from standard input, one a line; Ctrl-D ends it.")
+		v.printf("the built-in MCP server reads messages from standard input, one a line; Ctrl-D ends it.")
 	}
 	server := everything.New(&everything.Options{Name: "dragoman-everything", Version: versionText(), Revisions: revisions})
-	return stdio.Serve(c.Context(), server, opts)
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// logger writes to standard error, which carries no messages.
-func logger(debug bool) *slog.Logger {
-	level := slog.LevelInfo
-	if debug {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	v.out.start()
+	return v.finish(stdio.Serve(c.Context(), server, opts))
 }

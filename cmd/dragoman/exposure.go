@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -29,9 +31,13 @@ func (l *listenFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&l.noTLS, "insecure-no-tls", false, "listen beyond this machine without TLS: others on the way can read and change everything")
 }
 
-// listensOn returns addresses of which nothing else is said.
+// listensOn returns addresses of which nothing else is said. A port alone is one of this
+// machine.
 func listensOn(addresses []string) (list []config.Listen) {
 	for _, a := range addresses {
+		if _, err := strconv.ParseUint(a, 10, 16); err == nil {
+			a = net.JoinHostPort(defaultHost, a)
+		}
 		list = append(list, config.Listen{Address: a})
 	}
 	return list
@@ -111,7 +117,15 @@ func (e *listener) checkExposure(a *config.Auth) error {
 	if !e.exposed() || len(lacks) == 0 {
 		return nil
 	}
-	secure := "give it both: --token-file, --tls-cert and --tls-key, or auth and tls in a file for dragoman serve (docs/gateway.md, On a network)"
+	gives := map[string]string{
+		config.NoAuth: "give it authentication: --token-file, or auth",
+		config.NoTLS:  "give it TLS: --tls-cert and --tls-key, or tls",
+	}
+	secure := gives[lacks[0]]
+	if len(lacks) > 1 {
+		secure = "give it both: --token-file, --tls-cert and --tls-key, or auth and tls"
+	}
+	secure += " in a file for dragoman serve (docs/gateway.md, On a network)"
 	if !e.http {
 		secure = "listen on HOST:PORT, which can have authentication and TLS"
 	}
@@ -135,10 +149,10 @@ func (e *listener) warn(a *config.Auth, v *console) {
 		return
 	}
 	if !e.rules.Authenticated(a) {
-		v.printf("warning: everybody who can reach %s can use what is served: there is no authentication", e.rules.Address)
+		v.warnf("everybody who can reach %s can use what is served: there is no authentication", e.rules.Address)
 	}
 	if e.cert == nil && len(e.rules.Proxies) == 0 {
-		v.printf("warning: others on the way to %s can read and change everything: there is no TLS", e.rules.Address)
+		v.warnf("others on the way to %s can read and change everything: there is no TLS", e.rules.Address)
 	}
 }
 

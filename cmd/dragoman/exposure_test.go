@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,7 @@ func (s *secured) client(t *testing.T, two bool) *http.Client {
 }
 
 func TestC13_EveryDoorIsServedOverTLSInBothVersionsOfHTTP(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--tls-cert", s.cert, "--tls-key", s.key)
 	base := strings.TrimSuffix(p.place("https://127.0.0.1:"), gateway.MCPPath)
@@ -77,6 +79,7 @@ func TestC13_EveryDoorIsServedOverTLSInBothVersionsOfHTTP(t *testing.T) {
 }
 
 func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	f := newFile(t, "listen: {address: '127.0.0.1:0', tls: {cert: "+s.cert+", key: "+s.key+", clientCA: "+s.File+", minVersion: 1.3}}\nservers: {a: "+child(t, "legacy")+"}")
 	p := startMain(t, "serve", f.path)
@@ -85,7 +88,7 @@ func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
 	s.Write(t, mine, key, "alice")
 	use(t, startMain(t, "connect", at, "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
 	use(t, startMain(t, "connect", "wss"+strings.TrimPrefix(strings.Replace(at, "/mcp", "/ws", 1), "https"), "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
-	for want, args := range map[string][]string{`"error":{`: {"--ca-file", s.File}, "unknown authority": nil} {
+	for want, args := range map[string][]string{`"error":{`: {"--ca-file", s.File}, "signed by CN=authority": nil} {
 		q := startMain(t, append([]string{"connect", at}, args...)...)
 		if got := q.say(hello(t).String()); !strings.Contains(got, want) {
 			t.Errorf("%v: %s, want %q", args, got, want)
@@ -95,7 +98,7 @@ func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
 
 func TestTheNamesOfTheCertificateAreOurs(t *testing.T) {
 	s := newSecured(t, "*.example.com", "mcp.example.com")
-	list, err := openListeners(t.Context(), []config.Listen{{Address: "0.0.0.0:0", TLS: config.TLS{Cert: s.cert, Key: s.key}, Insecure: []string{config.NoAuth}}}, &config.Auth{}, logger(false))
+	list, err := openListeners(t.Context(), []config.Listen{{Address: "0.0.0.0:0", TLS: config.TLS{Cert: s.cert, Key: s.key}, Insecure: []string{config.NoAuth}}}, &config.Auth{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +115,7 @@ func TestTheNamesOfTheCertificateAreOurs(t *testing.T) {
 const refusedLine = "other machines can reach "
 
 func TestExposureIsRefusedUnlessItIsSaid(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	secure := []string{"--tls-cert", s.cert, "--tls-key", s.key}
 	servers := "\nservers: {a: {url: http://127.0.0.1:1}}"
@@ -166,7 +170,7 @@ func TestExposureIsRefusedUnlessItIsSaid(t *testing.T) {
 
 func TestUnixSocketsAreNotExposed(t *testing.T) {
 	dir := t.TempDir()
-	list, err := openListeners(t.Context(), []config.Listen{{Address: "unix:" + filepath.Join(dir, "a")}, {Address: "http+unix:" + filepath.Join(dir, "b")}}, &config.Auth{}, logger(false))
+	list, err := openListeners(t.Context(), []config.Listen{{Address: "unix:" + filepath.Join(dir, "a")}, {Address: "http+unix:" + filepath.Join(dir, "b")}}, &config.Auth{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +178,7 @@ func TestUnixSocketsAreNotExposed(t *testing.T) {
 }
 
 func TestMistakesAboutTLSAreExplained(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	for _, test := range []struct {
 		args []string
@@ -202,6 +207,7 @@ func TestMistakesAboutTLSAreExplained(t *testing.T) {
 
 // What a proxy says of its client counts, what others say does not.
 func TestS11_ForwardedHostCountsFromProxiesAlone(t *testing.T) {
+	t.Parallel()
 	for _, trusted := range []bool{true, false} {
 		proxies := map[bool]string{true: "127.0.0.1", false: "10.0.0.0/8"}[trusted]
 		f := newFile(t, "listen: {address: '127.0.0.1:0', hosts: [mcp.example.com], proxies: "+proxies+"}\nservers: {a: {url: http://127.0.0.1:1}}")
@@ -234,6 +240,7 @@ func TestS11_ForwardedHostCountsFromProxiesAlone(t *testing.T) {
 }
 
 func TestReloadThatWouldOpenANetworkToEverybodyIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	servers := "\nservers: {a: {url: http://127.0.0.1:1}}"
 	file := newFile(t, "listen: '0.0.0.0:0'\nauth: a-token-that-is-long-enough"+servers)

@@ -31,8 +31,8 @@ func marker(t *testing.T) (dir string) {
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
-	t.Setenv(oauth.BrowserVariable, program)
-	t.Setenv(oauth.DirVariable, filepath.Join(t.TempDir(), "auth"))
+	setenv(t, oauth.BrowserVariable, program)
+	setenv(t, oauth.DirVariable, filepath.Join(t.TempDir(), "auth"))
 	t.Chdir(dir) // where a shell would leave its files
 	return dir
 }

@@ -102,7 +102,9 @@ func (f *ingress) serve(ctx context.Context, v *console) error {
 			}
 		})
 	}
+	notifyManager(v, notifyReady)
 	<-ctx.Done()
+	notifyManager(v, notifyStopping)
 	f.stop(ctx, webs, lines, v)
 	running.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {

@@ -44,6 +44,7 @@ func noneLeft(t *testing.T) {
 }
 
 func TestSignalEndsEveryProcess(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startMain(t, append([]string{"run", "--pool", "2", "--listen", "127.0.0.1:0"}, builtIn(t, "--era", "legacy")...)...)

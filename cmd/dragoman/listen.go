@@ -74,9 +74,17 @@ func parseAddress(text string) (address, error) {
 	case scheme == "tcp":
 		a.where = strings.TrimPrefix(rest, "//")
 	case strings.HasPrefix(rest, "//"):
-		return a, fmt.Errorf("--listen %s: give HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH", text)
+		return a, fmt.Errorf("--listen %s is a URL; write HOST:PORT, http+unix:PATH, tcp:HOST:PORT or unix:PATH", text)
 	default:
 		a.http = true
+	}
+	if number, err := strconv.Atoi(a.where); err == nil && (number < 0 || number > 65535) {
+		return a, fmt.Errorf("--listen %s: ports go up to 65535", text)
+	}
+	if a.network == "tcp" {
+		if _, _, err := net.SplitHostPort(a.where); err != nil {
+			return a, fmt.Errorf("--listen %s has no port; write %s", text, strings.TrimSuffix(text, a.where)+net.JoinHostPort(strings.TrimSuffix(strings.TrimPrefix(a.where, "["), "]"), defaultPort))
+		}
 	}
 	return a, nil
 }
@@ -85,7 +93,7 @@ func parseAddress(text string) (address, error) {
 func openListener(ctx context.Context, rules config.Listen, log *slog.Logger) (*listener, error) {
 	a, err := parseAddress(rules.Address)
 	if err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
 	e := &listener{rules: rules, http: a.http}
 	if err := e.protect(log); err != nil {
@@ -96,6 +104,7 @@ func openListener(ctx context.Context, rules config.Listen, log *slog.Logger) (*
 			return nil, err
 		}
 	}
+	defer keepPrivate()() // a socket is ours alone before anybody can find it
 	if e.Listener, err = stdio.Listen(ctx, a.network, a.where); err != nil {
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause
@@ -178,7 +187,7 @@ func announce(s *settings, name string, what *gateway.Backend, listeners []*list
 	for _, e := range listeners {
 		places = append(places, e.places(s.publicURL, what)...)
 	}
-	v.printf("ready: %s", strings.Join(append(places, "standard input and output"), ", "))
+	v.announce("ready: %s", strings.Join(append(places, "standard input and output"), ", "))
 	v.printf("for the configuration of a client: %s", snippet(s.publicURL, name, listeners))
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -22,30 +20,45 @@ import (
 
 func main() {
 	stdio.Guard()
+	reapOrphans()
 	limitMemory(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := root()
-	c.SetArgs(joinOptional(os.Args[1:]))
-	err := c.ExecuteContext(ctx)
+	args, err := translate(c, os.Args[1:])
+	ran := c
+	if err == nil {
+		c.SetArgs(args)
+		ran, err = c.ExecuteContextC(ctx)
+	}
 	interrupted := ctx.Err() != nil
 	stop()
-	if err != nil && (!interrupted || !errors.Is(err, context.Canceled)) {
-		fmt.Fprintf(os.Stderr, "dragoman: %s\n", redact.Printable(err.Error(), "\n"))
-		os.Exit(1)
+	if err == nil {
+		return
 	}
+	f := failureOf(err)
+	if f.status == exitInterrupted && interrupted {
+		os.Exit(f.status) // the user knows
+	}
+	sayFailure(ran, os.Args[1:], f, err)
+	os.Exit(f.status)
 }
 
 func root() *cobra.Command {
+	cobra.EnableCommandSorting = false // they are in the order of what people do
 	c := &cobra.Command{
-		Use:           "dragoman",
-		Short:         "Any MCP client, any MCP server, any transport, any protocol revision",
+		Use:   "dragoman",
+		Short: "Any MCP client, any MCP server, any transport, any protocol revision",
+		Example: `  dragoman run -- npx -y @modelcontextprotocol/server-everything
+  dragoman connect https://mcp.example.com/mcp
+  dragoman tools -- uvx some-server`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       versionText(),
 	}
-	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(runCommand(), connectCommand(), serveCommand(), loginCommand(), logoutCommand(), authCommand(), tokenCommand(), policyCommand(), statusCommand(), reloadCommand(), restartCommand(), logsCommand(),
-		auditCommand(), everythingCommand(), configCommand(), versionCommand())
+	addVoice(c.PersistentFlags())
+	addCommands(c)
+	completeFlags(c)
+	markUsage(c)
 	return c
 }
 
@@ -76,9 +89,10 @@ func versionOf(set string, info *debug.BuildInfo) string {
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version and the protocol revisions",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Example: "  dragoman version",
+		Short:   "Print the version and the protocol revisions",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var names []string
 			for _, r := range protocol.Revisions() {

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,10 +24,32 @@ import (
 // mainVariable makes the test binary be dragoman.
 const mainVariable = "DRAGOMAN_TEST_MAIN"
 
+// programVariable makes the test binary be dragoman, and nothing else.
+const programVariable = "DRAGOMAN_TEST_PROGRAM"
+
+// programDirectory returns a directory with the command, to be found in a PATH. Each process of
+// it knows by itself what it is, since servers are not given our variables.
+func programDirectory(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 GORACE=atexit_sleep_ms=0 exec '%s' \"$@\"\n", programVariable, self)
+	if err := os.WriteFile(filepath.Join(dir, "dragoman"), []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestMain(m *testing.M) {
 	stdio.Guard() // or what main starts as its guard would run the tests
 	switch {
-	case os.Getenv(mainVariable) != "" && len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "http"):
+	case os.Getenv(programVariable) != "":
+		main()
+		return
+	case os.Getenv(mainVariable) != "" && len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "http") && strings.Contains(os.Args[1], "?"): // where to sign in
 		browse(os.Args[1])
 		return
 	case os.Getenv(mainVariable) != "":
@@ -43,10 +68,58 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	_ = os.Setenv(oauth.DirVariable, filepath.Join(dir, "auth")) // the name is good
+	_ = os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or each process waits for a second at its end
+	_ = flag.Set("test.parallel", "6")           // most wait for their processes
 	if self, err := os.Executable(); err == nil {
 		_ = os.Setenv(oauth.BrowserVariable, self)
 	}
 	return m.Run()
+}
+
+// variables are those of the processes of tests, by the names of these, in the order in which they
+// were set. Tests run at once, so the environment of this process is nobody's to change.
+var variables = struct {
+	sync.Mutex
+	of map[string][]string // guarded by Mutex
+}{of: make(map[string][]string)}
+
+// setenv sets a variable for the processes that a test and its parts start from now on.
+func setenv(t *testing.T, name, value string) {
+	t.Helper()
+	variables.Lock()
+	defer variables.Unlock()
+	if variables.of[t.Name()] == nil {
+		t.Cleanup(func() {
+			variables.Lock()
+			defer variables.Unlock()
+			delete(variables.of, t.Name())
+		})
+	}
+	variables.of[t.Name()] = append(variables.of[t.Name()], name+"="+value)
+}
+
+// environ returns the environment of a process of a test: ours, what the test has set, and more.
+func environ(t *testing.T, more ...string) []string {
+	variables.Lock()
+	defer variables.Unlock()
+	env, name := os.Environ(), t.Name()
+	for i := range len(name) + 1 { // what a test has set holds for its parts
+		if i == len(name) || name[i] == '/' {
+			env = append(env, variables.of[name[:i]]...)
+		}
+	}
+	return append(env, more...)
+}
+
+// getenv returns what a variable is for the processes of a test.
+func getenv(t *testing.T, name string) (value string) {
+	for _, set := range environ(t) { // the last one holds
+		if rest, ok := strings.CutPrefix(set, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
 }
 
 // runMain runs the command with that standard input.
@@ -59,15 +132,16 @@ func runMain(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = append(os.Environ(), mainVariable+"=1", debugVariable+"=")
+	cmd.Env = environ(t, mainVariable+"=1", debugVariable+"=")
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run()
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	return out.String(), asRead(errs.String()), cmd.ProcessState.ExitCode()
 }
 
 func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
+	t.Parallel()
 	stdout, stderr, status := runMain(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", "everything", "--debug")
 	if status != 0 || stdout != `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
 		t.Errorf("status %d, standard output %q", status, stdout)
@@ -83,6 +157,7 @@ func TestE07_DebugShowsTheStepsOnStandardErrorAlone(t *testing.T) {
 }
 
 func TestMistakesAreExplained(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		args []string
 		want string
@@ -94,7 +169,10 @@ func TestMistakesAreExplained(t *testing.T) {
 		{[]string{"run", "gopher://hole"}, `unknown scheme "gopher"`},
 		{[]string{"runn"}, `unknown command "runn"`},
 		{[]string{"everything", "--nope"}, "unknown flag: --nope"},
-		{[]string{"run", "--listen", "nowhere"}, "choose another address with --listen"},
+		{[]string{"run", "--listen", "nowhere"}, "--listen nowhere has no port; write nowhere:8808"},
+		{[]string{"run", "--listen", "127.0.0.1:0", "-e", "PATH=/a:/b:/c:/d", "--", "no-such-server"}, `cannot start "no-such-server": executable file not found in $PATH (searched the 4 directories of PATH); give the full path`},
+		{[]string{"run", "--listen", "192.0.2.1:0"}, "choose another address with --listen"},
+		{[]string{"token", "nwe"}, `unknown command "nwe"; did you mean "new"? dragoman token --help lists them`},
 	} {
 		stdout, stderr, status := runMain(t, "", test.args...)
 		if status == 0 || !strings.Contains(stderr, test.want) || stdout != "" {
@@ -106,6 +184,7 @@ func TestMistakesAreExplained(t *testing.T) {
 // TestReadmeExamples runs the lines of the README that need nothing but the
 // binary, as they stand there.
 func TestReadmeExamples(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("no sh to run them")
 	}
@@ -125,7 +204,7 @@ func TestReadmeExamples(t *testing.T) {
 		}
 		ran++
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, "bin/dragoman", `"$DRAGOMAN"`))
-		cmd.Env = append(os.Environ(), mainVariable+"=1", "DRAGOMAN="+self)
+		cmd.Env = environ(t, mainVariable+"=1", "DRAGOMAN="+self)
 		out, err := cmd.Output()
 		if err != nil || !bytes.Contains(out, []byte(`"result":{`)) {
 			t.Errorf("%s\nprints %q (%v), want a result", script, out, err)
@@ -142,6 +221,7 @@ func TestReadmeExamples(t *testing.T) {
 // TestReadmeCurlExamples runs the lines of the README that need curl and a
 // server.
 func TestReadmeCurlExamples(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("no %s to run them", name)
@@ -191,5 +271,12 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 		if got := versionOf(test.set, test.info); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
+	}
+}
+
+func TestArgumentsThatAreTooLongAreCalledThat(t *testing.T) {
+	long := `{"text":"` + strings.Repeat("x", maxArguments) + `"}`
+	if _, said, status := runMain(t, long, "call", "echo", "--args", "-", "--", self(t), "everything"); status != exitUsage || !strings.Contains(said, "more than 16 MiB") {
+		t.Errorf("status %d: %s", status, said)
 	}
 }

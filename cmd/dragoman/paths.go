@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,9 +28,14 @@ type paths struct {
 // stands for.
 func (s *settings) additional() (map[string]string, error) {
 	also := make(map[string]string)
-	for _, p := range [][2]string{
-		{s.mcpPath, gateway.MCPPath}, {s.ssePath, gateway.SSEPath}, {s.messagePath, gateway.MessagesPath}, {s.healthPath, gateway.HealthPath},
-	} {
+	wanted := [][2]string{{s.mcpPath, gateway.MCPPath}, {s.ssePath, gateway.SSEPath}, {s.messagePath, gateway.MessagesPath}}
+	if s.output == "ws" { // where supergateway has its socket
+		wanted[2] = [2]string{cmp.Or(s.messagePath, "/message"), gateway.WSPath}
+	}
+	for _, path := range s.healthPaths {
+		wanted = append(wanted, [2]string{path, gateway.HealthPath})
+	}
+	for _, p := range wanted {
 		path, as := p[0], p[1]
 		switch {
 		case path == "" || path == as:
@@ -59,7 +65,7 @@ func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // knows. It is empty if that is found beside the stream.
 func (s *settings) messages(prefix string) string {
 	switch {
-	case s.messagePath != "":
+	case s.messagePath != "" && s.output != "ws":
 		return prefix + s.messagePath
 	case s.ssePath != "":
 		return prefix + gateway.MessagesPath

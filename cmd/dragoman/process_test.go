@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +38,7 @@ func startMain(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{}), wrote: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), mainVariable+"=1", debugVariable+"=", "GORACE=atexit_sleep_ms=0", markVariable+"="+t.Name())
+	p.cmd.Env = environ(t, mainVariable+"=1", debugVariable+"=", markVariable+"="+t.Name())
 	p.cmd.Stderr = p
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -75,20 +77,56 @@ func (p *process) Write(text []byte) (int, error) {
 	return p.stderr.Write(text)
 }
 
-func (p *process) said() string {
+// said returns what it has said, as people read it, and logged as it is.
+func (p *process) said() string { return asRead(p.logged()) }
+
+func (p *process) logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String()
 }
 
-// await waits until standard error has a part, and returns all of it.
+// record finds the parts of a record in key=value: level, text, and what belongs to it.
+var record = regexp.MustCompile(`^time=\S+ level=(\S+) msg=("(?:[^"\\]|\\.)*"|\S+)(.*)$`)
+
+// stderrAttrs finds whose line of standard error a record is, and the line.
+var stderrAttrs = regexp.MustCompile(`^ server=(\S+) line=("(?:[^"\\]|\\.)*"|\S*)$`)
+
+// asRead returns records in key=value as people read them, with a word for what is wrong, and
+// all else as it is.
+func asRead(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		parts := record.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if parts == nil {
+			b.WriteString(line)
+			continue
+		}
+		unquoted := func(s string) string {
+			if plain, err := strconv.Unquote(s); err == nil {
+				return plain
+			}
+			return s
+		}
+		text := unquoted(parts[2])
+		if of := stderrAttrs.FindStringSubmatch(parts[3]); text == stderrRecord && of != nil {
+			b.WriteString("[" + of[1] + "] " + unquoted(of[2]) + "\n")
+			continue
+		}
+		word := map[string]string{"DEBUG": "debug: ", "DEBUG-4": "debug: ", "WARN": "warning: "}[parts[1]]
+		b.WriteString("dragoman: " + word + text + parts[3] + "\n")
+	}
+	return b.String()
+}
+
+// await waits until standard error has a part, and returns all of it, both as people read it.
 func (p *process) await(part string) string {
 	p.t.Helper()
 	limit := time.NewTimer(soon)
 	defer limit.Stop()
 	for {
 		p.mu.Lock()
-		text, more := p.stderr.String(), p.wrote
+		text, more := asRead(p.stderr.String()), p.wrote
 		p.mu.Unlock()
 		if i := strings.Index(text, part); i >= 0 && strings.Contains(text[i:], "\n") {
 			return text
@@ -109,7 +147,7 @@ func (p *process) await(part string) string {
 // place returns where it says that it is, by the beginning of that.
 func (p *process) place(prefix string) string {
 	p.t.Helper()
-	_, places, _ := strings.Cut(p.await("dragoman: ready: "), "dragoman: ready: ")
+	_, places, _ := strings.Cut(p.await("ready: "), "ready: ")
 	places, _, _ = strings.Cut(places, "\n")
 	for place := range strings.SplitSeq(places, ", ") {
 		where, _, _ := strings.Cut(place, " ")

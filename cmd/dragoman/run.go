@@ -2,18 +2,21 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"os"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
 
 // defaultListen is where servers are served unless told otherwise.
-const defaultListen = "127.0.0.1:8808"
+const (
+	defaultHost   = "127.0.0.1"
+	defaultPort   = "8808"
+	defaultListen = defaultHost + ":" + defaultPort
+)
 
 func runCommand() *cobra.Command { return newRunCommand(run) }
 
@@ -36,7 +39,7 @@ It is served on /mcp (Streamable HTTP), /sse with /messages (HTTP+SSE), /ws
 to our own standard input. Only this machine is listened to unless --listen says
 otherwise. We stop on SIGINT and SIGTERM, after the requests under way.
 
-The flags of supergateway and mcp-proxy are understood too.`,
+The flags of supergateway and mcp-proxy are understood too: see docs/migrate.md.`,
 		Example: `  dragoman run
   dragoman run -- npx -y @modelcontextprotocol/server-everything
   dragoman run -e API_KEY --listen 127.0.0.1:0 -- uvx some-server
@@ -46,18 +49,18 @@ The flags of supergateway and mcp-proxy are understood too.`,
 			extra, err := s.takeArguments(c, args)
 			switch {
 			case err != nil:
-				return err
+				return usage("%w", err)
 			case helpWanted(c):
 				return c.Help()
 			case len(extra) > 0:
-				return fmt.Errorf("%q follows the URL; one server can be named", extra[0])
+				return usage("%q follows the URL; one server can be named", extra[0])
 			}
 			return do(c, s)
 		},
 	}
 	s.addServer(c.Flags())
 	s.addDoors(c.Flags())
-	s.addAliases(c.Flags(), runAliases)
+	s.addAliases(c.Flags(), runPrograms)
 	c.Flags().SetInterspersed(false)
 	return c
 }
@@ -69,15 +72,21 @@ func helpWanted(c *cobra.Command) bool {
 	return err == nil && help
 }
 
-// run serves what the settings name.
+// run serves what the settings name, and says how that goes.
 func run(c *cobra.Command, s *settings) error {
 	v, err := s.begin(c)
 	if err != nil {
 		return err
 	}
+	v.out.start()
+	return v.finish(s.run(c, v))
+}
+
+// run serves what the settings name.
+func (s *settings) run(c *cobra.Command, v *console) error {
 	o, err := s.singleServer(s.framing, v)
 	if err != nil {
-		return err
+		return usage("%w", err)
 	}
 	defer o.close()
 	o.signIn = s.signIn.options(s.output == "stdio", v)
@@ -89,15 +98,16 @@ func run(c *cobra.Command, s *settings) error {
 
 // begin settles how much is said and checks what was asked for.
 func (s *settings) begin(c *cobra.Command) (*console, error) {
-	s.settleAliases(c.Flags())
-	level, err := s.level(c.Flags().Changed("debug"), os.Getenv(debugVariable))
+	if err := s.settleAliases(c.Flags()); err != nil {
+		return nil, usage("%w", err)
+	}
+	v, err := consoleOf(c, s.logLevel, nil)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.check(c); err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
-	v := newConsole(level)
 	for _, n := range s.notes {
 		v.printf("note: %s", n)
 	}
@@ -108,7 +118,7 @@ func (s *settings) begin(c *cobra.Command) (*console, error) {
 func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error {
 	wanted, err := s.doors.apply(listensOn(s.addresses()))
 	if err != nil {
-		return err
+		return usage("%w", err)
 	}
 	listeners, err := openListeners(ctx, wanted, &o.file.Auth, v.log)
 	if err != nil {
@@ -130,7 +140,11 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 		}
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
-	announce(s, o.Name, g.Backend(), listeners, v)
+	name := o.Name
+	if o.title != "" {
+		name = target.TidyName(o.title)
+	}
+	announce(s, name, g.Backend(), listeners, v)
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -145,11 +159,11 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Gateway, error) {
 	public, origins, prefix, err := s.accepted()
 	if err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
 	also, err := s.additional()
 	if err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
 	g, err := o.open(s.messages(prefix), v)
 	if err != nil {

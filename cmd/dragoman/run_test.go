@@ -15,6 +15,7 @@ import (
 )
 
 func TestRunServesEveryHTTPTransportAndStopsOnASignal(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startMain(t, "run", "--listen", "127.0.0.1:0")

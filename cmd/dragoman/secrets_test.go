@@ -137,13 +137,13 @@ func (l *life) others() {
 	name := filepath.Join("mcp-remote-v1", fmt.Sprintf("%x", md5.Sum([]byte(l.server.URL)))) //nolint:gosec // as mcp-remote does
 	l.file(name+"_tokens.json", fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"token_type":"Bearer","expires_at":1000}`, access, refresh))
 	l.file(name+"_client_info.json", fmt.Sprintf(`{"client_id":%q}`, client))
-	l.t.Setenv("MCP_REMOTE_CONFIG_DIR", l.files)
+	setenv(l.t, "MCP_REMOTE_CONFIG_DIR", l.files)
 	l.run(0, "login", "--debug", "--from-mcp-remote", l.server.URL)
 }
 
 // gateway serves with the sign-in, and then with one that has ended.
 func (l *life) gateway() {
-	l.t.Setenv("XDG_RUNTIME_DIR", l.t.TempDir())
+	setenv(l.t, "XDG_RUNTIME_DIR", l.t.TempDir())
 	file := l.file("dragoman.yaml", fmt.Sprintf("state: %q\nservers:\n  closed: {url: %q}\n", l.t.TempDir(), l.server.URL))
 	p := startMain(l.t, "serve", "--debug", "--listen", "127.0.0.1:0", file)
 	base := strings.TrimSuffix(p.place("http://"), "/mcp")
@@ -190,7 +190,7 @@ const clientSecret = "canary-client-secret"
 // Whatever is done, no secret is said: not in logs at any level, in answers, in errors, in
 // /status, and not in the arguments of a process.
 func TestS56_NoSecretIsEverSaid(t *testing.T) {
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	t.Parallel()
 	server, dir := protected(t, &authtest.Options{Needs: "read", Scopes: []string{"read", "write"}, Secret: clientSecret})
 	l := &life{t: t, server: server, dir: dir, files: t.TempDir(), seen: make(map[string]string)}
 	l.users()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -33,7 +32,6 @@ type serveOptions struct {
 	state     string
 	socket    string
 	drain     time.Duration
-	debug     bool
 	noWatch   bool
 }
 
@@ -76,28 +74,34 @@ the requests under way, which may take as long as --drain says; a second signal 
 	f.StringVar(&s.state, "state", "", "`directory` for what outlives us: sessions, events, lists")
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
-	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	f.Bool("debug", false, debugUsage)
 	s.doors.add(f)
 	addSocket(f, &s.socket)
 	return c
 }
 
-// run serves until the context ends.
+// run serves the files until the context ends, and says how that goes.
 func (s *serveOptions) run(c *cobra.Command) (err error) {
 	if s.files, err = foundFiles(s.files); err != nil {
 		return err
 	}
-	keepPrivate()
+	keepPrivate() // for good: servers write what they are told in confidence
 	load := func() (*config.File, *config.Report) {
 		file, report := config.Load(nil, s.files...)
 		useTokenFile(file, s.tokenFile)
 		return file, report
 	}
 	file, report := load()
-	v, level, err := s.console(c, file)
+	v, err := consoleOf(c, "", file)
 	if err != nil {
 		return err
 	}
+	v.out.start()
+	return v.finish(s.serve(c, load, file, report, v))
+}
+
+// serve serves a file until the context ends.
+func (s *serveOptions) serve(c *cobra.Command, load func() (*config.File, *config.Report), file *config.File, report *config.Report, v *console) error {
 	if err := s.report(file, report, v); err != nil {
 		return err
 	}
@@ -107,21 +111,27 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 		return err
 	}
 	control, err := openControl(c.Context(), s.socket, s.files)
-	if err != nil {
+	switch {
+	case err != nil && s.socket != "":
 		closeListeners(listeners)
 		return err
+	case err != nil:
+		v.warnf("this gateway cannot be controlled: %v", err)
+	default:
+		defer control.close()
 	}
-	defer control.close()
 	g, err := gateway.New(&gateway.Options{
-		Name: "dragoman", Version: versionText(), Load: s.reload(load, file, listeners),
-		Applied: func(file *config.File) { _ = level.apply(file) }, // the file was checked
+		Name: "dragoman", Version: versionText(), Files: s.files, Load: s.reload(load, file, listeners),
+		Applied: v.level.apply,
 		State:   s.state, Cache: cacheDirectory(), SignIn: s.signIn(v), Logger: v.log,
 	}, file)
 	if err != nil {
 		closeListeners(listeners)
 		return err
 	}
-	control.serve(g, v)
+	if control != nil {
+		control.serve(g, v)
+	}
 	f := &ingress{
 		listeners: listeners,
 		auth:      &file.Auth,
@@ -136,7 +146,7 @@ func (s *serveOptions) run(c *cobra.Command) (err error) {
 		drain:        s.drain,
 	}
 	s.announce(f, g.Backend(), file, v)
-	stop := s.watchReload(c.Context(), g)
+	stop := s.watchReload(c.Context(), g, v)
 	defer stop()
 	return f.serve(c.Context(), v)
 }
@@ -179,7 +189,7 @@ func foundFiles(files []string) ([]string, error) {
 	if len(files) == 0 {
 		file, ok := config.Find(".")
 		if !ok {
-			return nil, errors.New("there is no dragoman.yaml, dragoman.json, .mcp.json or mcp.json here; name a file")
+			return nil, usage("there is no dragoman.yaml, dragoman.json, .mcp.json or mcp.json here; name a file")
 		}
 		files = []string{file}
 	}
@@ -194,66 +204,18 @@ func foundFiles(files []string) ([]string, error) {
 	return found, nil
 }
 
-// console returns how we speak: as the flags, the environment or the file say.
-func (s *serveOptions) console(c *cobra.Command, file *config.File) (*console, *logLevel, error) {
-	level := &logLevel{env: os.Getenv(debugVariable)}
-	if c.Flags().Changed("debug") {
-		level.flag = &s.debug
-	}
-	if err := level.apply(file); err != nil {
-		return nil, nil, err
-	}
-	v := newConsole("info")
-	opts := &slog.HandlerOptions{Level: level}
-	if file.Log.Format == "json" {
-		v.log = slog.New(slog.NewJSONHandler(redact.JSONWriter{Writer: os.Stderr}, opts))
-	} else {
-		v.log = slog.New(slog.NewTextHandler(os.Stderr, opts))
-	}
-	return v, level, nil
-}
-
-// A logLevel is how much is logged: what the file says, which may change, unless
-// the flag or the environment says it.
-type logLevel struct {
-	slog.LevelVar
-	flag *bool
-	env  string
-}
-
-// apply takes over what a configuration says.
-func (l *logLevel) apply(file *config.File) error {
-	level := slog.LevelInfo
-	if file.Log.Level != "" {
-		if err := level.UnmarshalText([]byte(file.Log.Level)); err != nil {
-			return err
-		}
-	}
-	asked := level == slog.LevelDebug
-	debug, err := decideDebug(l.flag, l.env, &asked)
-	switch {
-	case err != nil:
-		return err
-	case debug:
-		level = slog.LevelDebug
-	case asked:
-		level = slog.LevelInfo
-	}
-	l.Set(level)
-	return nil
-}
-
 // report tells what is wrong with the configuration. A server that cannot be
 // understood is left out; whatever else is wrong is the end.
 func (s *serveOptions) report(file *config.File, report *config.Report, v *console) error {
-	if text := report.Error(); text != "" {
-		v.printf("%s", text)
+	if one := report.Errors; len(one) == 1 && len(report.Warnings) == 0 && report.Refused() != nil {
+		return errors.New(one[0].String()) // which says it all
 	}
+	v.problems(report)
 	if report.Refused() != nil {
-		return fmt.Errorf("%s in %s", plural(len(report.Errors), "error"), strings.Join(s.files, ", "))
+		return fmt.Errorf("%s in %s", people.Count(len(report.Errors), "error"), strings.Join(s.files, ", "))
 	}
 	if len(file.Broken) > 0 {
-		v.printf("left out because of errors: %s", strings.Join(file.Broken, ", "))
+		v.warnf("left out because of errors: %s", strings.Join(file.Broken, ", "))
 	}
 	if len(file.Servers) == 0 {
 		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
@@ -276,14 +238,14 @@ func (s *serveOptions) openListeners(ctx context.Context, file *config.File, v *
 	}
 	wanted, err := s.doors.apply(wanted)
 	if err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
 	return openListeners(ctx, wanted, &file.Auth, v.log)
 }
 
 // announce says where everything is.
 func (s *serveOptions) announce(f *ingress, all *gateway.Backend, file *config.File, v *console) {
-	v.printf("serving %s of %s, all as one", plural(len(file.Servers), "server"), strings.Join(s.files, ", "))
+	v.printf("serving %s of %s, all as one", people.Count(len(file.Servers), "server"), strings.Join(s.files, ", "))
 	var places []string
 	for _, e := range f.listeners {
 		places = append(places, e.places("", all)...)
@@ -291,7 +253,7 @@ func (s *serveOptions) announce(f *ingress, all *gateway.Backend, file *config.F
 	if f.stdio {
 		places = append(places, "standard input and output")
 	}
-	v.printf("ready: %s", strings.Join(places, ", "))
+	v.announce("ready: %s", strings.Join(places, ", "))
 	for _, e := range f.listeners {
 		if e.http {
 			v.printf("each by itself: %s; how they are: %s", e.base("")+"/servers/NAME/mcp", e.base("")+gateway.StatusPath)
@@ -305,7 +267,7 @@ func (s *serveOptions) announce(f *ingress, all *gateway.Backend, file *config.F
 
 // watchReload reads the configuration again when that is asked for, until the context
 // ends or stop is called.
-func (s *serveOptions) watchReload(ctx context.Context, g *gateway.Gateway) (stop func()) {
+func (s *serveOptions) watchReload(ctx context.Context, g *gateway.Gateway, v *console) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	asked := make(chan os.Signal, 1)
@@ -319,7 +281,9 @@ func (s *serveOptions) watchReload(ctx context.Context, g *gateway.Gateway) (sto
 			case <-ctx.Done():
 				return
 			case <-asked:
-				_, _ = g.Reload() // which logs what is wrong
+				notifyManager(v, notifyReloading) // by the signal alone: whoever asks otherwise has an answer
+				_, _ = g.Reload()                 // which logs what is wrong
+				notifyManager(v, notifyReady)
 			}
 		}
 	})

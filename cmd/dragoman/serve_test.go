@@ -26,8 +26,8 @@ type servedFile struct {
 func newFile(t *testing.T, text string) *servedFile {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	setenv(t, "XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
+	setenv(t, "XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	f := &servedFile{t, filepath.Join(dir, "dragoman.yaml")}
 	f.write(text)
 	return f
@@ -91,6 +91,7 @@ func ready(t *testing.T, base string, names ...string) gateway.Status {
 }
 
 func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
+	t.Parallel()
 	f := newFile(t, "servers:\n  old: "+child(t, "legacy")+"\n  new: "+child(t, "modern")+"\n  gone: {command: /does/not/exist}\n")
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
 	base := strings.TrimSuffix(p.place("http://"), gateway.MCPPath)
@@ -123,8 +124,12 @@ func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
 		t.Errorf("reload prints\n%s", text)
 	}
 	f.write("servers: {old: {comand: x}, more: " + child(t, "modern") + "}")
-	if text := run("reload", f.path); !strings.Contains(text, "old goes on as it was configured before") || !strings.Contains(text, `did you mean "command"`) {
+	text, stderr, status := runMain(t, "", "reload", f.path)
+	if !strings.Contains(text, "old goes on as it was configured before") || !strings.Contains(text, `did you mean "command"`) {
 		t.Errorf("with an error of a server, reload prints\n%s", text)
+	}
+	if status != exitOther || !strings.Contains(stderr, "the configuration of 1 server has errors; the rest is in force") {
+		t.Errorf("with an error of a server, reload has the status %d and says %s", status, stderr)
 	}
 	f.write("server: {}")
 	if _, stderr, status := runMain(t, "", "reload", f.path); status == 0 || !strings.Contains(stderr, `did you mean "servers"`) {
@@ -133,7 +138,7 @@ func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
 	if _, stderr, status := runMain(t, "", "restart", "nobody"); status == 0 || !strings.Contains(stderr, "there is no server nobody") {
 		t.Errorf("a bad restart: status %d, %s", status, stderr)
 	}
-	info, err := os.Stat(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "dragoman"))
+	info, err := os.Stat(filepath.Join(getenv(t, "XDG_RUNTIME_DIR"), "dragoman"))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory of the socket: %v, %v", info, err)
 	}
@@ -147,6 +152,7 @@ func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
 }
 
 func TestServeOnStandardInputBringsAllServers(t *testing.T) {
+	t.Parallel()
 	f := newFile(t, "servers:\n  old: "+child(t, "legacy")+"\n  new: "+child(t, "modern")+"\n")
 	p := startMain(t, "serve", "--stdio", f.path)
 	p.await("ready: standard input and output")
@@ -174,6 +180,7 @@ func TestServeOnStandardInputBringsAllServers(t *testing.T) {
 }
 
 func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
+	t.Parallel()
 	f := newFile(t, "servers: {one: "+child(t, "modern")+"}")
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0", "--no-watch")
 	base := strings.TrimSuffix(p.place("http://"), gateway.MCPPath)
@@ -182,7 +189,7 @@ func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	p.await("level=DEBUG")
+	p.await("dragoman: debug: ")
 	p.await("configuration reloaded")
 	if s := ready(t, base, "two"); len(s.Servers) != 1 {
 		t.Errorf("the servers are %+v", s.Servers)
@@ -213,6 +220,7 @@ func TestServeExplainsWhatIsWrong(t *testing.T) {
 
 // A server that cannot be understood does not keep the others from starting.
 func TestServeLeavesOutWhatItCannotUnderstand(t *testing.T) {
+	t.Parallel()
 	f := newFile(t, "servers:\n  good: "+child(t, "modern")+"\n  bad: {command: x, env: {A: \"${NOT_SET_ANYWHERE}\"}}\n")
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
 	p.await("NOT_SET_ANYWHERE")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,7 +38,7 @@ type output struct {
 
 func awaitOutput(part string) (*output, *console) {
 	h := &output{part: part, done: make(chan struct{})}
-	return h, &console{out: h, log: slog.New(slog.DiscardHandler)}
+	return h, consoleOn(h)
 }
 
 func (h *output) Write(line []byte) (int, error) {
@@ -118,13 +119,13 @@ func TestAddressesAreListenedOn(t *testing.T) {
 		{"tcp://127.0.0.1:0", "tcp", false, ""},
 		{"unix:" + filepath.Join(dir, "a"), "unix", false, ""},
 		{"http+unix:" + filepath.Join(dir, "b"), "unix", true, ""},
-		{"http://127.0.0.1:0", "", false, "give HOST:PORT"},
+		{"http://127.0.0.1:0", "", false, "is a URL; write HOST:PORT"},
 		{"unix:", "", false, "has no path"},
-		{"nowhere", "", false, "choose another address with --listen"},
+		{"nowhere", "", false, "has no port; write nowhere:8808"},
 		{busy.Addr().String(), "", false, "address already in use; choose another address with --listen"},
 		{"unix:" + filepath.Join(dir, "no", "such", "folder"), "", false, "cannot listen on"},
 	} {
-		list, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}, {Address: test.address}}, &config.Auth{}, logger(false))
+		list, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}, {Address: test.address}}, &config.Auth{}, slog.New(slog.DiscardHandler))
 		if test.fail != "" {
 			if err == nil || !strings.Contains(err.Error(), test.fail) {
 				t.Errorf("%s: %v, want %q", test.address, err, test.fail)
@@ -149,6 +150,7 @@ func TestAddressesAreListenedOn(t *testing.T) {
 }
 
 func TestEveryAddressOfTheMachineIsAcceptedAndWarnedOf(t *testing.T) {
+	t.Parallel()
 	p := startMain(t, "run", "--listen", "0.0.0.0:0", "--insecure-no-auth", "--insecure-no-tls")
 	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
 	p.await("everybody who can reach 0.0.0.0:0 can use what is served")
@@ -191,7 +193,7 @@ func status(t *testing.T, url, host, origin string) int {
 func testDoors(t *testing.T, s *settings) (string, error) {
 	t.Helper()
 	s.era = "auto"
-	v := newConsole("none")
+	v := consoleOn(io.Discard)
 	o, err := s.singleServer("auto", v)
 	if err != nil {
 		t.Fatal(err)
@@ -218,6 +220,7 @@ func testDoors(t *testing.T, s *settings) (string, error) {
 }
 
 func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
+	t.Parallel()
 	s := &settings{publicURL: "https://mcp.example.com/tools/", origins: []string{"https://app.example.com"}}
 	url, err := testDoors(t, s)
 	if err != nil {
@@ -238,7 +241,7 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 			t.Errorf("Host %s, Origin %s: %d, want %d", test.host, test.origin, got, test.want)
 		}
 	}
-	l, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}}, &config.Auth{}, logger(false))
+	l, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}}, &config.Auth{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +257,8 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 }
 
 func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
-	url, err := testDoors(t, &settings{mcpPath: "/stream", ssePath: "/old/events", messagePath: "/message", healthPath: "/ping"})
+	t.Parallel()
+	url, err := testDoors(t, &settings{mcpPath: "/stream", ssePath: "/old/events", messagePath: "/message", healthPaths: []string{"/ping"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +275,7 @@ func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}
-	for _, bad := range []*settings{{mcpPath: "/ws"}, {ssePath: "/mcp"}, {healthPath: "health"}, {mcpPath: "/{x}"}, {mcpPath: "/call/x"}, {mcpPath: "/a", ssePath: "/a"}} {
+	for _, bad := range []*settings{{mcpPath: "/ws"}, {ssePath: "/mcp"}, {healthPaths: []string{"health"}}, {mcpPath: "/{x}"}, {mcpPath: "/call/x"}, {mcpPath: "/a", ssePath: "/a"}} {
 		if _, err := testDoors(t, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
@@ -279,6 +283,7 @@ func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
 }
 
 func TestBuiltInServerOfOneEraHasTheDoorsOfThatEra(t *testing.T) {
+	t.Parallel()
 	for era, call := range map[protocol.Era]int{protocol.Legacy: http.StatusNotFound, protocol.Modern: http.StatusOK} {
 		p := startMain(t, "run", "--era", era.String(), "--listen", "127.0.0.1:0")
 		base := strings.TrimSuffix(p.place("http://"), "/mcp")

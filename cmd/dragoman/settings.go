@@ -55,12 +55,15 @@ type settings struct {
 	mcpPath     string // additional paths
 	ssePath     string
 	messagePath string
-	healthPath  string
+	healthPaths []string
 	endpoint    string // for which of the above is said by serverType
 	serverType  string
 	idle        time.Duration // of a session
 	drain       time.Duration
 	output      string // "stdio" serves standard input and output alone
+
+	username, password string   // for the server's URL
+	like               *program // whose flags are used; nil if none is
 
 	// Of a flag that may be repeated pflag forgets what it did not put there
 	// itself, so what other flags add waits here.
@@ -71,6 +74,18 @@ type settings struct {
 	notes    []string // what the user should know about the flags
 }
 
+// What some flags may be.
+var (
+	eras       = []string{"auto", "legacy", "modern"}
+	isolations = []string{"session", "client", "shared", "request"}
+)
+
+// anyOf returns words as a choice: a, b or c.
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // defaultTimeout is how long a server may take over a request unless told
 // otherwise, counted anew with each progress.
 const defaultTimeout = time.Hour
@@ -78,23 +93,24 @@ const defaultTimeout = time.Hour
 // addServer adds the flags that say which server is meant and how to speak to
 // it.
 func (s *settings) addServer(f *pflag.FlagSet) {
-	f.StringVar(&s.era, "era", "auto", "era in which the server is spoken to: auto, legacy or modern")
+	f.StringVar(&s.era, "era", eras[0], "era in which the server is spoken to: "+anyOf(eras))
 	f.StringArrayVarP(&s.headers, "header", "H", nil, "`'Name: value'` to send to the server's URL; ${VAR} is taken from the environment (repeatable)")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the server's command, or NAME to pass ours on (repeatable)")
 	f.StringVar(&s.cwd, "cwd", "", "directory to start the server's command in")
 	f.StringArrayVar(&s.ignored, "ignore-tool", nil, "`name` of a tool that is not offered; * and ? stand for any characters (repeatable)")
 	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
+	f.Var((*seconds)(&s.dialTimeout), "connect-timeout", "how long the server may take to start or to be reached, as 90s or 2m; a number is in seconds (default 1m; 5m for npx, uvx, docker and others that may have to install it)")
 	f.IntVar(&s.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
 	s.signIn.add(f)
 	s.signIn.addTokens(f)
-	f.BoolVar(&s.debug, "debug", false, "log every step to standard error (also: "+debugVariable+"=1)")
+	f.BoolVar(&s.debug, "debug", false, debugUsage)
 }
 
 // addDoors adds the flags that say how clients reach the server.
 func (s *settings) addDoors(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on: HOST:PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
+	f.StringArrayVar(&s.listen, "listen", nil, "`address` to listen on: HOST:PORT, PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+defaultListen+")")
 	f.StringVar(&s.tokenFile, "token-file", "", tokenFileUsage)
-	f.StringVar(&s.isolation, "isolation", "session", "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
+	f.StringVar(&s.isolation, "isolation", isolations[0], "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
 	f.IntVar(&s.pool, "pool", 0, "how many processes of the server's command to keep ready")
 	f.StringArrayVar(&s.origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com; with none, no other pages of this machine (repeatable)")
 	f.DurationVar(&s.drain, "drain", defaultDrain, drainUsage)
@@ -123,7 +139,7 @@ func (s *settings) takeArguments(c *cobra.Command, args []string) (extra []strin
 	s.url = args[0]
 	c.Flags().SetInterspersed(true)
 	if err := c.ParseFlags(args[1:]); err != nil {
-		return nil, err
+		return nil, c.FlagErrorFunc()(c, err)
 	}
 	if c.ArgsLenAtDash() >= 0 {
 		return nil, errors.New("a URL and a command are named; name one server")
@@ -172,7 +188,7 @@ func (s *settings) check(c *cobra.Command) error {
 		rule{target.IsLines(s.url) && s.signIn.isForURL(), "--server-token-file, --server-token-command, --ca-file, --cert-file, --key-file and --proxy are for HTTP and WebSocket"},
 		rule{len(s.revisions) > 0 && (s.url != "" || s.command != nil), "--revision is for the built-in server; what others speak is found out, or said by --era"},
 		rule{len(s.listen) > 0 && (s.host != "" || s.port != ""), "--listen says it all; leave out --host and --port"},
-		rule{s.timeout < 0 || s.dialTimeout < 0 || s.idle < 0, "a time cannot be negative"},
+		rule{s.timeout < 0, "a time cannot be negative"},
 		rule{s.pool < 0, "--pool cannot be negative"},
 	)
 	for _, r := range rules {
@@ -180,11 +196,11 @@ func (s *settings) check(c *cobra.Command) error {
 			return errors.New(r.text)
 		}
 	}
-	if !slices.Contains([]string{"auto", "legacy", "modern"}, s.era) {
-		return fmt.Errorf("unknown era %q: use auto, legacy or modern", s.era)
+	if !slices.Contains(eras, s.era) {
+		return fmt.Errorf("unknown era %q: use %s", s.era, anyOf(eras))
 	}
-	if !slices.Contains([]string{"", "session", "client", "shared", "request"}, s.isolation) {
-		return fmt.Errorf("unknown isolation %q: use session, client, shared or request", s.isolation)
+	if s.isolation != "" && !slices.Contains(isolations, s.isolation) {
+		return fmt.Errorf("unknown isolation %q: use %s", s.isolation, anyOf(isolations))
 	}
 	_, err := framingChoice(s.framing)
 	return err
@@ -203,8 +219,7 @@ func (s *settings) addresses() []string {
 	if len(s.listen) > 0 {
 		return s.listen
 	}
-	host, port, _ := strings.Cut(defaultListen, ":")
-	return []string{net.JoinHostPort(cmp.Or(s.host, host), cmp.Or(s.port, port))}
+	return []string{net.JoinHostPort(cmp.Or(s.host, defaultHost), cmp.Or(s.port, defaultPort))}
 }
 
 // note remembers something to tell the user.
@@ -220,6 +235,33 @@ func timeIn(unit time.Duration, value string) (time.Duration, error) {
 	}
 	return time.Duration(n) * unit, nil
 }
+
+// seconds is a flag that is a time, or a number of seconds as in mcp-remote.
+type seconds time.Duration
+
+// Set implements pflag.Value.
+func (t *seconds) Set(value string) error {
+	d, err := timeIn(time.Second, value)
+	if err != nil {
+		d, err = time.ParseDuration(value)
+	}
+	if err != nil || d <= 0 {
+		return errors.New("a time above zero is expected, as 90s or 2m")
+	}
+	*t = seconds(d)
+	return nil
+}
+
+// String implements pflag.Value. It is empty where the usage names the default.
+func (t *seconds) String() string {
+	if *t == 0 {
+		return ""
+	}
+	return time.Duration(*t).String()
+}
+
+// Type implements pflag.Value.
+func (t *seconds) Type() string { return "duration" }
 
 // variable is a reference to the environment in the value of a header.
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)

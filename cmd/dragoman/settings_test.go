@@ -17,13 +17,21 @@ func parse(args ...string) (*settings, error) {
 	var got *settings
 	take := func(c *cobra.Command, s *settings) error {
 		got = s
-		s.settleAliases(c.Flags())
+		if err := s.settleAliases(c.Flags()); err != nil {
+			return err
+		}
 		return s.check(c)
 	}
 	root := &cobra.Command{Use: "dragoman", SilenceErrors: true, SilenceUsage: true}
+	addVoice(root.PersistentFlags())
 	root.AddCommand(newRunCommand(take), newConnectCommand(take))
-	root.SetArgs(joinOptional(args))
-	err := root.Execute()
+	root.SetFlagErrorFunc(explainFlag)
+	args, err := translate(root, args)
+	if err != nil {
+		return nil, err
+	}
+	root.SetArgs(args)
+	err = root.Execute()
 	return got, err
 }
 
@@ -59,31 +67,59 @@ func TestCommandLinesAreUnderstood(t *testing.T) {
 		{"run --stdio x --port 8000", func(s *settings) any { return s.addresses() }, []string{"127.0.0.1:8000"}},
 		{"run --stdio x --port 8000 --host ::1", func(s *settings) any { return s.addresses() }, []string{"[::1]:8000"}},
 		{"run --stdio x --baseUrl https://h", func(s *settings) any { return s.publicURL }, "https://h"},
-		{"run --stdio x --ssePath /a --messagePath /b --streamableHttpPath /c --healthEndpoint /d", func(s *settings) any { return []string{s.ssePath, s.messagePath, s.mcpPath, s.healthPath} }, []string{"/a", "/b", "/c", "/d"}},
+		{"run --stdio x --ssePath /a --messagePath /b --streamableHttpPath /c --healthEndpoint /d", func(s *settings) any { return append([]string{s.ssePath, s.messagePath, s.mcpPath}, s.healthPaths...) }, []string{"/a", "/b", "/c", "/d"}},
 		{"run --stdio x --stateful", func(s *settings) any { return s.isolation }, "session"},
 		{"run --stdio x --stateless", func(s *settings) any { return s.isolation }, "request"},
 		{"run --stdio x --sessionTimeout 60000", func(s *settings) any { return s.idle }, time.Minute},
 		{"run --sse http://h --header X:1 --header Y:2 --oauth2Bearer t", func(s *settings) any { return s.headers }, []string{"X:1", "Y:2", "Authorization: Bearer t"}},
-		{"run --stdio x --logLevel none", func(s *settings) any { return s.logLevel }, "none"},
-		{"run --stdio x --cors", func(s *settings) any { return []any{s.origins, len(s.notes)} }, []any{[]string{"*"}, 1}},
-		{"run --cors http://a --stdio x", func(s *settings) any { return []any{s.origins, len(s.notes)} }, []any{[]string{"http://a"}, 0}},
+		{"run --stdio x --cors", func(s *settings) any { return []any{s.origins, len(s.notes)} }, []any{[]string{"*"}, 2}},
+		{"run --cors http://a --stdio x", func(s *settings) any { return []any{s.origins, len(s.notes)} }, []any{[]string{"http://a"}, 1}},
 		{"run --stdio x --cors --port 1", func(s *settings) any { return []any{s.origins, s.port} }, []any{[]string{"*"}, "1"}},
 		{"run --cors http://target/mcp", func(s *settings) any { return s.url }, "http://target/mcp"},
-		{"run --stdio x --protocolVersion 1", func(s *settings) any { return len(s.notes) }, 1},
+		{"run --stdio x --protocolVersion 1", func(s *settings) any { return s.notes[0] }, "--protocolVersion is not used: what the server speaks is found out"},
+
+		{"run --stdio x --output-transport ws --health-endpoint /a /b", func(s *settings) any { return append(s.healthPaths, s.output) }, []string{"/a", "/b", "ws"}},
+		{"--stdio x", func(s *settings) any { return append(s.command, s.notes...) }, []string{"x", "supergateway listens on port 8000 unless it is told otherwise, and this on 8808; --port 8000 is what it was"}},
+		{"--stdio x --port 8000", func(s *settings) any { return len(s.notes) }, 0},
+		{"--port 8000 --stdio x", func(s *settings) any { return s.addresses() }, []string{"127.0.0.1:8000"}},
+		{"--sse http://h/sse", func(s *settings) any { return []string{s.url, s.output} }, []string{"http://h/sse", "stdio"}},
 
 		// mcp-proxy from npm
+		{"--port 8000 -- cmd -H a", func(s *settings) any { return append(s.command, s.port) }, []string{"cmd", "-H", "a", "8000"}},
+		{"--port 8080 npx -y server --port 3", func(s *settings) any { return append(s.command, s.port) }, []string{"npx", "-y", "server", "--port", "3", "8080"}},
+		{"run --sslCert a --sslKey b --gracefulShutdownTimeout 5000 --maxBodySize 0 --sessionIdleTimeout 0 -- x", func(s *settings) any {
+			return []any{s.doors.tls.Cert, s.doors.tls.Key, s.drain, s.maxMessage, s.idle}
+		}, []any{"a", "b", 5 * time.Second, -1, time.Duration(-1)}},
 		{"run --port 8080 --server stream --endpoint /e -- x", func(s *settings) any { return []string{s.mcpPath, s.ssePath} }, []string{"/e", ""}},
 		{"run --server sse --endpoint /e -- x", func(s *settings) any { return []string{s.mcpPath, s.ssePath} }, []string{"", "/e"}},
 		{"run --sseEndpoint /s --streamEndpoint /t -- x", func(s *settings) any { return []string{s.mcpPath, s.ssePath} }, []string{"/t", "/s"}},
 		{"run --upstreamProtocol modern -- x", func(s *settings) any { return s.era }, "modern"},
 		{"run --connectionTimeout 1000 --requestTimeout 2000 --sessionIdleTimeout 3000 -- x", func(s *settings) any { return []time.Duration{s.dialTimeout, s.timeout, s.idle} }, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}},
-		{"run --maxBodySize 100 --no-eventStore --eventStoreMaxEvents 1 -- x", func(s *settings) any { return []int{s.maxMessage, len(s.notes)} }, []int{100, 2}},
+		{"run --maxBodySize 100 --no-eventStore --eventStoreMaxEvents 1 -- x", func(s *settings) any { return []int{s.maxMessage, len(s.notes)} }, []int{100, 3}},
 
 		// mcp-proxy from PyPI
 		{"run --pass-environment --allow-origin http://a x", func(s *settings) any { return []any{s.allEnv, s.origins} }, []any{true, []string{"http://a"}}},
 		{"run --transport streamablehttp http://h", func(s *settings) any { return s.order }, "http-first"},
 
+		{"http://h/sse --headers Authorization Bearer_t -H X 1", func(s *settings) any { return append(s.headers, s.url) }, []string{"Authorization: Bearer t", "X: 1", "http://h/sse"}},
+		{"-H Authorization Bearer_t http://h/sse", func(s *settings) any { return append(s.headers, s.url) }, []string{"Authorization: Bearer t", "http://h/sse"}},
+		{"-H Authorization:Bearer_t http://h/sse", func(s *settings) any { return append(s.headers, s.url) }, []string{"Authorization:Bearer t", "http://h/sse"}},
+		{"--port 8080 --env NOTSETHERE v -e PATH /bin -- x -e C d", func(s *settings) any { return append(s.env, s.command...) }, []string{"NOTSETHERE=v", "PATH=/bin", "x", "-e", "C", "d"}},
+		{"run -e PATH npx server", func(s *settings) any { return append(s.env, s.command...) }, []string{"PATH", "npx", "server"}},
+		{"run -e NOTSETHERE v npx server", func(s *settings) any { return append(s.env, s.command...) }, []string{"NOTSETHERE=v", "npx", "server"}},
+		{"--port 8080 --allow-origin http://a http://b -- x", func(s *settings) any { return s.origins }, []string{"http://a", "http://b"}},
+		{"run --allow-origin http://a http://b", func(s *settings) any { return append(s.origins, s.url) }, []string{"http://a", "http://b"}},
+		{"--transport streamablehttp --username u --password p http://h", func(s *settings) any { return append(s.headers, s.order) }, []string{"Authorization: Basic dTpw", "http-first"}},
+		{"--verify-ssl /ca.pem https://h", func(s *settings) any { return []string{s.signIn.tls.CA, s.url} }, []string{"/ca.pem", "https://h"}},
+		{"--verify-ssl https://h", func(s *settings) any { return []string{s.signIn.tls.CA, s.url} }, []string{"", "https://h"}},
+		{"--client-id i --client-secret s --token-url https://a https://h", func(s *settings) any {
+			return []any{s.signIn.auth.ClientID, s.signIn.auth.ClientSecret, s.signIn.credentials}
+		}, []any{"i", "s", true}},
+		{"--sse-port 1 --sse-host ::1 --log-level WARNING --no-debug x", func(s *settings) any { return s.addresses() }, []string{"[::1]:1"}},
+
 		// mcp-remote
+		{"https://h/mcp 9696 --debug", func(s *settings) any { return []any{s.url, s.debug, s.signIn.auth.CallbackPort} }, []any{"https://h/mcp", true, 9696}},
+		{"--debug https://h/mcp", func(s *settings) any { return []any{s.url, s.debug} }, []any{"https://h/mcp", true}},
 		{"connect http://h --header-file " + headers + " --header C:3", func(s *settings) any { return s.headers }, []string{"C:3", "X-A: 1", "X-B:2"}},
 		{"connect http://h --ignore-tool delete* --ignore-tool x", func(s *settings) any { return s.ignored }, []string{"delete*", "x"}},
 		{"connect http://h --transport sse-only --protocol legacy --allow-http --connect-timeout 3 --silent", func(s *settings) any { return []any{s.order, s.era, s.allowHTTP, s.dialTimeout, s.logLevel} }, []any{"sse-only", "legacy", true, 3 * time.Second, "none"}},
@@ -121,8 +157,13 @@ func TestCommandLinesThatMakeNoSenseAreExplained(t *testing.T) {
 		{"run --sse http://a --streamableHttp http://b", "another URL is named already"},
 		{"run --sse nowhere", "a URL is expected"},
 		{"run http://h --nope", "unknown flag: --nope"},
-		{"run --apiKey x", "unknown flag: --apiKey"},
-		{"run --sslCert x", "unknown flag: --sslCert"},
+		{"run --apiKey x", "--apiKey: clients send tokens as Authorization: Bearer TOKEN"},
+		{"run http://h --transprt x", "unknown flag: --transprt; did you mean --transport? dragoman run --help"},
+		{"run --listn x", "unknown flag: --listn; did you mean --listen?"},
+		{"--listn x", "unknown flag: --listn; did you mean --listen?"},
+		{"rum", `unknown command "rum"; did you mean "run"?`},
+		{"npx -y server", "to serve a command write: dragoman run npx"},
+		{"--username u http://h", "--username and --password belong together"},
 		{"run --era ancient", `unknown era "ancient": use auto, legacy or modern`},
 		{"run --isolation none -- x", `unknown isolation "none": use session, client, shared or request`},
 		{"run --framing lsp -- x", `unknown framing "lsp"`},
@@ -137,7 +178,7 @@ func TestCommandLinesThatMakeNoSenseAreExplained(t *testing.T) {
 		{"run --transport sse -- x", "--transport is for URLs"},
 		{"run --revision 2025-11-25 -- x", "--revision is for the built-in server"},
 		{"run --listen :1 --port 2 -- x", "leave out --host and --port"},
-		{"run --port 2x -- x", "invalid argument"},
+		{"run --port 2x -- x", "--port: a number up to 65535 is expected"},
 		{"run --timeout -1s -- x", "cannot be negative"},
 		{"run --pool -1 -- x", "cannot be negative"},
 		{"run --sessionTimeout soon -- x", "a number is expected"},
@@ -168,14 +209,17 @@ func TestCommandLinesThatMakeNoSenseAreExplained(t *testing.T) {
 }
 
 func TestHelpShowsOurFlagsAlone(t *testing.T) {
-	for command, theirs := range map[string][]alias{"run": runAliases, "connect": connectAliases} {
+	t.Parallel()
+	for command, theirs := range map[string][]program{"run": runPrograms, "connect": connectPrograms} {
 		help, _, status := runMain(t, "", command, "--help")
 		if status != 0 || !strings.Contains(help, "are understood too") || !strings.Contains(help, "--header") {
 			t.Errorf("%s --help: %d\n%s", command, status, help)
 		}
-		for _, a := range theirs {
-			if strings.Contains(help, "--"+a.name+" ") {
-				t.Errorf("%s --help shows --%s", command, a.name)
+		for _, p := range theirs {
+			for _, a := range p.aliases {
+				if strings.Contains(help, " --"+a.name+" ") {
+					t.Errorf("%s --help shows --%s", command, a.name)
+				}
 			}
 		}
 		if behind, _, _ := runMain(t, "", command, "http://h", "--help"); behind != help {
@@ -240,33 +284,5 @@ func TestHeadersAreReadAndVariablesReplaced(t *testing.T) {
 		case err == nil || !strings.Contains(err.Error(), test.fail) || strings.Contains(err.Error(), "hush"):
 			t.Errorf("%q fails with %v, want %q", test.line, err, test.fail)
 		}
-	}
-}
-
-func TestE07_DebugIsDecidedByFlagThenEnvironmentThenConfiguration(t *testing.T) {
-	yes, no := true, false
-	for _, test := range []struct {
-		name   string
-		flag   *bool
-		env    string
-		config *bool
-		want   bool
-	}{
-		{"nothing said", nil, "", nil, false},
-		{"flag wins over environment", &no, "1", &yes, false},
-		{"flag alone", &yes, "", nil, true},
-		{"environment wins over configuration", nil, "0", &yes, false},
-		{"environment alone", nil, "true", nil, true},
-		{"configuration alone", nil, "", &yes, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := decideDebug(test.flag, test.env, test.config)
-			if err != nil || got != test.want {
-				t.Errorf("decideDebug = %v, %v, want %v", got, err, test.want)
-			}
-		})
-	}
-	if _, err := decideDebug(nil, "maybe", nil); err == nil {
-		t.Error("a variable that is neither yes nor no is accepted")
 	}
 }

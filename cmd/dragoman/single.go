@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,15 +19,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 const (
-	// startNotice is how long a server may take to come up before we say that we
-	// wait for it.
-	startNotice = 2 * time.Second
-
 	// urlStart is how long we wait for a server at a URL before we serve it all
 	// the same.
 	urlStart = 10 * time.Second
@@ -40,6 +38,8 @@ type singleServer struct {
 	builtIn *everything.Server // nil if the server is named
 	root    *gateway.Backend   // what clients of the built-in server see; else nil
 	signIn  *manager.SignInOptions
+	calls   slog.Level // of the log lines of calls
+	title   string     // what it calls itself, if it has come up
 }
 
 // singleServer returns the server that the settings name. framing is how it is spoken to on a
@@ -126,10 +126,14 @@ func (o *singleServer) useBuiltIn(s *settings) error {
 
 // open makes the gateway of the server. messages is what clients of HTTP+SSE are told.
 func (o *singleServer) open(messages string, v *console) (*gateway.Gateway, error) {
+	cache := ""
+	if o.builtIn == nil && o.Process {
+		cache = cacheDirectory() // for its era
+	}
 	return gateway.New(&gateway.Options{
 		Name: "dragoman", Version: versionText(), Single: o.root == nil, Root: o.root, MessagesPath: messages,
 		Load:   func() (*config.File, *config.Report) { return &o.file, &config.Report{} }, // for the files that it names
-		SignIn: o.signIn, Stderr: v.printStderr, Logger: v.log,
+		SignIn: o.signIn, RootName: o.Name, Cache: cache, Stderr: v.stderr, Notice: v.notice, Logger: v.log, CallLevel: o.calls,
 	}, &o.file)
 }
 
@@ -146,24 +150,26 @@ func (o *singleServer) start(ctx context.Context, g *gateway.Gateway, v *console
 	if o.builtIn != nil {
 		return nil
 	}
-	waiting := time.AfterFunc(startNotice, func() { v.printf("starting %s …", o.Name) })
-	defer waiting.Stop()
 	limit := ctx
 	if !o.Process {
+		waiting := time.AfterFunc(manager.StartNotice, func() { v.printf("%s: no answer yet …", o.Name) })
+		defer waiting.Stop()
 		var cancel context.CancelFunc
-		limit, cancel = context.WithTimeoutCause(ctx, urlStart, target.ErrUnreached)
+		limit, cancel = context.WithTimeoutCause(ctx, urlStart, target.Unreached(urlStart))
 		defer cancel()
 	}
-	era, err := g.Upstreams()[0].Start(limit)
+	up := g.Upstreams()[0]
+	era, err := up.Start(limit)
 	switch {
 	case err == nil:
-		v.printf("serving %s (%s, %s era)", o.Name, o.How, era)
+		o.title = up.Title()
+		v.printf("serving %s (%s, %s era)", o.title, o.How, era)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case o.Process:
-		return fmt.Errorf("%w\nrun with --debug to see every step", o.explain(err))
+		return &failure{status: exitUnreachable, hint: "run with --debug to see every step", err: o.explain(err)}
 	default:
-		v.printf("warning: %v; serving it anyway, each request tries again", o.explain(err))
+		v.warnf("%v; serving it anyway, each request tries again", o.explain(err))
 	}
 	return nil
 }
@@ -187,7 +193,10 @@ func (o *singleServer) explain(err error) error {
 		err = e
 	}
 	if o.Process {
-		return fmt.Errorf("the server did not come up: %w", err)
+		return fmt.Errorf("the server did not come up: %w%s", err, manager.PassHint(err, true))
+	}
+	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
+		return fmt.Errorf("%s: %w", o.Name, e)
 	}
 	if e, ok := errors.AsType[*protocol.StatusError](err); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
 		return fmt.Errorf("%s: %w", o.Name, err)
@@ -202,7 +211,7 @@ func warnPlain(s *settings, v *console) {
 		return
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "" && (ip == nil || !ip.IsLoopback()) {
-		v.printf("warning: the connection to %s is not encrypted: others on the way can read and change what is sent", u.Hostname())
+		v.warnf("the connection to %s is not encrypted: others on the way can read and change what is sent", u.Hostname())
 	}
 }
 

@@ -3,9 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestTargetsAreReachedByTheirScheme(t *testing.T) {
 		{settings{command: []string{"x"}, env: []string{"=secret"}}, "-e 1 has no name"},
 		{settings{command: []string{"x"}, env: []string{"NOT_SET_HERE"}}, "-e NOT_SET_HERE: it is not set here"},
 	} {
-		got, err := test.settings.singleServer("auto", newConsole("none"))
+		got, err := test.settings.singleServer("auto", consoleOn(io.Discard))
 		text := fmt.Sprint(err)
 		if err == nil {
 			text = fmt.Sprintf("%T", got.Dialer)
@@ -72,11 +73,11 @@ func TestHeadersReachTheServer(t *testing.T) {
 			if scheme == "http" {
 				s.order = order
 			}
-			o, err := s.singleServer("auto", newConsole("none"))
+			o, err := s.singleServer("auto", consoleOn(io.Discard))
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := o.open("", newConsole("none"))
+			g, err := o.open("", consoleOn(io.Discard))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +106,7 @@ func TestPlainConnectionsToOtherMachinesAreWarnedOf(t *testing.T) {
 		"https://mcp.example.com/mcp": false, "http://127.0.0.1:1/mcp": false, "http://[::1]/mcp": false, "http://localhost/mcp": false,
 	} {
 		var said bytes.Buffer
-		v := &console{out: &said, log: slog.New(slog.DiscardHandler)}
+		v := consoleOn(&said)
 		if _, err := (&settings{url: url}).singleServer("auto", v); err != nil {
 			t.Fatal(err)
 		}
@@ -150,12 +151,12 @@ func TestRevisionsAreChosenByEraAndByName(t *testing.T) {
 
 func TestS56_LinesOfServersAreRepeatedWithoutSecretsAndTricks(t *testing.T) {
 	var said bytes.Buffer
-	v := &console{out: &said}
+	v := consoleOn(&said)
 	for _, line := range []string{"up", "\x1b[31mred\x1b[0m\ttab\x07", "\x1b]0;title\x07x\x1b", "Authorization: Bearer abcdefgh12345", "a\xffb"} {
-		v.printStderr("weather", line)
+		v.stderr("weather", line)
 	}
 	const want = "[weather] up\n[weather] red\ttab\n[weather] x\n[weather] Authorization: Bearer [redacted]\n[weather] ab\n"
-	if got := said.String(); got != want {
+	if got := regexp.MustCompile(`(?m)^..:..:.. `).ReplaceAllString(said.String(), ""); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // DefaultPerMember is how long a list waits for one member.
-const DefaultPerMember = 2 * time.Second
+const DefaultPerMember = 4 * time.Second
 
 // A Member is one of the servers that an Aggregate is made of. It is comparable; two
 // that are equal are the same server.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -112,80 +114,15 @@ func away(noun, name string, silent []*member) *dragoman.Error {
 
 // unknown is the error for a name that means nothing.
 func unknown(k kind, name string, x *index) *dragoman.Error {
-	hint := ""
-	if near := suggest(name, x); len(near) > 0 {
-		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	hint := near.Hint(name, maps.Keys(x.byName))
+	if hint != "" {
+		hint = "; " + hint
 	}
 	const longest = 200
 	if len(name) > longest {
 		name = strings.ToValidUTF8(name[:longest], "") + "…"
 	}
 	return invalid("unknown %s: %q%s; %s names those there are", lists[k].noun, name, hint, lists[k].method)
-}
-
-// Limits of the search for names that may have been meant.
-const (
-	maxNear     = 3
-	maxDistance = 2
-	maxCompared = 2000
-)
-
-// suggest returns a few names that may have been meant: those that are the name with
-// a prefix, then those that differ by little.
-func suggest(name string, x *index) []string {
-	if name == "" || len(name) > MaxName+maxDistance {
-		return nil
-	}
-	type near struct {
-		distance int
-		name     string
-	}
-	var found []near
-	compared := 0
-	for n := range x.byName {
-		if strings.HasSuffix(n, "_"+name) {
-			found = append(found, near{0, n})
-			continue
-		}
-		if diff := len(n) - len(name); diff > maxDistance || diff < -maxDistance || compared == maxCompared {
-			continue
-		}
-		compared++
-		if d := distance(name, n); d <= min(maxDistance, len(name)/2) {
-			found = append(found, near{d, n})
-		}
-	}
-	slices.SortFunc(found, func(a, b near) int {
-		if a.distance != b.distance {
-			return a.distance - b.distance
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	var names []string
-	for _, f := range found[:min(len(found), maxNear)] {
-		names = append(names, fmt.Sprintf("%q", f.name))
-	}
-	return names
-}
-
-// distance returns how many bytes must be changed, added or dropped to make a b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := left
-			if a[i] != b[j] {
-				d = 1 + min(left, row[j], row[j+1])
-			}
-			left, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
 }
 
 // refused returns the answer to a request about something that means nothing, or the

@@ -26,6 +26,7 @@ const (
 // A request is what a client asks for, once it is known who asks and where the answer goes.
 type request struct {
 	Client    string   `json:"c"`
+	Keyed     bool     `json:"k,omitempty"` // the client proves who it is by a key
 	Redirect  string   `json:"d"`
 	State     string   `json:"s,omitempty"`
 	Challenge string   `json:"p"`
@@ -77,7 +78,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.remembers(r, q) {
-		s.toProvider(w, r, q)
+		s.toProvider(w, r, &transaction{Request: q})
 		return
 	}
 	t := ticket{q, s.browser(w, r), time.Now().Add(transactionFor).Unix()}
@@ -105,7 +106,7 @@ func parseQuery(raw string) (url.Values, error) {
 func (s *Server) findClient(ctx context.Context, query url.Values) (c *client, err error) {
 	id, uri := query.Get("client_id"), query.Get("redirect_uri")
 	if isDocument(id) {
-		if c, err = s.documents.find(ctx, id); err != nil {
+		if c, err = s.documents.find(ctx, id, false); err != nil {
 			return nil, err
 		}
 	} else if c = s.registeredClient(id); c == nil {
@@ -119,7 +120,7 @@ func (s *Server) findClient(ctx context.Context, query url.Values) (c *client, e
 
 // readRequest reads the rest. The error goes to the client.
 func (s *Server) readRequest(query url.Values, c *client) (*request, *oauthError) {
-	q := &request{Client: c.id, Redirect: query.Get("redirect_uri"), State: query.Get("state"), Challenge: query.Get("code_challenge")}
+	q := &request{Client: c.id, Keyed: c.keys != nil, Redirect: query.Get("redirect_uri"), State: query.Get("state"), Challenge: query.Get("code_challenge")}
 	bad := func(text string) (*request, *oauthError) { return q, &oauthError{code: "invalid_request", text: text} }
 	if len(q.State) > maxState {
 		q.State = ""
@@ -186,8 +187,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	var t ticket
 	ours := s.tickets.open(form.Get("ticket"), &t) && t.Request != nil && time.Now().Unix() < t.Until
-	site := r.Header.Get("Sec-Fetch-Site")
-	if !ours || site != "" && site != "same-origin" && site != "none" || !s.sameOrigin(r) || !t.Browser.is(digestOf(s.cookieOf(r, "browser"))) {
+	if !ours || !s.fromPage(r, t.Browser) {
 		s.fail(w, http.StatusBadRequest, "This page is too old, or was opened in another browser.")
 		return
 	}
@@ -197,26 +197,28 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.remember(w, r, t.Request)
-	s.toProvider(w, r, t.Request)
+	s.toProvider(w, r, &transaction{Request: t.Request})
 }
 
-// sameOrigin reports whether a page of ours has sent a form, as far as the browser says.
-func (s *Server) sameOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	return origin == "" || strings.EqualFold(origin, s.issuer)
+// fromPage reports whether a form comes from a page of ours, as far as the browser says, and from
+// the browser that was shown it.
+func (s *Server) fromPage(r *http.Request, shown digest) bool {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	return (origin == "" || strings.EqualFold(origin, s.issuer)) && (site == "" || site == "same-origin" || site == "none") &&
+		shown.is(digestOf(s.cookieOf(r, "browser")))
 }
 
 // toProvider sends the browser to the provider, with a transaction of its own.
-func (s *Server) toProvider(w http.ResponseWriter, r *http.Request, q *request) {
-	t := &transaction{Request: q, State: rand.Text(), Nonce: rand.Text(), Verifier: newSecret() + newSecret(), Until: time.Now().Add(transactionFor).Unix()}
+func (s *Server) toProvider(w http.ResponseWriter, r *http.Request, t *transaction) {
+	t.State, t.Nonce, t.Verifier, t.Until = rand.Text(), rand.Text(), newSecret()+newSecret(), time.Now().Add(transactionFor).Unix()
 	at, err := s.provider.authorizeURL(r.Context(), t, s.callback)
 	if err != nil {
 		s.log.Warn("nobody can sign in: the identity provider cannot be asked", "provider", s.opts.Provider.Issuer, "error", err)
 		s.fail(w, http.StatusServiceUnavailable, "The identity provider cannot be reached. Try again in a minute.")
 		return
 	}
-	if !s.keepTransaction(w, r, t) {
-		s.leave(w, r, q.back(s.issuer, url.Values{"error": {"invalid_request"}, "error_description": {"the request is too long: use a shorter state, redirect URI or list of scopes"}}))
+	if !s.keepTransaction(w, r, t) { // that of a visit always fits
+		s.leave(w, r, t.Request.back(s.issuer, url.Values{"error": {"invalid_request"}, "error_description": {"the request is too long: use a shorter state, redirect URI or list of scopes"}}))
 		return
 	}
 	s.leave(w, r, at)

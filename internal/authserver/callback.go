@@ -24,13 +24,17 @@ func (s *Server) returned(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := s.takeTransaction(w, r, query.Get("state"))
-	if t == nil {
+	if t == nil || t.Principal != "" { // that one is for a server
 		s.fail(w, http.StatusBadRequest, "This sign-in was begun in another browser, took longer than ten minutes, or has been completed already.")
 		return
 	}
 	if err := s.provider.checkIssuer(r.Context(), query); err != nil {
 		s.log.Warn("a sign-in was refused", "error", err)
 		s.fail(w, http.StatusBadRequest, "The answer comes from another identity provider than the one that was asked.")
+		return
+	}
+	if t.Request == nil {
+		s.askVisitor(w, r, t, query)
 		return
 	}
 	code, e := s.complete(r, t, query)
@@ -41,20 +45,29 @@ func (s *Server) returned(w http.ResponseWriter, r *http.Request) {
 	s.leave(w, r, t.Request.back(s.issuer, url.Values{"code": {code}}))
 }
 
-// complete finds out who has signed in, and returns a code for that.
-func (s *Server) complete(r *http.Request, t *transaction, query url.Values) (string, *oauthError) {
+// identified returns who has signed in at the provider.
+func (s *Server) identified(r *http.Request, t *transaction, query url.Values) (*user, *oauthError) {
 	if code := query.Get("error"); code != "" {
 		s.log.Info("the identity provider has refused a sign-in", "error", clip(code), "reason", clip(query.Get("error_description")))
-		return "", &oauthError{code: "access_denied", text: "the identity provider has refused"}
+		return nil, &oauthError{code: "access_denied", text: "the identity provider has refused"}
 	}
 	who, err := s.provider.signIn(r.Context(), query.Get("code"), t, s.callback)
 	switch {
 	case errors.Is(err, errRefused):
 		s.log.Warn("a sign-in was refused", "error", err)
-		return "", &oauthError{code: "access_denied", text: "the identity provider's answer cannot be accepted; whoever runs this server finds the reason in its log"}
+		return nil, &oauthError{code: "access_denied", text: "the identity provider's answer cannot be accepted; whoever runs this server finds the reason in its log"}
 	case err != nil:
 		s.log.Warn("a sign-in failed: the identity provider cannot be asked", "error", err)
-		return "", &oauthError{code: "temporarily_unavailable", text: "the identity provider cannot be reached; try again in a minute"}
+		return nil, &oauthError{code: "temporarily_unavailable", text: "the identity provider cannot be reached; try again in a minute"}
+	}
+	return who, nil
+}
+
+// complete finds out who has signed in, and returns a code for that.
+func (s *Server) complete(r *http.Request, t *transaction, query url.Values) (string, *oauthError) {
+	who, e := s.identified(r, t, query)
+	if e != nil {
+		return "", e
 	}
 	code, err := s.begin(t.Request, who)
 	if err != nil {
@@ -68,7 +81,7 @@ func (s *Server) complete(r *http.Request, t *transaction, query url.Values) (st
 func (s *Server) begin(q *request, who *user) (code string, err error) {
 	now := time.Now()
 	in := &signIn{
-		ID: strings.ToLower(rand.Text()), Provider: s.opts.Provider.Issuer, Client: q.Client, Resource: q.Resource, Scopes: q.Scopes,
+		ID: strings.ToLower(rand.Text()), Provider: s.opts.Provider.Issuer, Client: q.Client, Keyed: q.Keyed, Resource: q.Resource, Scopes: q.Scopes,
 		Began: now, Redirect: q.Redirect, Challenge: q.Challenge,
 	}
 	code = codePrefix + in.ID + newSecret()

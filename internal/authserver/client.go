@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 const (
@@ -20,6 +22,7 @@ const (
 	maxRedirects    = 16       // of a client
 	maxName         = 64       // characters of a client's name
 	maxClientID     = 2 << 10
+	maxKeys         = 600 // bytes of a client's keys, which its id holds
 
 	clientPrefix = "dgmk_"
 )
@@ -29,24 +32,28 @@ const (
 	authNone  = "none"
 	authBasic = "client_secret_basic"
 	authPost  = "client_secret_post"
+	authKey   = "private_key_jwt"
 )
 
 // A client is a program that users sign in with.
 type client struct {
 	id        string
-	name      string   // as it calls itself, which proves nothing
-	host      string   // whose document it is, which proves something; empty if it has registered
-	redirects []string // the redirectMark of each
-	secret    bool     // it has one
+	name      string       // as it calls itself, which proves nothing
+	host      string       // whose document it is, which proves something; empty if it has registered
+	redirects []string     // the redirectMark of each
+	secret    bool         // it has one
+	keys      *policy.Keys // by which it proves who it is; nil if it does so in another way
+	proven    bool         // it has, by one of these
 }
 
 // A registered is what the id of a client holds that has registered.
 type registered struct {
-	Name      string   `json:"n,omitempty"`
-	Redirects []string `json:"r"` // the redirectMark of each
-	Secret    bool     `json:"s,omitempty"`
-	At        int64    `json:"t"`
-	Random    string   `json:"x"`
+	Name      string          `json:"n,omitempty"`
+	Redirects []string        `json:"r"` // the redirectMark of each
+	Secret    bool            `json:"s,omitempty"`
+	Keys      json.RawMessage `json:"k,omitempty"`
+	At        int64           `json:"t"`
+	Random    string          `json:"x"`
 }
 
 // redirectMark stands for a redirect URI: so many of the bits of its digest that nobody finds
@@ -67,7 +74,14 @@ func (s *Server) registeredClient(id string) *client {
 	if !ok || len(id) > maxClientID || !s.clients.open(text, &r) {
 		return nil
 	}
-	return &client{id: id, name: r.Name, redirects: r.Redirects, secret: r.Secret}
+	c := &client{id: id, name: r.Name, redirects: r.Redirects, secret: r.Secret}
+	if r.Keys != nil {
+		var err error
+		if c.keys, err = policy.ParseKeys(r.Keys); err != nil {
+			return nil
+		}
+	}
+	return c
 }
 
 // secretOf returns the secret of a client that has registered for one.
@@ -75,15 +89,17 @@ func (s *Server) secretOf(id string) string { return mac(s.secretKey, id) }
 
 // A registration is what a client says of itself (RFC 7591), and in its metadata document.
 type registration struct {
-	ID            string   `json:"client_id,omitempty"`
-	IssuedAt      int64    `json:"client_id_issued_at,omitempty"`
-	Secret        string   `json:"client_secret,omitempty"`
-	SecretExpires *int64   `json:"client_secret_expires_at,omitempty"`
-	Name          string   `json:"client_name,omitempty"`
-	Redirects     []string `json:"redirect_uris"`
-	GrantTypes    []string `json:"grant_types,omitempty"`
-	ResponseTypes []string `json:"response_types,omitempty"`
-	Method        string   `json:"token_endpoint_auth_method,omitempty"`
+	ID            string          `json:"client_id,omitempty"`
+	IssuedAt      int64           `json:"client_id_issued_at,omitempty"`
+	Secret        string          `json:"client_secret,omitempty"`
+	SecretExpires *int64          `json:"client_secret_expires_at,omitempty"`
+	Name          string          `json:"client_name,omitempty"`
+	Redirects     []string        `json:"redirect_uris"`
+	GrantTypes    []string        `json:"grant_types,omitempty"`
+	ResponseTypes []string        `json:"response_types,omitempty"`
+	Method        string          `json:"token_endpoint_auth_method,omitempty"`
+	Keys          json.RawMessage `json:"jwks,omitempty"`
+	KeysURL       string          `json:"jwks_uri,omitempty"`
 }
 
 // check returns what is wrong with a registration, as an error of RFC 7591.
@@ -97,13 +113,35 @@ func (g *registration) check(schemes []string) *oauthError {
 		return &oauthError{code: "invalid_client_metadata", text: "the only way to sign in here is authorization_code"}
 	case g.ResponseTypes != nil && !slices.Contains(g.ResponseTypes, "code"):
 		return &oauthError{code: "invalid_client_metadata", text: "the only response type here is code"}
-	case !slices.Contains([]string{"", authNone, authBasic, authPost}, g.Method):
-		return &oauthError{code: "invalid_client_metadata", text: "token_endpoint_auth_method must be none, client_secret_basic or client_secret_post"}
+	case !slices.Contains([]string{"", authNone, authBasic, authPost, authKey}, g.Method):
+		return &oauthError{code: "invalid_client_metadata", text: "token_endpoint_auth_method must be none, client_secret_basic, client_secret_post or private_key_jwt"}
+	case g.Method == authKey && (g.Keys == nil) == (g.KeysURL == ""):
+		return &oauthError{code: "invalid_client_metadata", text: "private_key_jwt needs either jwks or jwks_uri"}
 	}
 	for _, uri := range g.Redirects {
 		if err := checkRedirect(uri, schemes); err != nil {
 			return &oauthError{code: "invalid_redirect_uri", text: err.Error()}
 		}
+	}
+	return nil
+}
+
+// checkKeys returns what is wrong with the keys of a client that registers.
+func (g *registration) checkKeys() *oauthError {
+	if g.Method != authKey {
+		return nil
+	}
+	bad := func(text string) *oauthError { return &oauthError{code: "invalid_client_metadata", text: text} }
+	var short bytes.Buffer
+	switch {
+	case g.KeysURL != "":
+		return bad("keys at a URL (jwks_uri) are for clients whose id is that of a metadata document; register with jwks")
+	case json.Compact(&short, g.Keys) != nil || short.Len() > maxKeys:
+		return bad(fmt.Sprintf("jwks has more than %d bytes; one key is enough, and one of a curve is short", maxKeys))
+	}
+	g.Keys = short.Bytes()
+	if _, err := policy.ParseKeys(g.Keys); err != nil {
+		return bad("jwks: " + err.Error())
 	}
 	return nil
 }
@@ -139,13 +177,24 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		e.write(w)
 		return
 	}
+	if e := g.checkKeys(); e != nil {
+		e.write(w)
+		return
+	}
 	now := time.Now()
 	secret := g.Method == authBasic || g.Method == authPost
 	kept := registered{Name: cleanName(g.Name), Secret: secret, At: now.Unix(), Random: newSecret()[:8]}
 	for _, uri := range g.Redirects {
 		kept.Redirects = append(kept.Redirects, redirectMark(uri))
 	}
+	if g.Method == authKey {
+		kept.Keys = g.Keys
+	}
 	id := clientPrefix + s.clients.seal(kept)
+	if len(id) > maxClientID {
+		(&oauthError{code: "invalid_client_metadata", text: "these are too many or too long redirect URIs and keys"}).write(w)
+		return
+	}
 	answer := registration{
 		ID: id, IssuedAt: now.Unix(), Name: g.Name, Redirects: g.Redirects, Method: authNone,
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
@@ -153,6 +202,9 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	if secret {
 		never := int64(0)
 		answer.Method, answer.Secret, answer.SecretExpires = g.Method, s.secretOf(id), &never
+	}
+	if g.Method == authKey {
+		answer.Method, answer.Keys = g.Method, g.Keys
 	}
 	s.event("register", "", id)
 	writeJSON(w, http.StatusCreated, answer)

@@ -62,11 +62,18 @@ func (s *Server) browser(w http.ResponseWriter, r *http.Request) digest {
 // A transaction is a sign-in under way. It is in a cookie of the browser that it goes on in, so
 // no other browser can end it.
 type transaction struct {
-	Request  *request `json:"r"`
-	State    string   `json:"s"` // what the provider sends back
-	Nonce    string   `json:"n"`
-	Verifier string   `json:"v"`
-	Until    int64    `json:"u"`
+	Request *request `json:"r,omitempty"` // of the client that it is for, or nil
+
+	// If it is for a visit: which, and who the user has proven to be. As long as that is empty, the
+	// browser is at the provider, after that at the server's authorization server.
+	Visit     string `json:"i,omitempty"`
+	Server    string `json:"h,omitempty"`
+	Principal string `json:"p,omitempty"`
+
+	State    string `json:"s"` // what comes back
+	Nonce    string `json:"n,omitempty"`
+	Verifier string `json:"v,omitempty"`
+	Until    int64  `json:"u"`
 }
 
 func (t *transaction) name() string { return "t-" + strings.ToLower(t.State[:stateMark]) }
@@ -116,7 +123,7 @@ func (s *Server) takeTransaction(w http.ResponseWriter, r *http.Request, state s
 	}
 	t := &transaction{State: state}
 	text := s.cookieOf(r, t.name())
-	if text == "" || !s.transactions.open(text, t) || !digestOf(t.State).is(digestOf(state)) || t.Request == nil {
+	if text == "" || !s.transactions.open(text, t) || !digestOf(t.State).is(digestOf(state)) {
 		return nil
 	}
 	s.cookie(w, t.name(), "", 0)

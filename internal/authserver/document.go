@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
 	"github.com/dragoman-mcp/dragoman/internal/outward"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 const (
@@ -44,6 +45,7 @@ type documents struct {
 type fetched struct {
 	client *client
 	err    error
+	at     time.Time
 	until  time.Time
 }
 
@@ -77,8 +79,9 @@ func checkDocumentID(id string) (*url.URL, error) {
 	return u, nil
 }
 
-// find returns the client whose document is at a URL.
-func (d *documents) find(ctx context.Context, id string) (*client, error) {
+// find returns the client whose document is at a URL. If newer is true, what was fetched just now
+// counts alone: the client may have other keys.
+func (d *documents) find(ctx context.Context, id string, newer bool) (*client, error) {
 	u, err := checkDocumentID(id)
 	if err != nil {
 		return nil, err
@@ -86,7 +89,7 @@ func (d *documents) find(ctx context.Context, id string) (*client, error) {
 	d.mu.Lock()
 	f := d.known[id]
 	d.mu.Unlock()
-	if f != nil && time.Now().Before(f.until) {
+	if f != nil && time.Now().Before(f.until) && (!newer || time.Since(f.at) < documentPause) {
 		return f.client, f.err
 	}
 	select {
@@ -99,9 +102,10 @@ func (d *documents) find(ctx context.Context, id string) (*client, error) {
 	if ctx.Err() != nil {
 		return nil, errBusy // it says nothing about the document
 	}
-	f = &fetched{c, err, time.Now().Add(documentFor)}
+	now := time.Now()
+	f = &fetched{c, err, now, now.Add(documentFor)}
 	if err != nil {
-		f.until = time.Now().Add(documentPause)
+		f.until = now.Add(documentPause)
 	}
 	d.keep(id, f)
 	return c, err
@@ -128,37 +132,57 @@ func (d *documents) keep(id string, f *fetched) {
 	d.known[id] = f
 }
 
-func (d *documents) fetch(ctx context.Context, u *url.URL, id string) (*client, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, id, http.NoBody)
+// get fetches a JSON object.
+func (d *documents) get(ctx context.Context, from string, v any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {
-		return nil, errors.New("the client's id cannot be asked for its document")
+		return errors.New("the URL cannot be asked")
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "dragoman")
 	resp, err := d.http.Do(req)
 	if errors.Is(err, outward.ErrAddress) {
-		return nil, errors.New("the client's id is a URL that cannot be asked from everywhere")
+		return errors.New("the URL cannot be asked from everywhere")
 	}
 	if err != nil {
-		return nil, errors.New("the client's document cannot be fetched")
+		return errors.New("it cannot be fetched")
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the client's document cannot be fetched: status %d", resp.StatusCode)
+		return fmt.Errorf("it cannot be fetched: status %d", resp.StatusCode)
 	}
+	return readJSON(resp.Body, maxDocument, v)
+}
+
+func (d *documents) fetch(ctx context.Context, u *url.URL, id string) (*client, error) {
 	var g registration
-	if err := readJSON(resp.Body, maxDocument, &g); err != nil {
+	if err := d.get(ctx, id, &g); err != nil {
 		return nil, fmt.Errorf("the client's document: %w", err)
 	}
-	return d.read(&g, u, id)
+	c, err := d.read(&g, u, id)
+	if err != nil || g.Method != authKey {
+		return c, err
+	}
+	if g.KeysURL != "" {
+		if !isDocument(g.KeysURL) {
+			return nil, errors.New("the client's document: its keys must be at an https URL (jwks_uri)")
+		}
+		if err := d.get(ctx, g.KeysURL, &g.Keys); err != nil {
+			return nil, fmt.Errorf("the client's keys (jwks_uri): %w", err)
+		}
+	}
+	if c.keys, err = policy.ParseKeys(g.Keys); err != nil {
+		return nil, fmt.Errorf("the client's keys: %w", err)
+	}
+	return c, nil
 }
 
 func (d *documents) read(g *registration, u *url.URL, id string) (*client, error) {
 	if g.ID != id {
 		return nil, errors.New("the client's document is about another client (client_id)")
 	}
-	if !slices.Contains([]string{"", authNone}, g.Method) {
-		return nil, errors.New("the client's document wants to prove who it is in a way that is not known here (token_endpoint_auth_method): none is")
+	if !slices.Contains([]string{"", authNone, authKey}, g.Method) {
+		return nil, errors.New("the client's document wants to prove who it is in a way that is not known here (token_endpoint_auth_method): none and private_key_jwt are")
 	}
 	if e := g.check(d.schemes); e != nil {
 		return nil, fmt.Errorf("the client's document: %s", e.text)

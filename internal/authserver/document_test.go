@@ -48,7 +48,10 @@ func TestDocumentsThatCannotBeTrustedAreRefused(t *testing.T) {
 	for name, p := range map[string]*program{
 		"about another":        w.document("https://a.example.com/1", ""),
 		"with a secret":        w.document("https://a.example.com/2", `,"token_endpoint_auth_method":"client_secret_post"`),
-		"with a key":           w.document("https://a.example.com/3", `,"token_endpoint_auth_method":"private_key_jwt"`),
+		"without its key":      w.document("https://a.example.com/3", `,"token_endpoint_auth_method":"private_key_jwt"`),
+		"with no keys":         w.document("https://a.example.com/9", `,"token_endpoint_auth_method":"private_key_jwt","jwks":{"keys":[]}`),
+		"with keys nowhere":    w.document("https://a.example.com/10", `,"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://a.example.com/none"`),
+		"with keys by http":    w.document("https://a.example.com/11", `,"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"http://a.example.com/keys"`),
 		"too large":            w.document("https://a.example.com/4", `,"x":"`+strings.Repeat("x", 64<<10)+`"`),
 		"no document":          {w: w, id: "https://a.example.com/5", redirect: back},
 		"a redirect":           {w: w, id: "https://a.example.com/6", redirect: back},

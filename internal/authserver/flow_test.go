@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
 const back = "https://app.example.com/callback"
@@ -328,7 +329,7 @@ func TestSignInsOutliveTheServer(t *testing.T) {
 		t.Errorf("a sign-in under way: %+v, %v", page, err)
 	}
 	p.code(b, nil) // the client is known
-	w.opts.Key = []byte(rand.Text() + rand.Text())[:authserver.KeySize]
+	w.opts.Key = []byte(rand.Text() + rand.Text())[:state.KeySize]
 	w.start()
 	if page := p.visit(w.browser(), nil); page.Status != http.StatusBadRequest {
 		t.Errorf("a client that was registered under another key: %d", page.Status)

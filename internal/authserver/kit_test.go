@@ -53,12 +53,13 @@ func newWorld(t *testing.T, provider authtest.Options, change func(*authserver.O
 	provider.Identity, provider.Listener = true, net
 	w := &world{t: t, provider: authtest.New(t, &provider), docs: make(map[string]string), inside: inside}
 	w.opts = authserver.Options{
-		URL: us, Key: []byte(rand.Text() + rand.Text())[:authserver.KeySize], Store: state.NewMemory(0),
+		URL: us, Key: []byte(rand.Text() + rand.Text())[:state.KeySize], Store: state.NewMemory(0),
 		Scopes: []string{"read", "write"}, Documents: documents{w}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Provider: authserver.Provider{
 			ClaimOptions: policy.ClaimOptions{Issuer: w.provider.Issuer}, ClientID: "client", ClientSecret: "secret",
 			Scopes: []string{"openid", "email"}, HTTP: &http.Client{Transport: inside},
 		},
+		Rate:    limit.Rate{Count: limit.MaxCount, Per: time.Second},
 		Revoked: func(hashes ...[32]byte) { w.policy.Doubt(hashes...) },
 		OnEvent: func(kind, who, _ string) {
 			w.mu.Lock()
@@ -187,6 +188,7 @@ type program struct {
 	w                  *world
 	id, secret         string
 	redirect, verifier string
+	key                *authtest.Key // by which it proves who it is; nil if it does not
 }
 
 // register registers a program with redirect URIs, of which it uses the first.
@@ -250,6 +252,10 @@ func (p *program) code(b *authtest.Browser, other url.Values) string {
 
 func (p *program) auth(form url.Values) url.Values {
 	form.Set("client_id", p.id)
+	if p.key != nil {
+		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Set("client_assertion", p.assertion(nil, nil))
+	}
 	if p.secret != "" {
 		form.Set("client_secret", p.secret)
 	}

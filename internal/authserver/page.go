@@ -41,6 +41,22 @@ var consentPage = template.Must(template.New("consent").Parse(head + `<p>An appl
 </body></html>
 `))
 
+var visitPage = template.Must(template.New("visit").Parse(head + `<p>{{.Us}} signs in to a server for you, and uses it in your name from then on.</p>
+<dl>
+<dt>The server</dt><dd>{{.Name}}</dd>
+<dt>You sign in at</dt><dd>{{.Provider}}</dd>
+<dt>It is used for requests of</dt><dd>{{.User}}</dd>
+</dl>
+<p>Go on only if that is you, and you have just used this server from an application of yours. If somebody has sent you this page, cancel.</p>
+<form method="post" action="{{.Action}}"><input type="hidden" name="ticket" value="{{.Ticket}}">
+<button id="agree" name="answer" value="allow">Go on</button><button id="refuse" name="answer" value="deny">Cancel</button></form>
+</body></html>
+`))
+
+var donePage = template.Must(template.New("done").Parse(head + `<p>{{.Us}} can use {{.Name}} for you. You can close this page and go back to your application.</p>
+</body></html>
+`))
+
 var failurePage = template.Must(template.New("failure").Parse(head + `<p>{{.Text}}</p>
 <p>Go back to your application and sign in again. If this page comes back, show it to whoever runs {{.Us}}.</p>
 </body></html>
@@ -52,9 +68,9 @@ var leavingPage = template.Must(template.New("leaving").Parse(head + `<p><a href
 
 // A page is what templates show.
 type page struct {
-	Title, Us, Name, Host, Redirect, Provider, Action, Ticket, Text string
-	Scopes                                                          []string
-	Link                                                            template.URL // it has been checked
+	Title, Us, Name, Host, User, Redirect, Provider, Action, Ticket, Text string
+	Scopes                                                                []string
+	Link                                                                  template.URL // it has been checked
 }
 
 func (s *Server) show(w http.ResponseWriter, status int, t *template.Template, p *page) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	askTime     = 5 * time.Second // for one question
 	metadataFor = time.Hour       // it is used, or as long as there is none that is newer
 	maxGrant    = 16 << 10        // bytes of a token of the provider that is kept
+	pageSize    = 100             // elements of a list in one answer
+	maxPages    = 10              // of a list
 )
 
 // A Provider is who knows the users. We are one of its clients, registered there by hand.
@@ -40,8 +43,22 @@ type Provider struct {
 	// Authorize, Token and Userinfo are its endpoints, if it does not speak OpenID Connect.
 	Authorize, Token, Userinfo string
 
+	// Lists are claims that it tells nobody but who asks for each.
+	Lists []List
+
+	// Keeps says that none of its tokens is revoked when a user signs out: it would end all
+	// sign-ins of that user.
+	Keeps bool
+
 	// HTTP makes the requests. If nil, a client of its own does.
 	HTTP *http.Client
+}
+
+// A List is a claim that is a list of its own at a URL, in pages: of objects whose values at
+// these paths, with slashes between them, are the values of the claim.
+type List struct {
+	Claim, URL string
+	Paths      []string
 }
 
 // errRefused says that the provider has answered, and does not vouch for the user.
@@ -69,6 +86,7 @@ type endpoints struct {
 	Authorize    string   `json:"authorization_endpoint"`
 	Token        string   `json:"token_endpoint"`
 	Userinfo     string   `json:"userinfo_endpoint"`
+	Revoke       string   `json:"revocation_endpoint"`
 	Methods      []string `json:"token_endpoint_auth_methods_supported"`
 	IssParameter bool     `json:"authorization_response_iss_parameter_supported"`
 
@@ -159,8 +177,8 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 // check returns an error unless all endpoints can be asked. None may be on this machine if the
 // provider is not.
 func (e *endpoints) check(provider *url.URL, at string) error {
-	for name, to := range map[string]string{"authorization_endpoint": e.Authorize, "token_endpoint": e.Token, "userinfo_endpoint": e.Userinfo} {
-		if to == "" && name == "userinfo_endpoint" {
+	for name, to := range map[string]string{"authorization_endpoint": e.Authorize, "token_endpoint": e.Token, "userinfo_endpoint": e.Userinfo, "revocation_endpoint": e.Revoke} {
+		if to == "" && (name == "userinfo_endpoint" || name == "revocation_endpoint") {
 			continue
 		}
 		u, err := issuer.ParseURL(to)
@@ -230,8 +248,13 @@ func (p *provider) authorizeURL(ctx context.Context, t *transaction, callback st
 	q.Set("state", t.State)
 	q.Set("code_challenge", challengeOf(t.Verifier))
 	q.Set("code_challenge_method", "S256")
-	if len(p.Scopes) > 0 {
-		q.Set("scope", strings.Join(p.Scopes, " "))
+	scopes := p.Scopes
+	if t.Request == nil { // nobody asks about the user again
+		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return scope == "offline_access" })
+		q.Del("access_type")
+	}
+	if len(scopes) > 0 {
+		q.Set("scope", strings.Join(scopes, " "))
 	}
 	if p.tokens != nil {
 		q.Set("nonce", t.Nonce)
@@ -259,12 +282,8 @@ type answer struct {
 	Error   string `json:"error"`
 }
 
-// request makes a token request.
-func (p *provider) request(ctx context.Context, form url.Values) (*answer, error) {
-	e, err := p.endpoints(ctx)
-	if err != nil {
-		return nil, err
-	}
+// post posts a form as the client that we are there.
+func (p *provider) post(ctx context.Context, e *endpoints, to string, form url.Values) (status int, text []byte, err error) {
 	header := make(http.Header)
 	switch {
 	case p.ClientSecret == "":
@@ -276,7 +295,33 @@ func (p *provider) request(ctx context.Context, form url.Values) (*answer, error
 		r := http.Request{Header: header}
 		r.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(p.ClientSecret))
 	}
-	status, text, err := p.ask(ctx, http.MethodPost, e.Token, form, header)
+	return p.ask(ctx, http.MethodPost, to, form, header)
+}
+
+// revoke has the provider end what it has given (RFC 7009), if it does that.
+func (p *provider) revoke(ctx context.Context, g *grant) error {
+	e, err := p.endpoints(ctx)
+	if err != nil || e.Revoke == "" || p.Keeps {
+		return err
+	}
+	form := url.Values{"token": {g.Refresh}, "token_type_hint": {"refresh_token"}}
+	if g.Refresh == "" {
+		form = url.Values{"token": {g.Access}, "token_type_hint": {"access_token"}}
+	}
+	status, _, err := p.post(ctx, e, e.Revoke, form)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the revocation endpoint answered %d", status)
+	}
+	return err
+}
+
+// request makes a token request.
+func (p *provider) request(ctx context.Context, form url.Values) (*answer, error) {
+	e, err := p.endpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status, text, err := p.post(ctx, e, e.Token, form)
 	if err != nil {
 		return nil, err
 	}
@@ -373,6 +418,13 @@ func (p *provider) more(ctx context.Context, claims *policy.Claims, token string
 	if err != nil {
 		return nil, fmt.Errorf("userinfo cannot be read: %w", err)
 	}
+	for i := range p.Lists {
+		values, err := p.list(ctx, &p.Lists[i], token)
+		if err != nil {
+			return nil, err
+		}
+		more.Set(p.Lists[i].Claim, values)
+	}
 	if claims == nil {
 		return more, nil
 	}
@@ -380,6 +432,43 @@ func (p *provider) more(ctx context.Context, claims *policy.Claims, token string
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return claims, nil
+}
+
+// list asks the provider for the values of a claim.
+func (p *provider) list(ctx context.Context, l *List, token string) (values []string, err error) {
+	for page := 1; ; page++ {
+		if page > maxPages {
+			return nil, fmt.Errorf("%s has more than %d pages", l.URL, maxPages)
+		}
+		at := withQuery(l.URL, url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page)}})
+		status, text, err := p.ask(ctx, http.MethodGet, at, nil, http.Header{"Authorization": {"Bearer " + token}})
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%s answered %d; it may need another of auth.provider.scopes", l.URL, status)
+		}
+		var list []json.RawMessage
+		if err == nil && json.Unmarshal(text, &list) != nil {
+			err = fmt.Errorf("%s answers with no list", l.URL)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range list {
+			element, err := policy.ParseClaims(object)
+			if err != nil {
+				return nil, fmt.Errorf("%s answers with no list of objects", l.URL)
+			}
+			names := make([]string, len(l.Paths))
+			for i, path := range l.Paths {
+				names[i] = element.Text(path)
+			}
+			if !slices.Contains(names, "") {
+				values = append(values, strings.Join(names, "/"))
+			}
+		}
+		if len(list) < pageSize {
+			return values, nil
+		}
+	}
 }
 
 // check asks the provider about a user who has signed in before. The grant of the result is

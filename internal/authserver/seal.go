@@ -12,55 +12,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/state"
 )
-
-// KeySize is how many bytes the key has that everything is sealed with.
-const KeySize = 32
-
-// LoadKey returns the key in a file, which is made if it is not there. Whoever can read it can
-// make clients, consents and sign-ins under way of their own, but no tokens.
-func LoadKey(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeKey(path); err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
-			text, err = os.ReadFile(path)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("authserver: the key of sign-ins: %w", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) != KeySize {
-		return nil, fmt.Errorf("authserver: %s is no key; remove it, and users sign in again", path)
-	}
-	return key, nil
-}
-
-// makeKey makes the file as a whole, or not at all.
-func makeKey(path string) error {
-	key := make([]byte, KeySize)
-	_, _ = rand.Read(key) // never fails
-	temp := path + "." + rand.Text()
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Link(temp, path) // which fails if it is there
-	}
-	_ = os.Remove(temp) // what is left does no harm
-	return err
-}
 
 // derive returns the key for one purpose.
 func derive(key []byte, purpose string) []byte {
-	out, err := hkdf.Key(sha256.New, key, nil, "dragoman "+purpose, KeySize)
+	out, err := hkdf.Key(sha256.New, key, nil, "dragoman "+purpose, state.KeySize)
 	if err != nil {
 		panic(err) // the length is one that there is
 	}

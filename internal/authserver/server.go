@@ -8,11 +8,14 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -37,6 +40,9 @@ const (
 	DefaultSignInFor = 30 * 24 * time.Hour
 )
 
+// DefaultRate is how often one address may ask. Behind one there may be many users.
+var DefaultRate = limit.Rate{Count: 20, Per: time.Second}
+
 // Options configures a Server. URL, Provider and Key must be given.
 type Options struct {
 	// URL is where clients reach us, without a path: https, or http on this machine.
@@ -60,7 +66,7 @@ type Options struct {
 	// them is good for all. If nil, it is good for that path alone.
 	Doors func(path string) []string
 
-	// Store keeps the sign-ins, and Key, of KeySize bytes, seals what clients and browsers
+	// Store keeps the sign-ins, and Key, of state.KeySize bytes, seals what clients and browsers
 	// keep for us. If Store is nil, sign-ins end with the Server.
 	Store state.Store
 	Key   []byte
@@ -70,8 +76,16 @@ type Options struct {
 	Revoked func(hashes ...[32]byte)
 
 	// OnEvent, if not nil, is told what happens: register, sign-in, denied, token, refresh, revoke, gone,
-	// reuse, replay, misuse. Who is empty while nobody has signed in.
+	// reuse, replay, misuse. Who is empty while nobody has signed in. With connect and stranger it is told in place
+	// of the client the server of a visit.
 	OnEvent func(kind, who, client string)
+
+	// Rate is how often one address may ask, at all places but the metadata. Zero means
+	// DefaultRate.
+	Rate limit.Rate
+
+	// Visits are sign-ins at servers, whose pages the Server shows. If nil, there are none.
+	Visits *Visits
 
 	// Documents fetches the metadata documents of clients. If nil, a transport does that
 	// reaches public addresses alone.
@@ -93,11 +107,13 @@ type Server struct {
 	documents *documents
 	own       *http.Transport // of documents; nil if it was given
 
-	clients, transactions, tickets, consented box
-	secretKey, refreshKey                     []byte
+	clients, transactions, tickets, passes, consented box
+	secretKey, refreshKey                             []byte
 
-	used  once // states
-	turns turns
+	used    once // states
+	asserts once // ids of assertions, with their clients
+	turns   turns
+	rates   *limit.Rates // of addresses
 }
 
 // MaxSignIns is how many sign-ins are kept in memory. Beyond that those end that were used
@@ -113,8 +129,8 @@ func New(o *Options) (*Server, error) {
 		return nil, fmt.Errorf("authserver: our URL %w", err)
 	case u.Path != "" || u.RawQuery != "":
 		return nil, errors.New("authserver: our URL must be a scheme and a host alone")
-	case len(o.Key) != KeySize:
-		return nil, fmt.Errorf("authserver: the key must have %d bytes", KeySize)
+	case len(o.Key) != state.KeySize:
+		return nil, fmt.Errorf("authserver: the key must have %d bytes", state.KeySize)
 	}
 	s.base, s.secure, s.callback = u, u.Scheme == "https", s.issuer+callbackPath
 	if s.opts.AccessFor <= 0 {
@@ -123,6 +139,10 @@ func New(o *Options) (*Server, error) {
 	if s.opts.SignInFor <= 0 {
 		s.opts.SignInFor = DefaultSignInFor
 	}
+	if s.opts.Rate.Count == 0 {
+		s.opts.Rate = DefaultRate
+	}
+	s.rates = limit.NewRates(s.opts.Rate, 0)
 	if s.opts.Schemes == nil {
 		s.opts.Schemes = DefaultSchemes
 	}
@@ -131,7 +151,7 @@ func New(o *Options) (*Server, error) {
 	}
 	s.opts.Scopes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Scopes, o.Needed))))
 	s.clients, s.transactions = newBox(o.Key, "client"), newBox(o.Key, "transaction")
-	s.tickets, s.consented = newBox(o.Key, "ticket"), newBox(o.Key, "consent")
+	s.tickets, s.passes, s.consented = newBox(o.Key, "ticket"), newBox(o.Key, "pass"), newBox(o.Key, "consent")
 	s.secretKey, s.refreshKey = derive(o.Key, "client secret"), derive(o.Key, "refresh token")
 	if s.provider, err = newProvider(&s.opts); err != nil {
 		return nil, err
@@ -178,17 +198,46 @@ func (s *Server) At(path string) http.HandlerFunc {
 	}
 	switch path {
 	case authorizePath:
-		return s.authorize
+		return s.bounded(s.authorize, s.failOften)
 	case callbackPath:
-		return s.returned
+		return s.bounded(s.returned, s.failOften)
 	case tokenPath, oldTokenPath:
-		return s.token
+		return s.bounded(s.token, refuseOften)
 	case registerPath:
-		return s.register
+		return s.bounded(s.register, refuseOften)
 	case revokePath:
-		return s.revoke
+		return s.bounded(s.revoke, refuseOften)
+	}
+	if at := s.atServer(path); at != nil {
+		return s.bounded(at, s.failOften)
 	}
 	return nil
+}
+
+// bounded lets an address ask as often as it may, and answers by refuse beyond that.
+func (s *Server) bounded(serve, refuse http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from := ""
+		if c, err := httpx.ByAddress(r); err == nil {
+			from = limit.Address(c.Address)
+		}
+		if wait := s.rates.Take(from); wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			refuse(w, r)
+			return
+		}
+		serve(w, r)
+	}
+}
+
+// refuseOften tells a program that its address asks too often.
+func refuseOften(w http.ResponseWriter, _ *http.Request) {
+	(&oauthError{code: "temporarily_unavailable", text: "this address asks too often (limits.signInRate); try again later", status: http.StatusTooManyRequests}).write(w)
+}
+
+// failOften tells a user the same.
+func (s *Server) failOften(w http.ResponseWriter, _ *http.Request) {
+	s.fail(w, http.StatusTooManyRequests, "Too many sign-ins come from this address. Try again in a few seconds.")
 }
 
 // metadata tells clients how to use the server (RFC 8414). Clients look for it at several
@@ -199,22 +248,24 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "max-age=300")
-	methods := []string{authNone, authBasic, authPost}
+	methods, algorithms := []string{authNone, authBasic, authPost, authKey}, policy.Algorithms()
 	writeJSON(w, http.StatusOK, map[string]any{
-		"issuer":                                         s.issuer,
-		"authorization_endpoint":                         s.issuer + authorizePath,
-		"token_endpoint":                                 s.issuer + tokenPath,
-		"registration_endpoint":                          s.issuer + registerPath,
-		"revocation_endpoint":                            s.issuer + revokePath,
-		"scopes_supported":                               append([]string{}, s.opts.Scopes...),
-		"response_types_supported":                       []string{"code"},
-		"response_modes_supported":                       []string{"query"},
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
-		"token_endpoint_auth_methods_supported":          methods,
-		"revocation_endpoint_auth_methods_supported":     methods,
-		"code_challenge_methods_supported":               []string{"S256"},
-		"authorization_response_iss_parameter_supported": true,
-		"client_id_metadata_document_supported":          true,
+		"issuer":                                                s.issuer,
+		"authorization_endpoint":                                s.issuer + authorizePath,
+		"token_endpoint":                                        s.issuer + tokenPath,
+		"registration_endpoint":                                 s.issuer + registerPath,
+		"revocation_endpoint":                                   s.issuer + revokePath,
+		"scopes_supported":                                      append([]string{}, s.opts.Scopes...),
+		"response_types_supported":                              []string{"code"},
+		"response_modes_supported":                              []string{"query"},
+		"grant_types_supported":                                 []string{"authorization_code", "refresh_token"},
+		"token_endpoint_auth_methods_supported":                 methods,
+		"revocation_endpoint_auth_methods_supported":            methods,
+		"token_endpoint_auth_signing_alg_values_supported":      algorithms,
+		"revocation_endpoint_auth_signing_alg_values_supported": algorithms,
+		"code_challenge_methods_supported":                      []string{"S256"},
+		"authorization_response_iss_parameter_supported":        true,
+		"client_id_metadata_document_supported":                 true,
 	})
 }
 

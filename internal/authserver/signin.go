@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,7 @@ type signIn struct {
 	ID       string `json:"id"`
 	Provider string `json:"provider"`
 	Client   string `json:"client"`
+	Keyed    bool   `json:"keyed,omitempty"`    // the client proves who it is by a key
 	Resource string `json:"resource,omitempty"` // as the client has named it; empty means all of ours
 
 	Principal string              `json:"principal"`
@@ -66,6 +68,9 @@ type access struct {
 	Expires time.Time `json:"expires"`
 	Scopes  []string  `json:"scopes,omitempty"`
 }
+
+// of reports whether a sign-in is a client's, which has proven that as it said it would.
+func (in *signIn) of(c *client) bool { return in.Client == c.id && (!in.Keyed || c.proven) }
 
 // learn takes what the provider says of the user.
 func (in *signIn) learn(who *user, now time.Time) {
@@ -116,6 +121,27 @@ func parseSignIn(text []byte) *signIn {
 		return nil
 	}
 	return in
+}
+
+// take takes the turn of the sign-in that a secret with one of these prefixes belongs to, until
+// done is called. The sign-in is nil if there is none.
+func (s *Server) take(ctx context.Context, secret string, prefixes ...string) (in *signIn, done func(), e *oauthError) {
+	id := ""
+	for _, prefix := range prefixes {
+		id = cmp.Or(id, idOf(secret, prefix))
+	}
+	if id == "" {
+		return nil, func() {}, nil
+	}
+	done, err := s.turns.take(ctx, id)
+	if err != nil {
+		return nil, nil, errLater
+	}
+	if in, err = s.get(id); err != nil {
+		done()
+		return nil, nil, errLater
+	}
+	return in, done, nil
 }
 
 func (s *Server) put(in *signIn) error {
@@ -213,25 +239,18 @@ func (s *Server) prolong(in *signIn, askable bool) {
 // exchange takes a code, which ends with that whatever comes of it.
 func (s *Server) exchange(ctx context.Context, c *client, code, redirect, verifier, resource string) (*tokens, *oauthError) {
 	wrong := &oauthError{code: "invalid_grant", text: "the code is not good: it was used, is older than a minute, or belongs to another request; sign in again"}
-	id := idOf(code, codePrefix)
-	if id == "" {
-		return nil, wrong
-	}
-	done, err := s.turns.take(ctx, id)
-	if err != nil {
-		return nil, errLater
+	in, done, e := s.take(ctx, code, codePrefix)
+	if e != nil {
+		return nil, e
 	}
 	defer done()
-	in, err := s.get(id)
 	switch {
-	case err != nil:
-		return nil, errLater
 	case in == nil || !in.Code.is(digestOf(code)):
 		return nil, wrong
 	case in.Challenge == "":
 		s.end(in, "replay") // somebody else has seen the code, and one of both was not the client
 		return nil, wrong
-	case in.Client != c.id || in.Redirect != redirect || !isVerifier(verifier) || in.Challenge != challengeOf(verifier) || !sameResource(resource, in.Resource):
+	case !in.of(c) || in.Redirect != redirect || !isVerifier(verifier) || in.Challenge != challengeOf(verifier) || !sameResource(resource, in.Resource):
 		s.end(in, "misuse")
 		return nil, wrong
 	}
@@ -263,19 +282,11 @@ func isVerifier(text string) bool {
 // since two have it; but the answer may have been lost, so the last one is taken again for a few seconds.
 func (s *Server) refresh(ctx context.Context, c *client, token, scope, resource string) (*tokens, *oauthError) {
 	wrong := &oauthError{code: "invalid_grant", text: "the sign-in has ended; sign in again"}
-	id := idOf(token, refreshPrefix)
-	if id == "" {
-		return nil, wrong
-	}
-	done, err := s.turns.take(ctx, id)
-	if err != nil {
-		return nil, errLater
+	in, done, e := s.take(ctx, token, refreshPrefix)
+	if e != nil {
+		return nil, e
 	}
 	defer done()
-	in, err := s.get(id)
-	if err != nil {
-		return nil, errLater
-	}
 	if in == nil || in.Challenge != "" {
 		return nil, wrong
 	}
@@ -283,7 +294,7 @@ func (s *Server) refresh(ctx context.Context, c *client, token, scope, resource 
 	next := refreshPrefix + in.ID + mac(s.refreshKey, token)
 	fresh := in.Refresh.is(d)
 	switch {
-	case in.Client != c.id, !fresh && (!in.Previous.is(d) || now.Sub(in.Rotated) > retryFor || !in.Refresh.is(digestOf(next))):
+	case !in.of(c), !fresh && (!in.Previous.is(d) || now.Sub(in.Rotated) > retryFor || !in.Refresh.is(digestOf(next))):
 		s.end(in, "reuse")
 		return nil, wrong
 	case !sameResource(resource, in.Resource):

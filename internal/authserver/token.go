@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // writeTime is how long who asked may take to read the answer.
@@ -96,10 +98,23 @@ func (s *Server) posted(w http.ResponseWriter, r *http.Request) (url.Values, *cl
 	return form, c, true
 }
 
+// assertionType is what a client sends that proves who it is by a key (RFC 7523).
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
 // authenticate returns the client that makes a request. Clients whose id is a URL have no
-// secret, and what they ask about is bound to that.
+// secret, and what they ask about is bound to that; those with keys have to use them there.
 func (s *Server) authenticate(r *http.Request, form url.Values) (*client, *oauthError) {
 	unknown := &oauthError{code: "invalid_client", text: "the client is not known, or its secret is wrong", status: http.StatusUnauthorized}
+	if form.Has("client_assertion") || form.Has("client_assertion_type") {
+		if len(r.Header["Authorization"]) > 0 || form.Has("client_secret") {
+			return nil, &oauthError{code: "invalid_request", text: "the client proves who it is in two ways"}
+		}
+		c, err := s.asserted(r, form)
+		if err != nil {
+			return nil, &oauthError{code: "invalid_client", text: err.Error(), status: http.StatusUnauthorized}
+		}
+		return c, nil
+	}
 	id, secret := form.Get("client_id"), form.Get("client_secret")
 	if user, password, ok := r.BasicAuth(); ok {
 		user, err := url.QueryUnescape(user)
@@ -118,10 +133,57 @@ func (s *Server) authenticate(r *http.Request, form url.Values) (*client, *oauth
 		return &client{id: id}, nil
 	}
 	c := s.registeredClient(id)
-	if c == nil || c.secret && !digestOf(secret).is(digestOf(s.secretOf(id))) || !c.secret && secret != "" {
+	if c == nil || c.keys != nil || c.secret && !digestOf(secret).is(digestOf(s.secretOf(id))) || !c.secret && secret != "" {
 		return nil, unknown
 	}
 	return c, nil
+}
+
+// asserted returns the client that proves who it is by a key.
+func (s *Server) asserted(r *http.Request, form url.Values) (*client, error) {
+	if form.Get("client_assertion_type") != assertionType {
+		return nil, errors.New("client_assertion_type must be " + assertionType)
+	}
+	a, err := policy.ParseAssertion(form.Get("client_assertion"))
+	if err != nil {
+		return nil, err
+	}
+	if id := form.Get("client_id"); id != "" && id != a.Client {
+		return nil, errors.New("the assertion is of another client (client_id)")
+	}
+	if !a.For(s.issuer, s.issuer+"/", s.issuer+tokenPath, s.issuer+r.URL.Path) {
+		return nil, errors.New("the assertion is for somebody else (aud): it must be for " + s.issuer)
+	}
+	c, err := s.signer(r.Context(), a)
+	if err != nil {
+		return nil, err
+	}
+	if !s.asserts.add(a.Client+"\x00"+a.ID, time.Until(a.Expires)) {
+		return nil, errors.New("the assertion has come before (jti)")
+	}
+	proven := *c
+	proven.proven = true
+	return &proven, nil
+}
+
+// signer returns the client that has signed an assertion.
+func (s *Server) signer(ctx context.Context, a *policy.Assertion) (c *client, err error) {
+	wrong := errors.New("the client is not known, or has not signed the assertion")
+	if !isDocument(a.Client) {
+		if c = s.registeredClient(a.Client); c == nil || c.keys == nil || !a.Signed(c.keys) {
+			return nil, wrong
+		}
+		return c, nil
+	}
+	for _, newer := range []bool{false, true} { // with new keys, perhaps
+		if c, err = s.documents.find(ctx, a.Client, newer); err != nil {
+			return nil, err
+		}
+		if c.keys != nil && a.Signed(c.keys) {
+			return c, nil
+		}
+	}
+	return nil, wrong
 }
 
 // token gives out tokens.
@@ -154,34 +216,32 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	secret := form.Get("token")
-	id := idOf(secret, refreshPrefix)
-	if id == "" {
-		id = idOf(secret, accessPrefix)
-	}
-	if id != "" {
-		if e := s.endBy(r, id, c, digestOf(secret)); e != nil {
-			e.write(w)
-			return
-		}
+	if e := s.endBy(r.Context(), c, form.Get("token")); e != nil {
+		e.write(w)
+		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 }
 
-// endBy ends a sign-in for its client, if that has one of its tokens.
-func (s *Server) endBy(r *http.Request, id string, c *client, d digest) *oauthError {
-	done, err := s.turns.take(r.Context(), id)
-	if err != nil {
-		return errLater
+// endBy ends a sign-in for its client, if that has one of its tokens. What the provider has
+// given ends there too, if the newest token opens it.
+func (s *Server) endBy(ctx context.Context, c *client, secret string) *oauthError {
+	in, done, e := s.take(ctx, secret, refreshPrefix, accessPrefix)
+	if e != nil {
+		return e
 	}
 	defer done()
-	in, err := s.get(id)
-	if err != nil {
-		return errLater
+	d := digestOf(secret)
+	if in == nil || !in.of(c) || !in.Refresh.is(d) && !in.Previous.is(d) && !slices.ContainsFunc(in.Access, func(a access) bool { return a.Hash.is(d) }) {
+		return nil
 	}
-	if in != nil && in.Client == c.id && (in.Refresh.is(d) || in.Previous.is(d) || slices.ContainsFunc(in.Access, func(a access) bool { return a.Hash.is(d) })) {
-		s.end(in, "revoke")
+	s.end(in, "revoke")
+	if g := in.open(secret); in.Refresh.is(d) && g.askable() {
+		// The client has what it wants, whether it waits or not.
+		if err := s.provider.revoke(context.WithoutCancel(ctx), &g); err != nil {
+			s.log.Warn("the identity provider's token of a user who has signed out cannot be revoked", "user", in.Principal, "error", err)
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -63,7 +64,7 @@ type Options struct {
 	Identity, NoRefresh bool
 
 	// Change changes a document before it is sent: "resource", "metadata", "device", "keys",
-	// "introspection".
+	// "introspection". It is shown those that come, too: "registration".
 	Change func(what string, doc map[string]any)
 
 	// Token answers a token request in place of the server, if it reports so.
@@ -357,10 +358,13 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		RedirectURIs  []string  `json:"redirect_uris"`
 		ResponseTypes *[]string `json:"response_types"` // left out, it is "code"
 	}
-	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+	text, err := io.ReadAll(r.Body)
+	var doc map[string]any
+	if err != nil || json.Unmarshal(text, &asked) != nil || json.Unmarshal(text, &doc) != nil {
 		refuse(w, "invalid_client_metadata")
 		return
 	}
+	s.opts.Change("registration", doc)
 	if len(asked.RedirectURIs) == 0 && (asked.ResponseTypes == nil || len(*asked.ResponseTypes) > 0) {
 		refuse(w, "invalid_redirect_uri")
 		return

@@ -37,7 +37,7 @@ type Provider struct {
 	URL        string            `key:"url" short:"true" doc:"Its URL, as it is in its tokens (OpenID Connect), or github."`
 	Scopes     []string          `key:"scopes" one:"true" doc:"Scopes that it is asked for." default:"openid profile email"`
 	Principal  string            `key:"principal" doc:"Claim that names the user, who is user:VALUE@PROVIDER." default:"sub"`
-	Groups     []string          `key:"groups" one:"true" doc:"Claims with the groups of the user; a.b is b in a." default:"groups"`
+	Groups     []string          `key:"groups" one:"true" doc:"Claims with the groups of the user; a.b is b in a. Of github: organizations and teams, which are ORGANIZATION/TEAM." default:"groups; of github none"`
 	Parameters map[string]string `key:"parameters" doc:"Parameters that are added when a user is sent there."`
 	Authorize  string            `key:"authorize" doc:"URL of its authorization endpoint, if it does not speak OpenID Connect." default:"as its metadata says"`
 	Token      string            `key:"token" doc:"URL of its token endpoint, with authorize."`
@@ -65,6 +65,9 @@ func (p *Provider) Known() Provider {
 		known.Principal = cmp.Or(p.Principal, github.Principal)
 		if len(p.Scopes) == 0 {
 			known.Scopes = github.Scopes
+			if len(p.Groups) > 0 {
+				known.Scopes = append(slices.Clone(known.Scopes), "read:org")
+			}
 		}
 	case p.URL == googleURL && p.Parameters["access_type"] == "":
 		known.Parameters = maps.Clone(p.Parameters)
@@ -79,11 +82,25 @@ func (p *Provider) Known() Provider {
 	return known
 }
 
+// Memberships are the claims of a user at GitHub that are lists of their own.
+const (
+	Organizations = "organizations"
+	Teams         = "teams"
+)
+
+// IsGitHub reports whether the provider is GitHub, as it is given by its name.
+func (p *Provider) IsGitHub() bool {
+	return p.URL == "github" || p.URL == github.URL && p.Userinfo == github.Userinfo
+}
+
+// IsGoogle reports whether the provider is Google.
+func (p *Provider) IsGoogle() bool { return strings.TrimSuffix(p.URL, "/") == googleURL }
+
 const googleURL = "https://accounts.google.com"
 
 // anybody reports whether everybody in the world can have an account at the provider.
 func (p *Provider) anybody() bool {
-	return p.URL == "github" || p.URL == github.URL || strings.TrimSuffix(p.URL, "/") == googleURL
+	return p.URL == "github" || p.URL == github.URL || p.IsGoogle()
 }
 
 // A JWT is an issuer of signed tokens.

@@ -49,6 +49,10 @@ servers: {a: {url: "https://example.com/mcp"}}
 	if p := f.Auth.Provider.Known(); p.URL != "https://github.com" || p.Principal != "login" || p.Userinfo == "" || !slices.Equal(p.Scopes, []string{"read:user"}) {
 		t.Errorf("GitHub is %+v", p)
 	}
+	f.Auth.Provider.Groups = []string{config.Organizations}
+	if p := f.Auth.Provider.Known(); !p.IsGitHub() || !slices.Equal(p.Scopes, []string{"read:user", "read:org"}) {
+		t.Errorf("with organizations as groups it is %+v", p)
+	}
 	google := config.Provider{URL: "https://accounts.google.com", Parameters: map[string]string{"hd": "example.com"}}
 	if p := google.Known(); p.Parameters["access_type"] != "offline" || p.Parameters["hd"] != "example.com" || len(google.Parameters) != 1 {
 		t.Errorf("Google is %+v", p)

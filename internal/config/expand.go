@@ -113,12 +113,7 @@ func (r *reader) resolve(ref string) (value, message, hint string) {
 
 // input returns what stands for an input that a host would ask for.
 func (r *reader) input(id string) (value, message, hint string) {
-	name := "DRAGOMAN_INPUT_" + strings.Map(func(c rune) rune {
-		if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return '_'
-	}, strings.ToUpper(id))
+	name := hosts.InputVariable(id)
 	if value, ok := r.lookup(name); ok {
 		return value, "", ""
 	}
@@ -183,27 +178,50 @@ func (c *check) envFile() {
 		c.fail(c.at("envFile"), fmt.Sprintf("the env file %s cannot be read: %v", c.EnvFile, err), "")
 		return
 	}
-	vars := map[string]string{}
-	for i, line := range strings.Split(string(data), "\n") {
-		name, value, ok := parseEnvLine(line)
-		if !ok {
-			// The line is not shown: it may hold a secret.
-			c.fail(c.at("envFile"), fmt.Sprintf("line %d of the env file %s is not NAME=value", i+1, c.EnvFile), "")
-			return
-		}
-		if _, twice := vars[name]; name != "" && !twice {
-			vars[name] = value
-		}
+	vars, bad := parseEnv(data)
+	if bad > 0 {
+		c.fail(c.at("envFile"), fmt.Sprintf("line %d of the env file %s is not NAME=value", bad, c.EnvFile), "")
+		return
 	}
 	if maps.Copy(vars, c.Env); len(vars) > 0 {
 		c.Env = vars
 	}
 }
 
+// ReadEnv returns the variables of a file with a NAME=value a line, as an EnvironmentFile of systemd
+// is and the file of envFile.
+func ReadEnv(path string) (map[string]string, error) {
+	data, err := readSome(path, MaxValueFile)
+	if err != nil {
+		return nil, err
+	}
+	vars, bad := parseEnv(data)
+	if bad > 0 {
+		return nil, fmt.Errorf("line %d of %s is not NAME=value", bad, path)
+	}
+	return vars, nil
+}
+
+// parseEnv reads lines of NAME=value, or returns the number of the first that is none. It is not
+// shown: it may hold a secret.
+func parseEnv(data []byte) (vars map[string]string, bad int) {
+	vars = map[string]string{}
+	for i, line := range strings.Split(string(data), "\n") {
+		name, value, ok := parseEnvLine(line)
+		if !ok {
+			return nil, i + 1
+		}
+		if _, twice := vars[name]; name != "" && !twice {
+			vars[name] = value
+		}
+	}
+	return vars, 0
+}
+
 // parseEnvLine reads NAME=value. The name is empty for a line that says nothing.
 func parseEnvLine(line string) (name, value string, ok bool) {
 	line = strings.TrimSpace(line)
-	if line == "" || line[0] == '#' {
+	if line == "" || line[0] == '#' || line[0] == ';' {
 		return "", "", true
 	}
 	name, value, ok = strings.Cut(strings.TrimPrefix(line, "export "), "=")

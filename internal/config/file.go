@@ -44,7 +44,8 @@ type File struct {
 	// files named: what to watch for changes.
 	Files []string
 
-	order []string // names of all servers, also of the broken ones
+	order  []string // names of all servers, also of the broken ones
+	faults []string // errors of those that are Broken, in their order
 }
 
 // Restore puts servers of an earlier configuration in the places of those that were
@@ -69,6 +70,19 @@ func (f *File) Restore(earlier *File) (restored []string) {
 		f.Names = f.present()
 	}
 	return restored
+}
+
+// Fault returns the errors because of which a server was left out, as text, and whether
+// it was.
+func (f *File) Fault(server string) (text string, ok bool) {
+	i := slices.Index(f.Broken, server)
+	if i < 0 || f.Servers[server] != nil {
+		return "", false
+	}
+	if i < len(f.faults) {
+		text = f.faults[i]
+	}
+	return text, true
 }
 
 // All returns the names of all servers in the order of the files, also of those that
@@ -120,8 +134,10 @@ type Group struct {
 
 // A Log says what is logged.
 type Log struct {
-	Level  string `key:"level" short:"true" doc:"Least important records that are logged." enum:"debug|info|warn|error" default:"info"`
-	Format string `key:"format" doc:"How records are written." enum:"text|json" default:"text"`
+	Level  string `key:"level" short:"true" doc:"Least important records that are logged." enum:"debug|info|warn|error|none" default:"info"`
+	Format string `key:"format" doc:"How records are written: as key=value, as JSON, or in short lines on a terminal and as key=value elsewhere." enum:"auto|text|json" default:"auto"`
+
+	Slow time.Duration `key:"slow" doc:"How long a call may take before that is a warning in the log." default:"10s" limit:"a warning in the log"`
 }
 
 // Limits is what clients may use.
@@ -138,6 +154,7 @@ type Limits struct {
 	BurstPerCaller    int           `key:"burstPerCaller" doc:"How many of them may come at once." default:"the number in ratePerCaller" limit:"see ratePerCaller"`
 	Memory            Size          `key:"memory" doc:"Memory that we ourselves may use." default:"GOMEMLIMIT, or nine tenths of what the control group has, or no limit" limit:"from 80 % on 503, −31004 for new sessions, from 90 % on for all requests; what is under way goes on"`
 	FailedProofs      limit.Rate    `key:"failedProofs" doc:"How often an address may send a proof that is not good, of who it is. Whoever has been let in is not held up." default:"5/s" limit:"429"`
+	SignInRate        limit.Rate    `key:"signInRate" doc:"How often an address may ask where clients register and users sign in, with auth.provider." default:"20/s" limit:"429"`
 }
 
 // A Size is a number of bytes.

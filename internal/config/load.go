@@ -76,7 +76,11 @@ func Load(opts *Options, paths ...string) (*File, *Report) {
 		}
 	}
 	f.Names = f.present()
-	return l.file, l.log.report()
+	report := l.log.report()
+	for _, name := range f.Broken {
+		f.faults = append(f.faults, report.Of(name))
+	}
+	return l.file, report
 }
 
 // A loader reads the files of one Load.
@@ -117,14 +121,18 @@ func (l *loader) load(path string, order int) {
 		src.Fail(src.Root.At, fmt.Sprintf("a configuration is a mapping of keys, not %s", src.Root.Kind), "")
 		return
 	}
-	ours := hosts.Keys{File: fileObject.names(), Server: serverObject.names(), Name: goodName}
-	r := &reader{loader: l, src: src, in: hosts.Translate(src, ours)}
+	r := &reader{loader: l, src: src, in: hosts.Translate(src, Keys())}
 	l.readers = append(l.readers, r)
 	next := &File{Servers: map[string]*Server{}}
 	r.readRoot(next)
 	next.Names = slices.DeleteFunc(next.Names, func(name string) bool { return l.file.Servers[name] != nil })
 	next.Names = slices.Concat(l.file.Names, next.Names)
 	overlay(reflect.ValueOf(l.file).Elem(), reflect.ValueOf(next).Elem())
+}
+
+// Keys returns the keys of our own format.
+func Keys() hosts.Keys {
+	return hosts.Keys{File: fileObject.names(), Server: serverObject.names(), Name: goodName}
 }
 
 // overlay puts what is not zero in place of what there is, field by field and name

@@ -96,7 +96,7 @@ servers:
 		{"auth", line(f.Auth.Tokens, f.Auth.JWT[0].Issuer, f.Auth.Users, f.Auth.Scopes, f.Auth.Wanted()), "[canary-token] https://login.example.com [root] [mcp] true"},
 		{"state", f.State, filepath.Join(dir, "var")},
 		{"log", f.Log.Level, "debug"},
-		{"limits", fmt.Sprint(f.Limits), "{33554432 10 4 1m30s 5 6 50/s 7 1000/h 8 1048576 no limit}"},
+		{"limits", fmt.Sprint(f.Limits), "{33554432 10 4 1m30s 5 6 50/s 7 1000/h 8 1048576 no limit no limit}"},
 		{"group", fmt.Sprint(*f.Groups["all"], *f.Groups["some"]), "{[a b]  } {[a] /some plain}"},
 		{"command", a.Command, filepath.Join(dir, "bin/server")},
 		{"args", fmt.Sprintf("%q", a.Args), `["--port" "8080" "${literal}" "-x" "true"]`},
@@ -118,7 +118,7 @@ func TestLaterFilesTakeThePlaceOfEarlierOnes(t *testing.T) {
 	first := write(t, "dragoman.yaml", "listen: 127.0.0.1:1\nlog: {level: debug, format: json}\nservers:\n  a: {command: one, args: [x]}\n  b: {command: b}\ngroups: {g: [a, c]}\n")
 	second := write(t, "mcp.json", `{"mcpServers": {"a": {"url": "https://example.com"}, "c": {"command": "c"}}, "log": "warn"}`)
 	f, report := load(t, first, second)
-	if got := fmt.Sprint(f.Names, f.Servers["a"].URL, f.Servers["a"].Command, f.Log, f.Listen[0].Address); got != "[a b c]https://example.com{warn json}127.0.0.1:1" {
+	if got := fmt.Sprint(f.Names, f.Servers["a"].URL, f.Servers["a"].Command, f.Log, f.Listen[0].Address); got != "[a b c]https://example.com{warn json 0s}127.0.0.1:1" {
 		t.Error(got)
 	}
 	if len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0].Message, `"a" takes the place of the one in `+first+", line 4") || report.Warnings[0].File != second {

@@ -109,3 +109,30 @@ func TestS27_NobodyNamedIsNobodyLetIn(t *testing.T) {
 		}
 	}
 }
+
+func TestBrokenJSONShowsThePackageAndNoSecret(t *testing.T) {
+	for _, test := range []struct{ text, shows string }{
+		{"{\"mcpServers\": {\"a\": {\"command\": \"uvx\",\n\"args\": [\"mcp-server-time\" \"x\"]", `"args": ["mcp-server-time" "*"]`},
+		{"{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\n\"-y\",\n\"@scope/server-files\" \"x\"]", ""},
+		{"{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\n\"@scope/server-files\" \"x\"]", `"@scope/server-files"`},
+		{"{\"mcpServers\": {\"a\": {\"args\": [\n\"--token\",\n\"canary-word\" \"x\"]", ""},
+		{"{\"mcpServers\": {\"a\": {\"args\": [\"--token\", \"canary-word\" \"x\"]", ""},
+		{"{\"auth\": {\"tokens\": [\n\"canary-word\" \"x\"]", ""},
+		{"{\"auth\": {\"tokens\": [\"canary-word\" \"x\"]", ""},
+	} {
+		_, report := config.Load(nil, write(t, "a.json", test.text))
+		if text := report.Error(); strings.Contains(text, "canary") || !strings.Contains(text, test.shows) {
+			t.Errorf("%s\nis reported as\n%s", test.text, text)
+		}
+	}
+}
+
+func TestACommaThatOthersRefuseIsAWarning(t *testing.T) {
+	const text = `{"servers": {"a": {"command": "x", "args": ["y",],},},}`
+	for name, want := range map[string]int{"a.json": 1, "a.jsonc": 0} {
+		file, report := config.Load(nil, write(t, name, text))
+		if len(report.Errors) > 0 || len(report.Warnings) != want || file.Servers["a"] == nil {
+			t.Errorf("%s: %v", name, report)
+		}
+	}
+}

@@ -18,7 +18,7 @@ type Server struct {
 	Args              []string          `key:"args" only:"command" doc:"Its arguments, passed on as they are."`
 	Env               map[string]string `key:"env" only:"command" doc:"Variables that are added to its environment."`
 	EnvFile           string            `key:"envFile" path:"true" only:"command" doc:"File with further variables, NAME=value in each line. Those in env win."`
-	Inherit           []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside the usual few (PATH, HOME, LANG and the like). \"*\" means all."`
+	Inherit           []string          `key:"inherit" only:"command" doc:"Variables of our own environment that it gets beside those that programs, installers and networks need (PATH, HOME, LANG, proxies, certificates and the like; see processes.md). \"*\" means all."`
 	Cwd               string            `key:"cwd" path:"true" only:"command" doc:"Its working directory." default:"ours"`
 	User              string            `key:"user" only:"command" doc:"Who it runs as: name, name:group, or numbers in their place. Only root can change that, and not on Windows." default:"who started us"`
 	Limits            ChildLimits       `key:"limits" only:"command" doc:"What its processes may use (Linux)."`
@@ -42,7 +42,7 @@ type Server struct {
 	Lazy              bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
 	Disabled          bool              `key:"disabled" doc:"Leave it out." default:"false"`
 	Timeout           time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h" limit:"−31002"`
-	ConnectTimeout    time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached." default:"60s" limit:"−31001"`
+	ConnectTimeout    time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached. 5m if its command may have to install it first, as npx, uvx and docker do." default:"60s" limit:"−31001"`
 	IdleStop          time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none" limit:"it is stopped, and started when it is asked"`
 	Rate              limit.Rate        `key:"rate" doc:"How many requests to it all callers together may make in which time: calls of tools and what else it works for, no lists." default:"no limit" limit:"503, −31004"`
 	Burst             int               `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
@@ -85,7 +85,7 @@ type Sandbox struct {
 
 // ServerAuth says how we sign in to a server.
 type ServerAuth struct {
-	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, each caller its own, or nobody. Callers are told apart by who they have proven to be; the others are sent without a token." enum:"shared|caller|none" default:"shared"`
+	SignIn       string            `key:"signIn" doc:"Who signs in: one sign-in for everybody, each caller its own, or nobody. Callers are told apart by who they have proven to be; the others are sent without a token. The browser of a caller who is a user of auth.provider comes back to auth.url." enum:"shared|caller|none" default:"shared"`
 	TokenFile    string            `key:"tokenFile" path:"true" doc:"File with a token that is sent as Authorization: Bearer, in place of a sign-in. It is read again when it changes."`
 	Command      []string          `key:"command" doc:"Program and arguments that print a token or headers, in place of a sign-in. No shell is used."`
 	Grant        string            `key:"grant" doc:"How tokens are had: in a browser on this machine, in any browser with a code, by the client itself, or for a token that somebody else has issued." enum:"browser|device-code|client-credentials|jwt-bearer" default:"browser; where none can be opened, device-code if the authorization server has that"`

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ const (
 	Ran       = "ran"       // a call was carried out
 	Ended     = "ended"     // it was answered
 	Cancelled = "cancelled" // it was cancelled meanwhile
+	Released  = "released"  // a call that is held may end; the test writes it
 	Descended = "descended" // a grandchild was started; the key is its number
 )
 
@@ -47,11 +49,15 @@ func (j Journal) Write(what, key string) {
 }
 
 // Read returns all lines. A file that is not there yet has none.
-func (j Journal) Read() (all []Entry) {
+func (j Journal) Read() []Entry { return j.with("") }
+
+// with returns the lines that hold a text. Only those are decoded, since journals are
+// looked at again and again until something stands there.
+func (j Journal) with(part string) (all []Entry) {
 	text, _ := os.ReadFile(string(j))
 	for line := range strings.Lines(string(text)) {
 		var e Entry
-		if json.Unmarshal([]byte(line), &e) == nil {
+		if strings.Contains(line, part) && json.Unmarshal([]byte(line), &e) == nil {
 			all = append(all, e)
 		}
 	}
@@ -60,7 +66,8 @@ func (j Journal) Read() (all []Entry) {
 
 // Of returns the lines that say what of a key, or of any key if it is "".
 func (j Journal) Of(what, key string) []Entry {
-	return slices.DeleteFunc(j.Read(), func(e Entry) bool { return e.What != what || key != "" && e.Key != key })
+	part, _ := json.Marshal(cmp.Or(key, what)) // strings always encode
+	return slices.DeleteFunc(j.with(string(part)), func(e Entry) bool { return e.What != what || key != "" && e.Key != key })
 }
 
 // PIDs returns the processes that wrote, each once, in the order of their first

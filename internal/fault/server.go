@@ -32,6 +32,9 @@ type Options struct {
 	// Journal is where it writes down what it does.
 	Journal Journal
 
+	// Numbered is how many resources there are that have numbers.
+	Numbered int
+
 	// Exit is what the tool crash does. If nil, the process ends.
 	Exit func()
 }
@@ -60,7 +63,7 @@ func New(opts *Options) *Server {
 	if o.Revisions == nil {
 		o.Revisions = protocol.Revisions()
 	}
-	base := everything.New(&everything.Options{Name: o.Name, Revisions: o.Revisions})
+	base := everything.New(&everything.Options{Name: o.Name, Revisions: o.Revisions, Numbered: o.Numbered})
 	return &Server{base: base, revs: o.Revisions, journal: o.Journal, exit: o.Exit}
 }
 

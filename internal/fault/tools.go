@@ -56,7 +56,8 @@ func tools() []*tool {
 		{name: "grandchild", description: "Starts a process that keeps standard output open.", run: grandchild},
 		{name: "dupresp", description: "Answers twice.", wire: true, run: answerTwice},
 		{name: "wrongid", description: "Sends responses to unknown ids before its answer.", wire: true, run: wrongID},
-		{name: "notify", description: "Tells progress and log messages, so many of each.", properties: `"n":{"type":"integer"}`, run: notify},
+		{name: "notify", description: "Tells progress and log messages, so many of each.", properties: `"n":{"type":"integer"},"text":{"type":"string"}`, run: notify},
+		{name: "hold", description: "Tells its text, and answers with it when its key is released in the journal.", properties: `"key":{"type":"string"},"text":{"type":"string"}`, run: hold},
 		{name: "serverreq", description: "Asks the client for its roots, and answers with the first.", run: serverRequest},
 		{name: "freeze", description: "Neither reads nor writes for a while, or for ever.", properties: `"key":{"type":"string"},"ms":{"type":"integer"}`, wire: true, run: freeze},
 		{name: "stderrflood", description: "Writes so many lines to standard error.", properties: `"lines":{"type":"integer"}`, run: flood},
@@ -113,6 +114,22 @@ func count(ctx context.Context, c *call) (any, error) {
 	return c.result(c.args.Key, false), nil
 }
 
+// hold tells its text by progress and by a log message, so that both are under way with the call.
+func hold(ctx context.Context, c *call) (any, error) {
+	c.journal.Write(Ran, c.args.Key)
+	if err := c.tell(ctx, 1, 2); err != nil {
+		return nil, err
+	}
+	for len(c.journal.Of(Released, c.args.Key)) == 0 {
+		if err := pause(ctx, 100); err != nil {
+			c.journal.Write(Cancelled, c.args.Key)
+			return nil, err
+		}
+	}
+	c.journal.Write(Ended, c.args.Key)
+	return c.result(c.args.Text, false), nil
+}
+
 func crash(ctx context.Context, c *call) (any, error) {
 	if err := pause(ctx, c.args.MS); err != nil {
 		return nil, err
@@ -167,21 +184,30 @@ func wrongID(_ context.Context, c *call) (any, error) {
 
 func notify(ctx context.Context, c *call) (any, error) {
 	for i := range c.args.N {
-		if c.from == nil {
-			break
-		}
-		if err := c.progress(ctx, i+1, c.args.N); err != nil {
-			return nil, err
-		}
-		note, err := dragoman.NewNotification(protocol.NoteMessage, object{"level": "info", "data": i})
-		if err == nil {
-			err = c.from.Notify(ctx, note)
-		}
-		if err != nil {
+		if err := c.tell(ctx, i+1, c.args.N); err != nil {
 			return nil, err
 		}
 	}
 	return c.result(strconv.Itoa(c.args.N), false), nil
+}
+
+// tell reports how far the call is, and logs its text, or how far it is if there is none.
+func (c *call) tell(ctx context.Context, done, total int) error {
+	if c.from == nil {
+		return nil
+	}
+	if err := c.progress(ctx, done, total); err != nil {
+		return err
+	}
+	var data any = done - 1
+	if c.args.Text != "" {
+		data = c.args.Text
+	}
+	note, err := dragoman.NewNotification(protocol.NoteMessage, object{"level": "info", "data": data})
+	if err != nil {
+		return err
+	}
+	return c.from.Notify(ctx, note)
 }
 
 // progress reports how far the call is, if the caller asked for it.
@@ -190,7 +216,11 @@ func (c *call) progress(ctx context.Context, done, total int) error {
 	if c.from == nil || token == nil {
 		return nil
 	}
-	note, err := dragoman.NewNotification(protocol.NoteProgress, object{"progressToken": token, "progress": done, "total": total})
+	params := object{"progressToken": token, "progress": done, "total": total}
+	if c.args.Text != "" {
+		params["message"] = c.args.Text
+	}
+	note, err := dragoman.NewNotification(protocol.NoteProgress, params)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -94,6 +95,47 @@ func TestWhatARuleDeniesIsWrittenDownWithTheRule(t *testing.T) {
 	}
 	if r := written(t, file, isCall("nothing")); r.Outcome != audit.Failed || r.Rule != "" || r.Code == 0 || r.Reason != "" {
 		t.Errorf("got %+v", r)
+	}
+}
+
+func TestWhatARuleDeniesIsWrittenDownAtTheDoorOfPlainCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	g := begin(t, fmt.Sprintf("audit: {file: %q}\nrules: [allow anyone, deny anyone tools add]\nservers: {a: {url: %q, tools: {exclude: [sum]}}}\n", path, upstream(t, protocol.Latest)))
+	for door, name := range map[string]string{"/servers/a/call/": "add", "/call/": "a_add"} {
+		for _, accept := range []string{"application/json", "text/event-stream"} {
+			req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.url+door+name, strings.NewReader(`{"a":1,"b":2}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Accept", accept)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "unknown tool: "+name) {
+				t.Errorf("%s%s gets %s %s", door, name, resp.Status, body)
+			}
+		}
+	}
+	if r := written(t, path, isCall("add")); r.Outcome != audit.Denied || r.Rule != "deny anyone tools add" || r.Code != protocol.CodeInvalidParams || r.Door != "call" || r.Server != "a" {
+		t.Errorf("got %+v", r)
+	}
+	if r := written(t, path, isCall("a_add")); r.Outcome != audit.Refused || r.Door != "call" {
+		t.Errorf("got %+v", r)
+	}
+	_ = g.Shutdown(within(t))
+	n := 0
+	_ = audit.Read(func(r *audit.Record) bool {
+		if r.Method == protocol.MethodCallTool {
+			n++
+		}
+		return true
+	}, path)
+	if n != 4 {
+		t.Errorf("%d calls are written down, want 4", n)
 	}
 }
 

@@ -2,9 +2,13 @@ package gateway
 
 import (
 	"encoding/json"
+	"iter"
 	"net/http"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // Control answers the owner of the program, on a socket that nobody else can
@@ -14,13 +18,27 @@ import (
 //	POST /reload                 reads the configuration again
 //	POST /servers/NAME/restart   restarts a server
 //	GET  /servers/NAME/logs      what it has said, a JSON object per line; ?follow=true goes on
+//	GET  /tap                    what passes from now on, a JSON object per line; ?server=NAME of one server, ?unmasked=true with secrets
+//
+// Streamable HTTP is at its paths, too: the owner comes as who runs this process does.
 func (g *Gateway) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Status()) })
 	mux.HandleFunc("POST /reload", g.serveReload)
 	mux.HandleFunc("POST /servers/{name}/restart", g.named(g.serveRestart))
 	mux.HandleFunc("GET /servers/{name}/logs", g.named(g.serveLogs))
+	mux.HandleFunc("GET /tap", g.serveTap)
+	for _, path := range []string{MCPPath, serversPath + "{name}" + MCPPath, groupsPath + "{name}" + MCPPath} {
+		mux.HandleFunc(path, g.serveOwner)
+	}
 	return mux
+}
+
+// serveOwner serves the doors to the owner of the program.
+func (g *Gateway) serveOwner(w http.ResponseWriter, r *http.Request) {
+	c := policy.Self()
+	c.Header, c.Passed = r.Header, g.passed(r)
+	g.now.Load().serve(w, r.WithContext(dragoman.WithCaller(r.Context(), c)))
 }
 
 // A Failed is the body of a control request that failed.
@@ -39,10 +57,32 @@ func (g *Gateway) named(do func(http.ResponseWriter, *http.Request, *manager.Ups
 	return func(w http.ResponseWriter, r *http.Request) {
 		up := g.manager.Upstream(r.PathValue("name"))
 		if up == nil {
-			fail(w, http.StatusNotFound, "there is no server "+r.PathValue("name")+"; dragoman status lists them")
+			g.mu.Lock()
+			fault, broken := g.file.Fault(r.PathValue("name"))
+			g.mu.Unlock()
+			if broken {
+				fail(w, http.StatusConflict, "the server "+r.PathValue("name")+" is left out, because its configuration has errors:\n"+fault)
+				return
+			}
+			text := "there is no server " + r.PathValue("name") + "; "
+			if hint := near.Hint(r.PathValue("name"), g.serverNames()); hint != "" {
+				text += hint + " "
+			}
+			fail(w, http.StatusNotFound, text+"dragoman status lists them")
 			return
 		}
 		do(w, r, up)
+	}
+}
+
+// serverNames returns the names of all servers.
+func (g *Gateway) serverNames() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, up := range g.manager.Upstreams() {
+			if !yield(up.Name()) {
+				return
+			}
+		}
 	}
 }
 

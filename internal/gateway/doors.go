@@ -54,9 +54,10 @@ type DoorOptions struct {
 	Logger       *slog.Logger
 }
 
-// caller returns what tells who makes a request at one door.
+// caller returns what tells who makes a request at one door. It does not hold the options:
+// Before would be held with them, and so all doors that have been at a place.
 func (o *DoorOptions) caller(door string) httpx.CallerFunc {
-	who := o.Caller
+	who, denied := o.Caller, o.Denied
 	if who == nil {
 		who = httpx.ByAddress
 	}
@@ -64,8 +65,8 @@ func (o *DoorOptions) caller(door string) httpx.CallerFunc {
 		c, err := who(r)
 		if err == nil {
 			c.Door = door
-		} else if o.Denied != nil {
-			o.Denied(r, door, "caller", err)
+		} else if denied != nil {
+			denied(r, door, "caller", err)
 		}
 		return c, err
 	}

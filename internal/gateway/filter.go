@@ -46,15 +46,22 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	if e := v.refusal(ctx, f.Peer, req); e != nil {
 		return nil, e
 	}
-	if req.Method() == protocol.MethodCallTool {
-		if own, _ := ownName(&v.conf.Tools, req.Name()); own != req.Name() {
-			var err error
-			if req, err = req.Edit().Set("name", dragoman.Quote(own)).Message(); err != nil {
-				return nil, err
-			}
+	if req.Method() != protocol.MethodCallTool {
+		return f.Peer.Call(ctx, req, from)
+	}
+	own, _ := ownName(&v.conf.Tools, req.Name())
+	asked := req
+	if own != req.Name() {
+		var err error
+		if asked, err = req.Edit().Set("name", dragoman.Quote(own)).Message(); err != nil {
+			return nil, err
 		}
 	}
-	return f.Peer.Call(ctx, req, from)
+	resp, err := f.Peer.Call(ctx, asked, from)
+	if err == nil && resp != nil && resp.IsError() {
+		resp = v.withNear(own, req, resp)
+	}
+	return resp, err
 }
 
 // Notify implements dragoman.Peer. A session is told of changes when it has begun.
@@ -87,6 +94,9 @@ func (f *filter) list(ctx context.Context, req *dragoman.Message, from dragoman.
 		return resp, err
 	}
 	v := f.views.of(ctx, f.caller) // as it is now: who was told of a change before gets what it is told of
+	if req.Method() == protocol.MethodListTools {
+		v.tools.Learn(v.listKey(), req, resp)
+	}
 	array, key, offers := v.offers(req.Method())
 	if offers == nil {
 		return resp, nil
@@ -120,6 +130,19 @@ func narrow(list []byte, becomes func([]byte) []byte) []byte {
 	return append(out, ']')
 }
 
+// narrowMember returns an object whose list of that name, in whatever spelling, is narrowed, and
+// whether it has one.
+func narrowMember(object []byte, name string, becomes func([]byte) []byte) (narrowed []byte, ok bool) {
+	out, last := []byte(nil), 0
+	for key, at := range dragoman.Fields(object) {
+		if strings.EqualFold(key, name) {
+			out = append(append(out, object[last:at.Start]...), narrow(object[at.Start:at.End], becomes)...)
+			last = at.End
+		}
+	}
+	return append(out, object[last:]...), last > 0
+}
+
 // described returns a tool with the name and the description that it has here.
 func described(t *config.Tools, name string, tool []byte) []byte {
 	if ours, ok := t.Rename[name]; ok {
@@ -134,26 +157,18 @@ func described(t *config.Tools, name string, tool []byte) []byte {
 // listen passes a subscription on, without the resources that are not offered, and adds
 // what we have to tell.
 func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	wanted := req.Get("notifications")
-	out, last := []byte(nil), 0
 	if _, _, offers := v.offers(protocol.MethodListResources); offers != nil {
-		for key, at := range dragoman.Fields(wanted) {
-			if !strings.EqualFold(key, "resourceSubscriptions") {
-				continue
+		wanted, ok := narrowMember(req.Get("notifications"), "resourceSubscriptions", func(uri []byte) []byte {
+			if text, _ := dragoman.Text(uri); !offers(text, nil) {
+				return nil
 			}
-			out = append(append(out, wanted[last:at.Start]...), narrow(wanted[at.Start:at.End], func(uri []byte) []byte {
-				if text, _ := dragoman.Text(uri); !offers(text, nil) {
-					return nil
-				}
-				return uri
-			})...)
-			last = at.End
-		}
-	}
-	if last > 0 {
-		var err error
-		if req, err = req.Edit().Set("notifications", append(out, wanted[last:]...)).Message(); err != nil {
-			return nil, err
+			return uri
+		})
+		if ok {
+			var err error
+			if req, err = req.Edit().Set("notifications", wanted).Message(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if from == nil {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -14,9 +13,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/oauth"
 )
 
 // A front is the authorization server in front of an identity provider, with what it was made of.
@@ -34,6 +35,7 @@ type frontOptions struct {
 	claims               []string // that rules go by
 	schemes              []string
 	accessFor, signInFor time.Duration
+	rate                 limit.Rate
 }
 
 func frontOf(file *config.File) frontOptions {
@@ -41,7 +43,7 @@ func frontOf(file *config.File) frontOptions {
 	set, _ := rules.Parse(file.Rules, file.RuleOptions()) // they have been checked
 	return frontOptions{
 		url: a.URL, provider: a.Provider.Known(), client: a.Client, scopes: set.Scopes(), claims: set.Claims(), needed: a.Scopes, schemes: a.Schemes,
-		accessFor: a.AccessFor, signInFor: a.SignInFor,
+		accessFor: a.AccessFor, signInFor: a.SignInFor, rate: file.Limits.SignInRate,
 	}
 }
 
@@ -69,20 +71,36 @@ func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
 	}
 	p := &f.provider
 	server, err := authserver.New(&authserver.Options{
-		URL: f.url, Scopes: f.scopes, Needed: f.needed, AccessFor: f.accessFor, SignInFor: f.signInFor, Schemes: f.schemes,
+		URL: f.url, Scopes: f.scopes, Needed: f.needed, AccessFor: f.accessFor, SignInFor: f.signInFor, Schemes: f.schemes, Rate: f.rate,
 		Provider: authserver.Provider{
 			ClaimOptions: policy.ClaimOptions{Issuer: p.URL, Principal: p.Principal, Groups: p.Groups, Claims: f.claims},
 			ClientID:     f.client.ID, ClientSecret: f.client.Secret, Scopes: p.Scopes, Parameters: p.Parameters,
-			Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo,
+			Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo, Lists: listsOf(p), Keeps: p.IsGoogle(),
 		},
 		Doors: g.siblings, Store: store, Key: key, Logger: g.log,
 		Revoked: func(hashes ...[32]byte) { g.policy.Doubt(hashes...) },
-		OnEvent: g.auditSignIn,
+		OnEvent: g.auditSignIn, Visits: &g.visits,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("auth.provider: %w", err)
 	}
 	return server, nil
+}
+
+// githubLists are claims that GitHub has lists for.
+var githubLists = []authserver.List{
+	{Claim: config.Organizations, URL: "https://api.github.com/user/orgs", Paths: []string{"login"}},
+	{Claim: config.Teams, URL: "https://api.github.com/user/teams", Paths: []string{"organization.login", "slug"}},
+}
+
+// listsOf returns the lists that a provider is asked for because they are groups.
+func listsOf(p *config.Provider) (lists []authserver.List) {
+	for _, l := range githubLists {
+		if p.IsGitHub() && slices.Contains(p.Groups, l.Claim) {
+			lists = append(lists, l)
+		}
+	}
+	return lists
 }
 
 // auditSignIn writes down what happens to a sign-in. That a client registers is of no
@@ -95,6 +113,11 @@ func (g *Gateway) auditSignIn(kind, who, client string) {
 		return
 	case "sign-in":
 		e.Kind = audit.SignIn
+	case "connect": // at a server
+		e.Kind, e.Server, e.Who.Client = audit.SignIn, client, ""
+	case "stranger":
+		e.Kind, e.Server, e.Who.Client = audit.SignIn, client, ""
+		e.Outcome, e.Reason = audit.Denied, "the sign-in at the server was begun by another user, or in another browser"
 	case "denied":
 		e.Kind, e.Outcome, e.Reason = audit.SignIn, audit.Denied, "the user has refused"
 	case "token", "refresh":
@@ -112,6 +135,20 @@ var endings = map[string]string{
 	"reuse":  "a refresh token has come twice, or from another client",
 	"replay": "a code has come twice",
 	"misuse": "a code has come with something else than its request",
+}
+
+// callback returns where the browser of a caller comes back to from a sign-in at a server, or nil
+// if that is this machine: when nobody could tell in a browser that its user is the caller.
+func (g *Gateway) callback(server, principal string) *oauth.Callback {
+	f := g.front.Load()
+	if f == nil || !f.Knows(principal) {
+		return nil
+	}
+	return &oauth.Callback{URI: f.Callback(server), Open: func(in *oauth.Visit) (string, func(), error) {
+		v := &authserver.Visit{Server: server, Principal: principal, URL: in.URL, State: in.State, Expires: in.Expires, Take: in.Take}
+		end, err := g.visits.Begin(v)
+		return f.Page(v), end, err
+	}}
 }
 
 // siblings returns the paths of all doors to what a door leads to.
@@ -151,8 +188,7 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store
 	case s.store != nil:
 		return s.store, s.key, nil
 	case dir == "":
-		s.key = make([]byte, authserver.KeySize)
-		_, _ = rand.Read(s.key) // never fails
+		s.key = state.NewKey()
 		s.store = state.NewMemory(authserver.MaxSignIns)
 		return s.store, s.key, nil
 	}
@@ -160,7 +196,7 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := authserver.LoadKey(filepath.Join(dir, "sign-ins.key"))
+	key, err := state.LoadKey(filepath.Join(dir, "sign-ins.key"))
 	if err != nil {
 		return nil, nil, errors.Join(err, opened.Close())
 	}

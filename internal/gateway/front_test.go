@@ -40,15 +40,20 @@ type fronted struct {
 // inFront starts a gateway whose users sign in at a provider, with more in its configuration.
 func inFront(t *testing.T, more string) *fronted {
 	t.Helper()
+	return inFrontWith(t, &gateway.Options{Name: "test", Version: "1"}, more)
+}
+
+func inFrontWith(t *testing.T, opts *gateway.Options, more string) *fronted {
+	t.Helper()
 	peertest.NoLeak(t)
 	f := &fronted{running: &running{t: t, path: filepath.Join(t.TempDir(), "dragoman.yaml")}}
 	f.provider = authtest.New(t, &authtest.Options{Identity: true})
 	f.listener = listenAt(t, "127.0.0.1:0")
 	f.url = "http://" + f.listener.Addr().String()
-	f.text = fmt.Sprintf("limits: {failedProofs: 1000000/s}\nauth:\n  url: %s\n  provider: {url: %q, scopes: [openid, offline_access]}\n  client: {id: client, secret: secret}\nservers:\n  a: {url: %q}\n%s",
+	f.text = fmt.Sprintf("limits: {failedProofs: 1000000/s, signInRate: 1000000/s}\nauth:\n  url: %s\n  provider: {url: %q, scopes: [openid, offline_access]}\n  client: {id: client, secret: secret}\nservers:\n  a: {url: %q}\n%s",
 		f.url, f.provider.Issuer, upstream(t, protocol.LatestLegacy), more)
 	f.write(f.text)
-	f.up(&gateway.Options{Name: "test", Version: "1"})
+	f.up(opts)
 	return f
 }
 
@@ -361,6 +366,7 @@ func TestS27_NothingButTheSignInIsPublicInFrontOfAProvider(t *testing.T) {
 		"/.well-known/oauth-authorization-server": 200, "/.well-known/oauth-authorization-server/mcp": 200, "/.well-known/openid-configuration": 200,
 		"/.well-known/openid-configuration/servers/a/mcp": 200, "/.well-known/oauth-protected-resource/mcp": 200,
 		"/oauth/authorize": 400, "/oauth/callback": 400, "/oauth/token": 405, "/oauth/register": 405, "/oauth/revoke": 405, "/token": 405,
+		"/oauth/servers/a/sign-in": 404, "/oauth/servers/a/callback": 404, "/oauth/servers/a": 401, "/oauth/servers//callback": 401, "/oauth/servers/a/callback/x": 401,
 		"/oauth": 401, "/oauth/": 401, "/oauth/keys": 401, "/oauth/authorize/": 401, "/oauth/authorize/x": 401, "/OAUTH/authorize": 401, "/oauth//authorize": 401,
 		"/.well-known/oauth-authorization-serverx": 401, "/.well-known/jwks.json": 401, "/mcp": 401, "/status": 401, "/servers/a/mcp": 401, "/authorize": 401, "/register": 401, "/token/": 401,
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
+	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
@@ -23,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/tap"
 )
 
 const (
@@ -51,11 +53,14 @@ type Options struct {
 	// a reload, for the keys that are not ours: what is logged.
 	Applied func(*config.File)
 
+	// Files are those of the configuration, by which the owner tells gateways apart.
+	Files []string
+
 	// State is the directory for what outlives the process. If empty, the file
 	// says it; if that does not either, nothing does.
 	State string
 
-	// Cache is the directory for the last known lists of servers, if State does
+	// Cache is the directory for the last known lists and eras of servers, if State does
 	// not name one for everything.
 	Cache string
 
@@ -63,8 +68,10 @@ type Options struct {
 	// not supervised, see [manager.Options].
 	Single bool
 
-	// Root, if not nil, is what the root leads to in place of all servers as one.
-	Root *Backend
+	// Root, if not nil, is what the root leads to in place of all servers as one, and
+	// RootName what that is called in the log.
+	Root     *Backend
+	RootName string
 
 	// MessagesPath is what clients of HTTP+SSE at the root are told to send to. If
 	// empty, it is MessagesPath beside the stream.
@@ -77,8 +84,14 @@ type Options struct {
 	// [manager.Options].
 	Stderr func(server, line string)
 
-	// Logger receives what happens. If nil, nothing is logged.
-	Logger *slog.Logger
+	// Notice is told what a user should know at once about a server, see
+	// [manager.Options].
+	Notice func(server string, level slog.Level, text string)
+
+	// Logger receives what happens. If nil, nothing is logged. CallLevel is the level of
+	// calls with which nothing is wrong.
+	Logger    *slog.Logger
+	CallLevel slog.Level
 }
 
 // A Gateway lets clients to the servers of a configuration.
@@ -91,12 +104,16 @@ type Gateway struct {
 	rules    atomic.Pointer[rules.Set]
 	front    atomic.Pointer[front] // nil if users do not sign in by us
 	signIns  signIns
-	store    state.Store  // of sessions
-	events   eventlog.Log // of all doors' streams
-	disk     *disk        // where both are; nil if that is memory
+	visits   authserver.Visits // sign-ins of callers at servers, that wait for their browsers
+	store    state.Store       // of sessions
+	events   eventlog.Log      // of all doors' streams
+	disk     *disk             // where both are; nil if that is memory
+	boundKey []byte            // of what servers give out to callers
 	closers  []func() error
 	entrance *entrance
 	first    *config.File // of which listen, state, log.format, limits and audit.file are in force
+
+	taps tap.Hub // who looks at what passes
 
 	audit    *audit.Log    // nil if there is none
 	watching running.Group // of sessions, for the audit log
@@ -105,6 +122,8 @@ type Gateway struct {
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
+	slow     atomic.Int64 // from which duration on a call is slow; none is if it is 0
+	refusals refusals
 
 	reloading sync.Mutex // held while a configuration is read and applied
 	access    *access    // guarded by reloading
@@ -137,13 +156,21 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
 	g.entrance = newEntrance(&file.Limits, g.log)
 	g.front.Store(g.access.front)
+	signIn := opts.SignIn
+	if signIn != nil {
+		with := *signIn
+		with.Callback, signIn = g.callback, &with
+	}
 	g.manager = manager.New(&manager.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
-		Unsupervised: opts.Single, SignIn: opts.SignIn, Stderr: opts.Stderr, Logger: g.log,
+		Unsupervised: opts.Single, SignIn: signIn, Stderr: opts.Stderr,
+		Notice: opts.Notice, CommandLine: opts.Single, Logger: g.log,
 	})
 	switch {
 	case opts.Root != nil:
-		g.all = g.newEntry("", "", opts.Root, nil)
+		calls := g.callLog(opts.RootName)
+		calls.audit = nil // which is of servers that are configured
+		g.all = g.newEntry("", "", recorded(opts.Root, calls), nil)
 	case !opts.Single:
 		u := newUnion(g, false)
 		g.all = g.newEntry("", "", u.backend(), nil)
@@ -176,6 +203,7 @@ func (g *Gateway) Apply(file *config.File) manager.Changes {
 		servers = append(servers, file.Servers[name])
 	}
 	ruled := g.setRules(file)
+	g.slow.Store(int64(cmp.Or(file.Log.Slow, defaultSlow)))
 	changes := g.manager.Apply(servers)
 	before := g.now.Load()
 	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry), rules: &g.rules, grouped: make(map[*entry][]string)}
@@ -229,15 +257,19 @@ func (g *Gateway) setRules(file *config.File) bool {
 
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
-	c := newChain(up, &g.rules, g.log, g.audit)
+	c := newChain(up, &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.callLog(up.Name()), &g.taps)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
 }
 
+func (g *Gateway) callLog(server string) *callLog {
+	return &callLog{server: server, log: g.log, base: g.opts.CallLevel, audit: g.audit, slow: &g.slow}
+}
+
 // newEntry returns the entry of what stands behind a path, in the place of another.
 func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
-	s = g.audited(name, g.entrance.guard(s))
+	s = traced(g.audited(name, g.entrance.guard(s)), g.log)
 	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
@@ -340,6 +372,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := gate.Refuses(w, r); err != nil {
+			g.refusals.log(g.log, r, err)
 			g.deny(r, "", "host and origin", err)
 			return
 		}
@@ -349,6 +382,10 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		r = httpx.WithClientRequestID(w, r)
 		if h := g.public(r.URL.Path); h != nil {
 			h(w, r)
+			return
+		}
+		if r.URL.Path == "/" && wantsPage(r) {
+			g.servePage(w, r, open)
 			return
 		}
 		if !g.policy.Anyone() {

@@ -130,7 +130,7 @@ func (g *running) ready() {
 	g.t.Helper()
 	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		all := g.Status().Servers
-		if !slices.ContainsFunc(all, func(s statusOf) bool { return s.State != "ready" }) {
+		if !slices.ContainsFunc(all, func(s statusOf) bool { return s.State != "ready" && !s.Broken }) {
 			return
 		}
 		if time.Now().After(limit) {

@@ -30,9 +30,12 @@ func (g *running) reload(text string) gateway.Reloaded {
 	return done
 }
 
+// names returns those of the servers that there are, without those that have errors.
 func names(s gateway.Status) (list []string) {
 	for _, server := range s.Servers {
-		list = append(list, server.Name)
+		if !server.Broken {
+			list = append(list, server.Name)
+		}
 	}
 	return list
 }

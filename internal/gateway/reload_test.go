@@ -6,11 +6,15 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
+	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -67,6 +71,72 @@ func TestPain32_ReloadLeavesWhatIsUnchangedAlone(t *testing.T) {
 		status, _ := g.get("/servers/c/mcp")
 		return status == http.StatusNotFound
 	})
+}
+
+// TestReloadForgetsWhatItReplaced replaces a server several times, of which clients have
+// used every generation by every door.
+func TestReloadForgetsWhatItReplaced(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era.String(), func(t *testing.T) {
+			r := protocol.LatestLegacy
+			if era == protocol.Modern {
+				r = protocol.Latest
+			}
+			url := upstream(t, r)
+			file := func(n int) string { return fmt.Sprintf("servers:\n  a: {url: %s, timeout: %dm}\n", url, n+1) }
+			g := begin(t, file(0))
+			var old []weak.Pointer[manager.Upstream]
+			for n := range 6 {
+				g.ready()
+				old = append(old, weak.Make(g.Upstreams()[0]))
+				for _, door := range []string{"/servers/a/mcp", "/servers/a/sse", "/servers/a/ws", "/mcp"} {
+					for _, of := range eras {
+						if of == protocol.Modern && strings.HasSuffix(door, "sse") {
+							continue
+						}
+						useOnce(t, g.url+door, of)
+					}
+				}
+				g.write(file(n + 1))
+				if _, err := g.Reload(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept := func() (n int) {
+				runtime.GC()
+				for _, p := range old {
+					if p.Value() != nil {
+						n++
+					}
+				}
+				return n
+			}
+			// The last may be held by its successor, until that is used.
+			eventually(t, "the servers that were replaced are forgotten", func() bool { return kept() <= 1 })
+		})
+	}
+}
+
+// useOnce connects, lists the tools, calls one and leaves.
+func useOnce(t *testing.T, url string, era protocol.Era) {
+	t.Helper()
+	transport := "http-only"
+	switch {
+	case strings.HasSuffix(url, "/ws"):
+		url, transport = "ws"+strings.TrimPrefix(url, "http"), ""
+	case strings.HasSuffix(url, "/sse"):
+		transport = "sse-only"
+	}
+	c, err := client.Connect(within(t), &client.Server{URL: url, Transport: transport}, &client.Options{Era: &era})
+	if err != nil {
+		t.Fatalf("%s, %s era: %v", url, era, err)
+	}
+	defer c.Close()
+	tool := "echo"
+	if names := toolNames(t, c); slices.Contains(names, "a_echo") {
+		tool = "a_echo"
+	}
+	echo(t, c, tool)
 }
 
 func TestChangedFileIsReadAgain(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
@@ -35,10 +36,10 @@ type routes struct {
 func (t *routes) shows(e *entry, c *dragoman.Caller) bool {
 	set := t.rules.Load()
 	if e.chain != nil {
-		return set.For(c, e.chain.Name()).Any()
+		return set.Any(c, e.chain.Name())
 	}
 	servers, ok := t.grouped[e]
-	return !ok || slices.ContainsFunc(servers, func(name string) bool { return set.For(c, name).Any() })
+	return !ok || slices.ContainsFunc(servers, func(name string) bool { return set.Any(c, name) })
 }
 
 // An entry is what stands behind a path, with its doors: one server, or several.
@@ -103,11 +104,32 @@ func findEntry(list iter.Seq[*entry], path string) (e *entry, rest string) {
 	return nil, ""
 }
 
+// nearServers asks whether a server was meant that has nearly the name in the path and is
+// there for the caller, or returns "".
+func (t *routes) nearServers(r *http.Request) string {
+	after, ok := strings.CutPrefix(r.URL.Path, serversPath)
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(after, "/")
+	hint := near.Hint(name, func(yield func(string) bool) {
+		for other, e := range t.servers {
+			if t.shows(e, dragoman.CallerOf(r.Context())) && !yield(other) {
+				return
+			}
+		}
+	})
+	if hint != "" {
+		hint += " "
+	}
+	return hint
+}
+
 // serve answers a request by the doors of its path.
 func (t *routes) serve(w http.ResponseWriter, r *http.Request) {
 	e, rest := t.find(r.URL.Path)
 	if e == nil || !t.shows(e, dragoman.CallerOf(r.Context())) {
-		http.Error(w, "there is no server of that name; GET /status lists them", http.StatusNotFound)
+		http.Error(w, "there is no server of that name; "+t.nearServers(r)+"GET /status lists them", http.StatusNotFound)
 		return
 	}
 	door, prefix := e.At(rest)

@@ -238,3 +238,43 @@ func TestRulesThatChangeAreAnnouncedAndHold(t *testing.T) {
 		t.Error("a call that is not allowed any more is answered")
 	}
 }
+
+func TestNearNamesAreAmongWhatTheCallerMaySee(t *testing.T) {
+	g, anna, bob := ruled(t, "allow group:admins", "allow token:bob tools echo on a")
+	for _, d := range everyDoor {
+		name := d.path + " " + d.transport + " " + d.era.String()
+		for _, test := range []struct{ token, tool, want string }{
+			{anna, "ecko", `did you mean "` + d.prefix + `echo"?`},
+			{anna, "ad", `did you mean "` + d.prefix + `add"?`},
+			{bob, "ecko", `did you mean "` + d.prefix + `echo"?`},
+			{bob, "ad", ""},
+		} {
+			c, err := g.connect(t, d.path, d.transport, test.token, d.era)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if _, err := c.Tools(within(t)); err != nil {
+				t.Fatal(name, err)
+			}
+			_, err = c.CallTool(within(t), d.prefix+test.tool, nil, nil)
+			text := fmt.Sprint(err)
+			if err == nil || !strings.Contains(strings.ToLower(text), "unknown tool") || !strings.Contains(text, test.want) || test.want == "" && strings.Contains(text, "mean") {
+				t.Errorf("%s: %s: %v, want %s", name, test.tool, err, test.want)
+			}
+		}
+	}
+	for _, test := range []struct{ token, method, path, want string }{
+		{anna, "POST", "/servers/a/call/ecko", `did you mean \"echo\"?`},
+		{bob, "POST", "/servers/a/call/ecko", `did you mean \"echo\"?`},
+		{bob, "POST", "/servers/a/call/ad", "unknown tool: ad; the list"},
+		{anna, "GET", "/servers/B/mcp", `there is no server of that name; did you mean "b"? GET`},
+		{bob, "GET", "/servers/B/mcp", "there is no server of that name; GET"},
+		{bob, "GET", "/servers/A/mcp", `did you mean "a"?`},
+	} {
+		resp := g.do(t, test.method, test.path, "Bearer "+test.token, "{}")
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), test.want) {
+			t.Errorf("%s %s: %d, %s (%v), want %s", test.method, test.path, resp.StatusCode, body, err, test.want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ func (g *Gateway) openState() (lists state.Store, err error) {
 	dir := g.stateDir()
 	if dir == "" {
 		g.store, g.events = state.NewMemory(maxSessionRecords), eventlog.NewMemory(nil)
+		g.boundKey = state.NewKey()
 		return g.openCache(), nil
 	}
 	records, err := state.OpenWith(filepath.Join(dir, "records"), &state.DirOptions{Logger: g.log})
@@ -33,6 +34,9 @@ func (g *Gateway) openState() (lists state.Store, err error) {
 	g.closers = append(g.closers, events.Close)
 	g.disk = &disk{log: g.log}
 	g.store, g.events = diskStore{records, g.disk}, diskLog{events, g.disk}
+	if g.boundKey, err = state.LoadKey(filepath.Join(dir, "tags.key")); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
 	return g.store, nil
 }
 
@@ -42,6 +46,10 @@ func (g *Gateway) openCache() state.Store {
 		return nil
 	}
 	cache, err := state.OpenWith(g.opts.Cache, &state.DirOptions{Logger: g.log})
+	if err != nil && g.opts.Single {
+		g.log.Debug("the era of the server is not remembered", "error", err)
+		return nil
+	}
 	if err != nil {
 		g.log.Warn("the last known lists of servers are not kept", "error", err)
 		return nil

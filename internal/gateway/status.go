@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +28,17 @@ type Status struct {
 	Version  string           `json:"version"`
 	Began    time.Time        `json:"began"`
 	Draining bool             `json:"draining"`
-	Servers  []manager.Status `json:"servers"`
-	Groups   []Grouped        `json:"groups,omitempty"`
-	Reload   *Reloaded        `json:"reload,omitempty"` // the last one
-	Later    []string         `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
+	Servers  []manager.Status `json:"servers"` // also those that are left out because of errors
+
+	PID      int      `json:"pid,omitempty"`
+	Files    []string `json:"files,omitempty"`    // of the configuration
+	Sessions int      `json:"sessions,omitempty"` // of clients, and conversations on sockets and streams
+	Calls    int64    `json:"calls,omitempty"`    // that were passed to servers
+	Memory   int64    `json:"memory,omitempty"`   // that we have ourselves
+
+	Groups []Grouped `json:"groups,omitempty"`
+	Reload *Reloaded `json:"reload,omitempty"` // the last one
+	Later  []string  `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
 	Audit        *audit.Status `json:"audit,omitempty"`
@@ -42,7 +50,7 @@ type Status struct {
 func (s *Status) Public(shown func(server string) bool) Status {
 	p := Status{Name: s.Name, Version: s.Version, Began: s.Began, Draining: s.Draining, Servers: []manager.Status{}}
 	for i := range s.Servers {
-		if shown(s.Servers[i].Name) {
+		if shown(s.Servers[i].Name) && !s.Servers[i].Broken {
 			p.Servers = append(p.Servers, s.Servers[i].Public())
 		}
 	}
@@ -71,11 +79,14 @@ type Grouped struct {
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
 	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
-	for _, up := range g.manager.Upstreams() {
-		s.Servers = append(s.Servers, up.Status())
-	}
+	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), manager.OwnMemory()
+	list := g.manager.Statuses()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for i := range list {
+		s.Calls += list[i].Calls
+	}
+	s.Servers = append(s.Servers, g.inOrder(list)...)
 	for name, e := range g.groups {
 		s.Groups = append(s.Groups, Grouped{name, e.mcp, g.file.Groups[name].Servers})
 	}
@@ -86,6 +97,26 @@ func (g *Gateway) Status() Status {
 		s.Reload = &last
 	}
 	return s
+}
+
+// inOrder returns how servers are in the order of the configuration, with those that it
+// names and that have errors. g.mu is locked.
+func (g *Gateway) inOrder(list []manager.Status) (all []manager.Status) {
+	for _, name := range g.file.Broken {
+		if fault, ok := g.file.Fault(name); ok {
+			s := manager.Status{Name: name, State: manager.Stopped, Broken: true, LastError: fault, Since: g.began}
+			if r := &g.last; !r.At.IsZero() {
+				s.Since = r.At
+			}
+			list = append(list, s)
+		}
+	}
+	order := make(map[string]int, len(list))
+	for i, name := range g.file.All() {
+		order[name] = i
+	}
+	slices.SortStableFunc(list, func(a, b manager.Status) int { return order[a.Name] - order[b.Name] })
+	return list
 }
 
 // public returns who answers at a path that tells about the gateway, or nil.
@@ -112,7 +143,7 @@ func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
 	if reads(w, r) {
 		s := g.Status()
 		set, who := g.rules.Load(), dragoman.CallerOf(r.Context())
-		answer(w, s.Public(func(server string) bool { return set.For(who, server).Any() }))
+		answer(w, s.Public(func(server string) bool { return set.Any(who, server) }))
 	}
 }
 

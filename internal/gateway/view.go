@@ -9,6 +9,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -91,7 +93,7 @@ func hidden(e *dragoman.Error) *denial { return &denial{notOffered, e} }
 func denied(e *dragoman.Error) *denial { return &denial{notAllowed, e} }
 
 func noMethod(method string) *dragoman.Error {
-	return &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + method}
+	return &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + redact.Clip(method)}
 }
 
 // refusal returns the error for a request about something that is not offered: that for
@@ -103,35 +105,35 @@ func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.
 	case protocol.MethodCallTool:
 		own, ok := ownName(&v.conf.Tools, req.Name())
 		if !ok {
-			return hidden(unknown("tool", req.Name()))
+			return hidden(v.unknownTool(req.Name(), v.knownTools()))
 		}
-		return judged(v.grant.Tool(method, own, func() (rules.Hints, bool) { return v.hints(ctx, server, req, own) }), unknown("tool", req.Name()))
+		return judged(v.grant.Tool(method, own, func() (rules.Hints, bool) { return v.hints(ctx, server, req, own) }), func() *dragoman.Error { return v.unknownTool(req.Name(), v.knownTools()) })
 	case protocol.MethodGetPrompt:
 		if !v.conf.Prompts.Offers(req.Name()) {
 			return hidden(unknown("prompt", req.Name()))
 		}
-		return judged(v.grant.Prompt(method, req.Name()), unknown("prompt", req.Name()))
+		return judged(v.grant.Prompt(method, req.Name()), func() *dragoman.Error { return unknown("prompt", req.Name()) })
 	case protocol.MethodReadResource, protocol.MethodSubscribe:
 		if !v.conf.Resources.Offers(req.URI()) {
 			return hidden(noResource(req))
 		}
-		return judged(v.grant.Resource(method, req.URI()), noResource(req))
+		return judged(v.grant.Resource(method, req.URI()), func() *dragoman.Error { return noResource(req) })
 	case protocol.MethodComplete:
 		return v.refusedRef(req.Get("ref"))
 	}
 	if v.grant == nil || method == protocol.MethodDiscover || method == protocol.MethodPing {
 		return nil
 	}
-	return judged(v.grant.Method(method), noMethod(method))
+	return judged(v.grant.Method(method), func() *dragoman.Error { return noMethod(method) })
 }
 
 // judged returns the denial of a verdict, whose answer is otherwise if there is nothing to
 // be done about it.
-func judged(v rules.Verdict, otherwise *dragoman.Error) *denial {
+func judged(v rules.Verdict, otherwise func() *dragoman.Error) *denial {
 	if v.Allowed {
 		return nil
 	}
-	d := denied(otherwise)
+	d := denied(otherwise())
 	if v.Rule != nil {
 		d.rule = v.Rule.String()
 	}
@@ -143,14 +145,7 @@ func judged(v rules.Verdict, otherwise *dragoman.Error) *denial {
 
 // hints returns what the server says of a tool.
 func (v *view) hints(ctx context.Context, server dragoman.Peer, req *dragoman.Message, name string) (rules.Hints, bool) {
-	fetch := func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
-		return server.Call(ctx, req, nil)
-	}
-	meta := json.RawMessage("{}")
-	if protocol.IsModern(req) {
-		meta = req.Get("_meta")
-	}
-	list, err := v.tools.Get(ctx, v.caller.Key()+"\x00"+v.caller.Session, meta, fetch)
+	list, err := v.list(ctx, server, req)
 	if err != nil {
 		return rules.Hints{}, false
 	}
@@ -159,6 +154,82 @@ func (v *view) hints(ctx context.Context, server dragoman.Peer, req *dragoman.Me
 		return rules.Hints{}, false
 	}
 	return rules.HintsOf(tool.Annotations), true
+}
+
+// list returns the server's list of tools, for who makes a request.
+func (v *view) list(ctx context.Context, server dragoman.Peer, req *dragoman.Message) (*toollist.List, error) {
+	fetch := func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+		return server.Call(ctx, req, nil)
+	}
+	meta := json.RawMessage("{}")
+	if protocol.IsModern(req) {
+		meta = req.Get("_meta")
+	}
+	return v.tools.Get(ctx, v.listKey(), meta, fetch)
+}
+
+// listKey is whose list of tools it is. Without rules nothing is decided by it: it is there to
+// name what may have been meant, and one for all clients and sessions of a principal is
+// enough.
+func (v *view) listKey() string {
+	if v.grant == nil {
+		return v.caller.Identity()
+	}
+	return v.caller.Key() + "\x00" + v.caller.Session
+}
+
+// nearTools asks whether a tool was meant that has nearly that name and that the caller is
+// offered, or returns "".
+func (v *view) nearTools(name string, list *toollist.List) string {
+	if list == nil {
+		return ""
+	}
+	return near.Hint(name, func(yield func(string) bool) {
+		for own, tool := range list.All() {
+			if v.offersTool(own, tool.Annotations) && !yield(cmp.Or(v.conf.Tools.Rename[own], own)) {
+				return
+			}
+		}
+	})
+}
+
+// unknownTool is the error for a tool that is not offered. list may be nil.
+func (v *view) unknownTool(name string, list *toollist.List) *dragoman.Error {
+	e := unknown("tool", name)
+	if hint := v.nearTools(name, list); hint != "" {
+		e.Message += "; " + hint
+	}
+	return e
+}
+
+// knownTools returns the server's list of tools if the caller has had it, or nil. Who may not
+// use a tool does not make us ask the server.
+func (v *view) knownTools() *toollist.List { return v.tools.Known(v.listKey()) }
+
+// withNear adds to the server's error for a tool that it does not have what may have been
+// meant. Who is not offered everything gets our words in place of the server's, which may name
+// what is hidden; without a list it may be either, and they say so. Any other answer is returned
+// as it is. The server is not asked for its list: there is an answer, which would wait for it.
+func (v *view) withNear(own string, req, resp *dragoman.Message) *dragoman.Message {
+	e := resp.RPCError()
+	if e.Code != protocol.CodeInvalidParams {
+		return resp
+	}
+	list := v.knownTools()
+	if list != nil && list.Tool(own) != nil {
+		return resp
+	}
+	if _, _, offers := v.offers(protocol.MethodListTools); offers != nil {
+		if list == nil {
+			return req.Fail(unlisted(req.Name()))
+		}
+		return req.Fail(v.unknownTool(req.Name(), list))
+	}
+	hint := v.nearTools(req.Name(), list)
+	if hint == "" || strings.Contains(e.Message, "did you mean") {
+		return resp
+	}
+	return req.Fail(&dragoman.Error{Code: e.Code, Message: e.Message + "; " + hint, Data: e.Data})
 }
 
 // refusedRef is refusal for what is to be completed. Servers differ in which of two
@@ -173,7 +244,7 @@ func (v *view) refusedRef(ref []byte) *denial {
 			return hidden(unknown("resource", text))
 		}
 	}
-	return judged(v.grant.Method(protocol.MethodComplete), noMethod(protocol.MethodComplete))
+	return judged(v.grant.Method(protocol.MethodComplete), func() *dragoman.Error { return noMethod(protocol.MethodComplete) })
 }
 
 func (v *view) offersPrompt(name string) bool {
@@ -184,13 +255,13 @@ func (v *view) offersResource(uri string) bool {
 	return v.conf.Resources.Offers(uri) && v.grant.Resource(protocol.MethodReadResource, uri).Shown()
 }
 
-func (v *view) offersTool(own string, tool []byte) bool {
+func (v *view) offersTool(own string, annotations []byte) bool {
 	t := &v.conf.Tools
 	name, ok := ownName(t, cmp.Or(t.Rename[own], own))
 	if !ok || name != own { // another tool has its name
 		return false
 	}
-	return v.grant.Tool(protocol.MethodCallTool, own, func() (rules.Hints, bool) { return rules.HintsOf(dragoman.Member(tool, "annotations")), true }).Shown()
+	return v.grant.Tool(protocol.MethodCallTool, own, func() (rules.Hints, bool) { return rules.HintsOf(annotations), true }).Shown()
 }
 
 // offers returns where the result of a method has its list, what tells the elements apart,
@@ -200,7 +271,7 @@ func (v *view) offers(method string) (array, key string, offers func(name string
 	switch method {
 	case protocol.MethodListTools:
 		if t := &c.Tools; v.grant != nil || len(t.Include)+len(t.Exclude)+len(t.Rename)+len(t.Describe) > 0 {
-			offers = v.offersTool
+			offers = func(name string, tool []byte) bool { return v.offersTool(name, dragoman.Member(tool, "annotations")) }
 		}
 		return "tools", "name", offers
 	case protocol.MethodListPrompts:
@@ -219,7 +290,13 @@ func (v *view) offers(method string) (array, key string, offers func(name string
 }
 
 func unknown(noun, name string) *dragoman.Error {
-	return &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown " + noun + ": " + name}
+	return &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown " + noun + ": " + redact.Clip(name)}
+}
+
+// unlisted is the error for a tool that the server refuses to call, and of which is not known
+// whether there is one.
+func unlisted(name string) *dragoman.Error {
+	return &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown tool, or arguments that do not fit it: " + redact.Clip(name) + "; tools/list names what there is"}
 }
 
 // noResource is the error for a resource that does not exist, in the era of the request.
@@ -228,5 +305,5 @@ func noResource(req *dragoman.Message) *dragoman.Error {
 	if protocol.IsModern(req) {
 		rev = protocol.Latest
 	}
-	return &dragoman.Error{Code: rev.CodeNoResource(), Message: "Resource not found: " + uri, Data: dragoman.WithMember([]byte("{}"), "uri", dragoman.Quote(uri))}
+	return &dragoman.Error{Code: rev.CodeNoResource(), Message: "Resource not found: " + redact.Clip(uri), Data: dragoman.WithMember([]byte("{}"), "uri", dragoman.Quote(uri))}
 }

@@ -16,15 +16,17 @@ type Link[T any] struct {
 // Follow says whose place this one takes.
 func (l *Link[T]) Follow(before *Link[T]) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.before = before
+	l.mu.Unlock()
+	l.last() // forgets those that have ended, or each would hold all before it
 }
 
 // End says that the server has nothing left to finish.
 func (l *Link[T]) End() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.ended = true
+	l.mu.Unlock()
+	l.last() // as Follow
 }
 
 // Before calls f with the servers whose place this one has taken and that have

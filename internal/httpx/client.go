@@ -141,12 +141,12 @@ func anyOf(schemes []string, unix bool) string {
 }
 
 func newTransport(o *ClientOptions, socket string) *http.Transport {
-	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	d := &net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           d.DialContext,
 		TLSClientConfig:       o.TLS.Clone(),
-		TLSHandshakeTimeout:   10 * time.Second,
+		TLSHandshakeTimeout:   connectTimeout,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   256,
@@ -206,7 +206,7 @@ func (c *Client) Do(ctx context.Context, method string, at *url.URL, body []byte
 		set(req.Header)
 	}
 	resp, err := c.HTTP.Do(req)
-	return resp, WithoutURL(err)
+	return resp, Explain(err, at)
 }
 
 // Acquire says that somebody uses the client's connections, until Release. Those that are
@@ -326,9 +326,34 @@ func ReadStatus(resp *http.Response) *protocol.StatusError {
 		e.Text = oneLine(string(e.Body[:min(len(e.Body), 4*maxErrorText)]))
 	}
 	if at, err := resp.Location(); err == nil && e.Status/100 == 3 {
-		e.Text = "it redirects to " + at.Scheme + "://" + at.Host + ", which is not followed" // the rest may hold secrets
+		e.Text = "it redirects to " + placeOf(at) + ", which is not followed; use that URL if it is the server's"
+	}
+	if e.Status == http.StatusBadRequest && resp.TLS == nil && wantedTLS(e.Body) && resp.Request != nil {
+		tls := speaksTLS(resp.Request.URL)
+		e.Text = tls.Reason + "; " + tls.Advice
 	}
 	return e
+}
+
+// longSegment is how long a part of a path may be that is no secret.
+const longSegment = 20
+
+// placeOf returns a URL without what may be a secret: the user, the query, and parts of the
+// path that are long.
+func placeOf(u *url.URL) string {
+	parts := strings.Split(u.EscapedPath(), "/")
+	for i, part := range parts {
+		if len(part) > longSegment {
+			parts[i] = "…"
+		}
+	}
+	return u.Scheme + "://" + u.Host + strings.Join(parts, "/")
+}
+
+// wantedTLS reports whether the body of a refusal is that of a server which was asked by plain
+// HTTP where it speaks TLS: Go's, or nginx's.
+func wantedTLS(body []byte) bool {
+	return bytes.Contains(body, []byte("HTTP request to an HTTPS server")) || bytes.Contains(body, []byte("HTTP request was sent to HTTPS port"))
 }
 
 // oneLine returns the beginning of a text that a person can read, on one line.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -108,7 +109,7 @@ func (x *Exchange) refuse(err error) {
 	if !ok {
 		refusal = &Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: err.Error()}
 	}
-	x.door.Log.Debug("request refused", "method", x.R.Method, "status", refusal.status(), "reason", refusal.Message)
+	x.door.Log.Debug("request refused", "method", redact.Clip(x.R.Method), "status", refusal.status(), "reason", redact.Clip(refusal.Message))
 	if x.begin() {
 		refusal.Write(x.W)
 	}

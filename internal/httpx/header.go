@@ -241,16 +241,24 @@ type numberedContext struct {
 // Value implements context.Context.
 func (c *numberedContext) Value(key any) any {
 	if _, ok := key.(requestKey); ok {
-		return process + strconv.FormatUint(c.number, 36)
+		return c
 	}
 	return c.Context.Value(key)
 }
 
 // RequestID returns the id under which a request is logged, or "".
 func RequestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestKey{}).(string)
-	return id
+	switch id := ctx.Value(requestKey{}).(type) {
+	case string:
+		return id
+	case *numberedContext:
+		return process + strconv.FormatUint(id.number, 36)
+	}
+	return ""
 }
+
+// HasRequestID reports whether a request is logged under an id.
+func HasRequestID(ctx context.Context) bool { return ctx.Value(requestKey{}) != nil }
 
 // WithClientRequestID returns the request with the client's id for it in its context, which the
 // response names too, if there is one that is fit to be logged.

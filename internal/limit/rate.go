@@ -143,3 +143,6 @@ func (r *Room) Enter() bool {
 
 // Leave gives the place back.
 func (r *Room) Leave() { r.used.Add(-1) }
+
+// Used returns how many places are taken.
+func (r *Room) Used() int { return int(r.used.Load()) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -22,6 +23,7 @@ type conn struct {
 	opened     time.Time
 	main       bool    // it is our own
 	passed     *passed // with what of its caller; may be nil
+	output     *output // what its process writes
 
 	ours        atomic.Bool           // we have closed it
 	reason      atomic.Pointer[error] // why we gave it up, if that is a failure
@@ -40,17 +42,18 @@ func (c *conn) Unwrap() dragoman.Conn { return c.Conn }
 func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	caller := dragoman.CallerOf(ctx)
 	p := s.up.passedOf(caller)
-	t, err := s.up.newTarget(p)
-	if err != nil {
-		return nil, err
-	}
 	limit := time.Now().Add(MaxOutage)
 	for attempt := 1; ; attempt++ {
-		c := &conn{supervisor: s, main: caller == ownCaller, passed: p}
+		c := &conn{supervisor: s, main: caller == ownCaller, passed: p, output: &output{up: s.up, passed: p}}
+		t, err := s.up.targetWith(p, c.output)
+		if err != nil {
+			return nil, err
+		}
 		if err := s.turn(ctx, limit, c); err != nil {
 			return nil, err
 		}
-		inner, err := t.Dialer.Dial(ctx, local)
+		s.up.logs.begin()
+		inner, err := trace.Dialer(t.Dialer, s.up.log).Dial(ctx, local)
 		if err == nil {
 			return s.opened(c, inner)
 		}
@@ -195,8 +198,13 @@ func (s *supervisor) ended(c *conn) {
 		if lost != nil {
 			reason = *lost
 		}
+		probed := s.failures == 0 && s.set.process && c.probed.Load() && !c.hasAnswered.Load() && lost == nil
 		if s.recordFailure(c.opened, reason) {
 			text = s.retryHint()
+		}
+		if probed { // it may be a legacy server that ends for that; what comes next will tell
+			s.up.log.Debug("process ended when it was asked for its era", "error", s.up.redactError(reason))
+			text = ""
 		}
 		if c.probed.Load() && !c.hasAnswered.Load() && lost == nil && !s.set.process {
 			s.release() // it may be a legacy server that ends for that; to dial costs little
@@ -257,7 +265,8 @@ func (c *conn) Close() error {
 
 // Call passes a request on, and learns from what becomes of it.
 func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if method := req.Method(); method == protocol.MethodInitialize || method == protocol.MethodDiscover {
+	switch method := req.Method(); {
+	case method == protocol.MethodInitialize, method == protocol.MethodDiscover, method == protocol.MethodPing && !c.hasAnswered.Load():
 		return c.firstCall(ctx, req, from, time.Now())
 	}
 	var began time.Time // before any failure, if there is none now
@@ -278,17 +287,31 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 // within the time that a server has to start.
 func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragoman.Peer, began time.Time) (*dragoman.Message, error) {
 	s := c.supervisor
-	limit, cancel := context.WithTimeoutCause(ctx, s.set.connect, errHang)
+	hangs := s.set.hangs()
+	limit, cancel := context.WithTimeoutCause(ctx, s.set.connect, hangs)
 	defer cancel()
-	if req.Method() == protocol.MethodDiscover {
+	if s.set.process && !c.hasAnswered.Load() {
+		waiting := time.AfterFunc(StartNotice, c.output.tellWaiting)
+		defer waiting.Stop()
+	}
+	switch req.Method() {
+	case protocol.MethodDiscover:
 		c.probed.Store(true)
+		c.output.probe()
+	case protocol.MethodPing:
+		c.output.probe()
 	}
 	resp, err := c.Conn.Call(limit, req, from)
+	c.output.answered()
 	err = s.up.explain(ctx, err)
 	switch {
 	case err == nil && !resp.IsError():
-		if req.Method() == protocol.MethodInitialize {
+		switch req.Method() {
+		case protocol.MethodInitialize:
 			s.up.revision.Store(new(string(resp.Get("protocolVersion"))))
+			s.up.memory.introduced(resp.Get("serverInfo"))
+		case protocol.MethodDiscover:
+			s.up.memory.introduced(resp.Meta(protocol.MetaServerInfo))
 		}
 		c.answered(began)
 	case err == nil, ctx.Err() != nil && !c.hasAnswered.Load():
@@ -300,7 +323,7 @@ func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragom
 		s.mu.Unlock()
 		s.changed.fire()
 	case limit.Err() != nil && ctx.Err() == nil && !c.hasAnswered.Load():
-		c.reason.Store(&errHang)
+		c.reason.Store(new(s.up.hang()))
 		_ = c.Close() // calls on it fail with that
 	default:
 		c.failed(ctx, began, err)
@@ -317,6 +340,7 @@ func (c *conn) answered(began time.Time) {
 	if c.hasAnswered.Load() && s.stable.Load() {
 		return
 	}
+	s.up.waiting.Store(false)
 	s.mu.Lock()
 	c.hasAnswered.Store(true)
 	s.failedChecks = 0

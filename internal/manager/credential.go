@@ -9,12 +9,15 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/credential"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -28,13 +31,13 @@ func connectionOf(c *config.Server, log *slog.Logger) (*tls.Config, func(*http.R
 	return secured, proxy, err
 }
 
-// newCredential returns what has the credentials that are configured, or nil.
-func (u *Upstream) newCredential() (*credential.Source, error) {
-	c := u.conf.Load()
+// newCredential returns what has the credentials that are configured, or nil. vet judges the
+// command that prints them; it may be nil.
+func newCredential(c *config.Server, vet func(*exec.Cmd) error, log *slog.Logger) (*credential.Source, error) {
 	if !hasCredential(c) {
 		return nil, nil
 	}
-	return credential.New(&credential.Config{Server: c.URL, TokenFile: c.Auth.TokenFile, Command: c.Auth.Command, Vet: u.vet(), Logger: u.log})
+	return credential.New(&credential.Config{Server: c.URL, TokenFile: c.Auth.TokenFile, Command: c.Auth.Command, Vet: vet, Logger: log})
 }
 
 // hasCredential reports whether a token comes from a file or a command.
@@ -52,41 +55,57 @@ func passesAuthorization(c *config.Server) bool {
 
 func isAuthorization(header string) bool { return strings.EqualFold(header, "Authorization") }
 
-// A deniedError is a refusal that is about who asks, in words that say what was refused and
-// what to do.
-type deniedError struct {
-	text   string
-	status protocol.StatusError // without the server's JSON-RPC error, which would be told in place of the text
+// An advisedError is an error in words that say what is the matter and what to do. It is the
+// error that it explains to all but people.
+type advisedError struct {
+	text string
+	err  error
 }
 
 // Error implements error.
-func (e *deniedError) Error() string { return e.text }
+func (e *advisedError) Error() string { return e.text }
 
-// Unwrap returns the refusal.
-func (e *deniedError) Unwrap() error { return &e.status }
+// Unwrap returns the error that is explained.
+func (e *advisedError) Unwrap() error { return e.err }
 
-// explain returns an error in words that say what to do, if the server refuses who asks and
-// no sign-in can change that. Any other error is returned as it is.
+// explain returns the error of a request, or of an attempt to reach the server, in words that say
+// what to do. One of which nothing more is known is returned as it is.
 func (u *Upstream) explain(ctx context.Context, err error) error {
-	err = credential.ExplainAlert(u.hideCode(ctx, err), u.conf.Load().TLS.Cert != "")
-	e, ok := errors.AsType[*protocol.StatusError](err)
-	if !ok || e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden || errors.Is(err, dragoman.ErrClosed) {
+	if _, done := errors.AsType[*advisedError](err); done || err == nil {
 		return err
 	}
-	if _, done := errors.AsType[*deniedError](err); done {
-		return err
+	shown := u.conf.Load().TLS.Cert != ""
+	if errors.Is(err, dragoman.ErrClosed) {
+		return credential.ExplainAlert(u.hideCode(ctx, err), shown)
 	}
 	p := u.passedOf(dragoman.CallerOf(ctx))
-	what, advice := u.denied(p, e)
-	said := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
-	if e.RPC != nil {
-		said += ": " + e.RPC.Message
-	} else if e.Text != "" {
-		said += ": " + e.Text
+	advised := func(err error, what, advice string) error {
+		what = u.redact(p, what)
+		if advice != "" {
+			what += "; " + advice
+		}
+		return &advisedError{what, err}
 	}
-	d := &deniedError{status: *e, text: u.redact(p, fmt.Sprintf("the server %s (%s); %s", what, said, advice))}
-	d.status.RPC = nil
-	return d
+	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
+		return u.signInAdvised(ctx, e)
+	}
+	if e, ok := errors.AsType[*httpx.ConnError](err); ok {
+		return advised(err, e.Reason, e.Advice)
+	}
+	e, ok := errors.AsType[*protocol.StatusError](err)
+	switch {
+	case !ok:
+		return credential.ExplainAlert(err, shown)
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		what, advice := u.denied(p, e)
+		refusal := *e
+		refusal.RPC = nil // it would be told in place of the text
+		return advised(&refusal, fmt.Sprintf("the server %s (%s)", what, strings.TrimPrefix(e.Error(), "the server answers ")), advice)
+	}
+	if e.Status/100 == 3 { // where it leads may begin with the URL of the server
+		return &advisedError{u.redactSecrets(p, e.Error()), err}
+	}
+	return advised(err, e.Error(), e.Advice())
 }
 
 // denied says what the server does not want, and what to do.
@@ -95,10 +114,16 @@ func (u *Upstream) denied(p *passed, e *protocol.StatusError) (what, advice stri
 	what, advice = u.credentialOf(p)
 	switch {
 	case e.Status == http.StatusForbidden:
-		if what == "" {
-			return "does not allow this", "ask its owner for access"
+		advice = "ask its owner for access"
+		if u.sourceOf(p) != nil {
+			advice += ", or sign in as somebody who has it: " + u.signInCommand()
+		} else if what != "" {
+			advice += ", or use another one"
 		}
-		return "does not allow this with " + what, "ask its owner for access, or use another one"
+		if what != "" {
+			what = " with " + what
+		}
+		return "does not allow this" + what, advice
 	case what != "":
 		return "refuses " + what, advice
 	case passesAuthorization(c):
@@ -108,6 +133,9 @@ func (u *Upstream) denied(p *passed, e *protocol.StatusError) (what, advice stri
 		return "wants an Authorization header of the kind " + scheme, "configure one: it is not a server to sign in to"
 	case c.Auth.SignIn == eachCaller:
 		return "wants a sign-in of each caller", "have the caller say who it is: give it a token of its own"
+	case u.sourceOf(p) != nil:
+		return "wants to know who asks, and does not say where to sign in",
+			"send what it accepts: -H 'Authorization: Bearer TOKEN' (headers in a configuration), or --server-token-file; if it has a sign-in: " + u.signInCommand()
 	}
 	return "wants to know who asks, and signing in is off", "configure an Authorization header or a token, or turn signing in on"
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,20 +91,35 @@ func (e *events) emit(make func() Event) {
 func (u *Upstream) event(kind EventKind, p *passed, text string) {
 	text = u.redact(p, text)
 	u.logs.add(FromUs, text)
-	u.log.Info(text)
+	u.log.Log(context.Background(), u.levelOf(kind), text)
 	u.manager.events.emit(func() Event { return Event{Server: u.name, Kind: kind, Text: text} })
 }
 
-// stderr takes a line that a process has written.
-func (u *Upstream) stderr(p *passed, line string) {
-	line = u.redact(p, line)
-	u.logs.add(FromStderr, line)
-	if f := u.manager.opts.Stderr; f != nil {
-		f(u.name, line)
-		return
+// levelOf returns how important an event is. That the server fails is a warning, and again
+// after a while; each attempt in between is not, and neither is what went well.
+func (u *Upstream) levelOf(kind EventKind) slog.Level {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	switch kind {
+	case EventReady, EventRestarted:
+		u.warned = time.Time{}
+	case EventStopped:
+		if u.broken != nil {
+			return slog.LevelError
+		}
+	case EventDegraded, EventFailed:
+		if now.Sub(u.warned) < warnAgain {
+			return slog.LevelDebug
+		}
+		u.warned = now
+		return slog.LevelWarn
 	}
-	u.log.Debug("stderr", "line", line)
+	return slog.LevelInfo
 }
+
+// warnAgain is how long a server may fail before that is a warning once more.
+const warnAgain = 5 * time.Minute
 
 // A LogLine is a line of what a server writes to its standard error, or of what
 // happens to it. It has no secrets in it, as far as they can be told.
@@ -126,7 +142,14 @@ type logs struct {
 	mu     sync.Mutex
 	lines  []LogLine // a ring once it is full: the oldest is at count % LogLines
 	count  int       // lines ever
-	stderr string    // the last one
+	stderr string    // the last one of the process that was started last
+}
+
+// begin notes that a process is started, which has said nothing yet.
+func (l *logs) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stderr = ""
 }
 
 func (l *logs) add(from, text string) {

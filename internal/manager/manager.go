@@ -45,6 +45,14 @@ type Options struct {
 	// what may be a secret. If nil, they are logged, at debug level.
 	Stderr func(server, line string)
 
+	// Notice is told what a user should know at once about a server: that it writes text
+	// where messages belong, or that it takes its time to start. If nil, that is logged.
+	Notice func(server string, level slog.Level, text string)
+
+	// CommandLine says that a command line names the servers, so that what to do about
+	// them is said in flags and not in keys.
+	CommandLine bool
+
 	// Logger receives what happens to the servers. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -202,6 +210,20 @@ func (m *Manager) Upstreams() []*Upstream {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.list)
+}
+
+// Statuses returns what there is to say about all upstreams, in the same order, with the
+// memory of their processes.
+func (m *Manager) Statuses() (list []Status) {
+	memory := groupMemory()
+	for _, u := range m.Upstreams() {
+		s := u.Status()
+		for _, pid := range s.Processes {
+			s.Memory += memory[pid]
+		}
+		list = append(list, s)
+	}
+	return list
 }
 
 // Upstream returns the upstream of that name, or nil.

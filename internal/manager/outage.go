@@ -2,10 +2,13 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // fail notes a failure of what began then; a zero time means that nothing had failed.
@@ -34,12 +37,15 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 	}
 	again := s.awaitsSignIn() && isSignIn(err)
 	s.last, s.failedAt = err, now
+	s.up.waiting.Store(false)
 	s.failures++
 	s.totalFailures++
 	_, asked, _ := statusOf(err)
 	s.pause = max(s.set.backoff(s.failures), min(asked, MaxRetryAfter))
 	s.next = now.Add(s.pause)
-	s.breaker.count(began, now)
+	if !isShortage(err) {
+		s.breaker.count(began, now)
+	}
 	switch {
 	case isSignIn(err):
 		s.on(unauthorized)
@@ -49,6 +55,17 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 		s.on(failed)
 	}
 	return !again // it has been told
+}
+
+// isShortage reports whether a process could not be started because we, or the machine, have no
+// more files, processes or memory. That says nothing about the server, and may be over at once.
+func isShortage(err error) bool {
+	for _, number := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
+		if errors.Is(err, number) {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitsSignIn reports whether the server was last seen to want a sign-in. The caller holds mu.
@@ -230,7 +247,10 @@ func (s *supervisor) unavailable() *dragoman.Error {
 		return s.up.signInNeeded(s.last)
 	}
 	if s.last != nil {
-		r.Reason = s.up.redactError(s.last)
+		r.Reason = s.up.reasonFor(s.last)
+	}
+	if exit, ok := errors.AsType[*stdio.ExitError](s.last); ok && exit.Stderr != "" {
+		r.Stderr = s.up.redact(nil, exit.Stderr)
 	}
 	return r.unavailable(s.due(time.Now()))
 }

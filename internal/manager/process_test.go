@@ -89,7 +89,7 @@ func TestS32_CrashInACallFailsItAndTheNextOneWorks(t *testing.T) {
 			if dups := j.Duplicates(); len(dups) > 0 {
 				t.Errorf("carried out twice: %v", dups)
 			}
-			if s := u.Status(); !strings.Contains(s.LastStderr, "crash") || s.LastError == "" {
+			if s := u.Status(); s.LastStderr != "" || !strings.Contains(s.LastError, "crash") {
 				t.Errorf("status: %+v", s)
 			}
 		})

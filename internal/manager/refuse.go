@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -17,7 +18,7 @@ type refusal struct {
 	Server  string `json:"server"`
 	State   State  `json:"state,omitempty"`
 	Reason  string `json:"reason,omitempty"` // the last error
-	Stderr  string `json:"stderr,omitempty"` // the last line
+	Stderr  string `json:"stderr,omitempty"` // the line that says why, or the last one
 	RetryMS int64  `json:"retryMs,omitempty"`
 }
 
@@ -40,7 +41,7 @@ func (r refusal) unavailable(wait time.Duration) *dragoman.Error {
 	if r.Reason != "" {
 		text += ": " + r.Reason
 	}
-	if r.Stderr != "" {
+	if r.Stderr != "" && !strings.Contains(r.Reason, r.Stderr) {
 		text += "; last line of its stderr: " + r.Stderr
 	}
 	if wait > 0 {

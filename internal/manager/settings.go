@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/target"
 )
 
 // Defaults of what a configuration may say. They are those of the tags in package
@@ -13,6 +14,7 @@ import (
 const (
 	DefaultTimeout         = time.Hour              // of a request
 	DefaultConnectTimeout  = 60 * time.Second       // of a start
+	DefaultInstallTimeout  = 5 * time.Minute        // of a start by a command that may have to install the server
 	DefaultRetryMin        = 250 * time.Millisecond // of a command
 	DefaultRetryMax        = 30 * time.Second
 	DefaultReconnectMin    = time.Second // of a URL
@@ -41,8 +43,8 @@ const (
 	MaxAdmission = time.Second
 
 	// MaxListWait is how long a request for a list waits for a server of which no
-	// list is known.
-	MaxListWait = 2 * time.Second
+	// list is known. It is less than toollist waits, so that the reason is told.
+	MaxListWait = 4 * time.Second
 
 	// ListAge is how long the lists of a legacy server are good for, unless it
 	// says that they have changed.
@@ -88,12 +90,16 @@ func newSettings(c *config.Server) settings {
 	if c.URL != "" {
 		least, most = DefaultReconnectMin, DefaultReconnectMax
 	}
+	connect := DefaultConnectTimeout
+	if c.Command != "" && target.Installs(append([]string{c.Command}, c.Args...)) {
+		connect = DefaultInstallTimeout
+	}
 	s := settings{
 		min: orDefault(c.Retry.Min, least), max: orDefault(c.Retry.Max, most),
 		attempts: orDefault(c.Retry.Attempts, DefaultRetryAttempts),
 		starts:   orDefault(c.Restart.Max, DefaultRestartMax), window: orDefault(c.Restart.Window, DefaultRestartWindow),
 		calls: orDefault(c.Calls, DefaultCalls), queue: orDefault(c.Queue, DefaultQueue),
-		connect: orDefault(c.ConnectTimeout, DefaultConnectTimeout),
+		connect: orDefault(c.ConnectTimeout, connect),
 		timeout: orNone(c.Timeout, DefaultTimeout), idle: orNone(c.IdleStop, 0),
 		interval: orNone(c.Health.Interval, DefaultHealthInterval), threshold: orDefault(c.Health.Threshold, DefaultHealthThreshold),
 		never: c.IdleStop < 0, process: c.Command != "",

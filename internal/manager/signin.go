@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"os"
@@ -39,6 +40,10 @@ type SignInOptions struct {
 	// Wait has requests wait for the user. Otherwise they are answered at once by an
 	// error that says where to sign in.
 	Wait bool
+
+	// Callback, if not nil, returns where the browser of a caller that signs in for itself comes
+	// back to, or nil if that is this machine; see [oauth.Config].
+	Callback func(server, principal string) *oauth.Callback
 
 	// Command returns the command that signs in to a server, for people.
 	Command func(c *config.Server) string
@@ -113,17 +118,15 @@ func (u *Upstream) newSource(subject string) (*oauth.Source, error) {
 	if o == nil || !SignsIn(c) {
 		return nil, nil
 	}
-	conf, err := SignInConfig(c)
+	conf, err := o.config(c, u.log)
 	if err != nil {
 		return nil, err
 	}
-	conf.Subject, conf.Store, conf.Timeout, conf.Logger = subject, o.Store(), o.Timeout, u.log
-	conf.NoBrowser = o.NoBrowser && c.Auth.Grant == ""
-	switch {
-	case subject != "":
+	if conf.Subject = subject; subject != "" {
 		conf.Prompt = func(oauth.Prompt) bool { return false } // it is told to the caller alone
-	case o.Prompt != nil:
-		conf.Prompt = func(p oauth.Prompt) bool { return o.Prompt(u.name, p) }
+		if o.Callback != nil {
+			conf.Callback = func() *oauth.Callback { return o.Callback(u.name, subject) }
+		}
 	}
 	conf.Done = u.signedIn
 	source, err := oauth.New(conf)
@@ -131,6 +134,20 @@ func (u *Upstream) newSource(subject string) (*oauth.Source, error) {
 		return nil, source.Close() // it was made to see whether it can be
 	}
 	return source, err
+}
+
+// config returns how to sign in to a server, with its user asked as the options say.
+func (o *SignInOptions) config(c *config.Server, log *slog.Logger) (*oauth.Config, error) {
+	conf, err := SignInConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	conf.Store, conf.Timeout, conf.Logger = o.Store(), o.Timeout, log
+	conf.NoBrowser = o.NoBrowser && c.Auth.Grant == ""
+	if o.Prompt != nil {
+		conf.Prompt = func(p oauth.Prompt) bool { return o.Prompt(c.Name, p) }
+	}
+	return conf, nil
 }
 
 // SignInConfig returns how to sign in to a server, as its configuration says.
@@ -216,12 +233,17 @@ func (u *Upstream) signedIn() {
 	s.changed.fire()
 }
 
+// signInCommand returns the command that signs in to the server, for people.
+func (u *Upstream) signInCommand() string {
+	if o := u.manager.opts.SignIn; o != nil && o.Command != nil {
+		return o.Command(u.conf.Load())
+	}
+	return "dragoman login URL"
+}
+
 // signInHint says what to do about a server that wants a sign-in.
 func (u *Upstream) signInHint(err error) string {
-	text := "server needs a sign-in"
-	if o := u.manager.opts.SignIn; o != nil && o.Command != nil {
-		text += ": run " + o.Command(u.conf.Load())
-	}
+	text := "server needs a sign-in: run " + u.signInCommand()
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok && e.Reason != nil {
 		text += " (" + u.redactError(e.Reason) + ")"
 	}
@@ -260,7 +282,20 @@ func (u *Upstream) hideCode(ctx context.Context, err error) error {
 	if !ok || e.Prompt.Code == "" || u.tellsCode(u.passedOf(dragoman.CallerOf(ctx))) {
 		return err
 	}
-	return &oauth.SignInError{Server: e.Server, Reason: errCode}
+	return &oauth.SignInError{Server: e.Server, Issuer: e.Issuer, Reason: errCode, Advice: e.Advice}
+}
+
+// signInAdvised returns the error of a request that needs a sign-in with the command for that,
+// unless each caller has to make its own.
+func (u *Upstream) signInAdvised(ctx context.Context, e *oauth.SignInError) error {
+	if e.Advice != "" {
+		return e
+	}
+	with := *e
+	if c := u.conf.Load(); c.Auth.SignIn != eachCaller {
+		with.Advice = "or run " + u.signInCommand()
+	}
+	return u.hideCode(ctx, &with)
 }
 
 // signInPrompt returns where to sign in, if a sign-in for everybody is under way.

@@ -83,42 +83,23 @@ func (u *Upstream) passing(ctx context.Context) context.Context {
 // newTarget makes the server that the configuration names, with what is passed on
 // to it.
 func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
-	c := u.conf.Load()
-	spec := &target.Spec{
-		Name: c.Name, URL: c.URL, Transport: string(c.How()),
-		Dir: c.Cwd, Inherit: c.Inherit, User: c.User,
-		Limits: stdio.ResourceLimits{
-			Memory: int64(c.Limits.Memory), OpenFiles: int64(c.Limits.Files), Processes: int64(c.Limits.Processes), CPUTime: c.Limits.CPU,
-		},
-		Sandbox: sandboxOf(c), Vet: u.vet(),
-		MaxMessage: u.manager.opts.MaxMessage, DialTimeout: u.set.connect,
-		OnStderr: func(line string) { u.stderr(p, line) }, Logger: u.log,
+	return u.targetWith(p, &output{up: u, passed: p})
+}
+
+// targetWith is newTarget for a process that writes to out.
+func (u *Upstream) targetWith(p *passed, out *output) (*target.Target, error) {
+	spec, err := specOf(u.conf.Load())
+	if err != nil {
+		return nil, err
 	}
-	if c.Command != "" {
-		spec.Command = append([]string{cmp.Or(c.Program, c.Command)}, c.Args...)
-	}
-	for name, value := range c.Env {
-		spec.Env = append(spec.Env, name+"="+value)
-	}
-	framing := c.Framing
-	if framing == "" {
-		framing = "auto"
-	}
-	var ok bool
-	if spec.Framing, ok = stdio.ParseFraming(framing); !ok {
-		return nil, fmt.Errorf("manager: framing %q is unknown", framing)
-	}
-	if c.URL != "" {
-		spec.Header, spec.TLS, spec.Proxy = make(http.Header), u.tls, u.proxy
-	}
+	spec.MaxMessage, spec.DialTimeout = u.manager.opts.MaxMessage, u.set.connect
+	spec.Vet, spec.TLS, spec.Proxy = u.vet(), u.tls, u.proxy
+	spec.OnStderr, spec.OnText, spec.Logger = out.stderr, out.text, u.log
 	if source := u.sourceOf(p); source != nil {
 		spec.Wrap = source.Transport
 	}
 	if u.credential != nil {
 		spec.Wrap = u.credential.Transport
-	}
-	for name, value := range c.Headers {
-		spec.Header.Set(name, value)
 	}
 	if p != nil {
 		for name, value := range p.values {
@@ -134,6 +115,35 @@ func (u *Upstream) newTarget(p *passed) (*target.Target, error) {
 		return nil, fmt.Errorf("manager: %s", e.Reason)
 	}
 	return t, err
+}
+
+// specOf returns what a configuration says of how its server is reached.
+func specOf(c *config.Server) (*target.Spec, error) {
+	spec := &target.Spec{
+		Name: c.Name, URL: c.URL, Transport: string(c.How()),
+		Dir: c.Cwd, Inherit: c.Inherit, User: c.User,
+		Limits: stdio.ResourceLimits{
+			Memory: int64(c.Limits.Memory), OpenFiles: int64(c.Limits.Files), Processes: int64(c.Limits.Processes), CPUTime: c.Limits.CPU,
+		},
+		Sandbox: sandboxOf(c),
+	}
+	if c.Command != "" {
+		spec.Command = append([]string{cmp.Or(c.Program, c.Command)}, c.Args...)
+	}
+	for name, value := range c.Env {
+		spec.Env = append(spec.Env, name+"="+value)
+	}
+	var ok bool
+	if spec.Framing, ok = stdio.ParseFraming(cmp.Or(c.Framing, "auto")); !ok {
+		return nil, fmt.Errorf("manager: framing %q is unknown", c.Framing)
+	}
+	if c.URL != "" {
+		spec.Header = make(http.Header)
+	}
+	for name, value := range c.Headers {
+		spec.Header.Set(name, value)
+	}
+	return spec, nil
 }
 
 // sandboxOf returns what a server can reach, or nil.
@@ -156,12 +166,17 @@ func (u *Upstream) vet() func(*exec.Cmd) error {
 	return func(cmd *exec.Cmd) error { return u.conf.Load().Vet(cmd) }
 }
 
-// redactError says what an error says, without what may be a secret.
+// redactError says what an error says, without what may be a secret. It is for our owner.
 func (u *Upstream) redactError(err error) string {
-	if err == nil {
+	return u.reasonFor(err) + PassHint(err, u.manager.opts.CommandLine)
+}
+
+// reasonFor is redactError for callers, who are not told what our environment has.
+func (u *Upstream) reasonFor(err error) string {
+	switch {
+	case err == nil:
 		return ""
-	}
-	if errors.Is(err, context.Canceled) {
+	case errors.Is(err, context.Canceled):
 		return "it was given up"
 	}
 	return u.redact(nil, err.Error())
@@ -170,11 +185,15 @@ func (u *Upstream) redactError(err error) string {
 // redact takes secrets out of a text: what looks like one, what the configuration
 // gives to the server, and what a caller passes on.
 func (u *Upstream) redact(p *passed, text string) string {
-	c := u.conf.Load()
-	if c.URL != "" {
+	if c := u.conf.Load(); c.URL != "" {
 		text = strings.ReplaceAll(text, c.URL, c.Where())
 	}
-	secrets := secretsOf(c, p)
+	return u.redactSecrets(p, text)
+}
+
+// redactSecrets is redact for a text in which URLs are without secrets.
+func (u *Upstream) redactSecrets(p *passed, text string) string {
+	secrets := secretsOf(u.conf.Load(), p)
 	if u.credential != nil {
 		secrets = append(secrets, long(u.credential.Secrets())...)
 	}

@@ -136,12 +136,15 @@ func (s *supervisor) want() {
 // ownCaller is who we are as a client.
 var ownCaller = &dragoman.Caller{Principal: "dragoman"}
 
-// errHang ends what does not answer when it starts.
-var errHang = errors.New("it does not answer in time after its start")
+// hangs ends what does not answer when it starts.
+func (s *settings) hangs() error {
+	return &protocol.LateError{Message: fmt.Sprintf("it does not answer within %v; allow more time by --connect-timeout, or by connectTimeout in a configuration", s.connect)}
+}
 
 // start makes one attempt to start the server, and to have it say who it is.
 func (s *supervisor) start() error {
-	ctx, cancel := context.WithTimeoutCause(dragoman.WithCaller(s.ctx, ownCaller), s.set.connect, errHang)
+	hangs := s.set.hangs()
+	ctx, cancel := context.WithTimeoutCause(dragoman.WithCaller(s.ctx, ownCaller), s.set.connect, hangs)
 	defer cancel()
 	began := time.Now()
 	s.mu.Lock()
@@ -157,8 +160,8 @@ func (s *supervisor) start() error {
 	}
 	if err != nil && s.ctx.Err() == nil {
 		if ctx.Err() != nil {
-			err = errHang
-			s.closeConns(errHang, func(c *conn) bool { return !c.hasAnswered.Load() })
+			err = s.up.hang()
+			s.closeConns(err, func(c *conn) bool { return !c.hasAnswered.Load() })
 		}
 		s.sweep() // what has ended says why
 		s.mu.Lock()
@@ -202,8 +205,14 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 	s.mu.Lock()
 	before := s.totalFailures
 	s.mu.Unlock()
-	if found, err = s.server.Start(ctx); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
-		probeCtx := dragoman.WithCaller(ctx, &dragoman.Caller{Principal: ownCaller.Principal, Session: "visit"})
+	limit := ctx
+	if s.set.process {
+		var cancel context.CancelFunc
+		limit, cancel = context.WithTimeoutCause(ctx, s.set.connect, s.set.hangs())
+		defer cancel()
+	}
+	if found, err = s.server.Start(limit); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
+		probeCtx := dragoman.WithCaller(limit, &dragoman.Caller{Principal: ownCaller.Principal, Session: "visit"})
 		err = s.firstRequest(probeCtx, found)
 		s.server.End(probeCtx)
 	}
@@ -211,6 +220,9 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 	defer s.mu.Unlock()
 	if err != nil && s.totalFailures > before {
 		err = s.last
+	}
+	if err != nil && limit.Err() != nil && ctx.Err() == nil {
+		err = s.up.hang()
 	}
 	return found, err
 }

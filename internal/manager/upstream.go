@@ -1,14 +1,17 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/credential"
 	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // An Upstream is a server that has a name. It has two doors, Accept and Requests;
@@ -33,6 +37,9 @@ type Upstream struct {
 	logs     *logs
 	lists    *lists
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
+	memory   *memory                // of earlier processes
+	stray    atomic.Pointer[string] // the first line on its stdout that is no message
+	waiting  atomic.Bool            // it has been told that an answer is waited for
 
 	admission  admission
 	broken     error // why the configuration cannot be used
@@ -43,11 +50,13 @@ type Upstream struct {
 	signsIn    bool        // if the server wants that
 	supervisor *supervisor // nil if it cannot be used, or is not to be
 	draining   atomic.Bool
+	calls      atomic.Int64 // that were passed on
 
 	mu        sync.Mutex
 	listeners map[*int]func(note string) // see OnChange
 	clients   map[*conversation]struct{} // whose session has begun; those that are over may be among them
 	sweepAt   int                        // how many there are when those are forgotten
+	warned    time.Time                  // when its failing was last a warning
 }
 
 var _ dragoman.Acceptor = (*Upstream)(nil)
@@ -59,6 +68,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		logs: new(logs), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
 	u.conf.Store(c)
+	u.memory = u.newMemory()
 	u.admission = admission{up: u, line: limit.Line{Max: u.set.calls, Queue: u.set.queue}}
 	if c.Disabled {
 		return u
@@ -83,7 +93,7 @@ func (u *Upstream) prepare() (err error) {
 	if u.tls, u.proxy, err = connectionOf(c, u.log); err != nil {
 		return err
 	}
-	if u.credential, err = u.newCredential(); err != nil {
+	if u.credential, err = newCredential(c, u.vet(), u.log); err != nil {
 		return err
 	}
 	if u.sources.shared, err = u.newSource(""); err != nil {
@@ -102,6 +112,7 @@ func (u *Upstream) newServer(d dragoman.Dialer) *era.Server {
 		ProbeTimeout: min(orDefault(t.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
 		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Warm: conf.Pool,
 		MaxSessions: conf.Sessions, MaxPerCaller: conf.SessionsPerClient, MaxSuspended: conf.Suspended, IdleTimeout: set.sessionIdle(conf),
+		Hint: u.memory.hint(), OnEra: u.memory.found,
 		Changed: u.changed, Name: u.manager.opts.Name, Version: u.manager.opts.Version, Logger: u.log,
 	}
 	if t.Probe != nil {
@@ -286,6 +297,9 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	if u.draining.Load() { // counted or not: who stops us has seen that before
 		return req.Fail(u.drained()), nil
 	}
+	if !protocol.IsUpkeep(req.Method()) {
+		u.calls.Add(1)
+	}
 	if e := &u.manager.events; e.count.Load() > 0 {
 		began := time.Now()
 		e.emit(func() Event {
@@ -308,12 +322,19 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	return resp, err
 }
 
-// call gives a request to the server.
-func (u *Upstream) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (*dragoman.Message, error) {
-	if limit := u.limitOf(req); limit > 0 {
-		return limited(ctx, server, req, from, limit)
+// call gives a request to the server, and has an answer for who waited in vain.
+func (u *Upstream) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (resp *dragoman.Message, err error) {
+	limit := u.limitOf(req)
+	if limit > 0 {
+		resp, err = era.Limited(ctx, server, req, from, limit)
+	} else {
+		resp, err = server.Call(ctx, req, from)
 	}
-	return server.Call(ctx, req, from)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		const advice = "no answer within %v; allow more time by --timeout, or by timeout in a configuration, or have the server report progress"
+		return protocol.Failure(req, &protocol.LateError{Message: fmt.Sprintf(advice, cmp.Or(limit, u.set.timeout))}), nil
+	}
+	return resp, err
 }
 
 // limitOf returns how long a request may take if that differs from what era sees
@@ -331,13 +352,20 @@ func (u *Upstream) limitOf(req *dragoman.Message) time.Duration {
 	return u.set.timeout
 }
 
-// limited is era.Limited with an answer for who waited in vain.
-func limited(ctx context.Context, peer dragoman.Peer, req *dragoman.Message, from dragoman.Peer, limit time.Duration) (*dragoman.Message, error) {
-	resp, err := era.Limited(ctx, peer, req, from, limit)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return protocol.Failure(req, err), nil
+// Check returns what keeps the server from being started, as far as that can be told
+// without starting it.
+func (u *Upstream) Check() error {
+	if u.broken != nil {
+		return u.broken
 	}
-	return resp, err
+	t, err := u.newTarget(nil)
+	if err != nil {
+		return err
+	}
+	if c, ok := t.Dialer.(*stdio.Command); ok {
+		return c.Check()
+	}
+	return nil
 }
 
 // Start has the server come up, and returns its era. Who does not call it leaves that
@@ -416,6 +444,7 @@ type Status struct {
 
 	Since       time.Time  `json:"since"` // when the state began
 	LastError   string     `json:"lastError,omitempty"`
+	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 	LastStderr  string     `json:"lastStderr,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 	SignIn      string     `json:"signIn,omitempty"`     // where to sign in
@@ -432,6 +461,13 @@ type Status struct {
 	Instances     int `json:"instances,omitempty"`     // sets of values that callers pass on
 	InFlight      int `json:"inFlight,omitempty"`
 	Waiting       int `json:"waiting,omitempty"`
+
+	Calls     int64 `json:"calls,omitempty"`     // that were passed to the server, without what keeps conversations up
+	Processes []int `json:"processes,omitempty"` // numbers of those that were started
+	Memory    int64 `json:"memory,omitempty"`    // resident, of those and what they have started; of Statuses alone
+
+	// Broken says that the configuration has errors, and so LastError.
+	Broken bool `json:"broken,omitempty"`
 }
 
 // Public returns what of it everybody may know: who the server is, how it is, and how
@@ -452,6 +488,7 @@ func (u *Upstream) Status() Status {
 	}
 	s.State, s.Since = u.stateSince()
 	s.InFlight, s.Waiting = u.admission.counts()
+	s.Calls = u.calls.Load()
 	var known bool
 	s.Tools, known = u.lists.count(protocol.MethodListTools)
 	s.Prompts, _ = u.lists.count(protocol.MethodListPrompts)
@@ -483,7 +520,11 @@ func (s *supervisor) report(to *Status) {
 		if c.passed != nil {
 			sets[c.passed.digest] = true
 		}
+		if process, ok := dragoman.PeerAs[*stdio.Conn](c.Conn); ok {
+			to.Processes = append(to.Processes, process.PID())
+		}
 	}
+	slices.Sort(to.Processes)
 	to.Conversations, to.Restarts, to.Instances = len(s.conns), s.restarts, len(sets)
 	if s.hasAnswered {
 		if found, ok := s.server.Found(); ok {
@@ -496,8 +537,14 @@ func (s *supervisor) report(to *Status) {
 	case rev != nil:
 		_ = json.Unmarshal([]byte(*rev), &to.Revision) // what is no text is no revision
 	}
-	if s.last != nil {
+	switch {
+	case s.last != nil:
 		to.LastError = s.up.redactError(s.last)
+		if !s.failedAt.IsZero() {
+			to.LastErrorAt = new(s.failedAt)
+		}
+	case !s.hasAnswered:
+		to.LastError = s.up.strayText()
 	}
 	if wait := s.due(time.Now()); wait > 0 {
 		to.NextAttempt = new(time.Now().Add(wait))

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 )
 
 func TestLogLevelMayChangeWhileAConversationIsOpen(t *testing.T) {
@@ -20,14 +21,14 @@ func TestLogLevelMayChangeWhileAConversationIsOpen(t *testing.T) {
 		defer c.Close()
 		w.say(`{"jsonrpc":"2.0","method":"first"}`)
 		synctest.Wait()
-		level.Set(slog.LevelDebug)
+		level.Set(trace.LevelSteps)
 		w.say(`{"jsonrpc":"2.0","method":"second"}`)
 		synctest.Wait()
 		level.Set(slog.LevelInfo)
 		w.say(`{"jsonrpc":"2.0","method":"third"}`)
 		synctest.Wait()
 		if got := text.String(); strings.Count(got, "msg=recv") != 1 || !strings.Contains(got, "method=second") {
-			t.Errorf("logged:\n%s\nwant the message that came at debug level", got)
+			t.Errorf("logged:\n%s\nwant the message that came at the level of steps", got)
 		}
 	})
 }

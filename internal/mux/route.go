@@ -3,12 +3,12 @@ package mux
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -33,8 +33,8 @@ func (c *Conn) frame(data []byte) func() {
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id. If it was a request, dispatch returns what serves it.
 func (c *Conn) dispatch(m *dragoman.Message, in *batchReply) func() {
-	if c.opts.Logger.Enabled(c.ctx, slog.LevelDebug) { // it may change at any time
-		c.opts.Logger.Debug("recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
+	if c.opts.Logger.Enabled(c.ctx, trace.LevelSteps) { // it may change at any time
+		c.opts.Logger.Log(c.ctx, trace.LevelSteps, "recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
 	if m.Kind() == dragoman.Response {
 		c.answer(m)
@@ -127,7 +127,13 @@ func (c *Conn) bad(data []byte, err error) {
 	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
 	var p *dragoman.ParseError
 	parsed := errors.As(err, &p)
-	if parsed && p.Kind == dragoman.Response && c.calls.Fail(p.ID, err) || !c.opts.Server {
+	if parsed && p.Kind == dragoman.Response && c.calls.Fail(p.ID, err) {
+		return
+	}
+	if !c.opts.Server {
+		if c.opts.NotMessage != nil && len(data) > 0 {
+			c.opts.NotMessage(data)
+		}
 		return
 	}
 	if parsed {

@@ -100,6 +100,10 @@ type Options struct {
 	// conversation until something comes, and Close does not wait for it.
 	Abandon bool
 
+	// NotMessage, if not nil, is called with each frame of a server that is no message and
+	// no answer to a call, from the goroutine that reads.
+	NotMessage func(frame []byte)
+
 	// Logger receives what is skipped and dropped. If nil, nothing is logged.
 	Logger *slog.Logger
 }

@@ -13,6 +13,13 @@ const maxProofs = 16384
 // A digest stands for a token.
 type digest [sha256.Size]byte
 
+// digestOf returns what stands for a token. One that fits the buffer, as most do, is not copied
+// to memory that has to be collected.
+func digestOf(token string) digest {
+	var buf [512]byte
+	return sha256.Sum256(append(buf[:0], token...))
+}
+
 // proofs are the tokens that have been verified, so that a signature is checked once and
 // an issuer asked now and then.
 type proofs struct {

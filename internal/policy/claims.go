@@ -172,8 +172,13 @@ func (r *claimReader) user(c claimSet) (string, error) {
 	case r.principal == "email" && c["email_verified"] != true:
 		return "", invalid("the email in the token is not verified")
 	}
-	return "user:" + name + "@" + strings.TrimPrefix(r.issuer, "https://"), nil
+	return userPrefix + name + r.suffix(), nil
 }
+
+const userPrefix = "user:"
+
+// suffix is what tells users of the issuer from those of others.
+func (r *claimReader) suffix() string { return "@" + strings.TrimPrefix(r.issuer, "https://") }
 
 // keep returns the claims that others may go by.
 func (r *claimReader) keep(c claimSet) (map[string][]string, error) {

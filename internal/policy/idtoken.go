@@ -41,6 +41,21 @@ func (c *Claims) Add(more *Claims) error {
 	return nil
 }
 
+// Set sets a claim that is a list.
+func (c *Claims) Set(name string, values []string) {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = v
+	}
+	c.set[name] = list
+}
+
+// Text returns the text at a path, in which a.b is b in a, or "".
+func (c *Claims) Text(path string) string {
+	text, _ := c.set.at(path).(string)
+	return text
+}
+
 // A UserReader makes identities of claims.
 type UserReader struct{ reader *claimReader }
 
@@ -57,6 +72,11 @@ func NewUserReader(o *ClaimOptions) (*UserReader, error) {
 func (r *UserReader) Complete(c *Claims) bool {
 	has := func(path string) bool { return c.set.at(path) != nil }
 	return has(r.reader.principal) && slices.ContainsFunc(r.reader.groups, has)
+}
+
+// Names reports whether a principal is a user of the provider.
+func (r *UserReader) Names(principal string) bool {
+	return strings.HasPrefix(principal, userPrefix) && strings.HasSuffix(principal, r.reader.suffix())
 }
 
 // Identity returns whom claims are about, without scopes and end.

@@ -132,7 +132,7 @@ func (p *Policy) prove(r *http.Request, o *Options) (*proof, error) {
 // An address that has sent too many that are not good has to wait, unless it is one that
 // is known to be: others may have the same address.
 func (p *Policy) token(r *http.Request, token string) (*proof, error) {
-	d := digest(sha256.Sum256([]byte(token)))
+	d := digestOf(token)
 	known := p.proofs.get(d)
 	if known != nil && known.good(time.Now()) {
 		return known, nil

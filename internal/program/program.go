@@ -93,8 +93,15 @@ func (s *Search) lookup(name string) (string, error) {
 	case s.Path == "":
 		return "", fmt.Errorf("%w: PATH is empty", exec.ErrNotFound)
 	}
-	return "", fmt.Errorf("%w (searched %s)", exec.ErrNotFound, s.Path)
+	where := s.Path
+	if n := len(filepath.SplitList(s.Path)); n > maxListed {
+		where = fmt.Sprintf("the %d directories of PATH", n)
+	}
+	return "", fmt.Errorf("%w (searched %s)", exec.ErrNotFound, where)
 }
+
+// maxListed is how many directories are named in an error.
+const maxListed = 3
 
 // Advice says what to do about an error of this package.
 func Advice(err error) string {

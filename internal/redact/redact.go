@@ -3,8 +3,9 @@
 package redact
 
 import (
-	"bytes"
+	"encoding/json"
 	"regexp"
+	"strings"
 )
 
 // limit is how much of a text is kept.
@@ -19,14 +20,18 @@ const mark = "[redacted]"
 // words are those that say of a name that a secret is behind it, as an expression.
 const words = `password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id`
 
-var (
-	// member finds members whose names say that they hold a secret, with a
-	// string or a number as the value. A string that the end of the text cuts
-	// counts too.
-	member = regexp.MustCompile(`(?i)("[^"\\]*(?:` + words + `)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|$)|-?[0-9][0-9.eE+-]*)`)
+// quoted is a string of JSON as an expression. The end of the text may cut it.
+const quoted = `"(?:[^"\\]|\\.)*(?:"|\\?$)`
 
-	// escaped is member inside a string that holds JSON itself.
-	escaped = regexp.MustCompile(`(?i)(\\"[^"\\]*(?:` + words + `)[^"\\]*\\"\s*:\s*\\")([^"\\]*)`)
+var (
+	// secretName finds names of members that hold secrets.
+	secretName = regexp.MustCompile(`(?i)` + words)
+
+	// member finds members with a string or a number as the value.
+	member = regexp.MustCompile(`(?s)(` + quoted + `)(\s*:\s*)(?:` + quoted + `|-?[0-9][0-9.eE+-]*)`)
+
+	// anyString finds strings.
+	anyString = regexp.MustCompile(`(?s)` + quoted)
 
 	// bearer finds tokens by what stands before them.
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
@@ -34,30 +39,69 @@ var (
 	// known finds tokens by their shape: of GitHub, OpenAI, Slack, AWS, and JWTs.
 	known = regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`)
 
-	// progress finds the one token that is no secret.
-	progress = regexp.MustCompile(`^"progressToken"`)
+	// page finds pages of ours on which one caller signs in to a server: who knows the
+	// address could do so for them.
+	page = regexp.MustCompile(`https?://[^\s"\\]+/sign-in\?id=[^\s"\\]*`)
 )
 
-// JSON returns the beginning of a JSON text with its secrets replaced.
+// JSON returns the beginning of a JSON text with its secrets replaced. A string in it may be
+// JSON itself.
 func JSON(text []byte) string {
-	cut := len(text) > limit
-	if cut {
-		text = text[:limit]
+	if len(text) > limit {
+		return maskJSON(text[:limit]) + "…"
 	}
-	text = member.ReplaceAllFunc(text, func(m []byte) []byte {
-		if progress.Match(m) {
+	return maskJSON(text)
+}
+
+// maskJSON returns a JSON text, which may be cut, with its secrets replaced.
+func maskJSON(text []byte) string { return Text(members(string(text))) }
+
+// members returns a JSON text, or the beginning of one, without the values of members whose
+// names say that they are secrets.
+func members(s string) string {
+	s = member.ReplaceAllStringFunc(s, func(m string) string {
+		parts := member.FindStringSubmatch(m)
+		if name, _ := unquote(parts[1]); !isSecret(name) && !isSecret(parts[1]) || name == progressToken {
 			return m
 		}
-		parts := member.FindSubmatch(m)
-		return append(bytes.Clone(parts[1]), `"`+mark+`"`...)
+		return parts[1] + parts[2] + `"` + mark + `"`
 	})
-	text = escaped.ReplaceAll(text, []byte("${1}"+mark))
-	s := Text(string(text))
-	if cut {
-		s += "…"
-	}
-	return s
+	return anyString.ReplaceAllStringFunc(s, func(m string) string {
+		inside, ok := unquote(m)
+		if !ok || !strings.Contains(inside, `"`) {
+			return m
+		}
+		clean := members(inside) // which is shorter
+		if clean == inside {
+			return m
+		}
+		return quote(clean)
+	})
 }
+
+// unquote returns what a string of JSON says, as far as it goes.
+func unquote(s string) (inside string, ok bool) {
+	if json.Unmarshal([]byte(s), &inside) == nil {
+		return inside, true
+	}
+	// What is cut may end in a part of an escape or of two.
+	for n := len(s); n > 0 && n > len(s)-len(`\ud83d\udd11`); n-- {
+		if json.Unmarshal([]byte(s[:n]+`"`), &inside) == nil {
+			return inside, true
+		}
+	}
+	return "", false
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s) // strings always encode
+	return string(b)
+}
+
+func isSecret(name string) bool { return secretName.MatchString(name) }
+
+// progressToken is the name of the one token that is no secret.
+const progressToken = "progressToken"
 
 // Text returns s with whatever looks like a credential replaced.
 func Text(s string) string {
@@ -65,5 +109,9 @@ func Text(s string) string {
 		return s
 	}
 	s = bearer.ReplaceAllString(s, "${1} "+mark)
-	return known.ReplaceAllString(s, mark)
+	s = known.ReplaceAllString(s, mark)
+	if strings.Contains(s, "/sign-in?id=") {
+		s = page.ReplaceAllString(s, mark)
+	}
+	return s
 }

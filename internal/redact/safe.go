@@ -53,6 +53,25 @@ func (w JSONWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// longestName is how many characters of a name Clip keeps.
+const longestName = 128
+
+// Clip returns the beginning of a name that somebody else has chosen, for a log or an error.
+// No character is cut in two.
+func Clip(name string) string {
+	if len(name) <= longestName { // bytes, of which there are no fewer
+		return name
+	}
+	n := 0
+	for i := range name {
+		if n == longestName {
+			return name[:i] + "…"
+		}
+		n++
+	}
+	return name
+}
+
 // Printable returns text for a terminal: characters that cannot be seen, except tabs and
 // those of keep, become U+FFFD. What they would have done is not done.
 func Printable(s, keep string) string {

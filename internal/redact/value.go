@@ -9,9 +9,6 @@ import (
 )
 
 var (
-	// secretName finds names of members that hold secrets.
-	secretName = regexp.MustCompile(`(?i)` + words)
-
 	// parameter finds values in the query of a URI whose names say that they are secrets, and
 	// user finds who signs in by one.
 	parameter = regexp.MustCompile(`(?i)([?&;#][^=&;#]*(?:` + words + `|signature|sig)[^=&;#]*=)[^&;#]*`)
@@ -54,12 +51,15 @@ func (w *valueWriter) value(secret bool) bool {
 	case json.Delim:
 		return w.list(byte(t))
 	case string:
+		shown := clip(t, w.limit)
+		end := ""
+		if len(shown) < len(t) {
+			end = "…"
+		}
 		if strings.Contains(t, `"`) { // or it is no JSON
-			w.text(JSON([]byte(t)))
-		} else if cut := clip(t, w.limit); cut != t {
-			w.text(Text(cut) + "…")
+			w.text(maskJSON([]byte(shown)) + end)
 		} else {
-			w.text(Text(t))
+			w.text(Text(shown) + end)
 		}
 	case json.Number:
 		w.out.WriteString(t.String())
@@ -87,7 +87,7 @@ func (w *valueWriter) list(open byte) bool {
 			}
 			w.text(name)
 			w.out.WriteByte(':')
-			secret = secretName.MatchString(name) && name != "progressToken"
+			secret = isSecret(name) && name != progressToken
 		}
 		if !w.value(secret) {
 			return false
@@ -101,10 +101,7 @@ func (w *valueWriter) list(open byte) bool {
 	return w.out.Len() <= w.limit
 }
 
-func (w *valueWriter) text(s string) {
-	quoted, _ := json.Marshal(s) // strings always encode
-	w.out.Write(quoted)
-}
+func (w *valueWriter) text(s string) { w.out.WriteString(quote(s)) }
 
 // URI returns a URI without who signs in by it, and without the values of parameters whose names
 // say that they are secrets.

@@ -137,13 +137,19 @@ func (s *Set) For(c *dragoman.Caller, server string) *Grant {
 	if s == nil || len(s.list) == 0 {
 		return nil
 	}
-	g := &Grant{caller: c}
+	g := &Grant{caller: c, rules: make([]*Rule, 0, len(s.list))}
 	for _, rule := range s.list {
 		if rule.isFor(c, server) {
 			g.rules = append(g.rules, rule)
 		}
 	}
 	return g
+}
+
+// Any reports whether anything at a server is shown to a caller.
+func (s *Set) Any(c *dragoman.Caller, server string) bool {
+	return s == nil || len(s.list) == 0 ||
+		slices.ContainsFunc(s.list, func(r *Rule) bool { return !r.deny && r.isFor(c, server) })
 }
 
 func (r *Rule) isFor(c *dragoman.Caller, server string) bool {

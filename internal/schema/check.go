@@ -6,9 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 const (
@@ -16,8 +20,9 @@ const (
 	// used longest ago go first.
 	MaxSchemas = 256
 
-	// MaxSchema is the largest schema that is compiled, in bytes.
-	MaxSchema = 1 << 20
+	// MaxSchema is the largest schema that is compiled, in bytes. To compile one takes
+	// longer than to read it, by far.
+	MaxSchema = 256 << 10
 )
 
 // A Checker checks values and keeps the schemas that it has compiled. The zero
@@ -37,13 +42,14 @@ type entry struct {
 
 // Check returns nil if value fits the schema, or an *[Error] that says what does
 // not. A nil value stands for {}. What cannot be checked fits: a schema that
-// cannot be compiled, or a value that is not JSON.
+// cannot be compiled, a value that is not JSON, or both if it would take more than
+// [MaxSteps].
 func (c *Checker) Check(schema, value json.RawMessage) error {
 	if len(schema) > MaxSchema {
 		return nil
 	}
 	e := c.entry(sha256.Sum256(schema))
-	e.once.Do(func() { e.compiled = compile(schema) })
+	e.once.Do(func() { e.compiled, _ = compile(schema) }) // what cannot be compiled is nil
 	if e.compiled == nil {
 		return nil
 	}
@@ -56,6 +62,9 @@ func (c *Checker) Check(schema, value json.RawMessage) error {
 	}
 	if at, bad := unbounded(v, nil); bad {
 		return &Error{Violations: []Violation{{Path: pathOf(v, at), Reason: "is a number with more digits than can be checked"}}}
+	}
+	if !affordable(e.compiled, v) {
+		return nil
 	}
 	return validate(e.compiled, v)
 }
@@ -89,28 +98,40 @@ func (nowhere) Load(string) (any, error) { return nil, errors.New("schema: nothi
 // location is what the schema at hand is called. It is never loaded.
 const location = "schema:///arguments"
 
-// compile returns nil for what cannot be compiled.
-func compile(text json.RawMessage) (s *jsonschema.Schema) {
+// compile returns an error for what cannot be compiled.
+func compile(text json.RawMessage) (s *jsonschema.Schema, err error) {
 	// Schemas come from servers, and a fault of the compiler must not be ours.
 	defer func() {
 		if recover() != nil {
-			s = nil
+			s, err = nil, errors.New("it cannot be compiled")
 		}
 	}()
 	doc, err := decode(text)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(nowhere{})
-	if c.AddResource(location, doc) != nil {
-		return nil
+	if err := c.AddResource(location, doc); err != nil {
+		return nil, err
 	}
-	if s, err = c.Compile(location); err != nil {
-		return nil
+	return c.Compile(location)
+}
+
+// Valid returns nil if a schema can be compiled, or what is wrong with it.
+func Valid(schema json.RawMessage) error {
+	_, err := compile(schema)
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		var why *jsonschema.ValidationError
+		if errors.As(invalid.Err, &why) {
+			for len(why.Causes) > 0 {
+				why = why.Causes[0]
+			}
+			return fmt.Errorf("/%s: %s", strings.Join(why.InstanceLocation, "/"), why.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
+		}
 	}
-	return s
+	return err
 }
 
 // decode reads JSON text. Numbers keep their digits.

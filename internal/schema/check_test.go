@@ -131,3 +131,56 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// explosion returns a schema in which references lead to two others each, so many times
+// in a row.
+func explosion(levels int) string {
+	var b strings.Builder
+	b.WriteString(`{"properties":{"a":{"$ref":"#/$defs/0"}},"$defs":{`)
+	for i := range levels {
+		fmt.Fprintf(&b, `"%d":{"allOf":[{"$ref":"#/$defs/%[2]d"},{"$ref":"#/$defs/%[2]d"}]},`, i, i+1)
+	}
+	fmt.Fprintf(&b, `"%d":{"type":"string"}}}`, levels)
+	return b.String()
+}
+
+// TestS04_ChecksThatWouldTakeTooLongAreNotMade gives schemas that would keep the validator
+// busy for ever, or nearly so.
+func TestS04_ChecksThatWouldTakeTooLongAreNotMade(t *testing.T) {
+	wide := strings.Repeat(`{"type":"string"},`, 2000) + `{"type":"null"}`
+	list := func(item string, n int) string { return `{"a":[` + strings.Repeat(item+",", n) + item + `]}` }
+	deep := `{"properties":{"l":{"$ref":"#"},"a":{"type":"string"}},"anyOf":[{"properties":{"l":{"$ref":"#"}}},{"properties":{"l":{"$ref":"#"}}}]}`
+	for _, test := range []struct {
+		name, schema, value string
+		checked             bool
+	}{
+		{"few references to references", explosion(5), `{"a":1}`, true},
+		{"references to references", explosion(100), `{"a":1}`, false},
+		{"one value in one of many forms", `{"properties":{"a":{"anyOf":[` + wide + `]}}}`, `{"a":1}`, true},
+		{"many values in one of many forms", `{"properties":{"a":{"items":{"anyOf":[` + wide + `]}}}}`, list("1", 100_000), false},
+		{"many values of older drafts", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":{"oneOf":[` + wide + `]}}}}`, list("1", 100_000), false},
+		{"many names in one of many forms", `{"propertyNames":{"anyOf":[` + strings.ReplaceAll(wide, "string", "null") + `]}}`, `{` + names(1000) + `}`, false},
+		{"many values, all of them known", `{"properties":{"a":{"items":{"enum":[` + strings.Repeat("0,", 10_000) + `2]}}}}`, list("1", 1000), false},
+		{"a schema of itself, and little in it", deep, `{"l":{"l":{"a":1}}}`, true},
+		{"a schema of itself, three times", deep, strings.Repeat(`{"l":`, 60) + `{"a":1}` + strings.Repeat(`}`, 60), false},
+		{"a pattern of many states", `{"properties":{"a":{"pattern":"^(x{0,30}){0,30}$"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, false},
+		{"a pattern of few", `{"properties":{"a":{"pattern":"^y+$"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, true},
+		{"a reference to wherever it is used", `{"$dynamicAnchor":"x","properties":{"l":{"$dynamicRef":"#x"},"a":{"type":"string"}}}`, `{"l":{},"a":1}`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var c schema.Checker
+			// An outcome that never comes ends the test too.
+			if err := c.Check(json.RawMessage(test.schema), json.RawMessage(test.value)); (err != nil) != test.checked {
+				t.Errorf("it comes to %.200v", err)
+			}
+		})
+	}
+}
+
+func names(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"n%d":1`, i)
+	}
+	return strings.Join(list, ",")
+}

@@ -25,10 +25,13 @@ func newCommand(s *Spec) (*Target, error) {
 	if t.Name == "" {
 		t.Name = NameOfCommand(s.Command)
 	}
+	if Installs(s.Command) {
+		t.ProbeTimeout = InstallProbeTimeout
+	}
 	t.Dialer = &stdio.Command{
 		Path: s.Command[0], Args: s.Command[1:], Dir: s.Dir,
 		Env: s.Env, InheritEnv: s.Inherit, User: s.User, Limits: s.Limits, Sandbox: s.Sandbox, Vet: s.Vet,
-		Framing: s.Framing, MaxMessage: s.MaxMessage, OnStderr: s.OnStderr, Logger: s.Logger,
+		Framing: s.Framing, MaxMessage: s.MaxMessage, OnStderr: s.OnStderr, OnText: s.OnText, Logger: s.Logger,
 	}
 	return t, nil
 }

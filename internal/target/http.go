@@ -3,9 +3,11 @@ package target
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
@@ -19,7 +21,10 @@ import (
 var Orders = []string{"http-first", "sse-first", "http-only", "sse-only"}
 
 // ErrUnreached ends the wait for a server that does not say what it speaks.
-var ErrUnreached = errors.New("it does not answer in time")
+var ErrUnreached = errors.New("it does not answer")
+
+// Unreached is ErrUnreached after a wait.
+func Unreached(wait time.Duration) error { return fmt.Errorf("%w within %v", ErrUnreached, wait) }
 
 // reachHTTP makes a server behind a URL that speaks either HTTP transport.
 func (t *Target) reachHTTP(s *Spec) error {
@@ -86,7 +91,7 @@ func (s *Spec) bounded(probe func(context.Context) (protocol.Era, error)) func(c
 		limit = era.DefaultDialTimeout
 	}
 	return func(ctx context.Context) (protocol.Era, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrUnreached)
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, Unreached(limit))
 		defer cancel()
 		return probe(ctx)
 	}

@@ -19,7 +19,11 @@ import (
 // CommandProbeTimeout is how long a server that is a command may take over the first
 // request before a handshake is tried, too: some cannot bear a method that they do
 // not know.
-const CommandProbeTimeout = 2 * time.Second
+const CommandProbeTimeout = 5 * time.Second
+
+// InstallProbeTimeout is the same for a command that may have to install the server
+// first: a second process would install it once more, beside the first.
+const InstallProbeTimeout = 30 * time.Second
 
 // A Spec names a server: a Command or a URL.
 type Spec struct {
@@ -81,6 +85,11 @@ type Spec struct {
 	// level.
 	OnStderr func(line string)
 
+	// OnText is given the lines that a command writes to its standard output and that
+	// are no messages. They may hold secrets. If nil, the first one goes to Logger as a
+	// warning.
+	OnText func(line string)
+
 	// Logger receives what the transport has to say. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -91,7 +100,7 @@ type Target struct {
 	// "command" or "https". Neither has secrets in it.
 	Name, How string
 
-	Dialer dragoman.Dialer
+	dragoman.Dialer
 
 	// Probe finds out the server's era. If nil, a conversation does, within
 	// ProbeTimeout; zero means era's default.

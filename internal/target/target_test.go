@@ -87,7 +87,7 @@ func TestATargetSaysWhatItIsWithoutSecrets(t *testing.T) {
 		{target.Spec{Name: "mine", Command: []string{"x", "--key=hush"}}, "mine", "command", true},
 		{target.Spec{URL: "https://me:hush@mcp.example.com/mcp?key=hush"}, "mcp-example-com", "https", false},
 		{target.Spec{Name: "mine", URL: "unix:///run/a.sock:/hush"}, "mine", "http on a Unix socket", false},
-		{target.Spec{URL: "tcp:127.0.0.1:1"}, "127-0-0-1", "tcp", false},
+		{target.Spec{URL: "tcp:127.0.0.1:1"}, "localhost", "tcp", false},
 	} {
 		got, err := target.New(&test.spec)
 		if err != nil {

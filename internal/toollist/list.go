@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -41,6 +43,12 @@ func (t *Tool) Headers() ([]ParamHeader, error) {
 
 // Tool returns a tool by its name, or nil.
 func (l *List) Tool(name string) *Tool { return l.tools[name] }
+
+// All returns all tools with their names, in no order.
+func (l *List) All() iter.Seq2[string, *Tool] { return maps.All(l.tools) }
+
+// Names returns the names of all tools, in no order.
+func (l *List) Names() iter.Seq[string] { return maps.Keys(l.tools) }
 
 // Body returns the list as a result of tools/list, all pages in one. It must not
 // be changed.

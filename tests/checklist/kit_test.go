@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
@@ -218,7 +219,7 @@ func (j *journal) String() string {
 
 // logger logs everything to the journal.
 func (j *journal) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: trace.LevelSteps}))
 }
 
 // quote returns a text as JSON.

@@ -4,15 +4,12 @@ package gateway
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +59,7 @@ func untouched(t *testing.T, j fault.Journal) {
 // TestS10_MethodsTypesAndPathsAreChecked sends requests that a page can make without being
 // asked, and others that no client makes.
 func TestS10_MethodsTypesAndPathsAreChecked(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, fault.Legacy, j)}}})
 	ctx := kit.Hurry(t, kit.Patience)
@@ -128,6 +126,7 @@ func TestS10_MethodsTypesAndPathsAreChecked(t *testing.T) {
 
 // TestS11_EveryDoorKnowsItsOriginsAndHosts asks at each door with each origin and host.
 func TestS11_EveryDoorKnowsItsOriginsAndHosts(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	tokens := t.TempDir() + "/tokens"
 	writeFile(t, tokens, "a-token-of-some-length-0123456789\n")
@@ -191,6 +190,7 @@ func TestS11_EveryDoorKnowsItsOriginsAndHosts(t *testing.T) {
 
 // TestS11_PagesOfThisMachineCanBeKeptOut asks from another port of this machine.
 func TestS11_PagesOfThisMachineCanBeKeptOut(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := kit.Run(t, append([]string{"--allow-origin", "none"}, runArguments(t, child(t, fault.Legacy, newJournal(t)))...)...)
 	for origin, want := range map[string]bool{"http://127.0.0.1:1": true, "http://localhost:3000": true, "http://[::1]:80": true, "http://none": true, g.Base: false} {
 		for _, path := range []string{"/mcp", "/sse", "/ws", "/call", "/status", "/healthz"} {
@@ -202,68 +202,10 @@ func TestS11_PagesOfThisMachineCanBeKeptOut(t *testing.T) {
 	}
 }
 
-// lingering is how long a connection is there whose client was told that it is too slow,
-// so that it can read that.
-const lingering = 5 * time.Second
-
-// TestS12_SlowClientsAreCutAndDelayNobody has hundreds of clients that send slowly.
-func TestS12_SlowClientsAreCutAndDelayNobody(t *testing.T) {
-	t.Parallel() // it mostly waits
-	g := start(t, "run", child(t, fault.Legacy, newJournal(t)))
-	kinds := map[string]struct {
-		text  string
-		limit time.Duration
-	}{
-		"headers":       {"GET /healthz HTTP/1.1\r\nHost: local", 5 * time.Second},
-		"HTTP/2":        {"PRI * HT", 5 * time.Second},
-		"a body":        {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 100\r\n\r\n{\"j", 10 * time.Second},
-		"a chunked one": {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"j", 10 * time.Second},
-	}
-	each := kit.Size(300, 40) / len(kinds) * 2
-	before := kit.Resident(g.PID())
-	var all sync.WaitGroup
-	for name, kind := range kinds {
-		for i := range each {
-			c := dial(t, g)
-			began := time.Now()
-			if _, err := io.WriteString(c, kind.text); err != nil {
-				t.Fatal(err)
-			}
-			all.Go(func() { // ends when it is cut, or with its deadline
-				_, err := c.Read(make([]byte, 1)) // 408, or the end
-				took := time.Since(began)
-				if errors.Is(err, os.ErrDeadlineExceeded) || took > kind.limit+kit.Slow(2*time.Second) || took < kind.limit-time.Second {
-					t.Errorf("%s %d: told after %v (%v), want %v", name, i, took, err, kind.limit)
-				}
-				_, err = io.Copy(io.Discard, c)
-				if took = time.Since(began); errors.Is(err, os.ErrDeadlineExceeded) || took > kind.limit+lingering+kit.Slow(2*time.Second) {
-					t.Errorf("%s %d: cut after %v (%v), want %v", name, i, took, err, kind.limit+lingering)
-				}
-			})
-		}
-	}
-	ctx := kit.Hurry(t, kit.Patience)
-	c := enter(ctx, t, g, "", kit.HTTP, protocol.Legacy)
-	var took []time.Duration
-	for range 200 {
-		began := time.Now()
-		echoes(ctx, t, c, "quick")
-		took = append(took, time.Since(began))
-		time.Sleep(pause)
-	}
-	slices.Sort(took)
-	if p99 := took[len(took)*99/100]; p99 > kit.Slow(500*time.Millisecond) {
-		t.Errorf("1 %% of the calls of others take more than %v", p99)
-	}
-	if grown := kit.Resident(g.PID()) - before; grown > int64(kit.Size(50, 100))<<20 {
-		t.Errorf("memory grew by %d MiB", grown>>20)
-	}
-	all.Wait()
-}
-
 // TestS14_WhatIsTooLargeIsRefusedAndNotRead sends bodies, headers, URLs and lists of
 // parameters that are too large.
 func TestS14_WhatIsTooLargeIsRefusedAndNotRead(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{"limits": object{"message": "4MiB"}, "servers": object{server: child(t, fault.Legacy, j)}}})
 	ctx := kit.Hurry(t, kit.Patience)

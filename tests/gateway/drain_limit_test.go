@@ -19,6 +19,7 @@ import (
 // TestS47_DrainHasALimit has calls that do not end. They are told, and the gateway
 // ends all the same: by itself after a while, or at once when it is told twice.
 func TestS47_DrainHasALimit(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for name, c := range map[string]struct {
 		flags  []string
 		twice  bool
@@ -99,6 +100,7 @@ func (s *fixture) silent() map[protocol.Era]<-chan ending {
 // TestS47_OneServerIsDrainedToo ends "dragoman run" while calls are under way that do
 // not end.
 func TestS47_OneServerIsDrainedToo(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told twice: %v", twice), func(t *testing.T) {
 			t.Parallel() // it mostly waits

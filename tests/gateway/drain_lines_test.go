@@ -67,6 +67,7 @@ func (s *fixture) lines(way lineCase, d dragoman.Dialer, take time.Duration) ([]
 // TestS47_LinesAreDrainedToo ends the gateway while a call and a subscription are
 // under way on a line of JSON.
 func TestS47_LinesAreDrainedToo(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, way := range lineCases {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -139,6 +140,7 @@ func (s *fixture) turnedAwayOn(c *kit.Client) {
 
 // TestS47_LinesHaveTheLimitToo has calls on lines that do not end.
 func TestS47_LinesHaveTheLimitToo(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, way := range lineCases {
 		for limit, twice := range map[string]bool{"500ms": false, "1h": true} {
 			t.Run(fmt.Sprintf("%s, told twice: %v", way.name, twice), func(t *testing.T) {

@@ -167,10 +167,14 @@ func TestS41_OutOfDisk(t *testing.T) {
 		}
 		return nil
 	})
-	told, over := strings.Count(g.Said(), "the state is not written"), strings.Count(g.Said(), "the state is written again")
-	if told == 0 || told > 3 || over != told {
-		t.Errorf("it says %d times that the state is not written, and %d times that it is again", told, over)
-	}
+	kit.Eventually(t, func() error { // lines gather for a moment before they are written
+		said := g.Said()
+		told, over := strings.Count(said, "the state is not written"), strings.Count(said, "the state is written again")
+		if told == 0 || told > 3 || over != told {
+			return fmt.Errorf("it says %d times that the state is not written, and %d times that it is again", told, over)
+		}
+		return nil
+	})
 }
 
 // fill takes all the room that there is on a disk.

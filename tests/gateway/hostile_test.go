@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -106,6 +107,7 @@ func stream(text string) func(http.ResponseWriter, *http.Request, string) {
 // TestS18_HostileEventStreams has a server answer with event streams that are odd, too
 // large, cut off or none.
 func TestS18_HostileEventStreams(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	const limit = 1 << 20
 	long := strings.Repeat("x", limit+100)
 	never := func(w http.ResponseWriter, r *http.Request, id string) {
@@ -175,25 +177,26 @@ func TestS18_HostileEventStreams(t *testing.T) {
 	}
 }
 
-// squeezed returns so much white space between two texts, compressed.
+// squeezed returns so much white space between two texts, compressed. Each part is compressed
+// by itself, the white space a piece at a time, which is the same again and again.
 func squeezed(t *testing.T, before, after string, size int) string {
 	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = io.WriteString(z, before)
-	block := strings.Repeat(" ", 1<<20)
-	for range size >> 20 {
-		_, _ = io.WriteString(z, block)
+	part := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := io.WriteString(z, text)
+		if err = errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	_, _ = io.WriteString(z, after)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	const piece = 1 << 20
+	return part(before) + strings.Repeat(part(strings.Repeat(" ", piece)), size/piece) + part(after)
 }
 
 // TestS21_CompressedAnswersAreInflatedUpToTheLimit has a server answer with a bomb.
 func TestS21_CompressedAnswersAreInflatedUpToTheLimit(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	m := newHostile(t, fault.Modern)
 	g := kit.Serve(t, &kit.Options{Config: object{
 		"limits":  object{"message": "4MiB"},
@@ -202,11 +205,11 @@ func TestS21_CompressedAnswersAreInflatedUpToTheLimit(t *testing.T) {
 	ctx := kit.Hurry(t, kit.Patience)
 	c := enter(ctx, t, g, server, kit.HTTP, protocol.Modern)
 	echoes(ctx, t, c, "before")
-	size := kit.Size(1<<30, 128<<20)
+	const size = 1 << 30
 	for kind, text := range map[string]string{
 		"application/json":  squeezed(t, "", "{}", size),
 		"text/event-stream": squeezed(t, "data: ", "{}\n\n", size),
-		"empty events":      strings.Repeat("", 0) + squeezed(t, "data: {", "\n\n", size/8),
+		"empty events":      squeezed(t, "data: {", "\n\n", size/8),
 	} {
 		m.set(func(w http.ResponseWriter, _ *http.Request, _ string) {
 			w.Header().Set("Content-Encoding", "gzip")
@@ -233,6 +236,7 @@ func TestS21_CompressedAnswersAreInflatedUpToTheLimit(t *testing.T) {
 // TestS28_NothingOfTheClientGoesOn looks at what a server gets, and sends the gateway
 // elsewhere.
 func TestS28_NothingOfTheClientGoesOn(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
 			t.Parallel() // with a gateway of its own
@@ -288,6 +292,7 @@ func TestS28_NothingOfTheClientGoesOn(t *testing.T) {
 // TestS15_ArgumentsInHeadersAreEncodedAndBadToolsLeftOut has a modern server ask for
 // arguments in headers.
 func TestS15_ArgumentsInHeadersAreEncodedAndBadToolsLeftOut(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	m := newHostile(t, fault.Modern)
 	tool := func(name, properties string) string {
 		return `{"name":"` + name + `","inputSchema":{"type":"object","properties":{` + properties + `}}}`
@@ -337,9 +342,14 @@ func TestS04_HostileSchemasAreNotFollowed(t *testing.T) {
 	const depth = 100
 	deep := strings.Repeat(`{"anyOf":[`, depth/2) + `{}` + strings.Repeat(`]}`, depth/2)
 	wide := `{"anyOf":[` + strings.Repeat(`{"type":"string"},`, kit.Size(10_000, 500)) + `{}]}`
+	doubled := "" // each leads to the next twice
+	for i := range depth {
+		doubled += fmt.Sprintf(`"%d":{"allOf":[{"$ref":"#/$defs/%[2]d"},{"$ref":"#/$defs/%[2]d"}]},`, i, i+1)
+	}
 	m.tools = strings.Join([]string{
 		`{"name":"deep","inputSchema":{"type":"object","properties":{"a":` + deep + `}}}`,
 		`{"name":"wide","inputSchema":{"type":"object","properties":{"a":` + wide + `}}}`,
+		`{"name":"doubled","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/0"}},"$defs":{` + doubled + `"100":{}}}}`,
 		`{"name":"recursive","inputSchema":{"type":"object","properties":{"a":{"$ref":"#"}},"$ref":"#/$defs/x","$defs":{"x":{"$ref":"#/$defs/x"}}}}`,
 		`{"name":"remote","inputSchema":{"type":"object","$ref":"` + trap.URL + `","properties":{"a":{"$ref":"` + trap.URL + `/x.json"}}}}`,
 		`{"name":"file","inputSchema":{"type":"object","$ref":"file:///etc/passwd"}}`,
@@ -354,15 +364,16 @@ func TestS04_HostileSchemasAreNotFollowed(t *testing.T) {
 	m.set(func(w http.ResponseWriter, _ *http.Request, id string) {
 		status(http.StatusOK, "application/json", result(id, "fine"))(w)
 	})
-	for _, tool := range []string{"deep", "wide", "recursive", "remote", "file", "expression"} {
+	for _, tool := range []string{"deep", "wide", "doubled", "recursive", "remote", "file", "expression"} {
 		for _, arguments := range []string{`{}`, `{"a":1}`, `{"a":"` + strings.Repeat("a", 1000) + `!"}`} {
-			began := time.Now()
+			used := kit.CPU(g.PID()) // how long it takes depends on who else is there
 			resp, err := kit.Post(ctx, g.URL(server, "call/"+tool), nil, arguments)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := read(t, resp); resp.StatusCode == http.StatusInternalServerError || time.Since(began) > kit.Slow(time.Second) {
-				t.Errorf("%s takes %v: %s %.200s", tool, time.Since(began), resp.Status, text)
+			text := read(t, resp)
+			if used = kit.CPU(g.PID()) - used; resp.StatusCode == http.StatusInternalServerError || used > kit.Slow(time.Second) {
+				t.Errorf("%s costs %v: %s %.200s", tool, used, resp.Status, text)
 			}
 		}
 	}
@@ -376,39 +387,47 @@ func TestS04_HostileSchemasAreNotFollowed(t *testing.T) {
 // TestS09_AnswersWithoutAnEndAreCut has a process answer with more than it may, and with a
 // line that does not end.
 func TestS09_AnswersWithoutAnEndAreCut(t *testing.T) {
-	const limit = 16 << 20
+	t.Parallel() // with a gateway of its own
+	limit := kit.Size(16<<20, 8<<20)
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
-			g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: child(t, mode, newJournal(t)), "other": child(t, mode, newJournal(t))}}})
+			g := kit.Serve(t, &kit.Options{
+				Config: object{
+					"limits":  object{"message": fmt.Sprint(limit, "B")},
+					"servers": object{server: child(t, mode, newJournal(t)), "other": child(t, mode, newJournal(t))},
+				},
+				Launch: kit.Launch{Env: []string{kit.Tracing}},
+			})
 			ctx := kit.Hurry(t, 2*kit.Patience)
 			c := enter(ctx, t, g, server, kit.HTTP, protocol.Modern)
 			before := who(ctx, t, c)
-			used := kit.Resident(g.PID())
-			began := time.Now()
+			used := slices.Max(g.Live())
+			began := kit.CPU(g.PID()) // how long it takes depends on who else is there
 			if got, err := c.Tool(ctx, "big", object{"bytes": limit - 1000}); err != nil || len(got) != limit-1000 {
 				t.Errorf("an answer of the largest size: %d bytes, %v", len(got), err)
 			}
-			if took := time.Since(began); took > kit.Slow(3*time.Second) {
-				t.Errorf("an answer of the largest size takes %v", took)
+			if took := kit.CPU(g.PID()) - began; took > kit.Slow(3*time.Second) {
+				t.Errorf("an answer of the largest size costs %v", took)
 			}
-			began = time.Now()
-			_, err := c.Tool(ctx, "big", object{"bytes": 4 * limit})
+			began = kit.CPU(g.PID())
+			_, err := c.Tool(ctx, "big", object{"bytes": 2 * limit})
 			failed(t, err, protocol.CodeTooLarge, protocol.OutcomeUnknown)
-			if took := time.Since(began); took > kit.Slow(5*time.Second) {
-				t.Errorf("an answer that is too large takes %v", took)
+			if took := kit.CPU(g.PID()) - began; took > kit.Slow(5*time.Second) {
+				t.Errorf("an answer that is too large costs %v", took)
 			}
 			if after := who(ctx, t, c); after.PID != before.PID {
 				t.Errorf("one answer that is too large has cost the process")
 			}
-			began = time.Now()
+			began = kit.CPU(g.PID())
 			_, err = c.Tool(ctx, "endless", nil)
 			if code, _ := kit.Outcome(err); code != protocol.CodeTooLarge && code != protocol.CodeLost {
 				t.Errorf("a line without an end: %v", err)
 			}
-			if took := time.Since(began); took > kit.Slow(5*time.Second) {
-				t.Errorf("a line without an end takes %v", took)
+			if took := kit.CPU(g.PID()) - began; took > kit.Slow(5*time.Second) {
+				t.Errorf("a line without an end costs %v", took)
 			}
-			if grown := kit.Resident(g.PID()) - used; grown > int64(kit.Size(6, 24))*limit {
+			// What is read and what of it is passed on.
+			if grown := slices.Max(g.Live()) - used; grown < int64(limit)/2 || grown > 5*int64(limit)/2 {
 				t.Errorf("memory grew by %d MiB", grown>>20)
 			}
 			recovers(ctx, t, c)

@@ -93,6 +93,7 @@ func allOf(t *testing.T, resp *http.Response) (list []string, err error) {
 // TestS23_EverybodyUsesTheSameIDs has 16 clients of all kinds use one id and one token for
 // everything, on the wire.
 func TestS23_EverybodyUsesTheSameIDs(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
 			t.Parallel() // with a gateway of its own
@@ -165,6 +166,7 @@ func socketAlike(t *testing.T, g *kit.Gateway, name string) *alike {
 // TestS23_OneIDTwiceAtOnceInOneSession has four requests with one id under way in a session:
 // one is answered, and each other one too or refused, never with what is another's.
 func TestS23_OneIDTwiceAtOnceInOneSession(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := start(t, "run", child(t, fault.Legacy, newJournal(t)))
 	ctx := kit.Hurry(t, kit.Patience)
 	v := openSession(ctx, t, g, "")
@@ -296,6 +298,7 @@ func TestS22_SessionsFollowTheirProtocol(t *testing.T) {
 
 // TestS25_StreamIsNotTakenFromItsClient opens a second stream in a session.
 func TestS25_StreamIsNotTakenFromItsClient(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := start(t, "run", child(t, fault.Legacy, newJournal(t)))
 	ctx := kit.Hurry(t, kit.Patience)
 	v := openSession(ctx, t, g, "")

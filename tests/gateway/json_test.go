@@ -103,6 +103,7 @@ func everyDoor(t *testing.T, j fault.Journal) *kit.Gateway {
 // TestS01_WhatIsNotJSONIsRefusedAtEveryDoor sends what is no JSON, and what is JSON and no
 // message, as a body, as a text of a WebSocket and as a line.
 func TestS01_WhatIsNotJSONIsRefusedAtEveryDoor(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := everyDoor(t, newJournal(t))
 	ctx := kit.Hurry(t, kit.Patience)
 	v := openSession(ctx, t, g, "")
@@ -208,6 +209,7 @@ var smuggled = []string{
 // TestS02_RequestsThatTwoReadersTakeForOthersAreNotCarriedOut sends requests with names
 // that are there twice or in another case, at every door and in both eras.
 func TestS02_RequestsThatTwoReadersTakeForOthersAreNotCarriedOut(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	g := everyDoor(t, j)
 	ctx := kit.Hurry(t, kit.Patience)
@@ -267,6 +269,7 @@ func modernCall(t *testing.T, tool string, arguments object) string {
 // TestS03_EncodingsAreCheckedAndPassUnchanged sends bytes that are no UTF-8, half surrogate
 // pairs and NULs.
 func TestS03_EncodingsAreCheckedAndPassUnchanged(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := everyDoor(t, newJournal(t))
 	ctx := kit.Hurry(t, kit.Patience)
 	v := openSession(ctx, t, g, "")
@@ -363,6 +366,7 @@ func TestS04_BombsCostLittle(t *testing.T) {
 // TestS06_ShapesAreThoseOfTheRevision sends messages whose shape is wrong, or not one of the
 // revision that was agreed on.
 func TestS06_ShapesAreThoseOfTheRevision(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := everyDoor(t, newJournal(t))
 	ctx := kit.Hurry(t, kit.Patience)
 	v := openSession(ctx, t, g, "")

@@ -50,6 +50,7 @@ func TestPain1_ProcessesEndWithTheirSessions(t *testing.T) {
 // TestS35_NoProcessOutlivesTheGateway ends the gateway, in order or by force, while
 // its servers do not want to end.
 func TestS35_NoProcessOutlivesTheGateway(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for name, switches := range map[string][]string{
 		"normal": nil, "ignores SIGTERM": {fault.IgnoreTermVariable}, "ignores the end of its input": {fault.IgnoreEOFVariable},
 		"ignores both": {fault.IgnoreTermVariable, fault.IgnoreEOFVariable},

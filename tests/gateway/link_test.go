@@ -167,6 +167,7 @@ func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
 // TestS43_ServersThatCannotBeReached has servers at addresses of every wrong kind.
 // Callers are told at once, or when the server has had its time.
 func TestS43_ServersThatCannotBeReached(t *testing.T) {
+	t.Parallel()                                               // with a gateway of its own
 	private := httptest.NewTLSServer(fault.New(nil).Handler()) // signed by nobody whom we know
 	defer private.Close()
 	j := newJournal(t)
@@ -214,6 +215,7 @@ func webPage(t *testing.T) string {
 // TestS43_LostSessionIsOpenedAnew has an HTTP server forget its sessions. What only
 // reads does not notice, and nothing is carried out twice.
 func TestS43_LostSessionIsOpenedAnew(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	first, second := remote(t, fault.Legacy, j), remote(t, fault.Legacy, j)
 	var now atomic.Pointer[http.Handler]

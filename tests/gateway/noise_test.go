@@ -23,6 +23,7 @@ import (
 // TestPain28_SSEBehindAReverseProxyWithAPath puts a reverse proxy before the gateway
 // that takes a part of the path away, and does not say so.
 func TestPain28_SSEBehindAReverseProxyWithAPath(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, front := range []string{"run", "serve"} {
 		t.Run(front, func(t *testing.T) {
 			g := start(t, front, child(t, fault.Legacy, newJournal(t)))
@@ -74,6 +75,7 @@ func TestS07_Pain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
 // TestS16_SeparatorsOfLinesAreEscapedInEventStreams reads answers as they are on the
 // wire: clients exist that end a line at each of the separators.
 func TestS16_SeparatorsOfLinesAreEscapedInEventStreams(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := start(t, "run", child(t, fault.Legacy, newJournal(t)))
 	ctx := kit.Hurry(t, 20*time.Second)
 	send := func(method, path, body string, header ...string) *http.Response {

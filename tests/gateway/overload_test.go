@@ -99,21 +99,25 @@ const pause = 10 * time.Millisecond
 
 // watchOthers has a client of another server call it again and again, until the
 // function that it returns is called: that fails the test unless the client was served
-// well.
+// well. How well that can be is shown by a gateway that has nothing else to do, on the same
+// machine at the same time.
 func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol.Era) (end func()) {
 	t.Helper()
 	const least = 200
-	c := enter(ctx, t, g, "other", kit.HTTP, era)
-	var took []time.Duration
+	idle := kit.Serve(t, &kit.Options{Config: object{"servers": object{"other": child(t, fault.Modern, newJournal(t))}}})
+	clients := []*kit.Client{enter(ctx, t, g, "other", kit.HTTP, era), enter(ctx, t, idle, "other", kit.HTTP, era)}
+	took := make([][]time.Duration, len(clients))
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() { // ends when the test has called end, and with ctx
-		for over := false; !over || len(took) < least; {
-			began := time.Now()
-			if got, err := c.Tool(ctx, "echo", object{"text": "quick"}); err != nil || got != "quick" {
-				done <- fmt.Errorf("another server says %q, error %w", got, err)
-				return
+		for over := false; !over || len(took[0]) < least; {
+			for i, c := range clients {
+				began := time.Now()
+				if got, err := c.Tool(ctx, "echo", object{"text": "quick"}); err != nil || got != "quick" {
+					done <- fmt.Errorf("another server says %q, error %w", got, err)
+					return
+				}
+				took[i] = append(took[i], time.Since(began))
 			}
-			took = append(took, time.Since(began))
 			select {
 			case <-stop:
 				over = true
@@ -129,9 +133,13 @@ func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol
 			t.Error(err)
 			return
 		}
-		slices.Sort(took)
-		if p99 := took[len(took)*99/100]; p99 > kit.Slow(100*time.Millisecond) {
-			t.Errorf("1 %% of %d calls of another server take more than %v", len(took), p99)
+		var p99 [2]time.Duration
+		for i, list := range took {
+			slices.Sort(list)
+			p99[i] = list[len(list)*99/100]
+		}
+		if p99[0] > kit.Slow(100*time.Millisecond)+10*p99[1] {
+			t.Errorf("1 %% of %d calls of another server take more than %v, and %v where nothing else is done", len(took[0]), p99[0], p99[1])
 		}
 	}
 }
@@ -181,12 +189,13 @@ func TestS37_ServerHasItsShare(t *testing.T) {
 				sessions[c] = openSession(ctx, t, g, server)
 			}
 			replies := make([]reply, clients*each)
+			takes := kit.Long(3 * time.Second)
 			var all sync.WaitGroup
 			quick := watchOthers(ctx, t, g, era)
 			for i := range replies {
 				all.Go(func() { // ends with its call
 					key, v := fmt.Sprint("u", i), sessions[i%clients]
-					arguments := object{"key": key, "ms": kit.Long(3 * time.Second).Milliseconds()}
+					arguments := object{"key": key, "ms": takes.Milliseconds()}
 					resp := (*http.Response)(nil)
 					if era == protocol.Legacy {
 						resp = v.call(ctx, i+1, "count", arguments)
@@ -200,8 +209,12 @@ func TestS37_ServerHasItsShare(t *testing.T) {
 			quick()
 			done := wantCallsOnce(t, j, "u", replies, http.StatusServiceUnavailable, most)
 			// Who waits does so for a second and not until there is room, which is
-			// after three.
-			if ended := j.Of(fault.Ended, ""); len(done) != most && !slices.ContainsFunc(replies, func(r reply) bool { return r.code != 0 && r.at.After(ended[0].At) }) {
+			// after three. Who comes later than that may find some.
+			first := j.Of(fault.Ended, "")[0].At
+			late := func(r reply) bool {
+				return r.code != 0 && r.at.After(first) || r.code == 0 && r.at.After(first.Add(takes))
+			}
+			if len(done) != most && !slices.ContainsFunc(replies, late) {
 				t.Errorf("%d calls were carried out, and nobody came when there was room; want %d", len(done), most)
 			}
 			waited(t, g)

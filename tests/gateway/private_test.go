@@ -19,7 +19,8 @@ import (
 // TestS56_NoSecretAndNoTrickReachesTheLog has secrets in a configuration, and clients that
 // write to the log what they like.
 func TestS56_NoSecretAndNoTrickReachesTheLog(t *testing.T) {
-	const secret, filed = "hush-hush-0123456789", "filed-secret-0123456789"
+	t.Parallel() // with a gateway of its own
+	const secret, filed, hidden = "hush-hush-0123456789", "filed-secret-0123456789", "our-own-0123456789"
 	file := t.TempDir() + "/secret"
 	writeFile(t, file, filed+"\n")
 	m := newHostile(t, fault.Modern)
@@ -31,7 +32,7 @@ func TestS56_NoSecretAndNoTrickReachesTheLog(t *testing.T) {
 				"other": with(child(t, fault.Modern, newJournal(t), "TOKEN=${API_TOKEN}"), object{"args": []string{"--token=${API_TOKEN}"}}),
 			},
 		},
-		Launch: kit.Launch{Env: []string{"API_TOKEN=" + secret, "GATEWAY_SECRET=never"}},
+		Launch: kit.Launch{Env: []string{"API_TOKEN=" + secret, "GATEWAY_SECRET=" + hidden}},
 	})
 	ctx := kit.Hurry(t, kit.Patience)
 	c := enter(ctx, t, g, server, kit.HTTP, protocol.Modern)
@@ -51,7 +52,7 @@ func TestS56_NoSecretAndNoTrickReachesTheLog(t *testing.T) {
 	_, status := g.Control("/status")
 	_, public := g.Get("/status")
 	for where, text := range map[string]string{"the log": g.Said(), "the status": status, "the public status": public} {
-		for _, word := range []string{secret, filed, "never"} {
+		for _, word := range []string{secret, filed, hidden} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s holds %q", where, word)
 			}
@@ -66,6 +67,7 @@ func TestS56_NoSecretAndNoTrickReachesTheLog(t *testing.T) {
 
 // TestS56_VariableThatIsNotSetIsNamed starts with a variable that is not there.
 func TestS56_VariableThatIsNotSetIsNamed(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	file := t.TempDir() + "/dragoman.json"
 	kit.WriteConfig(t, file, object{"servers": object{server: object{"url": "http://127.0.0.1:1/mcp", "headers": object{"Authorization": "Bearer ${NOT_SET_AT_ALL}", "X": "${IS_SET}"}}}})
 	p := kit.Start(t, kit.Launch{Env: []string{"IS_SET=hush-hush-0123456789"}}, "config", "check", file)
@@ -80,6 +82,7 @@ func TestS56_VariableThatIsNotSetIsNamed(t *testing.T) {
 // TestS58_NobodyButTheOwnerControlsTheGateway looks for the control of a running gateway
 // from where others are.
 func TestS58_NobodyButTheOwnerControlsTheGateway(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	const token = "a-token-of-some-length-0123456789"
 	file := t.TempDir() + "/tokens"
 	writeFile(t, file, token+"\n")
@@ -89,7 +92,7 @@ func TestS58_NobodyButTheOwnerControlsTheGateway(t *testing.T) {
 			"auth": object{"tokenFile": file}, "state": "state",
 			"servers": object{server: with(child(t, fault.Legacy, j, "SECRET=${API_TOKEN}"), object{"lazy": true})},
 		},
-		Launch: kit.Launch{Env: []string{"API_TOKEN=hush-hush-0123456789"}},
+		Launch: kit.Launch{Env: []string{"API_TOKEN=softly-softly-0123456789"}},
 	})
 	g.Leave() // its probes have no token
 	if code, body := g.Control("/status"); code != http.StatusOK {
@@ -119,6 +122,7 @@ func TestS58_NobodyButTheOwnerControlsTheGateway(t *testing.T) {
 // TestS58_ControlSocketTakesNoCommands asks the control socket for what would start
 // something that is not configured.
 func TestS58_ControlSocketTakesNoCommands(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{server: with(child(t, fault.Legacy, j), object{"lazy": true})}}})
 	before := len(j.Of(fault.Started, ""))
@@ -165,7 +169,7 @@ func wantPrivate(t *testing.T, g *kit.Gateway) {
 	}
 	for _, file := range lines {
 		text, _ := os.ReadFile(file) // it may be gone
-		if strings.Contains(string(text), "hush-hush-0123456789") {
+		if strings.Contains(string(text), "softly-softly-0123456789") {
 			t.Errorf("a secret is in the arguments of %s: %q", file, text)
 		}
 	}

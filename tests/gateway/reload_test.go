@@ -84,6 +84,7 @@ func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
 // TestS48_ManyReloadsLeaveNothingBehind reloads again and again, more often than files
 // may be left over.
 func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	reloads := max(kit.Few(100), 40)
 	j := newJournal(t)
 	a := child(t, fault.Legacy, j)

@@ -29,6 +29,7 @@ func again(t *testing.T, g *kit.Gateway, config object) *kit.Gateway {
 // a directory for state its clients do not notice; without one they are told by 404,
 // as the protocol wants it.
 func TestPain2_SessionsOutliveARestart(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		for _, withState := range []bool{true, false} {
 			for _, mode := range []string{fault.Legacy, fault.Modern} {
@@ -68,6 +69,7 @@ func TestPain2_SessionsOutliveARestart(t *testing.T) {
 
 // TestPain3_LostSessionsGet404 asks for sessions that do not exist, or no more.
 func TestPain3_LostSessionsGet404(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for _, front := range []string{"run", "serve"} {
 		t.Run(front, func(t *testing.T) {
 			g := start(t, front, child(t, fault.Legacy, newJournal(t)))
@@ -116,6 +118,7 @@ func (v *session) delete(ctx context.Context) int {
 // that tells its progress. Whoever comes back gets what was logged, in order and once,
 // and is told that the call was lost.
 func TestS49_StreamsAreResumedAfterARestart(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	config := object{
 		"state":   filepath.Join(t.TempDir(), "state"),
@@ -178,6 +181,7 @@ func TestS49_StreamsAreResumedAfterARestart(t *testing.T) {
 // it. Whoever comes back for what is gone is told, before a restart and after it:
 // nobody gets a stream with a hole.
 func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
+	t.Parallel()           // with a gateway of its own
 	const maxEvents = 1000 // events, by default
 	config := object{
 		"state":   filepath.Join(t.TempDir(), "state"),

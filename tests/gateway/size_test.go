@@ -21,6 +21,7 @@ import (
 // TestS14_WhatIsTooLargeIsRefusedBeforeItIsRead sends requests of which one part is far
 // too large. They cost neither memory nor time, and others are served meanwhile.
 func TestS14_WhatIsTooLargeIsRefusedBeforeItIsRead(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	const huge = 200 << 20
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{

@@ -19,6 +19,7 @@ import (
 // TestAmbiguousRequestsAreRefused sends requests in which whoever stands before the
 // gateway may see others than the gateway does.
 func TestAmbiguousRequestsAreRefused(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	g := start(t, "run", child(t, fault.Legacy, newJournal(t)))
 	address := strings.TrimPrefix(g.Base, "http://")
 	const ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n"

@@ -30,6 +30,7 @@ func closedWith(s *kit.Socket) (int, error) {
 // TestS20_SocketsAreLetInByHeadersAlone asks for a WebSocket with a wrong origin, without a
 // token, and with one in the URL.
 func TestS20_SocketsAreLetInByHeadersAlone(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	const token = "a-token-of-some-length-0123456789"
 	file := t.TempDir() + "/tokens"
 	writeFile(t, file, token+"\n")
@@ -74,6 +75,7 @@ func TestS20_SocketsAreLetInByHeadersAlone(t *testing.T) {
 // TestS20_SocketsAreClosedWhenTheyMisbehave sends frames that are too large, binary, or far
 // too many.
 func TestS20_SocketsAreClosedWhenTheyMisbehave(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	g := kit.Serve(t, &kit.Options{Config: object{"limits": object{"message": "4MiB"}, "servers": object{server: child(t, fault.Legacy, j)}}})
 	path := "/servers/" + server + "/ws"

@@ -21,6 +21,7 @@ import (
 // byte, no shell, no variables and no files that are not its own. That does not depend
 // on what binds it.
 func TestS36_ServersAreStartedClean(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func startClean(t *testing.T, bound func(dir string) object) {
 	if strings.Contains(env, "GATEWAY_SECRET") || !strings.Contains(env, "OURS=configured") {
 		t.Errorf("its environment is\n%s", env)
 	}
-	usual := []string{"PATH", "HOME", "TMPDIR", "LANG", "USER", "LOGNAME", "SHELL", "TERM", "DRAGOMAN_CHILD"}
+	usual := []string{"PATH", "HOME", "TMPDIR", "LANG", "USER", "LOGNAME", "SHELL", "TERM", "XDG_RUNTIME_DIR", "DRAGOMAN_CHILD"}
 	ours := config["env"].(map[string]string)
 	for _, v := range p.Env {
 		name, _, _ := strings.Cut(v, "=")
@@ -101,6 +102,7 @@ func startClean(t *testing.T, bound func(dir string) object) {
 // TestS36_ServerThatCannotBeStartedIsNamed has commands that do not work beside one
 // that does.
 func TestS36_ServerThatCannotBeStartedIsNamed(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	servers := object{
 		"other":   child(t, fault.Legacy, newJournal(t)),
 		"missing": object{"command": "/nonexistent/server"},
@@ -145,6 +147,7 @@ func fakes(t *testing.T) (open, safe, mark string) {
 // TestS36_ServersThatMustNotBeStartedAreLeftOut has programs that somebody else could
 // have put there, and some that are not on the list.
 func TestS36_ServersThatMustNotBeStartedAreLeftOut(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	open, safe, mark := fakes(t)
 	other := child(t, fault.Legacy, newJournal(t))
 	for name, c := range map[string]struct {
@@ -203,6 +206,7 @@ func TestS36_ServersThatMustNotBeStartedAreLeftOut(t *testing.T) {
 // TestS36_ShorterListEndsWhatRuns reads the file again with a list that a running server is
 // not on any more.
 func TestS36_ShorterListEndsWhatRuns(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	servers := object{"a": child(t, fault.Legacy, j), "other": object{"url": "http://127.0.0.1:1/mcp"}}
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": servers}})
@@ -222,6 +226,7 @@ func TestS36_ShorterListEndsWhatRuns(t *testing.T) {
 // TestS36_ServerInASandboxCannotReachTheRest has a server that may write its journal and
 // nothing else.
 func TestS36_ServerInASandboxCannotReachTheRest(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	if runtime.GOOS != "linux" {
 		t.Skip("there are no sandboxes")
 	}
@@ -264,6 +269,7 @@ func TestS36_ServerInASandboxCannotReachTheRest(t *testing.T) {
 
 // TestS36_ConfigurationThatCannotWorkIsRefused has values that cannot be right.
 func TestS36_ConfigurationThatCannotWorkIsRefused(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	for name, c := range map[string]struct {
 		config object
 		says   string

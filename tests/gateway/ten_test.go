@@ -145,6 +145,7 @@ func contains(names []string, name string) bool {
 // TestPain33_EveryServerByEveryDoor has a file as hosts have it, and clients of all
 // kinds of doors.
 func TestPain33_EveryServerByEveryDoor(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	modern := remote(t, fault.Modern, j)
 	g := kit.Serve(t, &kit.Options{Probe: "memory", Config: object{"mcpServers": object{
@@ -170,6 +171,7 @@ func TestPain33_EveryServerByEveryDoor(t *testing.T) {
 // TestPain22_NamesStayWithinWhatClientsTake has a server and a tool with names that
 // are long together, and characters that clients refuse.
 func TestPain22_NamesStayWithinWhatClientsTake(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	long := strings.Repeat("long.name-", 6) // 60 characters, with dots
 	g := kit.Serve(t, &kit.Options{Config: object{"servers": object{long: child(t, fault.Legacy, j), "other": child(t, fault.Modern, j)}}})
@@ -198,6 +200,7 @@ func TestPain22_NamesStayWithinWhatClientsTake(t *testing.T) {
 
 // TestS30_NamesAreTheSameAfterARestart is why a client may remember them.
 func TestS30_NamesAreTheSameAfterARestart(t *testing.T) {
+	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	var before string
 	for range 2 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -103,4 +104,23 @@ func CPU(pid int) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// Tracing in the environment of the program has its runtime say what each collection
+// of garbage leaves, for Live.
+const Tracing = "GODEBUG=gctrace=1"
+
+// collection finds what a collection has left, of the heap and of stacks.
+var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, .* (\d+) MB stacks`)
+
+// Live returns what each collection of garbage so far has left, in bytes to the next
+// megabyte. Unlike resident memory it does not depend on when garbage was collected last,
+// and what the runtime has given back.
+func (p *Process) Live() (sizes []int64) {
+	for _, line := range collection.FindAllStringSubmatch(p.Said(), -1) {
+		heap, _ := strconv.ParseInt(line[1], 10, 32)
+		stacks, _ := strconv.ParseInt(line[2], 10, 32)
+		sizes = append(sizes, (heap+stacks)<<20)
+	}
+	return sizes
 }

@@ -20,7 +20,7 @@ func Until(limit time.Duration, f func() error) error {
 			return err
 		}
 		time.Sleep(pause)
-		pause = min(2*pause, 80*time.Millisecond) // what takes long may take that much longer
+		pause = min(2*pause, 20*time.Millisecond)
 	}
 }
 

@@ -36,7 +36,7 @@ var alone = []struct {
 	dir  string
 	args []string
 }{
-	{"tests/supply", nil},
+	{"release", nil},
 	{"tests/gateway", nil},
 	{"tests/soak", []string{"-soak", "1m"}}, // make soak takes longer
 }

@@ -1,7 +1,6 @@
 package stdio
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,10 +31,14 @@ const (
 // is closed, unless the kernel cannot end the process.
 type child struct {
 	command string
+	file    string   // the executable of the server
+	env     []string // what the server sees
 	cmd     *exec.Cmd
 	group   *processGroup
 	grace   time.Duration
 	log     *slog.Logger
+
+	withheld withheld // of our variables
 
 	stdin  *os.File
 	stdout *drainingPipe
@@ -63,7 +65,7 @@ func (c *Command) start() (*child, error) {
 	if err != nil {
 		return nil, c.fail(err, "")
 	}
-	file := cmd.Path
+	file, env := cmd.Path, cmd.Env
 	bounds, err := c.confine(cmd)
 	if err != nil {
 		pipes.closeTheirs()
@@ -74,10 +76,13 @@ func (c *Command) start() (*child, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes.stdin.read, pipes.stdout.write, pipes.stderr.write
 	p := &child{
 		command:  c.Path,
+		file:     file,
+		env:      env,
 		cmd:      cmd,
 		group:    newProcessGroup(tag, c.logger()),
 		grace:    c.grace(),
 		log:      c.logger().With("command", c.Path),
+		withheld: withheldFrom(os.Environ(), cmd.Env),
 		stdin:    pipes.stdin.write,
 		stdout:   &drainingPipe{pipes.stdout.read},
 		errEnd:   pipes.stderr.read,
@@ -233,7 +238,12 @@ func (p *child) exit() *ExitError {
 		state = p.cmd.ProcessState
 	default:
 	}
-	return newExitError(p.command, state, p.stderr.last())
+	tail := p.stderr.last()
+	e := newExitError(p.command, state, tail)
+	if e.Status != 0 {
+		e.Withheld = p.withheld.neededBy(tail)
+	}
+	return e
 }
 
 // stderrTail returns the last 64 KiB that the child wrote to stderr.
@@ -315,15 +325,17 @@ func wait(c <-chan struct{}, d time.Duration) {
 	}
 }
 
-// maxExitLine is how much of a server's last line an ExitError repeats.
-const maxExitLine = 1024
-
 // An ExitError says how a server's process ended.
 type ExitError struct {
 	Command string // as it was given in Command.Path
 	Status  int    // -1 if a signal ended it, or if it would not end
 	Signal  string // the signal in words, "killed", if one ended it
-	Stderr  string // its last line on stderr that was not empty, printable
+	Stderr  string // the line on its stderr that says why, as far as that can be told, printable
+
+	// Withheld names variables of ours that were not passed on to it and that it may
+	// have needed: those that its stderr names, and those that look like secrets of
+	// installers. Error does not name them: it may be told to somebody else.
+	Withheld []string
 }
 
 // Error implements error.
@@ -338,36 +350,17 @@ func (e *ExitError) Error() string {
 		text = fmt.Sprintf("server %q exited with status %d", e.Command, e.Status)
 	}
 	if e.Stderr != "" {
-		text += ": last stderr line: " + e.Stderr
+		text += ": stderr: " + e.Stderr
 	}
 	return text
 }
 
 // newExitError describes state, which is nil for a process that is still there.
 func newExitError(command string, state *os.ProcessState, tail []byte) *ExitError {
-	e := &ExitError{Command: command, Status: -1, Stderr: lastLine(tail)}
+	e := &ExitError{Command: command, Status: -1, Stderr: causeOf(tail)}
 	if state != nil {
 		e.Status = state.ExitCode()
 		e.Signal = signalOf(state)
 	}
 	return e
-}
-
-// lastLine returns the last line of text that is not blank, without what could
-// play tricks on a terminal or in a log.
-func lastLine(text []byte) string {
-	text = bytes.TrimSpace(text)
-	if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[i+1:]
-	}
-	text = bytes.TrimSpace(text)
-	if len(text) > maxExitLine {
-		text = text[:maxExitLine]
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(string(text), ""))
 }

@@ -265,7 +265,7 @@ func TestHundredsOfServersLeaveNothing(t *testing.T) {
 		`setsid sleep 1000 & sleep 1000 & echo ready; exit 3`,
 		`exec >&-; echo lost >&2; kill -9 $$`,
 	}
-	const count, workers = 300, 6
+	const count, workers = 200, 6
 	output(t, script(`exit`)) // also starts the guard
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
 

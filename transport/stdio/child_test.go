@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -124,14 +125,14 @@ func TestC07_ExitIsDescribed(t *testing.T) {
 	}{
 		{`exit 0`, ExitError{Command: "sh"}, `server "sh" exited with status 0`},
 		{`echo "no such key" >&2; echo >&2; exit 3`, ExitError{Command: "sh", Status: 3, Stderr: "no such key"},
-			`server "sh" exited with status 3: last stderr line: no such key`},
+			`server "sh" exited with status 3: stderr: no such key`},
 		{`kill -9 $$`, ExitError{Command: "sh", Status: -1, Signal: "killed"}, `server "sh" was ended by a signal (killed)`},
 		{`printf 'a\nred \033[31malert\r\n' >&2; exit 1`, ExitError{Command: "sh", Status: 1, Stderr: "red [31malert"},
-			`server "sh" exited with status 1: last stderr line: red [31malert`},
+			`server "sh" exited with status 1: stderr: red [31malert`},
 	} {
 		p := launch(t, script(test.script))
 		await(t, p)
-		if got := p.exit(); *got != test.want || got.Error() != test.text {
+		if got := p.exit(); !reflect.DeepEqual(*got, test.want) || got.Error() != test.text {
 			t.Errorf("%s: %#v %q\nwant %#v %q", test.script, *got, got, test.want, test.text)
 		}
 	}
@@ -146,8 +147,8 @@ func TestS35_StopLadder(t *testing.T) {
 		status       int
 	}{
 		{"a server that ends with its stdin is not signalled", `echo ready; read x; exit 4`, 10 * time.Second, 0, "", 4},
-		{"a server that ignores its stdin is asked", `echo ready; exec sleep 1000`, 50 * time.Millisecond, 50 * time.Millisecond, "terminated", -1},
-		{"a server may clean up when asked", `trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done`, 50 * time.Millisecond, 50 * time.Millisecond, "", 5},
+		{"a server that ignores its stdin is asked", `echo ready; exec sleep 1000`, time.Second, time.Second, "terminated", -1},
+		{"a server may clean up when asked", `trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done`, 2 * time.Second, 2 * time.Second, "", 5},
 		{"a server that ignores that too is killed", `trap '' TERM; echo ready; while :; do sleep 1000; done`, 50 * time.Millisecond, 100 * time.Millisecond, "killed", -1},
 		{"without grace it is killed at once", `trap '' TERM; echo ready; while :; do sleep 1000; done`, -1, 0, "killed", -1},
 	} {
@@ -159,7 +160,7 @@ func TestS35_StopLadder(t *testing.T) {
 			readLine(t, p)
 			start := time.Now()
 			p.stop()
-			if took := time.Since(start); took < test.atLeast || took > 5*time.Second {
+			if took := time.Since(start); took < test.atLeast || took > 10*time.Second {
 				t.Errorf("stop took %v, want at least %v", took, test.atLeast)
 			}
 			if e := p.exit(); e.Signal != test.signal || e.Status != test.status {
@@ -177,7 +178,7 @@ func TestStopWaitsForTheWholeGroup(t *testing.T) {
 		sh -c 'trap "sleep 0.1; echo yes >$1; exit" TERM; echo ready; while :; do sleep 0.01; done' sh "$1" &
 		trap 'exit 0' TERM
 		while :; do wait; done`, file)
-	c.Grace = 500 * time.Millisecond
+	c.Grace = 2 * time.Second // on a busy machine it may take its time
 	p := launch(t, c)
 	readLine(t, p)
 	p.stop()

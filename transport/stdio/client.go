@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 )
 
 // exitWait is how long a conversation that broke waits for the exit of the
@@ -48,14 +51,37 @@ func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		p.stop()
 		return nil
 	})
-	conn := mux.New(s, &mux.Options{Limits: limits, Logger: c.Logger})
+	conn := mux.New(s, &mux.Options{Limits: limits, NotMessage: c.onText(), Logger: c.Logger})
 	conn.Start(local)
 	return &Conn{Conn: conn, child: p}, nil
+}
+
+// maxText is how much is told of a line on stdout that is no message.
+const maxText = 1024
+
+// onText returns what is told of frames that are no messages.
+func (c *Command) onText() func([]byte) {
+	tell := c.OnText
+	if tell == nil {
+		var once sync.Once
+		log := c.logger()
+		tell = func(line string) {
+			once.Do(func() {
+				log.Warn("server wrote text to stdout, which is for messages only; skipped", "command", c.Path, "text", redact.Text(line))
+			})
+		}
+	}
+	return func(frame []byte) {
+		tell(printable(strings.ToValidUTF8(string(frame[:min(len(frame), maxText)]), "")))
+	}
 }
 
 // Stderr returns the last 64 KiB of what the server wrote to its standard
 // error.
 func (c *Conn) Stderr() []byte { return c.child.stderrTail() }
+
+// PID returns the number of the server's process.
+func (c *Conn) PID() int { return c.child.cmd.Process.Pid }
 
 // childOut reads what the child writes. Its end is told by the exit of the
 // child, which knows more than that the pipe is closed.

@@ -207,7 +207,7 @@ func TestC12_SensitiveVariablesAreFiltered(t *testing.T) {
 		t.Errorf("the server lacks what it needs:\n%s", got)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(got), "\n") {
-		if name, _, _ := strings.Cut(line, "="); !slices.Contains(usualVars, name) && name != tagVar {
+		if name, value, _ := strings.Cut(line, "="); !isPassedOn(name, value, true) && name != tagVar {
 			t.Errorf("%s reached the server", name)
 		}
 	}
@@ -235,5 +235,74 @@ func TestEnvironment(t *testing.T) {
 		if got := strings.Join(env, " "); err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
 		}
+	}
+}
+
+func TestVariablesThatInstallersAndNetworksNeedArePassedOn(t *testing.T) {
+	for _, test := range []struct {
+		entry      string
+		own, other bool // for a server that runs as we do, and as another user
+	}{
+		{"HTTP_PROXY=http://user:password@proxy:8080", true, true},
+		{"https_proxy=http://proxy:8080", true, true},
+		{"NO_PROXY=localhost", true, true},
+		{"npm_config_https_proxy=http://user:password@proxy:8080", true, true},
+		{"NODE_EXTRA_CA_CERTS=/etc/company.pem", true, true},
+		{"SSL_CERT_FILE=/etc/company.pem", true, true},
+		{"REQUESTS_CA_BUNDLE=/etc/company.pem", true, true},
+		{"LC_MESSAGES=C", true, true},
+		{"XDG_CACHE_HOME=/home/me/.cache", true, false},
+		{"npm_config_registry=https://npm.example.com", true, false},
+		{"NPM_CONFIG_CAFILE=/etc/company.pem", true, false},
+		{"UV_INDEX_URL=https://pypi.example.com/simple", true, false},
+		{"UV_KEYRING_PROVIDER=subprocess", true, false},
+		{"PIP_INDEX_URL=https://pypi.example.com/simple", true, false},
+		{"DOCKER_HOST=unix:///run/user/1000/docker.sock", true, false},
+
+		{"UV_INDEX_URL=https://me:password@pypi.example.com/simple", false, false},
+		{"PIP_EXTRA_INDEX_URL=https://a.example.com https://token@pypi.example.com/simple", false, false},
+		{"npm_config__auth=eA==", false, false},
+		{"npm_config__authToken=x", false, false},
+		{"npm_config_//npm.example.com/:_password=x", false, false},
+		{"NPM_CONFIG_KEY=x", false, false},
+		{"UV_PUBLISH_TOKEN=x", false, false},
+		{"UV_INDEX_COMPANY_PASSWORD=x", false, false},
+		{"XDG_SESSION_COOKIE=x", false, false},
+		{"GOPROXY=https://me:password@go.example.com", false, false},
+		{"SSH_AUTH_SOCK=/tmp/agent", false, false},
+		{"NODE_OPTIONS=--require /tmp/x.js", false, false},
+		{"LD_PRELOAD=/tmp/x.so", false, false},
+		{"PYTHONPATH=/tmp", false, false},
+		{"UVX=x", false, false},
+	} {
+		for account, want := range map[bool]bool{true: test.own, false: test.other} {
+			name, value, _ := cutVariable(test.entry)
+			if got := isPassedOn(name, value, account); got != want {
+				t.Errorf("%s, runs as we do %t: passed on %t, want %t", test.entry, account, got, want)
+			}
+		}
+	}
+}
+
+func TestExitNamesWhatWasWithheldAndMayBeNeeded(t *testing.T) {
+	t.Setenv("EXAMPLE_API_KEY", "hunter2")
+	t.Setenv("EXAMPLE_API_KEY_ID", "hunter2")
+	t.Setenv("UV_PUBLISH_TOKEN", "hunter2")
+	t.Setenv("EXAMPLE_OTHER", "hunter2")
+	p := launch(t, script(`echo "Error: EXAMPLE_API_KEY is required" >&2; exit 1`))
+	await(t, p)
+	const want = `server "sh" exited with status 1: stderr: Error: EXAMPLE_API_KEY is required`
+	if got := p.exit().Error(); got != want {
+		t.Errorf("%s\nwant %s, which may be told to anybody", got, want)
+	}
+	if got := strings.Join(p.exit().Withheld, " "); got != "EXAMPLE_API_KEY UV_PUBLISH_TOKEN" {
+		t.Errorf("withheld are %s", got)
+	}
+	c := script(`echo "EXAMPLE_API_KEY is wrong" >&2; exit 1`)
+	c.InheritEnv = []string{"EXAMPLE_API_KEY", "UV_PUBLISH_TOKEN"}
+	p = launch(t, c)
+	await(t, p)
+	if got := p.exit().Withheld; len(got) > 0 {
+		t.Errorf("it has %q", got)
 	}
 }

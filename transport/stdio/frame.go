@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"log/slog"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 )
 
 // Framing is how messages are delimited on a byte stream.
@@ -103,6 +105,5 @@ func (s *stream) debug(framed bool, text []byte) {
 	if framed {
 		mode = "framed"
 	}
-	s.log.Debug("send", "mode", mode, "bytes", len(text))
-	s.log.Debug("send", "json", redact.JSON(text))
+	s.log.Log(context.Background(), trace.LevelSteps, "send", "mode", mode, "bytes", len(text), "json", redact.JSON(text))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -51,7 +52,7 @@ type frameReader struct {
 func (f *frameReader) unread() []byte { return f.buf[f.start:f.end] }
 
 // verbose reports whether each step is logged. A reload may change that.
-func (f *frameReader) verbose() bool { return f.log.Enabled(context.Background(), slog.LevelDebug) }
+func (f *frameReader) verbose() bool { return f.log.Enabled(context.Background(), trace.LevelSteps) }
 
 // Buffered returns how many bytes were read beyond the last message.
 func (f *frameReader) Buffered() int { return f.end - f.start }
@@ -100,7 +101,7 @@ func (f *frameReader) fill() error {
 		f.err = err
 		if n > 0 {
 			if f.verbose() {
-				f.log.Debug("stdin", "chunk", n)
+				f.log.Log(context.Background(), trace.LevelSteps, "stdin", "chunk", n)
 			}
 			return nil
 		}
@@ -111,7 +112,8 @@ func (f *frameReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// reserve makes room behind the unread bytes.
+// reserve makes room behind the unread bytes. Nobody waits for more of them than the
+// largest message has and one, so that is how far the buffer grows.
 func (f *frameReader) reserve() {
 	if f.start == f.end {
 		f.start, f.end = 0, 0
@@ -123,8 +125,8 @@ func (f *frameReader) reserve() {
 		return
 	}
 	to := f.buf
-	if f.start < len(f.buf)/2 || f.buf == nil {
-		to = make([]byte, max(firstBuffer, 2*len(f.buf)))
+	if size := max(firstBuffer, min(2*len(f.buf), f.max+firstBuffer)); f.start < len(f.buf)/2 && size > len(f.buf) || f.buf == nil {
+		to = make([]byte, size)
 	}
 	f.end = copy(to, f.unread())
 	f.start, f.buf = 0, to
@@ -298,7 +300,7 @@ func (f *frameReader) readFramed() ([]byte, error) {
 			return nil, nil
 		}
 	}
-	f.log.Debug("stdin", "headerEnd", read, "contentLength", length)
+	f.log.Log(context.Background(), trace.LevelSteps, "stdin", "headerEnd", read, "contentLength", length)
 	switch {
 	case length < 0:
 		return nil, badHeader("the header has no Content-Length")
@@ -379,7 +381,7 @@ func (f *frameReader) payload(length int) ([]byte, error) {
 			if frame, err := f.whole(length, false); frame != nil || err != nil {
 				return frame, err
 			}
-			if retry = n + n/8 + 1; n < length {
+			if retry = min(n+n/8, f.max) + 1; n < length {
 				retry = min(retry, length)
 			}
 		}

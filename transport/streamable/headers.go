@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -93,8 +94,15 @@ func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
 // notListed refuses a call because the list of tools cannot be had.
 func notListed(m *dragoman.Message, err error) *httpx.Refusal {
 	e, ok := errors.AsType[*dragoman.Error](err)
-	if !ok || e.Code != protocol.CodeUnavailable && e.Code != protocol.CodeOverloaded && e.Code != protocol.CodeDraining {
-		e = protocol.Unavailable(fmt.Errorf("its list of tools, by which headers are checked, is missing: %s", err.Error()))
+	reason := err.Error()
+	if ok {
+		reason = e.Message
+	}
+	switch {
+	case ok && slices.Contains([]int{protocol.CodeUnavailable, protocol.CodeOverloaded, protocol.CodeDraining, protocol.CodeSignIn, protocol.CodeDenied}, e.Code):
+		// The call would have had it too.
+	default:
+		e = protocol.Unavailable(fmt.Errorf("its list of tools, by which headers are checked, is missing: %s", reason))
 	}
 	return &httpx.Refusal{Status: statusOf(m.Method(), m.Fail(e)), Code: e.Code, Message: e.Message, Data: e.Data, ID: m.ID()}
 }

@@ -49,7 +49,7 @@ func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
 func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	a := s.newAnswer(x)
 	ctx := &a.ctx
-	ctx.parent, ctx.reason = x.Context(), dragoman.ErrCancelled
+	ctx.parent, ctx.reason = dragoman.WithCaller(x.R.Context(), protocol.Named(x.Caller, m)), dragoman.ErrCancelled
 	defer ctx.close()
 	lost := func() { ctx.cancel(dragoman.ErrClosed) }
 	x.OnAbort(lost)

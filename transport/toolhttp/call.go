@@ -10,6 +10,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -35,18 +37,34 @@ func (c *call) serve() error {
 	s := c.server
 	ctx, cancel := c.x.CallContext()
 	defer cancel(nil)
-	if err := c.check(ctx); err != nil {
-		return err
+	list := s.listWith(ctx, c.x.Caller.View(), c.req.Name())
+	var tool *toollist.Tool
+	if list != nil {
+		tool = list.Tool(c.req.Name())
+	}
+	if tool != nil {
+		if err := c.check(tool); err != nil {
+			return err
+		}
 	}
 	if s.CallTimeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, s.CallTimeout)
 		defer stop()
 	}
-	if c.stream {
-		return c.serveStream(ctx, cancel)
+	ask := func(from dragoman.Peer) *dragoman.Message { return s.ask(ctx, c.req, from) }
+	if list != nil && tool == nil {
+		// The server refuses it, and whoever watches what is asked for sees that.
+		resp := ask(nil)
+		if isUnknown(resp) {
+			return c.unknown(list)
+		}
+		ask = func(dragoman.Peer) *dragoman.Message { return resp }
 	}
-	resp := s.ask(ctx, c.req, nil)
+	if c.stream {
+		return c.serveStream(ask, cancel)
+	}
+	resp := ask(nil)
 	if c.x.R.Context().Err() != nil {
 		return nil // the caller is gone
 	}
@@ -54,18 +72,33 @@ func (c *call) serve() error {
 	return nil
 }
 
-// check refuses a tool that does not exist, and arguments that do not fit it, as
-// far as that is known.
-func (c *call) check(ctx context.Context) error {
+// unknown refuses a tool that is not in the list.
+func (c *call) unknown(list *toollist.List) error {
+	text := "unknown tool: " + redact.Clip(c.req.Name())
+	if hint := near.Hint(c.req.Name(), list.Names()); hint != "" {
+		text += "; " + hint
+	}
+	return c.refuse(http.StatusNotFound, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: text + "; the list of tools names those there are"})
+}
+
+// isUnknown reports whether an answer to a call of a tool that is in no list can be that
+// there is none. A result is that of a tool, also if it says that it has failed: its text
+// belongs to the caller.
+func isUnknown(resp *dragoman.Message) bool {
+	if !resp.IsError() {
+		return false
+	}
+	switch resp.RPCError().Code {
+	case protocol.CodeInvalidParams, protocol.CodeMethodNotFound:
+		return true
+	}
+	return false
+}
+
+// check refuses arguments that do not fit a tool, as far as that is known.
+func (c *call) check(tool *toollist.Tool) error {
 	s := c.server
-	tool, known := s.tool(ctx, c.x.Caller.View(), c.req.Name())
-	switch {
-	case known && tool == nil:
-		return c.refuse(http.StatusNotFound, &dragoman.Error{
-			Code:    protocol.CodeInvalidParams,
-			Message: "unknown tool: " + c.req.Name() + "; the list of tools names those there are",
-		})
-	case !known || tool.Schema == nil || s.Check == nil:
+	if tool.Schema == nil || s.Check == nil {
 		return nil
 	}
 	err := s.Check(tool.Schema, c.req.Get("arguments"))
@@ -115,17 +148,16 @@ func (c *call) write(resp *dragoman.Message, status int) {
 // Calls go unchecked meanwhile: the server checks them too.
 const listFailed = 5 * time.Second
 
-// tool returns what the server says of a tool, and whether that is known. It is nil
-// if there is no such tool.
-func (s *Server) tool(ctx context.Context, caller, name string) (tool *toollist.Tool, known bool) {
+// listWith returns the list that should have a tool, or nil if none is known.
+func (s *Server) listWith(ctx context.Context, caller, name string) *toollist.List {
 	list, err := s.tools.Get(ctx, caller, nil, s.list)
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	if tool = list.Tool(name); tool == nil {
-		tool = s.tools.Newer(ctx, caller, list, nil, s.list).Tool(name)
+	if list.Tool(name) == nil {
+		list = s.tools.Newer(ctx, caller, list, nil, s.list)
 	}
-	return tool, true
+	return list
 }
 
 // list asks the server for its tools.

@@ -91,7 +91,8 @@ func (x *exchange) failed(err error) (*dragoman.Message, error) {
 
 // lostError says what it means to a call that its exchange ended with an error.
 func lostError(err error) error {
-	if _, ok := errors.AsType[protocol.Fault](err); ok || errors.Is(err, context.DeadlineExceeded) {
+	_, explained := errors.AsType[*httpx.ConnError](err)
+	if _, ok := errors.AsType[protocol.Fault](err); ok && !explained || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if errors.Is(err, dragoman.ErrTooLarge) {

@@ -43,8 +43,8 @@ type stream struct {
 	finished bool // the queue ends with the answer, or the caller is gone
 }
 
-// serveStream makes the call and answers with events.
-func (c *call) serveStream(ctx context.Context, cancel context.CancelCauseFunc) error {
+// serveStream makes the call by ask, and answers with events.
+func (c *call) serveStream(ask func(from dragoman.Peer) *dragoman.Message, cancel context.CancelCauseFunc) error {
 	s := c.server
 	out, err := c.x.Events()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *call) serveStream(ctx context.Context, cancel context.CancelCauseFunc) 
 			cancel(dragoman.ErrCancelled)
 		}
 	}()
-	resp, _ := toolAnswer(c.req, s.ask(ctx, c.req, st)) // the status is 200 by now
+	resp, _ := toolAnswer(c.req, ask(st)) // the status is 200 by now
 	st.finish(resp)
 	<-st.served // which the door's limits see to
 	return nil

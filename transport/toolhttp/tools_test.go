@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,6 +111,14 @@ func newCountingPeer(more string) *countingPeer {
 		}
 		return req.Reply(json.RawMessage(`{` + c.more + `"tools":[` + list + `]}`))
 	}
+	c.call = func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if req.Name() != "t" && !slices.Contains(c.names, req.Name()) {
+			return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown tool"}), nil
+		}
+		return req.Reply(json.RawMessage(`{"content":[{"type":"text","text":""}]}`))
+	}
 	return c
 }
 
@@ -167,6 +176,36 @@ func TestListIsCachedForItsTTL(t *testing.T) {
 					t.Errorf("listed %d times after GET, want %d", got, want)
 				}
 			})
+		})
+	}
+}
+
+func TestServerIsAskedForAToolThatItDoesNotList(t *testing.T) {
+	for _, test := range []struct {
+		name, answer string
+		status       int
+	}{
+		{"an error", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool"}}`, 404},
+		{"a result of a tool that has failed", `{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[{"type":"text","text":"Unknown tool"}]}}`, 200},
+		{"another error", `{"jsonrpc":"2.0","id":1,"error":{"code":-31004,"message":"later"}}`, 503},
+		{"an answer after all", `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`, 200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			asked := 0
+			s := &toolhttp.Server{Requests: scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+				asked++
+				m, err := dragoman.Parse([]byte(test.answer))
+				return m.WithID(req.ID()), err
+			}}}
+			for _, accept := range []string{plainJSON, "text/event-stream"} {
+				got := serveRecorded(t, s, "POST", "/hidden", `{}`, "Accept", accept)
+				if want := test.status; got.status != want && (accept == plainJSON || want == 404 || got.status != 200) {
+					t.Errorf("%s: status %d, want %d", accept, got.status, want)
+				}
+			}
+			if asked != 2 {
+				t.Errorf("the server was asked %d times for two calls", asked)
+			}
 		})
 	}
 }

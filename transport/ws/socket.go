@@ -290,8 +290,11 @@ func (e *CloseError) Error() string {
 
 // Unwrap returns what the code means to a caller, or nil.
 func (e *CloseError) Unwrap() error {
-	if e.Code == int(websocket.StatusMessageTooBig) {
+	switch websocket.StatusCode(e.Code) {
+	case websocket.StatusMessageTooBig:
 		return dragoman.ErrTooLarge
+	case websocket.StatusNormalClosure, websocket.StatusGoingAway:
+		return io.EOF // in good order, as that of any stream
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -163,13 +164,11 @@ func (c *pendingCall) wait(ctx context.Context) error {
 		}
 	}
 	v := c.session
-	v.settle(ctx)
-	used := time.NewTimer(useTime)
-	defer used.Stop()
-	select {
-	case <-used.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for range usePings {
+		v.settle(ctx)
+		if err := backoff.Sleep(ctx, useTime/usePings); err != nil {
+			return err
+		}
 	}
 	v.mu.Lock()
 	v.earlyRoots = without(v.earlyRoots, c.first...)

@@ -55,8 +55,10 @@ const (
 	settleTimeout = 250 * time.Millisecond
 
 	// useTime is how long a server has to put answers to use that it asked for before
-	// the first call, such as to look at the folders of the roots.
-	useTime = 100 * time.Millisecond
+	// the first call, such as to look at the folders of the roots. It is pinged usePings
+	// times meanwhile: a server that is short of time has more of it.
+	useTime  = 100 * time.Millisecond
+	usePings = 5
 
 	// ownTime is after how long a question in the session of our own is refused if a
 	// request of ours is under way, which may wait for it.

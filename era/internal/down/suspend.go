@@ -275,15 +275,17 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 			}
 		}
 	}
-	if err := s.seal.open(text, "state", &st); err != nil {
-		return st, nil, invalid("params.requestState %v; send it back as it came", err)
+	err := s.seal.open(text, "state", &st)
+	if err == nil && st.Owner != r.owner {
+		err = errAltered // what is somebody else's is nobody's
+	}
+	if err != nil {
+		return state{}, nil, invalid("params.requestState %v; send it back as it came", err)
 	}
 	sum, err := digest(r.Message)
 	switch {
 	case err != nil:
 		return st, nil, invalid("params cannot be read: %v", err)
-	case st.Owner != r.owner:
-		return st, nil, invalid("params.requestState is of somebody else's call")
 	case st.Method != r.Method() || string(st.Digest) != string(sum):
 		return st, nil, invalid("params.requestState is of a call with another method or other params; send the same request again")
 	case time.Now().UnixMilli() > st.Expires:

@@ -177,7 +177,7 @@ func TestRefusedRetriesRunNothing(t *testing.T) {
 			{"cut", ctx, protocol.MethodCallTool, with(params, state[:20], yes("2")), "altered"},
 			{"no base64", ctx, protocol.MethodCallTool, with(params, "§", yes("2")), "altered"},
 			{"of another instance", ctx, protocol.MethodCallTool, with(params, foreign, yes("2")), "another instance"},
-			{"of somebody else", as(t.Context(), "eve"), protocol.MethodCallTool, with(params, state, yes("2")), "somebody else"},
+			{"of somebody else", as(t.Context(), "eve"), protocol.MethodCallTool, with(params, state, yes("2")), "never given out"},
 			{"other arguments", ctx, protocol.MethodCallTool, with(ask("ada", 3), state, yes("2")), "other params"},
 			{"other tool", ctx, protocol.MethodCallTool, with(callParams("side", object{"who": "ada", "n": 2}), state, yes("2")), "other params"},
 			{"other method", ctx, protocol.MethodGetPrompt, with(params, state, yes("2")), "another method"},

@@ -57,7 +57,7 @@ func TestVisitsBecomeARound(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		r.refused(t.Context(), r.request(protocol.MethodCallTool, canAll, with(params, state3, all)), protocol.CodeInvalidParams, "used")
-		r.refused(as(t.Context(), "eve"), r.request(protocol.MethodCallTool, canAll, with(params, state3, all)), protocol.CodeInvalidParams, "somebody else")
+		r.refused(as(t.Context(), "eve"), r.request(protocol.MethodCallTool, canAll, with(params, state3, all)), protocol.CodeInvalidParams, "never given out")
 		j.wantOnce(t, "ran")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -361,8 +362,9 @@ func TestS29_HostileServerMetadataIsRefused(t *testing.T) {
 				if len(err.Error()) > 300 || strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "password@") && len(value) > 40 {
 					t.Errorf("the error repeats too much: %q", err)
 				}
-				if dials := w.dials(); len(dials) != 1 {
-					t.Errorf("dialed %q, want the authorization server only, once", dials)
+				// Twice if the connection of the request before is not idle yet.
+				if dials := slices.Compact(w.dials()); len(dials) != 1 {
+					t.Errorf("dialed %q, want the authorization server only", dials)
 				}
 			})
 		}

@@ -42,10 +42,16 @@ type Translation struct {
 
 // Translate puts a file into our own spelling, and reports what it leaves out. A file
 // that is ours already stays as it is.
-func Translate(src *syntax.Source, ours Keys) *Translation {
+func Translate(src *syntax.Source, ours Keys) *Translation { return translate(src, ours, nil) }
+
+// translate is Translate; as is whose the file is, or nil if it says so itself.
+func translate(src *syntax.Source, ours Keys, as *host) *Translation {
 	t := &Translation{Root: src.Root, src: src, ours: ours, times: map[string]int{}}
 	if !t.recognise() {
 		return t
+	}
+	if as != nil && as.root == t.host.root {
+		t.host = as
 	}
 	t.Root, t.References = src.Root.Empty(), t.host.references
 	var beside []syntax.Member
@@ -59,7 +65,7 @@ func Translate(src *syntax.Source, ours Keys) *Translation {
 			beside = append(beside, m)
 		}
 	}
-	t.Root.Members = append(t.Root.Members, syntax.Member{Key: "servers", At: t.servers.At, Value: t.translate()})
+	t.Root.Set(syntax.Member{Key: "servers", At: t.servers.At, Value: t.translate()})
 	t.reportIgnored()
 	t.reportBeside(beside)
 	return t
@@ -97,8 +103,11 @@ func (t *Translation) recognise() bool {
 			return false
 		}
 	}
+	if len(root.Members) == 0 {
+		return false
+	}
 	t.host, t.path, t.servers = bare, "the file", root
-	return len(root.Members) > 0
+	return true
 }
 
 // withServers tells apart those who write mcpServers.

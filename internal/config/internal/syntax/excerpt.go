@@ -29,7 +29,7 @@ func (s *Source) Excerpt(at Place) (Place, string) {
 	at.Column = min(max(at.Column, 1), len(line)+1)
 	caret := at.Column - 1
 	if s.Root == nil {
-		line = hideValues(line)
+		line = hideValues(line, strings.Join(s.lines[max(0, at.Line-1-linesBefore):at.Line-1], "\n"))
 	} else {
 		line, caret = cover(line, s.Root.secrets(at.Line, line), caret)
 	}
@@ -47,6 +47,9 @@ func (s *Source) Excerpt(at Place) (Place, string) {
 	number := fmt.Sprintf("%5d", at.Line)
 	return at, fmt.Sprintf("%s | %s%s%s\n%*s | %*s^", number, lead, Printable(string(line)), tail, len(number), "", caret, "")
 }
+
+// linesBefore is how many lines above are looked at to tell what a line of a list is.
+const linesBefore = 50
 
 // A span is a part of a line: columns from and, exclusively, to. They count from
 // zero.
@@ -210,8 +213,8 @@ var (
 )
 
 // hideValues is for lines of a file that could not be parsed: it is not known what
-// is a secret there. Keys are shown, and values of a few.
-func hideValues(line []rune) []rune {
+// is a secret there. Keys are shown, and values of a few. before are the lines above.
+func hideValues(line []rune, before string) []rune {
 	whole := string(line)
 	out := slices.Clone(line)
 	for i, r := range out {
@@ -237,5 +240,40 @@ func hideValues(line []rune) []rune {
 			reveal(m[2], m[5])
 		}
 	}
+	for _, m := range plainItems(whole, before) {
+		reveal(m.from, m.to)
+	}
 	return out
+}
+
+var (
+	// listItems finds lines of a list that is behind args, or has no key on its line.
+	listItems = regexp.MustCompile(`^\s*(?:"args"\s*:\s*\[|\[)?((?:\s*"(?:[^"\\]|\\.)*"\s*,?)+)`)
+	item      = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"(\s*:)?`)
+
+	// plainWords matches names of packages, files and flags: words of letters or of digits, none of
+	// them long. What is random is not so.
+	plainWords = regexp.MustCompile(`^[-@./]*(?:[A-Za-z]{1,16}|[0-9]{1,4})(?:[-_./@]+(?:[A-Za-z]{1,16}|[0-9]{1,4}))+$|^--?[a-z]{1,16}$`)
+	flagAtEnd  = regexp.MustCompile(`"-[^"]*"\s*,?\s*$`)
+)
+
+// plainItems returns which items of a list on a line are no secrets by their looks, and by what
+// stands before them: what follows a flag may be anything.
+func plainItems(line, before string) (spans []span) {
+	at := listItems.FindStringSubmatchIndex(line)
+	if at == nil {
+		return nil
+	}
+	if keys := anyKey.FindAllStringSubmatch(before, -1); !strings.Contains(line[:at[2]], `"args"`) && (len(keys) == 0 || keys[len(keys)-1][1] != "args") {
+		return nil
+	}
+	afterFlag := flagAtEnd.MatchString(before)
+	for _, m := range item.FindAllStringSubmatchIndex(line[at[2]:at[3]], -1) {
+		text := line[at[2]+m[2] : at[2]+m[3]]
+		if m[4] < 0 && !afterFlag && plainWords.MatchString(text) {
+			spans = append(spans, span{at[2] + m[2], at[2] + m[3]})
+		}
+		afterFlag = strings.HasPrefix(text, "-")
+	}
+	return spans
 }

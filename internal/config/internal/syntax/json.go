@@ -3,6 +3,7 @@ package syntax
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +17,8 @@ type jsonParser struct {
 	at     int // offset
 	ruler  *lineIndex
 	failed bool
+	comma  Place // the first one before a closing bracket
+	more   bool  // there are comments, so that it does not pass for plain JSON
 }
 
 // parseJSON returns nil if the text is not JSON.
@@ -28,6 +31,7 @@ func parseJSON(src *Source, data string) *Node {
 	if p.failed {
 		return nil
 	}
+	p.warnOfComma()
 	return n
 }
 
@@ -53,14 +57,14 @@ func (p *jsonParser) next() byte {
 			p.at++
 		case strings.HasPrefix(rest, "//"):
 			line, _, _ := strings.Cut(rest, "\n")
-			p.at += len(line)
+			p.at, p.more = p.at+len(line), true
 		case strings.HasPrefix(rest, "/*"):
 			end := strings.Index(rest[2:], "*/")
 			if end < 0 {
 				p.wrong("the comment has no end", "close it with */")
 				return 0
 			}
-			p.at += end + 4
+			p.at, p.more = p.at+end+4, true
 		default:
 			return rest[0]
 		}
@@ -100,8 +104,11 @@ func (p *jsonParser) sequence(closing byte, one func()) {
 		one()
 		switch c = p.next(); c {
 		case ',':
+			comma := p.here()
 			p.at++
-			c = p.next()
+			if c = p.next(); c == closing && p.comma == (Place{}) {
+				p.comma = comma
+			}
 		case closing:
 		case 0:
 			p.wrong(fmt.Sprintf("the file ends before the closing %c", closing), "")
@@ -110,6 +117,16 @@ func (p *jsonParser) sequence(closing byte, one func()) {
 		}
 	}
 	p.at++
+}
+
+// warnOfComma says that others may not read the file as we do. Files with comments, and those
+// that say by their names that they are more than JSON, are read so by all who read them.
+func (p *jsonParser) warnOfComma() {
+	folder := filepath.Base(filepath.Dir(p.src.Path))
+	if p.comma == (Place{}) || p.more || folder == ".vscode" || !strings.EqualFold(filepath.Ext(p.src.Path), ".json") {
+		return
+	}
+	p.src.Report(Problem{Source: p.src, At: p.comma, Warning: true, Message: "a comma before a closing bracket is not JSON", Hint: "remove it: other programs may refuse the file"})
 }
 
 func (p *jsonParser) member(n *Node, depth int) {

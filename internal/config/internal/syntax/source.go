@@ -23,8 +23,9 @@ type Source struct {
 	Report func(Problem)
 	Root   *Node // nil if the file could not be parsed
 
-	lines []string
-	nodes int // so far
+	lines  []string
+	nodes  int       // so far
+	hidden *[]string // what folded has found; nil before
 }
 
 // A Problem is something to say about a place of a source.

@@ -1,0 +1,153 @@
+package badserver
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Defects of processes.
+const (
+	TextOnStdout   Defect = "text-on-stdout"   // a greeting is written there
+	LateText       Defect = "late-text"        // a line is written there at each request
+	Exits          Defect = "exits"            // with status 3, before anything is answered
+	DiesAtEOF      Defect = "dies-at-eof"      // of a signal, when standard input ends
+	IgnoresEOF     Defect = "ignores-eof"      // it goes on when standard input ends
+	Framed         Defect = "framed"           // it writes Content-Length frames
+	FramedOnly     Defect = "framed-only"      // it reads nothing else
+	PrettyPrinted  Defect = "pretty-printed"   // messages go over several lines
+	DiesOfGarbage  Defect = "dies-of-garbage"  // what is no JSON ends it
+	DiesOfBlank    Defect = "dies-of-blank"    // an empty line does
+	FramesOnStderr Defect = "frames-on-stderr" // answers are written there, too
+	SpeaksFirst    Defect = "speaks-first"     // it asks before it is greeted
+	ReadsShort     Defect = "reads-short"      // a line of more than 4 KiB is not read to its end
+	NotUTF8        Defect = "not-utf8"         // answers have other bytes
+)
+
+// envName is the variable that makes a process the server.
+const envName = "DRAGOMAN_BAD_SERVER"
+
+// Env returns the environment of a process that is a server with a defect. With the race detector it
+// would sleep for a second at its end.
+func Env(d Defect) []string {
+	return []string{envName + "=" + string(d) + ".", "GORACE=atexit_sleep_ms=0"}
+}
+
+// Main is the server, if the process was started as that. Then it does not return.
+func Main() {
+	d, ok := os.LookupEnv(envName)
+	if !ok {
+		return
+	}
+	os.Exit(serve(Defect(strings.TrimSuffix(d, ".")), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Serve is the server for whoever connects, until the listener is closed. It is for defects that
+// are none of a process.
+func Serve(l net.Listener, d Defect) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() { // until the client closes the connection
+			defer conn.Close()
+			serve(d, conn, conn, io.Discard)
+		}()
+	}
+}
+
+// serve answers until the input ends, and returns the status of the process.
+func serve(d Defect, in io.Reader, out, log io.Writer) int {
+	s := &server{Defect: d}
+	fmt.Fprintln(log, "bad server: ready")
+	switch d {
+	case Exits:
+		fmt.Fprintln(log, "bad server: BAD_TOKEN is not set")
+		return 3
+	case TextOnStdout:
+		fmt.Fprintln(out, "Welcome to the server!")
+	case SpeaksFirst:
+		fmt.Fprintln(out, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	}
+	r := bufio.NewReader(in)
+	for {
+		text, err := s.read(r)
+		if err != nil {
+			break
+		}
+		blank := len(bytes.TrimSpace(text)) == 0
+		if d == DiesOfBlank && blank || d == DiesOfGarbage && !blank && !json.Valid(text) {
+			return 1
+		}
+		if blank {
+			continue
+		}
+		if d == LateText {
+			fmt.Fprintln(out, "handling a request")
+		}
+		if answer := s.answer(text); answer != nil {
+			s.print(out, log, answer)
+		}
+	}
+	switch d {
+	case IgnoresEOF:
+		select {}
+	case DiesAtEOF:
+		self, _ := os.FindProcess(os.Getpid()) // it is there
+		_ = self.Kill()
+		select {}
+	}
+	return 0
+}
+
+// read returns the next message.
+func (s *server) read(r *bufio.Reader) ([]byte, error) {
+	if s.Defect == ReadsShort {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			select {}
+		}
+		return line, err
+	}
+	line, err := r.ReadBytes('\n')
+	if s.Defect != FramedOnly {
+		return line, err
+	}
+	for err == nil {
+		if value, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(value)) // else nothing follows
+			body := make([]byte, n)
+			_, _ = r.ReadBytes('\n') // the empty line
+			_, err = io.ReadFull(r, body)
+			return body, err
+		}
+		line, err = r.ReadBytes('\n')
+	}
+	return nil, err
+}
+
+// print writes an answer.
+func (s *server) print(out, log io.Writer, answer []byte) {
+	switch s.Defect {
+	case Framed, FramedOnly:
+		fmt.Fprintf(out, "Content-Length: %d\r\n\r\n%s", len(answer), answer)
+		return
+	case PrettyPrinted:
+		var b bytes.Buffer
+		_ = json.Indent(&b, answer, "", "  ") // it is JSON
+		answer = b.Bytes()
+	case FramesOnStderr:
+		fmt.Fprintf(log, "%s\n", compact(answer))
+	case NotUTF8:
+		answer = bytes.Replace(answer, []byte("Says what"), []byte("Says \xff what"), 1)
+	}
+	fmt.Fprintf(out, "%s\n", answer)
+}

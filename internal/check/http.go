@@ -1,0 +1,261 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// send makes a request as the first one of a conversation is, but for what is changed.
+func (r *run) send(ctx context.Context, change func(*raw.Call)) *raw.Exchange {
+	x, s := r.main().Greet(ctx, r.http, change)
+	if s != nil {
+		r.sessions = append(r.sessions, s)
+	}
+	return x
+}
+
+func httpType(_ context.Context, r *run) outcome {
+	for _, x := range r.exchanges {
+		if x.HTTP != nil && x.HTTP.Status == http.StatusOK && x.Answer != nil && !x.HTTP.IsJSON() && !x.HTTP.Stream {
+			return fail(x, "an answer is of the type %q", x.HTTP.Header.Get("Content-Type"))
+		}
+	}
+	return pass()
+}
+
+func httpAccepted(ctx context.Context, r *run) outcome {
+	x := r.legacy.Note(ctx, protocol.NoteCancelled, raw.Object{"requestId": "dragoman-none"}) // one that says nothing
+	if x.Status() != http.StatusAccepted || len(x.HTTP.Body) > 0 {
+		return fail(x, "it gets %s, with a body of %d bytes", x.HTTP.Says(), len(x.HTTP.Body))
+	}
+	return pass()
+}
+
+func httpStreamEnd(_ context.Context, r *run) outcome {
+	streams := false
+	for _, x := range r.exchanges {
+		if x.HTTP == nil || !x.HTTP.Stream || x.Answer == nil || x.Misnamed {
+			continue
+		}
+		streams = true
+		if !x.HTTP.Ended {
+			return fail(x, "the stream goes on behind the response")
+		}
+	}
+	if !streams {
+		return skip("answers are JSON")
+	}
+	return pass()
+}
+
+func httpBuffering(_ context.Context, r *run) outcome {
+	for _, x := range r.exchanges {
+		if x.HTTP == nil || !x.HTTP.Stream {
+			continue
+		}
+		if !unbuffered(x.HTTP.Header) {
+			return fail(x, "a stream says neither")
+		}
+		return pass()
+	}
+	return skip("answers are JSON")
+}
+
+func httpMethods(ctx context.Context, r *run) outcome {
+	x := r.send(ctx, func(c *raw.Call) { c.Method = http.MethodPut })
+	if x.Status() != http.StatusMethodNotAllowed && x.Status() != http.StatusNotImplemented {
+		return fail(x, "PUT gets %s", x.Says())
+	}
+	return pass()
+}
+
+func httpGet(ctx context.Context, r *run) outcome {
+	s, ok := r.main().Wire.(*raw.Session)
+	if !ok {
+		return skip("there is no session")
+	}
+	x := s.Stream(ctx, r.Timeout, "", raw.HeadersOnly, 0)
+	if x.Status() != http.StatusMethodNotAllowed && (x.Status() != http.StatusOK || !x.HTTP.Stream) {
+		return fail(x, "it gets %s", x.Says())
+	}
+	return pass()
+}
+
+// asText has a body said to be no JSON.
+func asText(c *raw.Call) { c.Header["Content-Type"] = "text/plain" }
+
+// refuses fails unless a request was refused.
+func refuses(x *raw.Exchange, what string) outcome {
+	if x.Status()/100 != 4 {
+		return fail(x, "%s gets %s", what, x.Says())
+	}
+	return pass()
+}
+
+func httpContentType(ctx context.Context, r *run) outcome {
+	return refuses(r.send(ctx, asText), "a body of text/plain")
+}
+
+// fromForeignOrigin makes the request of a foreign page, once. The status that refuses it is a
+// matter of the revision.
+func (r *run) fromForeignOrigin(ctx context.Context) (x *raw.Exchange, needs403 bool) {
+	if r.foreign == nil {
+		r.foreign = r.send(ctx, raw.FromForeignOrigin)
+	}
+	return r.foreign, r.modern != nil || r.legacy.Revision.Since(protocol.V20251125)
+}
+
+func httpOrigin(ctx context.Context, r *run) outcome {
+	switch x, needs403 := r.fromForeignOrigin(ctx); {
+	case x.Status()/100 != 4:
+		return fail(x, "a foreign Origin gets %s", x.Says())
+	case needs403 && x.Status() != http.StatusForbidden:
+		return fail(x, "a foreign Origin is refused with status %d, and not 403", x.Status())
+	}
+	return pass()
+}
+
+func httpOriginStatus(ctx context.Context, r *run) outcome {
+	switch x, needs403 := r.fromForeignOrigin(ctx); {
+	case needs403 || x.Status()/100 != 4:
+		return skip("http-origin looks at it")
+	case x.Status() != http.StatusForbidden:
+		return fail(x, "a foreign Origin is refused with status %d", x.Status())
+	}
+	return pass()
+}
+
+func httpHost(ctx context.Context, r *run) outcome {
+	if !r.http.Local() {
+		return skip(elsewhere)
+	}
+	return refuses(r.send(ctx, raw.ForForeignHost), "a foreign Host")
+}
+
+func httpVersion(ctx context.Context, r *run) outcome {
+	if !r.legacy.Revision.NeedsVersionHeader() {
+		return skip("its revision does not have that header")
+	}
+	if x := r.legacy.PingVersion(ctx); x.Status() != http.StatusBadRequest {
+		return fail(x, "it gets %s", x.Says())
+	}
+	return pass()
+}
+
+// minSession is how long a session id must be that cannot be guessed.
+const minSession = 16
+
+func (r *run) session() *raw.Session { return r.legacy.Wire.(*raw.Session) } // that is what Streamable HTTP is
+
+// noSessions is why rules of sessions do not apply.
+const noSessions = "the server gives no sessions"
+
+func sessionID(_ context.Context, r *run) outcome {
+	id := r.session().ID
+	switch {
+	case id == "":
+		return skip(noSessions)
+	case strings.ContainsFunc(id, func(c rune) bool { return c < 0x21 || c > 0x7e }):
+		return fail(nil, "it has characters that a header should not have")
+	case len(id) < minSession:
+		return fail(nil, "it has %d characters, which can be guessed", len(id))
+	}
+	return pass()
+}
+
+func sessionNeeded(ctx context.Context, r *run) outcome {
+	if r.session().ID == "" {
+		return skip(noSessions)
+	}
+	if x := r.legacy.PingWithout(ctx); x.Status() != http.StatusBadRequest {
+		return fail(x, "it gets %s", x.Says())
+	}
+	return pass()
+}
+
+func sessionUnknown(ctx context.Context, r *run) outcome {
+	if r.session().ID == "" {
+		return skip(noSessions)
+	}
+	if x := r.legacy.PingUnknown(ctx); x.Status() != http.StatusNotFound {
+		return fail(x, "it gets %s: clients begin anew at a 404 only", x.Says())
+	}
+	return pass()
+}
+
+func sessionDelete(ctx context.Context, r *run) outcome {
+	if r.session().ID == "" {
+		return skip(noSessions)
+	}
+	c, err := r.begin(ctx)
+	if err != nil {
+		return fail(nil, "another session cannot be begun: %v", err)
+	}
+	x := c.Wire.(*raw.Session).Delete(ctx, r.Timeout) // that is what Streamable HTTP is
+	switch {
+	case x.Status() == http.StatusMethodNotAllowed:
+		return pass()
+	case x.Status()/100 != 2:
+		return fail(x, "DELETE gets %s", x.Says())
+	}
+	switch after := c.Ask(ctx, protocol.MethodPing, nil); {
+	case after.Result() != nil:
+		return fail(after, "after DELETE the session goes on")
+	case after.Status() != http.StatusNotFound:
+		return fail(after, "after DELETE the session gets %s, and not 404", after.Says())
+	}
+	return pass()
+}
+
+func resume(ctx context.Context, r *run) outcome {
+	var id string
+	var behind int
+	for _, x := range r.exchanges {
+		if x.HTTP == nil || !x.HTTP.Stream || x.Answer == nil || x.HTTP.Header.Get(protocol.HeaderSession) != r.session().ID {
+			continue
+		}
+		if first, more := x.HTTP.Resumable(); first != "" {
+			id, behind = first, more
+		}
+	}
+	if id == "" {
+		return skip("events have no ids")
+	}
+	x := r.session().Stream(ctx, r.Timeout, id, raw.Has(behind), cmp.Or(r.Glance, glance))
+	switch {
+	case x.Status() != http.StatusOK || !x.HTTP.Stream:
+		return fail(x, "Last-Event-ID gets %s", x.Says())
+	case behind > 0 && len(x.HTTP.Events) == 0:
+		return fail(x, "Last-Event-ID brings none of the %d events behind it", behind)
+	}
+	return pass()
+}
+
+func httpTLS(_ context.Context, r *run) outcome {
+	return secure(r.http.Local() || r.http.At.Hostname() == "", r.http.At.Scheme == "https")
+}
+
+// elsewhere is why rules of servers on this machine do not apply.
+const elsewhere = "the server is not on this machine"
+
+// secure fails if a server is neither on this machine nor reached by TLS.
+func secure(local, encrypted bool) outcome {
+	switch {
+	case local:
+		return skip("the server is on this machine")
+	case !encrypted:
+		return fail(nil, "others on the way can read and change what is sent")
+	}
+	return pass()
+}
+
+// unbuffered reports whether a stream tells proxies not to hold it back.
+func unbuffered(h http.Header) bool {
+	held := h.Get("Cache-Control")
+	return strings.Contains(held, "no-cache") || strings.Contains(held, "no-store") || h.Get("X-Accel-Buffering") == "no"
+}

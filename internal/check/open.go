@@ -1,0 +1,372 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// What a server has time for, if the Options do not say it.
+const (
+	grace  = 2 * time.Second
+	glance = 500 * time.Millisecond
+)
+
+// A run looks at one server.
+type run struct {
+	*Options
+	how string
+
+	// dial opens a conversation that knows nothing of those before. One of command, http, old and
+	// opened is set where that is how the server is reached: by Streamable HTTP, HTTP+SSE or
+	// WebSocket.
+	dial    func(context.Context) (raw.Wire, error)
+	command *stdio.Command
+	http    *raw.HTTP
+	old     *raw.HTTP
+	opened  *raw.Reply // to the first handshake of a WebSocket
+	shut    func()
+
+	streams []*raw.OldSession // those of HTTP+SSE
+	sockets []*raw.Socket
+
+	// legacy and modern are conversations in the newest revision of each era; nil if the server
+	// does not speak it. hello and discovered are what they began with.
+	legacy, modern    *raw.Client
+	hello, discovered *raw.Exchange
+
+	tools  *raw.Pages    // nil if there are none
+	read   []tool        // the same, once a rule has looked at them
+	called *raw.Exchange // of the tool that was named; nil if it has not been
+
+	exchanges []*raw.Exchange // all, for rules that judge what was said
+	misnames  bool            // an answer had a wrong id
+	processes []*raw.Process
+	wires     []raw.Wire // to be closed
+	sessions  []*raw.Session
+	end       *ending
+
+	// silent says of what a rule needs that the server did not answer when it was asked for it.
+	silent map[needs]string
+
+	foreign *raw.Exchange // the request of a foreign page; nil if none was made
+	kept    int           // bytes of exchanges
+	flood   *raw.Exchange // the first in which the server wrote more than is read, or is kept; nil if none
+}
+
+// maxKept is how many bytes of exchanges are kept for rules that judge them.
+const maxKept = 128 << 20
+
+// An ending is how the first process took the end of its standard input.
+type ending struct {
+	exit     *stdio.ExitError
+	took     time.Duration
+	byItself bool
+}
+
+// open reaches the server, and finds out its eras.
+func (r *run) open(ctx context.Context) error {
+	if err := r.reach(); err != nil {
+		return &UnreachedError{err}
+	}
+	status, err := r.greet(ctx)
+	if _, unreached := errors.AsType[*UnreachedError](err); unreached && r.http != nil && mayBeOld(status) {
+		r.speakHTTPSSE()
+		if _, again := r.greet(ctx); again != nil {
+			return &UnreachedError{fmt.Errorf("by Streamable HTTP: %w; by HTTP+SSE: %w", err, again)}
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if r.can(r.main())["tools"] != nil {
+		pages := r.list(ctx, r.main(), protocol.MethodListTools, "tools")
+		if pages.Last().Result() != nil {
+			r.tools = pages
+		} else {
+			r.silent[haveTools] = "tools/list gets " + pages.Last().Says()
+		}
+	}
+	return nil
+}
+
+// mayBeOld reports whether a status of Streamable HTTP is that of a server which speaks HTTP+SSE.
+func mayBeOld(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
+// greet opens a conversation in each era. If that fails, it returns the status of HTTP, too.
+func (r *run) greet(ctx context.Context) (status int, err error) {
+	var first *raw.Exchange
+	r.silent = map[needs]string{}
+	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
+		w, err := r.fresh(ctx)
+		if err != nil {
+			return 0, &UnreachedError{err}
+		}
+		c := r.client(w, rev)
+		if rev.Era() == protocol.Legacy {
+			if r.command != nil {
+				c.Timeout = r.Start
+			}
+			x := r.keep(c.Begin(ctx))
+			c.Timeout = r.Timeout
+			if isRefusal(x.Status()) {
+				return x.Status(), &AccessError{x.Status()}
+			}
+			if x.Result() != nil {
+				r.legacy, r.hello = c, x
+			} else if first = x; x.Silent() {
+				r.silent[legacyEra] = "initialize gets no answer in time"
+			}
+			continue
+		}
+		x := r.keep(c.Ask(ctx, protocol.MethodDiscover, nil))
+		var found struct{ SupportedVersions []string }
+		_ = json.Unmarshal(x.Result(), &found) // a rule looks at that
+		if slices.Contains(found.SupportedVersions, rev.String()) {
+			r.modern, r.discovered = c, x
+		} else if x.Silent() {
+			r.silent[modernEra] = "server/discover gets no answer in time"
+		}
+	}
+	if r.legacy == nil && r.modern == nil {
+		return first.Status(), &UnreachedError{refused(first)}
+	}
+	return 0, nil
+}
+
+// refused says why a handshake has failed.
+func refused(x *raw.Exchange) error {
+	if exit, ok := errors.AsType[*stdio.ExitError](x.Err); ok {
+		return errors.New(redact.Text(exit.Error())) // it repeats what the server said last
+	}
+	return fmt.Errorf("initialize and server/discover are not answered as a server would: %s", x.Says())
+}
+
+// reach finds out how the server is dialled.
+func (r *run) reach() error {
+	t, err := target.New(r.Spec)
+	if err != nil {
+		return err
+	}
+	r.how = t.How
+	scheme := target.Scheme(r.Spec.URL)
+	switch d := t.Dialer.(type) {
+	case *stdio.Command:
+		c := *d
+		c.Grace = cmp.Or(r.Grace, grace)
+		r.command, r.how = &c, "stdio"
+		r.dial = func(context.Context) (raw.Wire, error) {
+			p, err := raw.Start(r.command)
+			if err != nil {
+				return nil, err
+			}
+			r.processes = append(r.processes, p)
+			return p, nil
+		}
+		return nil
+	case *stdio.Address:
+		r.dial = func(ctx context.Context) (raw.Wire, error) {
+			talk, err := raw.DialSocket(ctx, d, r.Spec.Framing)
+			if err != nil {
+				return nil, err
+			}
+			return talk, nil
+		}
+		return nil
+	}
+	if scheme == "ws" || scheme == "wss" {
+		r.how = "WebSocket"
+		r.dial = func(ctx context.Context) (raw.Wire, error) {
+			socket, reply, err := raw.DialWebSocket(ctx, r.Spec, nil)
+			if reply != nil && isRefusal(reply.Status) {
+				return nil, &AccessError{reply.Status}
+			}
+			if err != nil {
+				return nil, err
+			}
+			r.opened, r.sockets = cmp.Or(r.opened, reply), append(r.sockets, socket)
+			return raw.NewTalk(socket), nil
+		}
+		return nil
+	}
+	h, err := raw.NewHTTP(r.Spec)
+	if err != nil {
+		return err
+	}
+	r.http, r.shut, r.how = h, h.Close, "Streamable HTTP"
+	r.dial = func(context.Context) (raw.Wire, error) {
+		s := &raw.Session{HTTP: h}
+		r.sessions = append(r.sessions, s)
+		return s, nil
+	}
+	return nil
+}
+
+// speakHTTPSSE has HTTP+SSE spoken instead of Streamable HTTP.
+func (r *run) speakHTTPSSE() {
+	h := r.http
+	r.http, r.old, r.how, r.exchanges = nil, h, "HTTP+SSE", nil // of what was not MCP
+	r.dial = func(ctx context.Context) (raw.Wire, error) {
+		s, _, err := h.OpenOld(ctx, h.At)
+		if err != nil {
+			return nil, err
+		}
+		r.streams = append(r.streams, s)
+		return raw.NewTalk(s), nil
+	}
+}
+
+// fresh opens another conversation, which ends with the run.
+func (r *run) fresh(ctx context.Context) (raw.Wire, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, raw.ErrSilent)
+	defer cancel()
+	w, err := r.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.wires = append(r.wires, w)
+	if talk, ok := w.(interface{ Hurry() }); ok && r.misnames {
+		talk.Hurry()
+	}
+	return w, nil
+}
+
+// begin opens another conversation in the era that is looked at.
+func (r *run) begin(ctx context.Context) (*raw.Client, error) {
+	w, err := r.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := r.client(w, r.main().Revision)
+	if c.Revision.Era() == protocol.Legacy {
+		if x := r.keep(c.Begin(ctx)); x.Result() == nil {
+			return nil, refused(x)
+		}
+	}
+	return c, nil
+}
+
+func (r *run) client(w raw.Wire, rev protocol.Revision) *raw.Client {
+	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.Timeout}
+}
+
+// main returns the conversation in which most is looked at.
+func (r *run) main() *raw.Client {
+	if r.legacy != nil {
+		return r.legacy
+	}
+	return r.modern
+}
+
+// can returns the capabilities that the server announces in a conversation.
+func (r *run) can(c *raw.Client) map[string]json.RawMessage {
+	x := r.discovered
+	if c == r.legacy {
+		x = r.hello
+	}
+	var said struct{ Capabilities map[string]json.RawMessage }
+	_ = json.Unmarshal(x.Result(), &said) // a rule looks at that
+	return said.Capabilities
+}
+
+// both returns the conversations of all eras that the server speaks.
+func (r *run) both() (list []*raw.Client) {
+	for _, c := range []*raw.Client{r.legacy, r.modern} {
+		if c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// keep remembers an exchange for the rules that judge what was said, as long as there is room.
+func (r *run) keep(x *raw.Exchange) *raw.Exchange {
+	r.misnames = r.misnames || x.Misnamed
+	full := r.kept+x.Size() > maxKept
+	if r.flood == nil && (full || errors.Is(x.Err, raw.ErrFlood)) {
+		r.flood = x
+	}
+	if !full {
+		r.kept += x.Size()
+		r.exchanges = append(r.exchanges, x)
+	}
+	return x
+}
+
+// ask asks, and remembers the exchange.
+func (r *run) ask(ctx context.Context, c *raw.Client, method string, params raw.Object) *raw.Exchange {
+	return r.keep(c.Ask(ctx, method, params))
+}
+
+// list asks for a list, and remembers its pages.
+func (r *run) list(ctx context.Context, c *raw.Client, method, member string) *raw.Pages {
+	pages := c.List(ctx, method, member)
+	for _, x := range pages.Exchanges {
+		r.keep(x)
+	}
+	return pages
+}
+
+// harmless is a request that any server of the conversation's era answers.
+func harmless(c *raw.Client) string {
+	if c.Revision.Era() == protocol.Modern {
+		return protocol.MethodDiscover
+	}
+	return protocol.MethodPing
+}
+
+// stopFirst ends the first process, and remembers how that went.
+func (r *run) stopFirst() *ending {
+	if r.end == nil {
+		e := &ending{}
+		e.exit, e.took, e.byItself = r.processes[0].Stop()
+		r.end = e
+	}
+	return r.end
+}
+
+// stopAll ends all processes, at once: some take their time.
+func (r *run) stopAll() {
+	var wg sync.WaitGroup
+	for _, p := range r.processes {
+		wg.Go(p.Close)
+	}
+	wg.Wait()
+}
+
+// close ends all conversations. Sessions are deleted.
+func (r *run) close() {
+	for _, s := range r.sessions {
+		if s.ID != "" {
+			s.Delete(context.Background(), time.Second)
+		}
+	}
+	r.stopAll()
+	for _, w := range r.wires {
+		if r.command == nil {
+			w.Close()
+		}
+	}
+	if r.shut != nil {
+		r.shut()
+	}
+}
+
+// names returns names in a line.
+func names(list []string) string { return strings.Join(list, ", ") }

@@ -1,0 +1,84 @@
+package check
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+func stdioBlank(ctx context.Context, r *run) outcome {
+	c, err := r.begin(ctx)
+	if err != nil {
+		return fail(nil, "another process cannot be used: %v", err)
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, r.Timeout, raw.ErrSilent)
+	defer cancel()
+	c.Tell(wait, nil)
+	c.Tell(wait, []byte("   "))
+	text, id := c.Request(harmless(c), nil, nil)
+	x := r.keep(c.Exchange(wait, append(text, " \t\r"...), id))
+	if x.Answer == nil || x.Misnamed {
+		return fail(x, "after an empty line, a request with white space behind it gets %s", describeID(x))
+	}
+	return pass()
+}
+
+// stdioFirst looks at what comes before anything was asked.
+func stdioFirst(ctx context.Context, r *run) outcome {
+	w, err := r.fresh(ctx)
+	if err != nil {
+		return fail(nil, "another process cannot be used: %v", err)
+	}
+	c := r.client(w, protocol.LatestLegacy)
+	x := r.keep(c.Initialize(ctx, c.Revision.String()))
+	for _, m := range x.Got {
+		if m.IsRequest() && m.Method != harmless(c) {
+			return fail(x, "it asks %s before the handshake is over", raw.Mask([]byte(m.Method)))
+		}
+	}
+	return pass()
+}
+
+func stdioEOF(_ context.Context, r *run) outcome {
+	e := r.stopFirst()
+	if !e.byItself {
+		return fail(nil, "it does not end within %v after its standard input is closed, and has to be ended by force", r.command.Grace)
+	}
+	return pass()
+}
+
+// stdioStdout judges what all processes wrote, so they are ended before.
+func stdioStdout(_ context.Context, r *run) outcome {
+	r.stopAll()
+	for _, p := range r.processes {
+		if len(p.Noise) > 0 {
+			f := Finding{Text: "there is text on standard output that is no message"}
+			for _, line := range p.Noise[:min(len(p.Noise), 5)] {
+				f.Frames = append(f.Frames, "← "+raw.Mask([]byte(line)))
+			}
+			return found([]Finding{f})
+		}
+	}
+	return pass()
+}
+
+func stdioFraming(_ context.Context, r *run) outcome {
+	if r.Spec.Framing != stdio.ContentLength && r.processes[0].Lines.Framing() == stdio.ContentLength {
+		return fail(nil, "lines are answered by frames with a Content-Length header, which clients of MCP do not read")
+	}
+	return pass()
+}
+
+func stdioStderr(_ context.Context, r *run) outcome {
+	for _, p := range r.processes {
+		for line := range bytes.Lines(p.Stderr()) {
+			if m := raw.ReadMessage(bytes.TrimSpace(line)); m != nil && m.Problem == "" {
+				return found([]Finding{{Text: "there is a message on standard error", Frames: []string{"← " + raw.Mask(line)}}})
+			}
+		}
+	}
+	return pass()
+}

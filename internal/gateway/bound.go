@@ -1,0 +1,391 @@
+package gateway
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// tags mark what one server gives out to be sent back: states of calls, cursors and ids of tasks.
+// Each is good for the principal alone that was given it, at this server. The server cannot see
+// to that: all callers may be one client to it. A tag is what we know it again by; nothing else
+// is kept but which tasks were given, for lists of them.
+type tags struct {
+	key    []byte
+	anyone func() bool // who has proven nothing is let in everywhere: nothing is bound to anybody
+	tasks  given
+}
+
+func newTags(key []byte, server string, anyone func() bool) *tags {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(server))
+	return &tags{key: mac.Sum(nil), anyone: anyone}
+}
+
+// owner returns to whom something is bound. All who have proven nothing are one.
+func (t *tags) owner(caller *dragoman.Caller) (o owner, ok bool) {
+	if caller.Principal == "" && t.anyone() {
+		return owner{}, false
+	}
+	return owner{t, caller.Principal}, true
+}
+
+// A bound is a server whose gifts are bound to who got them.
+type bound struct {
+	dragoman.Peer
+	tags   *tags
+	caller *dragoman.Caller // of a conversation; nil if each request has its own
+}
+
+// Names of what is given out to be sent back, in results and in params. They are what the tag is
+// made of, too, so that one kind does not pass for another.
+const (
+	stateName  = "requestState"
+	nextName   = "nextCursor"
+	cursorName = "cursor"
+	taskName   = "taskId"
+	tasksName  = "taskIds"
+)
+
+// Call implements dragoman.Peer.
+func (b *bound) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	caller := dragoman.CallerOf(ctx)
+	if caller.Principal == "" && b.caller != nil {
+		caller = b.caller
+	}
+	o, ok := b.tags.owner(caller)
+	if !ok {
+		return b.Peer.Call(ctx, req, from)
+	}
+	own, refusal := o.open(req)
+	switch {
+	case refusal != nil:
+		return req.Fail(refusal), nil
+	case from != nil && (req.Method() == protocol.MethodListen || aboutTask(req.Method()) || req.Get("task") != nil):
+		from = boundPeer{from, o}
+	}
+	resp, err := b.Peer.Call(ctx, own, from)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	return o.tag(req, resp)
+}
+
+// An owner is a principal to whom something is bound.
+type owner struct {
+	*tags
+	principal string
+}
+
+// tagMark stands between what a server gave out and the tag.
+const tagMark = "."
+
+// given returns what a principal is given in place of a server's own, both as JSON text. What is
+// no text is given as one; only that it is known again counts.
+func (o owner) given(kind string, own []byte) []byte {
+	text, isText := dragoman.Text(own)
+	if !isText {
+		kind, text = kind+" as JSON", string(own)
+	}
+	return dragoman.Quote(text + tagMark + o.sum(kind, text))
+}
+
+func (o owner) sum(kind, own string) string {
+	mac := hmac.New(sha256.New, o.key)
+	var buf [128]byte
+	text := buf[:0]
+	for _, part := range [...]string{kind, o.principal, own} {
+		text = strconv.AppendInt(text, int64(len(part)), 10)
+		text = append(append(append(text, ' '), part...), ' ')
+	}
+	mac.Write(text)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// own returns the server's own of what a principal sends back, if it was given it.
+func (o owner) own(kind string, given []byte) (own []byte, ok bool) {
+	text, _ := dragoman.Text(given)
+	at := strings.LastIndex(text, tagMark)
+	if at < 0 {
+		return nil, false
+	}
+	text, sum := text[:at], []byte(text[at+1:])
+	switch {
+	case hmac.Equal([]byte(o.sum(kind, text)), sum):
+		return dragoman.Quote(text), true
+	case hmac.Equal([]byte(o.sum(kind+" as JSON", text)), sum):
+		return []byte(text), true
+	}
+	return nil, false
+}
+
+// open returns a request with the server's own, or why it is refused.
+func (o owner) open(req *dragoman.Message) (*dragoman.Message, *dragoman.Error) {
+	edit, changed := req.Edit(), false
+	for _, kind := range sentBack(req) {
+		value := req.Get(kind)
+		if empty(value) {
+			continue
+		}
+		own, ok := o.own(kind, value)
+		if !ok {
+			return nil, notGiven(kind, value)
+		}
+		edit, changed = edit.Set(kind, own), true
+	}
+	if req.Method() == protocol.MethodListen {
+		if own, ok := narrowMember(req.Get("notifications"), tasksName, func(id []byte) []byte { own, _ := o.own(taskName, id); return own }); ok {
+			edit, changed = edit.Set("notifications", own), true
+		}
+	}
+	if !changed {
+		return req, nil
+	}
+	own, err := edit.Message()
+	if err != nil {
+		return nil, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: err.Error()}
+	}
+	return own, nil
+}
+
+// empty reports whether a member stands for none.
+func empty(value []byte) bool {
+	return len(value) == 0 || string(value) == "null" || string(value) == `""`
+}
+
+// sentBack returns the members of a request that a server may have given out. Other spellings
+// of their names are refused when a message is read.
+func sentBack(req *dragoman.Message) []string {
+	switch method := req.Method(); {
+	case pages(method):
+		return []string{cursorName}
+	case aboutTask(method):
+		return []string{taskName}
+	case req.Get(stateName) != nil && protocol.IsModern(req):
+		return []string{stateName}
+	}
+	return nil
+}
+
+func pages(method string) bool {
+	switch method {
+	case protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources, protocol.MethodListTemplates, protocol.MethodListTasks:
+		return true
+	}
+	return false
+}
+
+func aboutTask(method string) bool {
+	switch method {
+	case protocol.MethodGetTask, protocol.MethodTaskResult, protocol.MethodUpdateTask, protocol.MethodCancelTask:
+		return true
+	}
+	return false
+}
+
+// notGiven is the error for what a caller was never given, which is that for what nobody has.
+func notGiven(kind string, value []byte) *dragoman.Error {
+	e := &dragoman.Error{Code: protocol.CodeInvalidParams}
+	switch kind {
+	case stateName:
+		e.Message = "params.requestState has been altered, or was never given out here; send it back as it came"
+	case cursorName:
+		e.Message = "params.cursor is not one that this list gave; begin anew without a cursor"
+	default:
+		text, _ := dragoman.Text(value)
+		e.Message = fmt.Sprintf("unknown task: %.200q", text)
+	}
+	return e
+}
+
+// tag returns an answer with what the principal is given.
+func (o owner) tag(req, resp *dragoman.Message) (*dragoman.Message, error) {
+	edit, changed := resp.Edit(), false
+	set := func(name, kind string) {
+		if value := resp.Get(name); !empty(value) {
+			edit, changed = edit.Set(name, o.given(kind, value)), true
+		}
+	}
+	method := req.Method()
+	if pages(method) {
+		set(nextName, cursorName)
+	}
+	switch {
+	case method == protocol.MethodListTasks:
+		list := narrow(resp.Get("tasks"), func(task []byte) []byte {
+			if given := o.given(taskName, dragoman.Member(task, taskName)); o.tasks.has(given) {
+				return dragoman.WithMember(task, taskName, given)
+			}
+			return nil
+		})
+		edit, changed = edit.Set("tasks", list), true
+	case aboutTask(method):
+		set(taskName, taskName)
+		if related := o.related(resp); related != nil {
+			edit, changed = edit.SetMeta(protocol.MetaRelatedTask, related), true
+		}
+	case protocol.IsModern(req):
+		switch kind, _ := dragoman.Text(resp.Get("resultType")); kind {
+		case protocol.ResultInputRequired:
+			set(stateName, stateName)
+		case protocol.ResultTask:
+			set(taskName, taskName)
+			o.tasks.add(o.given(taskName, resp.Get(taskName)))
+		}
+	case req.Get("task") != nil: // of revisions that have tasks in their core
+		if task := resp.Get("task"); !empty(dragoman.Member(task, taskName)) {
+			given := o.given(taskName, dragoman.Member(task, taskName))
+			o.tasks.add(given)
+			edit, changed = edit.Set("task", dragoman.WithMember(task, taskName, given)), true
+		}
+	}
+	if !changed {
+		return resp, nil
+	}
+	return edit.Message()
+}
+
+// related returns which task of the server a message belongs to, as the principal knows it, or
+// nil.
+func (o owner) related(m *dragoman.Message) []byte {
+	related := m.Meta(protocol.MetaRelatedTask)
+	id := dragoman.Member(related, taskName)
+	if empty(id) {
+		return nil
+	}
+	return dragoman.WithMember(related, taskName, o.given(taskName, id))
+}
+
+// told returns what a server tells or asks a client, with the tasks that the principal knows.
+func (o owner) told(m *dragoman.Message) (*dragoman.Message, error) {
+	edit, changed := m.Edit(), false
+	switch m.Method() {
+	case protocol.NoteTasks, protocol.NoteTaskStatus:
+		if id := m.Get(taskName); !empty(id) {
+			edit, changed = edit.Set(taskName, o.given(taskName, id)), true
+		}
+	case protocol.NoteAcknowledged:
+		if ours, ok := narrowMember(m.Get("notifications"), tasksName, func(id []byte) []byte { return o.given(taskName, id) }); ok {
+			edit, changed = edit.Set("notifications", ours), true
+		}
+	}
+	if related := o.related(m); related != nil {
+		edit, changed = edit.SetMeta(protocol.MetaRelatedTask, related), true
+	}
+	if !changed {
+		return m, nil
+	}
+	return edit.Message()
+}
+
+// ask has a client answer a question of the server. The answer belongs to the task that the
+// question does.
+func (o owner) ask(ctx context.Context, client dragoman.Peer, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	told, err := o.told(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Call(ctx, told, from)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	related := resp.Meta(protocol.MetaRelatedTask)
+	own, ok := o.own(taskName, dragoman.Member(related, taskName))
+	if !ok {
+		return resp, nil
+	}
+	return resp.Edit().SetMeta(protocol.MetaRelatedTask, dragoman.WithMember(related, taskName, own)).Message()
+}
+
+func (o owner) tell(ctx context.Context, client dragoman.Peer, note *dragoman.Message) error {
+	told, err := o.told(note)
+	if err != nil {
+		return err
+	}
+	return client.Notify(ctx, told)
+}
+
+// A boundPeer is who is told of tasks in the course of a request, by the ids that it was given.
+type boundPeer struct {
+	dragoman.Peer
+	owner owner
+}
+
+// Unwrap returns who is told.
+func (b boundPeer) Unwrap() dragoman.Peer { return b.Peer }
+
+// Call implements dragoman.Peer.
+func (b boundPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return b.owner.ask(ctx, b.Peer, req, from)
+}
+
+// Notify implements dragoman.Peer.
+func (b boundPeer) Notify(ctx context.Context, note *dragoman.Message) error {
+	return b.owner.tell(ctx, b.Peer, note)
+}
+
+// A boundClient is the client of a conversation as the server sees it.
+type boundClient struct {
+	dragoman.Conn
+	owner owner
+}
+
+// Unwrap returns the conversation itself.
+func (b boundClient) Unwrap() dragoman.Conn { return b.Conn }
+
+// Call implements dragoman.Peer.
+func (b boundClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return b.owner.ask(ctx, b.Conn, req, from)
+}
+
+// Notify implements dragoman.Peer.
+func (b boundClient) Notify(ctx context.Context, note *dragoman.Message) error {
+	return b.owner.tell(ctx, b.Conn, note)
+}
+
+// maxGiven is how many tasks of one server, the newest, are known to be somebody's: lists show no
+// others. Each can be asked for by its id for as long as the server has it.
+const maxGiven = 10_000
+
+// given are the tasks that were given out, with their tags.
+type given struct {
+	mu    sync.Mutex
+	known map[string]struct{}
+	order []string // as long as maxGiven at most, then a ring
+	next  int
+}
+
+func (g *given) add(task []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := string(task)
+	if _, ok := g.known[name]; ok {
+		return
+	}
+	if g.known == nil {
+		g.known = make(map[string]struct{})
+	}
+	g.known[name] = struct{}{}
+	if len(g.order) < maxGiven {
+		g.order = append(g.order, name)
+		return
+	}
+	delete(g.known, g.order[g.next])
+	g.order[g.next] = name
+	g.next = (g.next + 1) % maxGiven
+}
+
+func (g *given) has(task []byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.known[string(task)]
+	return ok
+}

@@ -1,0 +1,48 @@
+package manager
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// groupMemory returns how much memory processes have resident, by their groups. A server
+// is the first of a group of its own, in which is what it starts.
+func groupMemory() map[int]int64 {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	groups, page := make(map[int]int64), int64(os.Getpagesize())
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// The name, in parentheses, may itself have spaces and parentheses. What follows
+		// is in proc_pid_stat(5): pgrp is the third, rss the twenty-second.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) < 22 {
+			continue
+		}
+		group, err := strconv.Atoi(fields[2])
+		pages, err2 := strconv.ParseInt(fields[21], 10, 64)
+		if err == nil && err2 == nil {
+			groups[group] += pages * page
+		}
+	}
+	return groups
+}
+
+// OwnMemory returns how much memory we have resident ourselves, 0 if that is not known.
+func OwnMemory() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64) // zero if it is none
+	return pages * int64(os.Getpagesize())
+}

@@ -1,0 +1,159 @@
+package manager
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+const (
+	// eraKind is the kind of the records of eras.
+	eraKind = "eras"
+
+	// eraAge is how long an era is remembered after it was found out. Then it is found
+	// out anew: the server may speak both by now.
+	eraAge = 7 * 24 * time.Hour
+
+	// maxTitle is how much is kept of what a server calls itself.
+	maxTitle = 64
+)
+
+// A memory is what is known of a server that is a command from earlier processes: its era
+// and what it calls itself. It is a hint. What the server says now counts, and a server
+// that has another version than it had is asked anew the next time.
+type memory struct {
+	up  *Upstream
+	key string
+
+	writing sync.Mutex // held while the record is written, and taken before mu
+
+	mu     sync.Mutex // never held while the disk is waited for
+	record eraRecord
+	known  bool // the record is from an earlier process, or has been kept
+	stale  bool // it is of another version: nothing is kept before it was asked anew
+}
+
+type eraRecord struct {
+	Era     string    `json:"era"`
+	Name    string    `json:"name,omitempty"`
+	Version string    `json:"version,omitempty"`
+	At      time.Time `json:"at"` // when the era was found out
+}
+
+// newMemory returns what is known of the server.
+func (u *Upstream) newMemory() *memory {
+	c := u.conf.Load()
+	m := &memory{up: u}
+	if c.Command == "" {
+		return m
+	}
+	text, _ := json.Marshal([]any{c.Command, c.Args, c.Cwd, c.Env, c.Inherit, c.User, c.Framing}) // plain values encode
+	sum := hmac.New(sha256.New, u.manager.salt)
+	_, _ = sum.Write(text) // it never fails
+	m.key = hex.EncodeToString(sum.Sum(nil)[:16])
+	record, ok, err := u.manager.opts.Store.Get(eraKind, m.key)
+	if !ok || err != nil || json.Unmarshal(record, &m.record) != nil {
+		return m
+	}
+	if age := time.Since(m.record.At); age >= 0 && age < eraAge {
+		m.known = true
+	}
+	return m
+}
+
+// hint returns the era that is remembered, or nil.
+func (m *memory) hint() *protocol.Era {
+	if !m.known {
+		return nil
+	}
+	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		if m.record.Era == era.String() {
+			return &era
+		}
+	}
+	return nil
+}
+
+// found notes the era of the server.
+func (m *memory) found(era protocol.Era) {
+	m.mu.Lock()
+	news := !m.stale && !(m.known && m.record.Era == era.String() && era == protocol.Legacy) // a legacy server was not asked whether it is more than that
+	if news {
+		m.record.Era, m.record.At, m.known = era.String(), time.Now(), true
+	}
+	m.mu.Unlock()
+	if news {
+		m.keep()
+	}
+}
+
+// introduced notes what the server calls itself, by its serverInfo.
+func (m *memory) introduced(info json.RawMessage) {
+	name, version := tidyTitle(dragoman.MemberText(info, "name")), tidyTitle(dragoman.MemberText(info, "version"))
+	m.mu.Lock()
+	news := name != "" && (m.record.Name != name || m.record.Version != version)
+	if news {
+		if m.known && m.record.Name != "" && m.key != "" {
+			m.known, m.stale = false, true
+		}
+		m.record.Name, m.record.Version = name, version
+	}
+	m.mu.Unlock()
+	if news {
+		m.keep()
+	}
+}
+
+// keep writes what is known, or removes what no longer holds.
+func (m *memory) keep() {
+	if m.key == "" {
+		return
+	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.mu.Lock()
+	record, known, stale := m.record, m.known, m.stale
+	m.mu.Unlock()
+	if !known {
+		if stale {
+			_ = m.up.manager.opts.Store.Delete(eraKind, m.key) // or it is too old one day
+		}
+		return
+	}
+	text, _ := json.Marshal(record) // plain values encode
+	if err := m.up.manager.opts.Store.Put(eraKind, m.key, text); err != nil {
+		m.up.log.Debug("the era of the server is not remembered", "error", err)
+	}
+}
+
+// tidyTitle returns what can be shown of a name.
+func tidyTitle(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, name)
+	return strings.TrimSpace(strings.ToValidUTF8(name[:min(len(name), maxTitle)], ""))
+}
+
+// Title returns what the server calls itself, now or when it was last used, or else its
+// name here. It is for people.
+func (u *Upstream) Title() string {
+	if u.memory == nil {
+		return u.name
+	}
+	u.memory.mu.Lock()
+	defer u.memory.mu.Unlock()
+	if u.memory.record.Name == "" {
+		return u.name
+	}
+	return u.redact(nil, u.memory.record.Name)
+}

@@ -1,0 +1,87 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Options say which server is looked at, and how patiently.
+type Options struct {
+	// Spec is the server. Name and How are for people.
+	Spec      *target.Spec
+	Name, How string
+
+	// Version is ours, as told to the server.
+	Version string
+
+	// Timeout is how long an answer may take, Start how long the first one of a command.
+	Timeout, Start time.Duration
+
+	// Grace is how long a process may take to end by itself, and Glance how long a transport is
+	// waited for that need not be there; zero means 2 s and 3 s.
+	Grace, Glance time.Duration
+
+	// Progress is told what is looked at next; nil tells nobody.
+	Progress func(stage string)
+
+	// Found is told each problem as it is found; nil tells nobody.
+	Found func(Line)
+
+	// SignIn is how to sign in, of which no use is made but to find out how; nil if nobody can.
+	// Login is the command that signs in.
+	SignIn *oauth.Config
+	Login  string
+}
+
+// Run looks at a server.
+func Run(ctx context.Context, o *Options) *Report {
+	p := &prober{Options: o, Report: &Report{Target: o.Name, How: o.How}, grace: cmp.Or(o.Grace, 2*time.Second), glance: cmp.Or(o.Glance, 3*time.Second)}
+	switch {
+	case len(o.Spec.Command) > 0:
+		p.command(ctx)
+	case target.IsLines(o.Spec.URL):
+		p.socket(ctx)
+	default:
+		p.url(ctx)
+	}
+	p.conclude()
+	return p.Report
+}
+
+// stage says what is looked at next.
+func (p *prober) stage(format string, args ...any) {
+	if p.Progress != nil {
+		p.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// problem adds a problem to the report, and tells it.
+func (p *prober) problem(topic, advice, format string, args ...any) {
+	p.Report.problem(topic, advice, format, args...)
+	if p.Found != nil {
+		p.Found(p.Lines[len(p.Lines)-1])
+	}
+}
+
+// A prober makes one report.
+type prober struct {
+	*Options
+	*Report
+	grace, glance time.Duration
+	told          map[string]bool // problems of messages that are in the report
+}
+
+// client makes a client of the newest legacy revision that can do nothing for the server.
+func (p *prober) client(w raw.Wire) *raw.Client {
+	if talk, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
+		talk.Hurry()
+	}
+	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: p.Timeout}
+}

@@ -1,0 +1,183 @@
+package raw_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// A link is a server in memory: what it writes comes from a channel, what it is sent goes to a function,
+// which may wait for ever.
+type link struct {
+	writes chan string
+	send   func(ctx context.Context, text string) error
+}
+
+func (l *link) Send(ctx context.Context, text []byte) error { return l.send(ctx, string(text)) }
+
+func (l *link) Receive() ([]byte, error) {
+	text, ok := <-l.writes
+	if !ok {
+		return nil, io.EOF
+	}
+	return []byte(text), nil
+}
+
+func (l *link) Close() {}
+
+func TestAnExchangeHasABudgetOfBytes(t *testing.T) {
+	l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
+	talk := raw.NewTalk(l)
+	done := make(chan struct{})
+	go func() { // until there was enough
+		defer close(l.writes)
+		for {
+			select {
+			case l.writes <- strings.Repeat("x", 1<<20):
+			case <-done:
+				return
+			}
+		}
+	}()
+	x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("1"))
+	close(done)
+	talk.Close()
+	if !errors.Is(x.Err, raw.ErrFlood) {
+		t.Errorf("error %v", x.Err)
+	}
+	if len(talk.Noise) == 0 || len(talk.Noise[0]) > 2000 {
+		t.Errorf("%d lines are kept, the first of %d bytes", len(talk.Noise), len(talk.Noise[0]))
+	}
+}
+
+func TestAServerThatDoesNotReadIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := io.Pipe() // nobody reads it
+		stream := struct {
+			io.Reader
+			io.Writer
+		}{here, there}
+		lines := raw.NewLines(stream, stdio.Lines, func() { _ = there.Close() })
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, raw.ErrSilent)
+		defer cancel()
+		for range 2 { // the second waits for the first
+			if err := lines.Send(ctx, []byte("{}")); !errors.Is(err, raw.ErrSilent) {
+				t.Errorf("error %v", err)
+			}
+		}
+		_ = here.Close()
+		lines.Close()
+	})
+}
+
+func TestWhatAServerAsksIsAnsweredSoOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan string, 1000)
+		l := &link{writes: make(chan string, 1000), send: func(_ context.Context, text string) error {
+			answers <- text
+			return nil
+		}}
+		for i := range 500 {
+			l.writes <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
+		}
+		l.writes <- `{"jsonrpc":"2.0","id":"own","result":{}}`
+		talk := raw.NewTalk(l)
+		x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage(`"own"`))
+		close(l.writes)
+		talk.Close()
+		if n := len(answers); x.Result() == nil || n != 101 {
+			t.Errorf("%s: %d texts were sent", x.Says(), n)
+		}
+	})
+}
+
+// A wire answers every request.
+type wire struct {
+	raw.Wire
+	pages int
+}
+
+func (w *wire) Exchange(_ context.Context, text []byte, _ json.RawMessage) *raw.Exchange {
+	w.pages++
+	m := raw.ReadMessage(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"tools":[{"name":"a"}],"nextCursor":"%d"}}`, w.pages, w.pages))
+	return &raw.Exchange{Sent: text, Got: []*raw.Message{m}, Answer: m}
+}
+
+func TestAListHasABudgetOfBytes(t *testing.T) {
+	w := &wire{}
+	c := &raw.Client{Wire: w, Timeout: time.Minute, MaxList: 1000}
+	pages := c.List(t.Context(), protocol.MethodListTools, "tools")
+	if !pages.Flooded || pages.OK() || w.pages > 30 {
+		t.Errorf("%d pages of %d bytes, flooded: %v", w.pages, pages.Bytes, pages.Flooded)
+	}
+}
+
+func TestRequestsOfASessionThatAreUnderWayAtOnceDoNotRace(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct{ ID json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&m) // it is ours
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set(protocol.HeaderSession, "session-"+string(m.ID))
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+	}))
+	defer server.Close()
+	h, err := raw.NewHTTP(&target.Spec{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	s := &raw.Session{HTTP: h}
+	c := &raw.Client{Wire: s, Timeout: 30 * time.Second}
+	var texts [][]byte
+	var ids []json.RawMessage
+	for range 8 {
+		text, id := c.Request(protocol.MethodPing, nil, nil)
+		texts, ids = append(texts, text), append(ids, id)
+	}
+	for i, x := range c.All(t.Context(), texts, ids) {
+		if x.Result() == nil || !x.Answer.Is(ids[i]) {
+			t.Errorf("%s: %s", ids[i], x.Says())
+		}
+	}
+	if !strings.HasPrefix(s.ID, "session-") {
+		t.Errorf("the session is %q", s.ID)
+	}
+}
+
+func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
+		talk := raw.NewTalk(l)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, raw.ErrSilent)
+		defer cancel()
+		for _, x := range talk.All(ctx, [][]byte{[]byte("{}"), []byte("{}")}, []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}) {
+			if !x.Silent() {
+				t.Errorf("it gets %s", x.Says())
+			}
+		}
+		go func() { // until all is written
+			defer close(l.writes)
+			l.writes <- `{"jsonrpc":"2.0","id":2,"result":{}}`
+			l.writes <- `{"jsonrpc":"2.0","id":1,"result":{}}`
+			time.Sleep(5 * time.Second) // longer than the right answer is waited for behind a wrong one
+			l.writes <- `{"jsonrpc":"2.0","id":3,"result":{}}`
+		}()
+		if x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("3")); x.Result() == nil || x.Misnamed || len(x.Got) != 1 {
+			t.Errorf("it gets %s, misnamed: %v, of %d messages", x.Says(), x.Misnamed, len(x.Got))
+		}
+		talk.Close()
+	})
+}

@@ -1,0 +1,361 @@
+package raw
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// A Link carries texts one after the other.
+type Link interface {
+	// Send ends with ctx also if the server does not read. Several goroutines call it.
+	Send(ctx context.Context, text []byte) error
+
+	// Receive returns the next text that the server wrote. One goroutine calls it.
+	Receive() ([]byte, error)
+
+	// Close ends the link, and with it a Receive.
+	Close()
+}
+
+const (
+	// quiet is how long an answer is waited for that need not come, and the right one after
+	// one with a wrong id.
+	quiet = 500 * time.Millisecond
+
+	// brief is the same once the server has shown that the wait is in vain.
+	brief = 50 * time.Millisecond
+
+	// maxKept and maxKeptBytes are how much is kept of what is not MCP, or part of no exchange.
+	maxKept      = 100
+	maxKeptBytes = 4 << 20
+
+	// maxAnswers is how many requests of the server are answered in one exchange.
+	maxAnswers = 100
+)
+
+// A budget is how much has been read in one exchange.
+type budget struct{ messages, bytes int }
+
+// What a server may write in one exchange, and in one list.
+const (
+	maxMessages = 10_000
+	maxBytes    = 32 << 20
+)
+
+// ErrFlood says that a server wrote more in one exchange than is read.
+var ErrFlood = fmt.Errorf("the server writes on and on: more than %d messages or %d MiB", maxMessages, maxBytes>>20)
+
+// spend counts a text, and reports whether there is room for it.
+func (b *budget) spend(text []byte) bool {
+	b.messages++
+	b.bytes += len(text)
+	return b.messages <= maxMessages && b.bytes <= maxBytes
+}
+
+// A Talk is the Wire of a Link. One goroutine reads the link and ends with it.
+type Talk struct {
+	link Link
+	in   chan []byte
+	done chan struct{} // closed by Close
+	end  error         // of the link; set before in is closed
+
+	// Noise is what the server wrote that is no JSON object, each text cut.
+	Noise []string
+
+	// OnNoise, if not nil, is told of the first, by who waits for an answer.
+	OnNoise func(text string)
+
+	// First is when the first text came.
+	First time.Time
+
+	first     chan time.Time
+	loose     []*Message
+	looseSize int
+	abandoned map[string]bool // ids whose answers nobody waits for any more
+	patience  time.Duration   // with an answer of the wrong id
+}
+
+// NewTalk begins to read a link, which is the Talk's from then on.
+func NewTalk(link Link) *Talk {
+	t := &Talk{link: link, in: make(chan []byte, 8), done: make(chan struct{}), first: make(chan time.Time, 1), abandoned: map[string]bool{}, patience: quiet}
+	go t.read() // until the link ends, which Close sees to
+	return t
+}
+
+func (t *Talk) read() {
+	defer close(t.in)
+	for {
+		text, err := t.link.Receive()
+		if err != nil {
+			t.end = err
+			return
+		}
+		select {
+		case t.first <- time.Now():
+		default:
+		}
+		select {
+		case t.in <- text:
+		case <-t.done: // read on, so that the server can write its last words and end
+		}
+	}
+}
+
+// Close ends the link and waits for the end of its reader.
+func (t *Talk) Close() {
+	close(t.done)
+	t.link.Close()
+	for text := range t.in {
+		t.take(text)
+	}
+}
+
+// Hurry says that the server is known to answer under wrong ids: the right answer is not long
+// waited for behind such a one.
+func (t *Talk) Hurry() { t.patience = brief }
+
+// Loose implements Wire.
+func (t *Talk) Loose() []*Message { return t.loose }
+
+// Tell implements Wire.
+func (t *Talk) Tell(ctx context.Context, text []byte) *Exchange {
+	return &Exchange{Sent: text, Err: t.link.Send(ctx, text)}
+}
+
+// Exchange implements Wire.
+func (t *Talk) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+	return t.exchange(ctx, text, id, false)
+}
+
+// Hear implements Wire.
+func (t *Talk) Hear(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+	return t.exchange(ctx, text, id, true)
+}
+
+// exchange sends a text while it reads: a server may write before it reads on, and wait for who
+// reads that. With first, any message ends it.
+func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, first bool) *Exchange {
+	x := &Exchange{Sent: text}
+	began := time.Now()
+	defer func() { x.Took = time.Since(began) }()
+	t.drain(ctx)
+	var sends sync.WaitGroup
+	defer sends.Wait() // a server that does not read has them end with ctx
+	sent := make(chan error, 1)
+	sends.Go(func() { sent <- t.link.Send(ctx, text) })
+	var spent budget
+	var patience <-chan time.Time
+	answers, unread := 0, true
+	for {
+		select {
+		case err := <-sent:
+			if unread = false; err != nil {
+				t.refused(x, err, id)
+				return x
+			}
+			if id == nil {
+				patience = time.After(quiet)
+			}
+		case text, open := <-t.in:
+			if !open {
+				if x.Answer == nil {
+					x.Err = t.end
+				}
+				return x
+			}
+			t.noteFirst()
+			m := t.takeMessage(text)
+			if !spent.spend(text) {
+				x.Err = ErrFlood
+				t.abandon(id)
+				return x
+			}
+			if m == nil || t.late(m) {
+				continue
+			}
+			x.Got = append(x.Got, m)
+			switch {
+			case id != nil && m.Is(id):
+				x.Answer, x.Misnamed = m, false
+				return x
+			case first:
+				t.abandon(id)
+				return x
+			case m.IsRequest():
+				if answers++; answers <= maxAnswers {
+					sends.Go(func() { _ = t.link.Send(ctx, AnswerTo(m)) }) // if it is lost, the exchange sees that
+				}
+			case m.IsResponse():
+				x.Answer, x.Misnamed = m, id != nil
+				if id == nil {
+					return x
+				}
+				patience = time.After(t.patience)
+			}
+		case <-patience:
+			if x.Answer == nil {
+				x.Err = ErrSilent
+			} else if x.Misnamed {
+				t.Hurry()
+			}
+			return x
+		case <-ctx.Done():
+			if x.Answer == nil {
+				if x.Err = context.Cause(ctx); unread {
+					x.Err = fmt.Errorf("%w: the server does not read what it is sent", x.Err)
+				}
+				t.abandon(id)
+			}
+			return x
+		}
+	}
+}
+
+// refused ends an exchange whose text could not be sent.
+func (t *Talk) refused(x *Exchange, err error, id json.RawMessage) {
+	x.Err = err
+	if refused, ok := errors.AsType[*PostError](err); ok {
+		x.HTTP = refused.Reply
+		if x.Answer = ReadMessage(refused.Reply.Body); x.Answer != nil {
+			x.Got, x.Misnamed = append(x.Got, x.Answer), id != nil && !x.Answer.Is(id)
+		}
+	}
+}
+
+// abandon has answers passed over that come when nobody waits for them any more.
+func (t *Talk) abandon(ids ...json.RawMessage) {
+	for _, id := range ids {
+		if id != nil {
+			t.abandoned[string(id)] = true
+		}
+	}
+}
+
+// late reports whether a message is the answer to a request that was given up.
+func (t *Talk) late(m *Message) bool {
+	return m.IsResponse() && t.abandoned[string(bytes.TrimSpace(m.ID))]
+}
+
+// All implements Wire. Answers with other ids are taken for those of requests that have none.
+func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
+	list := make([]*Exchange, len(texts))
+	var sends sync.WaitGroup
+	for i, text := range texts {
+		list[i] = &Exchange{Sent: text, Err: ErrSilent}
+	}
+	sends.Go(func() { // in order, and until ctx ends
+		for _, text := range texts {
+			if t.link.Send(ctx, text) != nil {
+				return
+			}
+		}
+	})
+	defer sends.Wait()
+	var spent budget
+	var stray []*Message
+	answered := 0
+	for over := false; !over && answered+len(stray) < len(texts); {
+		select {
+		case text, open := <-t.in:
+			if over = !open || !spent.spend(text); over {
+				break // out of the select
+			}
+			t.noteFirst()
+			m := t.takeMessage(text)
+			if m == nil || t.late(m) || !m.IsResponse() {
+				continue
+			}
+			if i := slices.IndexFunc(ids, m.Is); i >= 0 && list[i].Answer == nil {
+				list[i].Got, list[i].Answer, list[i].Err = []*Message{m}, m, nil
+				answered++
+			} else {
+				stray = append(stray, m)
+			}
+		case <-ctx.Done():
+			over = true
+		}
+	}
+	for i, x := range list {
+		if x.Answer != nil {
+			continue
+		}
+		t.abandon(ids[i])
+		if len(stray) > 0 {
+			x.Got, x.Answer, x.Misnamed, x.Err = stray[:1], stray[0], true, nil
+			stray = stray[1:]
+		}
+	}
+	return list
+}
+
+// drain takes what has come since the last exchange, and not what comes meanwhile for ever.
+func (t *Talk) drain(ctx context.Context) {
+	for range maxMessages {
+		select {
+		case text, open := <-t.in:
+			if !open || ctx.Err() != nil {
+				return
+			}
+			t.take(text)
+		default:
+			return
+		}
+	}
+}
+
+// take keeps what is part of no exchange.
+func (t *Talk) take(text []byte) {
+	t.noteFirst()
+	m := t.takeMessage(text)
+	if m == nil || t.late(m) {
+		return
+	}
+	if len(t.loose) < maxKept && t.looseSize+len(text) <= maxKeptBytes {
+		t.loose, t.looseSize = append(t.loose, m), t.looseSize+len(text)
+	}
+}
+
+func (t *Talk) noteFirst() {
+	select {
+	case t.First = <-t.first:
+	default:
+	}
+}
+
+// takeMessage reads a text, or keeps it as noise.
+func (t *Talk) takeMessage(text []byte) *Message {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	m := ReadMessage(text)
+	if m == nil && len(t.Noise) < maxKept {
+		t.Noise = append(t.Noise, string(text[:min(len(text), maxFrame)]))
+		if len(t.Noise) == 1 && t.OnNoise != nil {
+			t.OnNoise(t.Noise[0])
+		}
+	}
+	return m
+}
+
+// AnswerTo returns our answer to a server's request: that we are there, that there are no roots, and
+// else that we cannot.
+func AnswerTo(m *Message) []byte {
+	a := Object{"jsonrpc": "2.0", "id": m.ID}
+	switch m.Method {
+	case protocol.MethodPing:
+		a["result"] = Object{}
+	case protocol.MethodListRoots:
+		a["result"] = Object{"roots": []string{}}
+	default:
+		a["error"] = Object{"code": protocol.CodeMethodNotFound, "message": "dragoman looks at the server and does nothing for it"}
+	}
+	return encode(a)
+}

@@ -1,0 +1,79 @@
+package trace_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
+)
+
+func message(t *testing.T, text string) *dragoman.Message {
+	t.Helper()
+	m, err := dragoman.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A cutter is a peer that can do more than its two methods.
+type cutter struct{ dragoman.Peer }
+
+func (cutter) Correlates() bool { return true }
+
+func TestEachMessageOfACallIsALineInItsOrder(t *testing.T) {
+	var out bytes.Buffer
+	var level slog.LevelVar
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: &level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "bytes" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	answer := message(t, `{"jsonrpc":"2.0","id":7,"result":{"token":"hush"}}`)
+	p := trace.Client(cutter{dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+		_ = from.Notify(ctx, message(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
+		_, _ = from.Call(ctx, message(t, `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`), nil)
+		return answer, nil
+	}}}, log)
+	client := dragoman.Funcs{
+		OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
+			return message(t, `{"jsonrpc":"2.0","id":"q","error":{"code":1,"message":"no"}}`), nil
+		},
+		OnNotify: func(context.Context, *dragoman.Message) error { return nil },
+	}
+	call := func() string {
+		t.Helper()
+		out.Reset()
+		resp, err := p.Call(t.Context(), message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`), client)
+		if resp != answer || err != nil {
+			t.Errorf("the answer is %v, %v", resp, err)
+		}
+		return out.String()
+	}
+	if got := call(); got != "" {
+		t.Errorf("at the level info it shows\n%s", got)
+	}
+	level.Set(slog.LevelDebug)
+	const want = `msg="client → dragoman" method=tools/call name=echo id=7 json="{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\"}}"
+msg="dragoman → client" method=notifications/progress json="{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}"
+msg="dragoman → client" method=roots/list id="\"q\"" json="{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"roots/list\"}"
+msg="client → dragoman" kind=error id="\"q\"" json="{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"error\":{\"code\":1,\"message\":\"no\"}}"
+msg="dragoman → client" kind=result id=7 json="{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"token\":\"[redacted]\"}}"
+`
+	if got := call(); got != want {
+		t.Errorf("it shows\n%s\nwant\n%s", got, want)
+	}
+	if _, ok := dragoman.PeerAs[dragoman.Correlator](p); !ok {
+		t.Error("it hides what the peer can do")
+	}
+	out.Reset()
+	_ = p.Notify(t.Context(), message(t, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`))
+	if !strings.HasPrefix(out.String(), `msg="client → dragoman" method=notifications/cancelled`) {
+		t.Errorf("a notification: %s", out.String())
+	}
+}

@@ -1,0 +1,79 @@
+// Command release makes what users install, and tells what it is made of:
+//
+//	go run ./release all -out dist            makes everything for every platform
+//	go run ./release sbom bin/dragoman        prints the parts of a program, as CycloneDX
+//	go run ./release same                     builds the program in two directories and compares
+//	go run ./release prepare v1.2.3           writes the version into gosdk/go.mod, before it is tagged
+//
+// It is run in the root of the module. It needs Go, and for deb and rpm packages and the
+// certificates of the image what tools/packages pins. The same sources make the same bytes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) > 0 && args[0] == "all":
+		return runAll(ctx, args[1:])
+	case len(args) == 2 && args[0] == "sbom":
+		text, err := billOf(ctx, args[1])
+		if err != nil {
+			return err
+		}
+		_, err = os.Stdout.Write(text)
+		return err
+	case len(args) == 2 && args[0] == "prepare":
+		return prepare(ctx, sdkModule, args[1])
+	case len(args) == 1 && args[0] == "same":
+		sum, err := buildTwice(ctx, ".")
+		if err == nil {
+			fmt.Printf("two builds in different directories are the same: sha256 %s\n", sum)
+		}
+		return err
+	}
+	return errors.New("say all, sbom FILE, same, or prepare VERSION")
+}
+
+func runAll(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("all", flag.ContinueOnError)
+	out := f.String("out", "dist", "`directory` for what is made; what is in it is removed")
+	names := f.String("platforms", runtime.GOOS+"/"+runtime.GOARCH, "`list` of OS/ARCH, with spaces between them")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	v, made, err := describeTree(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkModule(ctx, v, sdkModule, tagsHere(ctx)); err != nil {
+		return err
+	}
+	r := &release{version: v, time: made, out: *out}
+	for _, name := range strings.Fields(*names) {
+		p, err := platformNamed(name)
+		if err != nil {
+			return err
+		}
+		r.platforms = append(r.platforms, p)
+	}
+	files, err := r.all(ctx)
+	for _, file := range files {
+		fmt.Println(file)
+	}
+	return err
+}
