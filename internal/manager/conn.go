@@ -188,7 +188,7 @@ func (s *supervisor) ended(c *conn) {
 	lost := c.reason.Load()
 	switch reason := c.Err(); {
 	case c.ours.Load() && lost == nil:
-		if !c.hasAnswered.Load() {
+		if !c.hasAnswered.Load() && !c.opened.Before(s.failedAt) { // else it has part in that failure
 			s.release()
 		}
 	case lost == nil && c.hasAnswered.Load() && !c.main && s.healthy():

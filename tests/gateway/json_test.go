@@ -76,7 +76,7 @@ func errorOf(text string) (r refusal) {
 // raw opens a connection to where a gateway takes lines.
 func raw(t *testing.T, g *kit.Gateway) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	found := regexp.MustCompile(`tcp:(127\.0\.0\.1:\d+) \(lines\)`).FindStringSubmatch(g.Await("ready"))
+	found := regexp.MustCompile(`tcp:(127\.0\.0\.1:\d+) \(lines\)`).FindStringSubmatch(g.Await("ready: "))
 	if found == nil {
 		t.Fatalf("it takes no lines:\n%s", g.Said())
 	}

@@ -61,7 +61,7 @@ func TestCommandsWriteWhatIsOursAloneWhateverTheUmask(t *testing.T) {
 		t.Fatalf("it ends with status %d: %s", status, p.Said())
 	}
 	p = kit.Start(t, open, "run", "--listen", "unix:"+filepath.Join(dir, "socket"), "--", kit.Binary(t), "everything")
-	p.Await("ready")
+	p.Await("ready: ")
 	wantOurs(t, dir, 3)
 	p.Signal(syscall.SIGTERM)
 	p.Wait(kit.Patience)

@@ -111,7 +111,7 @@ func open(t testing.TB, g *Gateway, with Launch, args []string) *Gateway {
 	t.Helper()
 	g.Process = Start(t, with, args...)
 	t.Cleanup(g.end)
-	g.Base = address.FindString(g.Await("ready"))
+	g.Base = address.FindString(g.Await("ready: "))
 	if g.Base == "" {
 		t.Fatalf("it does not say where it is:\n%s", g.Said())
 	}

@@ -20,7 +20,7 @@ var lines = regexp.MustCompile(`tcp:(127\.0\.0\.1:\d+) \(lines\)`)
 // "--listen tcp:127.0.0.1:0".
 func (g *Gateway) Lines() dragoman.Dialer {
 	g.t.Helper()
-	found := lines.FindStringSubmatch(g.Await("ready"))
+	found := lines.FindStringSubmatch(g.Await("ready: "))
 	if found == nil {
 		g.t.Fatalf("it does not say where it takes lines:\n%s", g.Said())
 	}
