@@ -25,6 +25,7 @@ const (
 	SessionOptional Defect = "session-optional"  // a session's requests need not name it
 	NoSession       Defect = "no-session"        // there are no sessions, which is no defect
 	ShortSession    Defect = "short-session"     // session ids can be guessed
+	TakenBack       Defect = "taken-back"        // initialize is answered, and its revision refused
 	AnyHeader       Defect = "any-header"        // MCP-Protocol-Version is not looked at
 	GetFails        Defect = "get-fails"         // GET gets 500
 	GetIsJSON       Defect = "get-is-json"       // GET gets 200 with JSON
@@ -75,7 +76,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "foreign host", http.StatusForbidden)
 	case r.Method == http.MethodPost, h.Defect == AnyMethod && r.Method == http.MethodPut:
 		h.post(w, r)
-	case r.Method == http.MethodGet:
+	case r.Method == http.MethodGet && h.Defect != TakenBack:
 		h.get(w, r)
 	case r.Method == http.MethodDelete && h.Defect != NoSession && h.Defect != ModernOnly:
 		h.delete(w, r)
@@ -115,6 +116,10 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) {
 	}
 	if version, modern := m.version(); modern && h.Defect != LegacyOnly {
 		h.postModern(w, r, body, &m, version)
+		return
+	}
+	if h.Defect == TakenBack && m.Method != protocol.MethodInitialize {
+		http.Error(w, "unsupported protocol version", http.StatusBadRequest)
 		return
 	}
 	s := &server{Defect: h.Defect}

@@ -186,6 +186,7 @@ func TestEachDefectOfHTTPBreaksItsRule(t *testing.T) {
 		badserver.LostSession400:  {"http-session-unknown", "http-delete"},
 		badserver.SessionOptional: {"http-session-needed"},
 		badserver.ShortSession:    {"http-session-id"},
+		badserver.TakenBack:       {"init-kept"},
 		badserver.AnyHeader:       {"http-version"},
 		badserver.GetFails:        {"http-get"},
 		badserver.GetIsJSON:       {"http-get"},

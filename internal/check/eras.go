@@ -63,6 +63,16 @@ func initVersion(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
+func initKept(_ context.Context, r *run) outcome {
+	switch {
+	case r.takenBack != nil:
+		return fail(r.takenBack, "a request in it gets %s", r.takenBack.Says())
+	case r.legacy == nil:
+		return skip("the server speaks no legacy revision")
+	}
+	return pass()
+}
+
 func initOld(ctx context.Context, r *run) outcome {
 	var missing, silent []string
 	for _, name := range protocol.NamesOf(protocol.Legacy) {

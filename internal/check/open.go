@@ -59,8 +59,12 @@ type run struct {
 	sessions  []*raw.Session
 	end       *ending
 
-	// silent says of what a rule needs that the server did not answer when it was asked for it.
+	// silent says of what a rule needs why it is not there, where it ought to be.
 	silent map[needs]string
+
+	// takenBack is where a server of both eras refused the revision that it had agreed to; nil if
+	// it has not.
+	takenBack *raw.Exchange
 
 	foreign *raw.Exchange // the request of a foreign page; nil if none was made
 	kept    int           // bytes of exchanges
@@ -144,10 +148,23 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			r.silent[modernEra] = "server/discover gets no answer in time"
 		}
 	}
+	r.holdToItsWord(ctx)
 	if r.legacy == nil && r.modern == nil {
 		return first.Status(), &UnreachedError{refused(first)}
 	}
 	return 0, nil
+}
+
+// holdToItsWord sees whether the revision of the handshake is spoken behind it. If not, a rule says
+// so, once, and the others look at the modern era.
+func (r *run) holdToItsWord(ctx context.Context) {
+	if r.http == nil || r.legacy == nil || r.modern == nil {
+		return
+	}
+	if x := r.ask(ctx, r.legacy, protocol.MethodPing, nil); x.Answer == nil && x.Status() == http.StatusBadRequest {
+		r.takenBack, r.legacy, r.hello = x, nil, nil
+		r.silent[legacyEra] = "initialize is answered, but then requests get " + x.Says()
+	}
 }
 
 // refused says why a handshake has failed.

@@ -18,6 +18,7 @@ var smokeRules = []Rule{
 var handshakeRules = []Rule{
 	{"init-result", Error, "the result of initialize has a revision as protocolVersion, capabilities, and serverInfo with name and version", "", legacyEra, initResult},
 	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra, initVersion},
+	{"init-kept", Error, "the revision that initialize is answered with is spoken from then on", "", overHTTP, initKept},
 	{"init-old", Info, "older revisions are spoken, too", "", legacyEra, initOld},
 	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra, initCapabilities},
 	{"ping", Error, "ping is answered with an empty result", "", legacyEra, ping},
