@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -134,7 +135,7 @@ func TestRunLetsInByTheTokensOfAFileAsItChanges(t *testing.T) {
 	if got := status(alice); got != http.StatusOK {
 		t.Errorf("with one: %d", got)
 	}
-	checkEcho(t, &streamable.Client{URL: base + "/mcp", Header: http.Header{"Authorization": {"Bearer " + alice}}}, protocol.Modern)
+	peertest.CheckEcho(t, &streamable.Client{URL: base + "/mcp", Header: http.Header{"Authorization": {"Bearer " + alice}}}, protocol.Modern)
 	bob := token("bob")
 	awaitStatus(t, "a new token counts", func() bool { return status(bob) == http.StatusOK })
 	if _, err := command(t, "token", "revoke", "alice", "--file", file); err != nil {
@@ -189,7 +190,7 @@ func TestServeLetsInUsersOfThisMachineByTheirSockets(t *testing.T) {
 			return true
 		}
 		defer conn.Close()
-		_, err = conn.Call(ctx, hello(t), nil)
+		_, err = conn.Call(ctx, peertest.Hello(t), nil)
 		return err != nil
 	})
 	p.stop(os.Interrupt)
@@ -205,7 +206,7 @@ func checkEchoAs(t *testing.T, dialer dragoman.Dialer, tool string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	resp, err := conn.Call(ctx, request(t, protocol.Modern, protocol.MethodCallTool, map[string]any{"name": tool, "arguments": map[string]string{"text": "hello"}}), nil)
+	resp, err := conn.Call(ctx, peertest.Request(t, protocol.Modern, protocol.MethodCallTool, map[string]any{"name": tool, "arguments": map[string]string{"text": "hello"}}), nil)
 	if err != nil || resp.IsError() {
 		t.Errorf("%v %v", resp, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -142,7 +143,7 @@ func TestErrorsAdvise(t *testing.T) {
 					Message string
 				}
 			}
-			got := p.say(hello(t).String())
+			got := p.say(peertest.Hello(t).String())
 			if err := json.Unmarshal([]byte(got), &answer); err != nil || answer.Error.Code != test.code {
 				t.Errorf("connect answers %s, want %d", got, test.code)
 			}
@@ -175,7 +176,7 @@ func TestWhereASignInIsNeededTheCommandIsNamed(t *testing.T) {
 	issuer := strings.TrimSuffix(server.URL, "/mcp")
 	p := startMain(t, "run", "--listen", "0", "--no-browser", server.URL)
 	advice := "sign-in needed at " + strings.TrimPrefix(issuer, "http://") + ", by " + issuer + ": the code to enter is on the standard error of dragoman; or run dragoman login " + server.URL
-	answer := postModern(t, p.place("http://"), echo(t, protocol.Modern).String())
+	answer := postModern(t, p.place("http://"), peertest.Echo(t, protocol.Modern).String())
 	checkAdvice(t, "run", answer, []string{`"code":-31007,"message":"` + advice})
 	checkAdvice(t, "run", p.said(), []string{"warning: localhost: " + advice})
 }

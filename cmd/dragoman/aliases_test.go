@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -17,12 +18,12 @@ func TestCommandLinesOfOtherProgramsWork(t *testing.T) {
 
 	p := startMain(t, append([]string{"run", "--stdio", command, "--outputTransport", "sse", "--port", "0", "--ssePath", "/events", "--messagePath", "/message", "--stateless"}, pass...)...)
 	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
-	checkEcho(t, &sse.Client{URL: base + "/events"}, protocol.Legacy)
-	checkEcho(t, &streamable.Client{URL: base + "/mcp"}, protocol.Modern)
+	peertest.CheckEcho(t, &sse.Client{URL: base + "/events"}, protocol.Legacy)
+	peertest.CheckEcho(t, &streamable.Client{URL: base + "/mcp"}, protocol.Modern)
 
 	for _, args := range [][]string{{"run", "--sse", base + "/events"}, {"run", "--streamableHttp", base + "/mcp", "--logLevel", "none"}} {
 		q := startMain(t, args...)
-		if got := q.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
+		if got := q.say(peertest.Echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
 			t.Errorf("%q: %s", args, got)
 		}
 		_ = q.stdin.Close()

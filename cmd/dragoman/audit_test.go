@@ -19,6 +19,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -213,7 +214,7 @@ func TestS56_NobodyCanWriteToTheTerminalOfWhoReadsTheLogs(t *testing.T) {
 			p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
 			base := strings.TrimSuffix(p.place("http://"), gateway.MCPPath)
 			ready(t, base, "a")
-			body := strings.ReplaceAll(echo(t, protocol.Modern).String(), `"echo"`, string(quoted))
+			body := strings.ReplaceAll(peertest.Echo(t, protocol.Modern).String(), `"echo"`, string(quoted))
 			body = strings.ReplaceAll(body, `"hello there"`, string(quoted))
 			for _, name := range []string{"X-Request-Id", "Mcp-Session-Id", "Authorization", "User-Agent", "Mcp-Method", "Origin"} {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/servers/a/mcp", strings.NewReader(body))

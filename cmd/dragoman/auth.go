@@ -178,9 +178,9 @@ func (s *signIn) close() {
 	_ = s.store.Close() // nothing is written by that
 }
 
-// open returns the sign-in at a server that is named by its URL, or by its name in a
+// openSignIn returns the sign-in at a server that is named by its URL, or by its name in a
 // configuration.
-func (s *signInSettings) open(name string, files []string, v *console) (*signIn, error) {
+func openSignIn(s *signInSettings, name string, files []string, v *console) (*signIn, error) {
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func signInCommand(use, short, long, example string, do func(context.Context, *s
 			if err != nil {
 				return err
 			}
-			in, err := s.open(args[0], files, v)
+			in, err := openSignIn(&s, args[0], files, v)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -76,15 +77,15 @@ func protected(t *testing.T, opts *authtest.Options) (server *authtest.Server, d
 	return authtest.New(t, opts), dir
 }
 
-// use has a process of connect initialize and call a tool.
-func use(t *testing.T, p *process) {
+// useServer has a process of connect initialize and call a tool.
+func useServer(t *testing.T, p *process) {
 	t.Helper()
-	if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+	if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, "serverInfo") {
 		t.Errorf("initialize: %s", got)
 		return
 	}
 	p.tell(t, protocol.NoteInitialized)
-	if got := p.say(echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
+	if got := p.say(peertest.Echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
 		t.Errorf("echo: %s", got)
 	}
 }
@@ -95,7 +96,7 @@ func twenty(t *testing.T, args ...string) {
 	var all sync.WaitGroup
 	for range 20 {
 		p := startMain(t, args...)
-		all.Go(func() { use(t, p) })
+		all.Go(func() { useServer(t, p) })
 	}
 	all.Wait()
 }
@@ -122,7 +123,7 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := startMain(t, "connect", server.URL)
-	if _, err := io.WriteString(first.stdin, hello(t).String()+"\n"); err != nil {
+	if _, err := io.WriteString(first.stdin, peertest.Hello(t).String()+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	first.await("in the browser")
@@ -139,7 +140,7 @@ func TestASignInOutlivesTheProcessThatBeganIt(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		use(t, second)
+		useServer(t, second)
 	}()
 	_ = first.cmd.Process.Kill()
 	<-first.ended
@@ -174,7 +175,7 @@ func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
 	if !strings.Contains(out, server.URL+"  yes") || strings.Contains(out, "access-") || strings.Contains(out, "refresh-") {
 		t.Errorf("status: %s", out)
 	}
-	use(t, startMain(t, "connect", "--no-browser", server.URL))
+	useServer(t, startMain(t, "connect", "--no-browser", server.URL))
 	if out, _, status := runMain(t, "", "logout", server.URL); status != 0 || !strings.Contains(out, "signed out of") || server.Count("revoke") != 2 {
 		t.Errorf("logout: status %d, %d revocations: %s", status, server.Count("revoke"), out)
 	}
@@ -221,7 +222,7 @@ func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		use(t, p)
+		useServer(t, p)
 	}()
 	_, page, _ := strings.Cut(p.await(": open http"), ": open ")
 	page, _, _ = strings.Cut(page, "\n")
@@ -265,7 +266,7 @@ func TestWithoutABrowserTheUserIsToldACodeForAnyMachine(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				use(t, p)
+				useServer(t, p)
 			}()
 			server.Approve(codeOf(p))
 			<-done
@@ -312,7 +313,7 @@ func TestServePrintsACodeAndLoginOpensItsPage(t *testing.T) {
 	}
 	p := startMain(t, "serve", "--listen", "127.0.0.1:0", file)
 	at := strings.TrimSuffix(p.place("http://"), "/mcp") + "/servers/closed/mcp"
-	code, body := codeOf(p), echo(t, protocol.Modern).String()
+	code, body := codeOf(p), peertest.Echo(t, protocol.Modern).String()
 	if got := postModern(t, at, body); !strings.Contains(got, "dragoman login closed -f "+file) || strings.Contains(got, code) {
 		t.Errorf("the caller is told %s", got)
 	}
@@ -345,7 +346,7 @@ func TestServeAnswersAtOnceWhereASignInIsNeeded(t *testing.T) {
 	p := startMain(t, "serve", "--listen", "127.0.0.1:0", file)
 	base := strings.TrimSuffix(p.place("http://"), "/mcp")
 	p.await("sign in to closed: open http")
-	body := echo(t, protocol.Modern).String()
+	body := peertest.Echo(t, protocol.Modern).String()
 	if got := postModern(t, base+"/servers/open/mcp", body); !strings.Contains(got, "hello there") {
 		t.Errorf("the open one: %s", got)
 	}
@@ -402,7 +403,7 @@ func TestTheCommandLineOfMcpRemoteSignsIn(t *testing.T) {
 	if err := os.WriteFile(info, []byte(`{"client_id":"client","client_secret":"secret"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	use(t, startMain(t, "connect", server.URL, "0", "--host", "localhost", "--callback-path", "/oauth/callback", "--static-oauth-client-info", "@"+info,
+	useServer(t, startMain(t, "connect", server.URL, "0", "--host", "localhost", "--callback-path", "/oauth/callback", "--static-oauth-client-info", "@"+info,
 		"--static-oauth-client-metadata", `{"scope":"read write"}`, "--authorize-param", "prompt=consent", "--auth-timeout", "60", "--allow-http", "--enable-proxy"))
 	opened := windows(t, dir)
 	if len(opened) != 1 {
@@ -452,7 +453,7 @@ func TestASignInOfMcpRemoteIsTakenOver(t *testing.T) {
 	if out, errs, status := runMain(t, "", "login", "--from-mcp-remote", server.URL); status != 0 || !strings.Contains(out, "signed in to") {
 		t.Fatalf("status %d, %s%s", status, out, errs)
 	}
-	use(t, startMain(t, "connect", server.URL))
+	useServer(t, startMain(t, "connect", server.URL))
 	if n := len(windows(t, dir)); n != 0 || server.Count("refresh") != 1 {
 		t.Errorf("%d windows, %d refreshes", n, server.Count("refresh"))
 	}
@@ -473,7 +474,7 @@ func TestAClientIsNamedOnce(t *testing.T) {
 		t.Fatalf("login: status %d, %s", status, errs)
 	}
 	server.Expire()
-	use(t, startMain(t, "connect", server.URL))
+	useServer(t, startMain(t, "connect", server.URL))
 	if len(windows(t, dir)) != 1 || server.Count("refresh") != 1 {
 		t.Errorf("%d windows, %d refreshes", len(windows(t, dir)), server.Count("refresh"))
 	}

@@ -24,7 +24,19 @@ func TestBenchMeasuresServersOverPipesAndHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, said, status := runMain(t, "", append([]string{"bench", "-n", "50", "-c", "4", "--warm-up", "10ms", "-o", "json"}, args...)...)
-			var r report
+			var r struct {
+				Servers []struct {
+					Server             string
+					What               string `json:"request"`
+					Calls              int
+					Errors             map[string]int
+					Corrected          bool
+					Rate               float64
+					P50, P90, P99, Max float64
+					Sent               int64 `json:"bytesSent"`
+					Received           int64 `json:"bytesReceived"`
+				}
+			}
 			if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || len(r.Servers) != 1 {
 				t.Fatalf("status %d, %v\n%s\n%s", status, err, out, said)
 			}

@@ -14,65 +14,13 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
-
-// request makes a request of either era.
-func request(t *testing.T, era protocol.Era, method string, params map[string]any) *dragoman.Message {
-	t.Helper()
-	if era == protocol.Modern {
-		params["_meta"] = map[string]any{
-			protocol.MetaProtocolVersion:    protocol.Latest.String(),
-			protocol.MetaClientCapabilities: struct{}{},
-		}
-	}
-	req, err := dragoman.NewRequest(dragoman.StringID("test"), method, params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return req
-}
-
-func hello(t *testing.T) *dragoman.Message {
-	return request(t, protocol.Legacy, protocol.MethodInitialize, map[string]any{
-		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": map[string]string{"name": "t", "version": "1"},
-	})
-}
-
-func echo(t *testing.T, era protocol.Era) *dragoman.Message {
-	return request(t, era, protocol.MethodCallTool, map[string]any{"name": "echo", "arguments": map[string]string{"text": "hello there"}})
-}
-
-// checkEcho fails the test if the echo tool cannot be called in that era.
-func checkEcho(t *testing.T, dialer dragoman.Dialer, era protocol.Era) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	conn, err := dialer.Dial(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if era == protocol.Legacy {
-		if resp, err := conn.Call(ctx, hello(t), nil); err != nil || resp.IsError() {
-			t.Fatalf("initialize: %s %v", resp, err)
-		}
-		ready, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Notify(ctx, ready); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if resp, err := conn.Call(ctx, echo(t, era), nil); err != nil || !strings.Contains(string(resp.Get("content")), "hello there") {
-		t.Fatalf("the echo is %s %v", resp, err)
-	}
-}
 
 func TestServerOfEitherEraIsReachedThroughEveryDoor(t *testing.T) {
 	t.Parallel()
@@ -95,11 +43,11 @@ func TestServerOfEitherEraIsReachedThroughEveryDoor(t *testing.T) {
 				"http on a Unix socket": &streamable.Client{URL: p.place("unix://")},
 			} {
 				t.Run(name, func(t *testing.T) {
-					checkEcho(t, dialer, protocol.Legacy)
-					checkEcho(t, dialer, protocol.Modern)
+					peertest.CheckEcho(t, dialer, protocol.Legacy)
+					peertest.CheckEcho(t, dialer, protocol.Modern)
 				})
 			}
-			t.Run("sse", func(t *testing.T) { checkEcho(t, &sse.Client{URL: base + "/sse"}, protocol.Legacy) })
+			t.Run("sse", func(t *testing.T) { peertest.CheckEcho(t, &sse.Client{URL: base + "/sse"}, protocol.Legacy) })
 			t.Run("call", func(t *testing.T) {
 				if got := post(t, base+"/call/echo", `{"text":"hello there"}`); !strings.Contains(got, "hello there") {
 					t.Errorf("the tool says %s", got)
@@ -109,10 +57,10 @@ func TestServerOfEitherEraIsReachedThroughEveryDoor(t *testing.T) {
 				}
 			})
 			t.Run("standard input", func(t *testing.T) {
-				if got := p.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
+				if got := p.say(peertest.Echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
 					t.Errorf("modern: %s", got)
 				}
-				if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+				if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, "serverInfo") {
 					t.Errorf("legacy: %s", got)
 				}
 			})
@@ -157,14 +105,14 @@ func TestConnectBringsAServerToStandardInputAndOutput(t *testing.T) {
 		for _, target := range targets {
 			t.Run(era.String()+" "+strings.Join(target, " "), func(t *testing.T) {
 				p := startMain(t, append([]string{"connect"}, target...)...)
-				if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+				if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, "serverInfo") {
 					t.Errorf("initialize: %s", got)
 				}
 				p.tell(t, protocol.NoteInitialized)
-				if got := p.say(echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
+				if got := p.say(peertest.Echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
 					t.Errorf("legacy: %s", got)
 				}
-				if got := p.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
+				if got := p.say(peertest.Echo(t, protocol.Modern).String()); !strings.Contains(got, "hello there") {
 					t.Errorf("modern: %s", got)
 				}
 				_ = p.stdin.Close()
@@ -194,7 +142,7 @@ func TestConnectAnswersWithTheReasonIfTheServerIsNotThere(t *testing.T) {
 	t.Parallel()
 	for _, target := range [][]string{{"tcp:127.0.0.1:1"}, {"http://127.0.0.1:1/mcp?key=hush"}} {
 		p := startMain(t, append([]string{"connect"}, target...)...)
-		if got := p.say(hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "refused") && !strings.Contains(got, "not found") {
+		if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "refused") && !strings.Contains(got, "not found") {
 			t.Errorf("%q: initialize is answered %s", target, got)
 		}
 		if said := p.await("server is down"); !strings.Contains(said, "refused") && !strings.Contains(said, "not found") {
@@ -251,7 +199,7 @@ func TestURLThatDoesNotAnswerIsServedAllTheSame(t *testing.T) {
 	if !strings.Contains(p.said(), "warning: localhost cannot be reached") {
 		t.Errorf("it does not warn:\n%s", p.said())
 	}
-	if got := post(t, base+"/mcp", hello(t).String()); !strings.Contains(got, "refused") {
+	if got := post(t, base+"/mcp", peertest.Hello(t).String()); !strings.Contains(got, "refused") {
 		t.Errorf("initialize is answered %s", got)
 	}
 }
@@ -290,7 +238,7 @@ func TestSnippetIsAConfigurationThatWorks(t *testing.T) {
 		if name == "" || server.Type != "http" {
 			t.Errorf("%q is %+v", name, server)
 		}
-		checkEcho(t, &streamable.Client{URL: server.URL, Timeout: time.Minute}, protocol.Legacy)
+		peertest.CheckEcho(t, &streamable.Client{URL: server.URL, Timeout: time.Minute}, protocol.Legacy)
 	}
 }
 
@@ -298,11 +246,11 @@ func TestConnectStartsTheServerOnceWhenTheHostSpeaks(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "both"} {
 		p := startMain(t, append([]string{"connect"}, builtIn(t, "--era", era)...)...)
-		if got := p.say(hello(t).String()); !strings.Contains(got, "serverInfo") {
+		if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, "serverInfo") {
 			t.Fatalf("%s: initialize is answered %s", era, got)
 		}
 		p.tell(t, protocol.NoteInitialized)
-		if got := p.say(echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
+		if got := p.say(peertest.Echo(t, protocol.Legacy).String()); !strings.Contains(got, "hello there") {
 			t.Errorf("%s: the echo is %s", era, got)
 		}
 		_ = p.stdin.Close()
@@ -325,11 +273,11 @@ func TestIgnoredToolsAreNotThere(t *testing.T) {
 	}
 	connect := startMain(t, append([]string{"connect"}, args...)...)
 	for _, p := range []*process{run, connect} {
-		list := p.say(request(t, protocol.Modern, protocol.MethodListTools, map[string]any{}).String())
+		list := p.say(peertest.Request(t, protocol.Modern, protocol.MethodListTools, map[string]any{}).String())
 		if !strings.Contains(list, `"tools":[`) || strings.Contains(list, `"name":"echo"`) || strings.Contains(list, `"name":"test_`) {
 			t.Errorf("the tools are %s", list)
 		}
-		if got := p.say(echo(t, protocol.Modern).String()); !strings.Contains(got, "nknown tool") {
+		if got := p.say(peertest.Echo(t, protocol.Modern).String()); !strings.Contains(got, "nknown tool") {
 			t.Errorf("the echo is %s", got)
 		}
 	}
@@ -351,5 +299,5 @@ func TestRunTellsHowItsServerIs(t *testing.T) {
 	if s := status.Servers[0]; s.State != manager.Ready || s.Era != "modern" {
 		t.Errorf("the server is %+v", s)
 	}
-	checkEcho(t, &streamable.Client{URL: base + "/servers/" + status.Servers[0].Name + "/mcp"}, protocol.Modern)
+	peertest.CheckEcho(t, &streamable.Client{URL: base + "/servers/" + status.Servers[0].Name + "/mcp"}, protocol.Modern)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"regexp"
@@ -65,6 +66,15 @@ func newConsole(level *logLevel, format string) *console {
 	}
 	v.own = v.log
 	v.out.left = func(lines int) { v.own.Warn("lines were left out, because nobody read them in time", "lines", lines) }
+	return v
+}
+
+// consoleOn returns a console that writes short lines without colours, whatever the
+// environment says.
+func consoleOn(w io.Writer) *console {
+	v := &console{level: &logLevel{}, out: &sink{out: w}}
+	v.log = slog.New(&lineHandler{out: v.out, level: v.level, width: func() int { return 0 }})
+	v.own = v.log
 	return v
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,14 +18,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/spf13/cobra"
 )
-
-// consoleOn returns a console that writes short lines without colours.
-func consoleOn(w io.Writer) *console {
-	v := &console{level: &logLevel{}, out: &sink{out: w}}
-	v.log = slog.New(&lineHandler{out: v.out, level: v.level, width: func() int { return 0 }})
-	v.own = v.log
-	return v
-}
 
 func TestE07_LevelIsDecidedByFlagThenEnvironmentThenConfiguration(t *testing.T) {
 	for _, test := range []struct {

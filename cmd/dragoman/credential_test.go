@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -60,8 +61,8 @@ func TestConnectSendsTheTokenOfAFileOrACommand(t *testing.T) {
 	s := guarded(t, "Bearer sekret-token")
 	s.Start()
 	name := tokenIn(t, "sekret-token")
-	use(t, startMain(t, "connect", s.URL, "--server-token-file", name))
-	use(t, startMain(t, "connect", s.URL, "--server-token-command", fmt.Sprintf("cat '%s'", name)))
+	useServer(t, startMain(t, "connect", s.URL, "--server-token-file", name))
+	useServer(t, startMain(t, "connect", s.URL, "--server-token-command", fmt.Sprintf("cat '%s'", name)))
 }
 
 func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
@@ -76,7 +77,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0", s.URL}, args...)...)
 		p.await(want)
 		p = startMain(t, append([]string{"connect", s.URL}, args...)...)
-		if got := p.say(hello(t).String()); !strings.Contains(got, want) || strings.Contains(got, "sekret") {
+		if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, want) || strings.Contains(got, "sekret") {
 			t.Errorf("connect answers %s", got)
 		}
 	}
@@ -87,7 +88,7 @@ func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
 	s := guarded(t, "")
 	s.StartTLS()
 	ca := tokenIn(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
-	use(t, startMain(t, "connect", s.URL, "--ca-file", ca))
+	useServer(t, startMain(t, "connect", s.URL, "--ca-file", ca))
 	var asked atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect {
@@ -97,7 +98,7 @@ func TestConnectTrustsTheAuthorityThatIsNamedAndUsesTheProxy(t *testing.T) {
 	}))
 	defer proxy.Close()
 	p := startMain(t, "connect", s.URL, "--ca-file", ca, "--proxy", proxy.URL)
-	if got := p.say(hello(t).String()); !strings.Contains(got, "Bad Gateway") || asked.Load() == 0 {
+	if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, "Bad Gateway") || asked.Load() == 0 {
 		t.Errorf("the proxy is asked %d times, and connect answers %s", asked.Load(), got)
 	}
 }
@@ -142,12 +143,12 @@ func TestConnectShowsItsCertificateToAServerThatWantsOne(t *testing.T) {
 			s.StartTLS()
 			ca := tokenIn(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 			connect := []string{"connect", s.URL, "--ca-file", ca}
-			use(t, startMain(t, append(connect, "--cert-file", tokenIn(t, text))...))
+			useServer(t, startMain(t, append(connect, "--cert-file", tokenIn(t, text))...))
 			for want, args := range map[string][]string{
 				"want a client certificate (":                       nil,
 				"the server does not accept our client certificate": {"--cert-file", tokenIn(t, other)},
 			} {
-				if got := startMain(t, append(connect, args...)...).say(hello(t).String()); !strings.Contains(strings.Replace(got, "wants", "want", 1), want) || !strings.Contains(got, "name one that it accepts by --cert-file") {
+				if got := startMain(t, append(connect, args...)...).say(peertest.Hello(t).String()); !strings.Contains(strings.Replace(got, "wants", "want", 1), want) || !strings.Contains(got, "name one that it accepts by --cert-file") {
 					t.Errorf("%q is answered %s, want %s", args, got, want)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -52,17 +53,17 @@ func TestC13_EveryDoorIsServedOverTLSInBothVersionsOfHTTP(t *testing.T) {
 	base := strings.TrimSuffix(p.place("https://127.0.0.1:"), gateway.MCPPath)
 	p.await(`"type":"http","url":"` + base + `/mcp"`)
 	conf := &tls.Config{RootCAs: s.Pool()}
-	checkEcho(t, &ws.Client{URL: p.place("wss://127.0.0.1:"), TLS: conf}, protocol.Legacy)
-	checkEcho(t, &ws.Client{URL: p.place("wss://127.0.0.1:"), TLS: conf}, protocol.Modern)
+	peertest.CheckEcho(t, &ws.Client{URL: p.place("wss://127.0.0.1:"), TLS: conf}, protocol.Legacy)
+	peertest.CheckEcho(t, &ws.Client{URL: p.place("wss://127.0.0.1:"), TLS: conf}, protocol.Modern)
 	for _, two := range []bool{false, true} {
 		c := s.client(t, two)
 		for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
-			checkEcho(t, &streamable.Client{URL: base + "/mcp", HTTP: c}, era)
+			peertest.CheckEcho(t, &streamable.Client{URL: base + "/mcp", HTTP: c}, era)
 		}
 		for era, d := range map[protocol.Era]dragoman.Dialer{
 			protocol.Legacy: &sse.Client{URL: base + "/sse", HTTP: c}, protocol.Modern: &toolhttp.Client{URL: base + "/call", HTTP: c},
 		} {
-			checkEcho(t, d, era)
+			peertest.CheckEcho(t, d, era)
 		}
 	}
 	resp, err := s.client(t, true).Get(base + gateway.WSPath)
@@ -86,19 +87,21 @@ func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
 	at := strings.TrimSuffix(p.place("https://127.0.0.1:"), "/mcp") + "/servers/a/mcp"
 	mine, key := s.cert+".client", s.key+".client"
 	s.Write(t, mine, key, "alice")
-	use(t, startMain(t, "connect", at, "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
-	use(t, startMain(t, "connect", "wss"+strings.TrimPrefix(strings.Replace(at, "/mcp", "/ws", 1), "https"), "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
+	useServer(t, startMain(t, "connect", at, "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
+	useServer(t, startMain(t, "connect", "wss"+strings.TrimPrefix(strings.Replace(at, "/mcp", "/ws", 1), "https"), "--ca-file", s.File, "--cert-file", mine, "--key-file", key))
 	for want, args := range map[string][]string{`"error":{`: {"--ca-file", s.File}, "signed by CN=authority": nil} {
 		q := startMain(t, append([]string{"connect", at}, args...)...)
-		if got := q.say(hello(t).String()); !strings.Contains(got, want) {
+		if got := q.say(peertest.Hello(t).String()); !strings.Contains(got, want) {
 			t.Errorf("%v: %s, want %q", args, got, want)
 		}
 	}
 }
 
 func TestTheNamesOfTheCertificateAreOurs(t *testing.T) {
-	s := newSecured(t, "*.example.com", "mcp.example.com")
-	list, err := openListeners(t.Context(), []config.Listen{{Address: "0.0.0.0:0", TLS: config.TLS{Cert: s.cert, Key: s.key}, Insecure: []string{config.NoAuth}}}, &config.Auth{}, slog.New(slog.DiscardHandler))
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certtest.New(t).Write(t, cert, key, "server", "*.example.com", "mcp.example.com")
+	list, err := openListeners(t.Context(), []config.Listen{{Address: "0.0.0.0:0", TLS: config.TLS{Cert: cert, Key: key}, Insecure: []string{config.NoAuth}}}, &config.Auth{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
 
@@ -162,7 +163,7 @@ func TestConnectToAHostileServerAnswersByAnError(t *testing.T) {
 	dir := marker(t)
 	e := (&evil{metadata: map[string]any{"authorization_endpoint": "--upload-pack=x"}}).start(t)
 	p := startMain(t, "connect", e.URL+"/mcp")
-	if got := p.say(hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "authorization_endpoint") {
+	if got := p.say(peertest.Hello(t).String()); !strings.Contains(got, `"error"`) || !strings.Contains(got, "authorization_endpoint") {
 		t.Errorf("the answer is %s", got)
 	}
 	nothingStarted(t, dir)

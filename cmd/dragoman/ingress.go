@@ -45,15 +45,12 @@ type ingress struct {
 // drainUsage is what the flag of that name means.
 const drainUsage = "how long requests under way may take when we stop; a second signal ends them at once"
 
-const (
-	// defaultDrain is how long requests under way may take when we stop, unless
-	// told otherwise.
-	defaultDrain = 10 * time.Second
+// defaultDrain is how long requests under way may take when we stop, unless told otherwise.
+const defaultDrain = 10 * time.Second
 
-	// finalWriteTime is how long the answers of requests that were cut may take to
-	// reach their clients.
-	finalWriteTime = time.Second
-)
+// finalWriteTime is how long the answers of requests that were cut may take to reach
+// their clients.
+const finalWriteTime = time.Second
 
 // heapFloor is memory that the collector counts and nobody touches, so that it takes
 // up none. Under load most memory is garbage of requests; with a live heap of few

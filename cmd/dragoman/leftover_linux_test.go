@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -49,8 +50,8 @@ func TestSignalEndsEveryProcess(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startMain(t, append([]string{"run", "--pool", "2", "--listen", "127.0.0.1:0"}, builtIn(t, "--era", "legacy")...)...)
 			mcp := p.place("http://")
-			checkEcho(t, &streamable.Client{URL: mcp}, protocol.Legacy)
-			checkEcho(t, &streamable.Client{URL: mcp}, protocol.Modern)
+			peertest.CheckEcho(t, &streamable.Client{URL: mcp}, protocol.Legacy)
+			peertest.CheckEcho(t, &streamable.Client{URL: mcp}, protocol.Modern)
 			if got := marked(t, t.Name()); len(got) < 3 {
 				t.Fatalf("there are %q, want us, our guard and a server at least", got)
 			}

@@ -275,7 +275,7 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 }
 
 func TestArgumentsThatAreTooLongAreCalledThat(t *testing.T) {
-	long := `{"text":"` + strings.Repeat("x", maxArguments) + `"}`
+	long := `{"text":"` + strings.Repeat("x", dragoman.DefaultMaxMessage) + `"}`
 	if _, said, status := runMain(t, long, "call", "echo", "--args", "-", "--", self(t), "everything"); status != exitUsage || !strings.Contains(said, "more than 16 MiB") {
 		t.Errorf("status %d: %s", status, said)
 	}

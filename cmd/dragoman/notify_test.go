@@ -33,7 +33,7 @@ func newServiceManager(t *testing.T) *serviceManager {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	setenv(t, notifyVariable, path)
+	setenv(t, "NOTIFY_SOCKET", path)
 	return &serviceManager{t, conn}
 }
 
@@ -53,7 +53,7 @@ func TestServiceManagerHearsOfReadyReloadAndStop(t *testing.T) {
 	f := newFile(t, "servers: {one: "+child(t, "legacy")+"}\n")
 	m := newServiceManager(t)
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0", "--no-watch")
-	m.hears(notifyReady)
+	m.hears("READY=1")
 	if status, _ := get(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath)+gateway.ReadyPath); status != 200 {
 		t.Errorf("it says that it is ready, and /readyz says %d", status)
 	}
@@ -61,17 +61,17 @@ func TestServiceManagerHearsOfReadyReloadAndStop(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	m.hears(notifyReloading)
-	m.hears(notifyReady)
+	m.hears("RELOADING=1")
+	m.hears("READY=1")
 	if status := p.stop(syscall.SIGTERM); status != 0 {
 		t.Errorf("it ended with status %d", status)
 	}
-	m.hears(notifyStopping)
+	m.hears("STOPPING=1")
 }
 
 func TestServiceManagerThatDoesNotListenIsLogged(t *testing.T) {
 	t.Parallel()
-	setenv(t, notifyVariable, filepath.Join(t.TempDir(), "nobody"))
+	setenv(t, "NOTIFY_SOCKET", filepath.Join(t.TempDir(), "nobody"))
 	p := startMain(t, "run", "--listen", "127.0.0.1:0")
 	p.await("service manager cannot be told")
 }

@@ -79,11 +79,11 @@ func run(c *cobra.Command, s *settings) error {
 		return err
 	}
 	v.out.start()
-	return v.finish(s.run(c, v))
+	return v.finish(runServer(c, s, v))
 }
 
-// run serves what the settings name.
-func (s *settings) run(c *cobra.Command, v *console) error {
+// runServer serves what the settings name.
+func runServer(c *cobra.Command, s *settings, v *console) error {
 	o, err := s.singleServer(s.framing, v)
 	if err != nil {
 		return usage("%w", err)
@@ -93,7 +93,7 @@ func (s *settings) run(c *cobra.Command, v *console) error {
 	if s.output == "stdio" {
 		return pipe(c.Context(), o, &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}, v)
 	}
-	return s.serve(c.Context(), o, v)
+	return serveAll(c.Context(), s, o, v)
 }
 
 // begin settles how much is said and checks what was asked for.
@@ -114,8 +114,8 @@ func (s *settings) begin(c *cobra.Command) (*console, error) {
 	return v, nil
 }
 
-// serve lets clients to a server through all its doors, until ctx ends.
-func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error {
+// serveAll lets clients to a server through all its doors, until ctx ends.
+func serveAll(ctx context.Context, s *settings, o *singleServer, v *console) error {
 	wanted, err := s.doors.apply(listensOn(s.addresses()))
 	if err != nil {
 		return usage("%w", err)
@@ -125,7 +125,7 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 		return err
 	}
 	f := &ingress{listeners: listeners, auth: &o.file.Auth, stdio: true, endless: true, drain: s.drain, options: &stdio.Options{MaxMessage: s.maxMessage, Logger: v.log}}
-	g, err := s.gateway(f, o, v)
+	g, err := newGateway(s, f, o, v)
 	if err != nil {
 		closeListeners(listeners)
 		return err
@@ -155,8 +155,8 @@ func (s *settings) serve(ctx context.Context, o *singleServer, v *console) error
 	return f.serve(ctx, v)
 }
 
-// gateway makes the gateway of a server, with what an ingress needs of it.
-func (s *settings) gateway(f *ingress, o *singleServer, v *console) (*gateway.Gateway, error) {
+// newGateway makes the gateway of a server, with what an ingress needs of it.
+func newGateway(s *settings, f *ingress, o *singleServer, v *console) (*gateway.Gateway, error) {
 	public, origins, prefix, err := s.accepted()
 	if err != nil {
 		return nil, usage("%w", err)

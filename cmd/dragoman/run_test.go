@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
@@ -47,7 +48,7 @@ func TestRunServesEveryHTTPTransportAndStopsOnASignal(t *testing.T) {
 			if body := post(t, url+"/call/echo", `{"text":"hello"}`); !strings.Contains(body, `"hello"`) {
 				t.Errorf("POST /call/echo: %s", body)
 			}
-			checkEcho(t, &ws.Client{URL: url + "/ws"}, protocol.Modern)
+			peertest.CheckEcho(t, &ws.Client{URL: url + "/ws"}, protocol.Modern)
 			if got := p.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
 				t.Errorf("on standard input and output: %s", got)
 			}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -58,14 +59,14 @@ func (l *life) run(want int, args ...string) {
 func (l *life) connect(works bool, args ...string) {
 	l.t.Helper()
 	p := startMain(l.t, append([]string{"connect", "--debug"}, args...)...)
-	answer := p.say(hello(l.t).String())
+	answer := p.say(peertest.Hello(l.t).String())
 	l.note("connect's answer", answer)
 	if works != strings.Contains(answer, "serverInfo") {
 		l.t.Errorf("connect %q: %s", args, answer)
 	}
 	if works {
 		p.tell(l.t, protocol.NoteInitialized)
-		l.note("connect's answer", p.say(echo(l.t, protocol.Legacy).String()))
+		l.note("connect's answer", p.say(peertest.Echo(l.t, protocol.Legacy).String()))
 	}
 	l.note("arguments", arguments(p.cmd.Process.Pid))
 	_ = p.stdin.Close()
@@ -148,7 +149,7 @@ func (l *life) gateway() {
 	p := startMain(l.t, "serve", "--debug", "--listen", "127.0.0.1:0", file)
 	base := strings.TrimSuffix(p.place("http://"), "/mcp")
 	ask := func(want string) {
-		body := echo(l.t, protocol.Modern).String()
+		body := peertest.Echo(l.t, protocol.Modern).String()
 		got := postModern(l.t, base+"/servers/closed/mcp", body)
 		l.note("serve's answer", got)
 		if !strings.Contains(got, want) {

@@ -36,6 +36,9 @@ type output struct {
 	done chan struct{}
 }
 
+// patience is how long anything may take that is expected to happen.
+const patience = 30 * time.Second
+
 func awaitOutput(part string) (*output, *console) {
 	h := &output{part: part, done: make(chan struct{})}
 	return h, consoleOn(h)
@@ -61,7 +64,7 @@ func (h *output) await(t *testing.T) string {
 	t.Helper()
 	select {
 	case <-h.done:
-	case <-time.After(soon):
+	case <-time.After(patience):
 		t.Fatalf("it does not say %q: %s", h.part, h)
 	}
 	return h.String()
@@ -84,13 +87,13 @@ func TestS61_RunLeavesNothingBehindInItsProcess(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	running.Go(func() { ended <- s.serve(ctx, o, v) }) // until cancel
+	running.Go(func() { ended <- serveAll(ctx, s, o, v) }) // until cancel
 	said := h.await(t)
 	if !strings.Contains(said, `"args":["connect","unix:/`) || !strings.Contains(said, "serving upstream (unix, legacy era)") {
 		t.Errorf("it says %s", said)
 	}
-	checkEcho(t, &stdio.Address{Network: "unix", Address: strings.TrimPrefix(s.listen[0], "unix:")}, protocol.Modern)
-	checkEcho(t, &stdio.Address{Network: "unix", Address: strings.TrimPrefix(s.listen[0], "unix:")}, protocol.Legacy)
+	peertest.CheckEcho(t, &stdio.Address{Network: "unix", Address: strings.TrimPrefix(s.listen[0], "unix:")}, protocol.Modern)
+	peertest.CheckEcho(t, &stdio.Address{Network: "unix", Address: strings.TrimPrefix(s.listen[0], "unix:")}, protocol.Legacy)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v", err)
@@ -160,34 +163,20 @@ func TestEveryAddressOfTheMachineIsAcceptedAndWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]int{name: 200, "localhost": 200, "evil.example.com": 403} {
-		if got := status(t, base+"/mcp", host, ""); got != want {
+		if got := peertest.HelloStatus(t, base+"/mcp", host, ""); got != want {
 			t.Errorf("Host %s: %d, want %d", host, got, want)
 		}
+	}
+}
+
+func TestOurNamesAreThoseOfTheMachine(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if list := ownNames(); !slices.Contains(list, name) || slices.Contains(list, "127.0.0.1") {
 		t.Errorf("our names are %q", list)
 	}
-}
-
-// status posts an initialize with that Host and Origin.
-func status(t *testing.T, url, host, origin string) int {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(hello(t).String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Host = host
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	if origin != "" {
-		req.Header.Set("Origin", origin)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode
 }
 
 func testDoors(t *testing.T, s *settings) (string, error) {
@@ -199,7 +188,7 @@ func testDoors(t *testing.T, s *settings) (string, error) {
 		t.Fatal(err)
 	}
 	f := &ingress{}
-	g, err := s.gateway(f, o, v)
+	g, err := newGateway(s, f, o, v)
 	if err != nil {
 		o.close()
 		return "", err
@@ -208,7 +197,7 @@ func testDoors(t *testing.T, s *settings) (string, error) {
 	web.Config.Handler = f.handler(&listener{Listener: web.Listener})
 	web.Start()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := g.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -237,7 +226,7 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 		{"mcp.example.com", "https://other.example.com", 403},
 		{"other.example.com", "", 403},
 	} {
-		if got := status(t, url+"/mcp", test.host, test.origin); got != test.want {
+		if got := peertest.HelloStatus(t, url+"/mcp", test.host, test.origin); got != test.want {
 			t.Errorf("Host %s, Origin %s: %d, want %d", test.host, test.origin, got, test.want)
 		}
 	}
@@ -263,10 +252,10 @@ func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/mcp", "/stream"} {
-		checkEcho(t, &streamable.Client{URL: url + path}, protocol.Modern)
+		peertest.CheckEcho(t, &streamable.Client{URL: url + path}, protocol.Modern)
 	}
 	for _, path := range []string{"/sse", "/old/events"} {
-		checkEcho(t, &sse.Client{URL: url + path}, protocol.Legacy)
+		peertest.CheckEcho(t, &sse.Client{URL: url + path}, protocol.Legacy)
 	}
 	for _, path := range []string{"/healthz", "/ping"} {
 		if resp, err := http.Get(url + path); err != nil || resp.StatusCode != http.StatusOK {
@@ -287,7 +276,7 @@ func TestBuiltInServerOfOneEraHasTheDoorsOfThatEra(t *testing.T) {
 	for era, call := range map[protocol.Era]int{protocol.Legacy: http.StatusNotFound, protocol.Modern: http.StatusOK} {
 		p := startMain(t, "run", "--era", era.String(), "--listen", "127.0.0.1:0")
 		base := strings.TrimSuffix(p.place("http://"), "/mcp")
-		checkEcho(t, &streamable.Client{URL: base + "/mcp"}, era)
+		peertest.CheckEcho(t, &streamable.Client{URL: base + "/mcp"}, era)
 		resp, err := http.Get(base + "/call")
 		if err != nil {
 			t.Fatal(err)
@@ -299,7 +288,7 @@ func TestBuiltInServerOfOneEraHasTheDoorsOfThatEra(t *testing.T) {
 		if resp.StatusCode != call {
 			t.Errorf("GET /call of the %s era: %d, want %d", era, resp.StatusCode, call)
 		}
-		if got := status(t, base+"/mcp", "localhost", ""); (got == http.StatusOK) != (era == protocol.Legacy) {
+		if got := peertest.HelloStatus(t, base+"/mcp", "localhost", ""); (got == http.StatusOK) != (era == protocol.Legacy) {
 			t.Errorf("initialize to the %s era: %d", era, got)
 		}
 	}

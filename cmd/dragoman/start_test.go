@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -39,8 +40,8 @@ func TestServerThatBeginsWithABannerWorks(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
 		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, scripted(t, `echo "* Server *"; echo; echo ready; exec "$0" everything --era "$1"`, era)...)...)
-		checkEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Legacy)
-		checkEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Modern)
+		peertest.CheckEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Legacy)
+		peertest.CheckEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Modern)
 		if said := p.said(); strings.Count(said, "what is no message") != 1 || !strings.Contains(said, `: the server wrote to its standard output what is no message: "* Server *"; it is skipped`) {
 			t.Errorf("%s: it is not told once:\n%s", era, said)
 		}
@@ -125,7 +126,7 @@ func TestEraOfACommandIsRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, scripted(t, `tee -a "$1" | "$0" everything --era legacy`, journal)...)...)
-		checkEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Legacy)
+		peertest.CheckEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Legacy)
 		p.stop(os.Interrupt)
 		text, err := os.ReadFile(journal) //nolint:gosec // ours
 		if err != nil {
