@@ -31,7 +31,7 @@ NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linu
 # built to be used is worth the time of profile-guided optimization.
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false -pgo=off)
 VERSION = $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
-LDFLAGS = -s -w $(if $(VERSION),-X main.version=$(VERSION))
+LDFLAGS = -s -w $(if $(VERSION),-X github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say.version=$(VERSION))
 BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 
 # -race where it builds: it needs a C compiler and one of the larger platforms.

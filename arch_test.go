@@ -41,6 +41,14 @@ var (
 		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt")
 )
 
+// archCommands are packages of the program.
+func archCommands(names ...string) (list []string) {
+	for _, name := range names {
+		list = append(list, "cmd/dragoman/internal/"+name)
+	}
+	return list
+}
+
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
@@ -141,7 +149,17 @@ var architecture = map[string]importRule{
 	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
 	"console": {ours: joinPackages(archNouns, "internal/manager", "internal/gateway", "internal/config", "internal/policy", "eventlog", "internal/httpx", "internal/redact")},
 
-	"cmd/dragoman": {ours: archLibrary, third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"}},
+	"cmd/dragoman/internal/say":     {ours: archLibrary, third: []string{"github.com/spf13"}},
+	"cmd/dragoman/internal/control": {ours: joinPackages(archLibrary, archCommands("say")...), third: []string{"github.com/spf13"}},
+	"cmd/dragoman/internal/cmdline": {ours: joinPackages(archLibrary, archCommands("say")...), third: []string{"github.com/spf13"}},
+	"cmd/dragoman/internal/use":     {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline")...), third: []string{"github.com/spf13"}},
+	"cmd/dragoman/internal/look":    {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline", "use")...), third: []string{"github.com/spf13"}},
+	"cmd/dragoman/internal/serve":   {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline")...), third: []string{"github.com/spf13"}},
+	"cmd/dragoman/internal/admin":   {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline")...), third: []string{"github.com/spf13"}},
+	"cmd/dragoman": {
+		ours:  joinPackages(archLibrary, archCommands("say", "cmdline", "use", "look", "serve", "admin")...),
+		third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"},
+	},
 	"bench/...": {
 		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/memnet"),
 		third: []string{"github.com/coder/websocket"},

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 )
 
 func TestBenchMeasuresServersOverPipesAndHTTP(t *testing.T) {
@@ -58,43 +55,24 @@ func TestBenchMeasuresServersOverPipesAndHTTP(t *testing.T) {
 		want   string
 		args   []string
 	}{
-		{exitBelowThreshold, "calls a second are less than", []string{"--min-rate", "1e12"}},
-		{exitBelowThreshold, "p99", []string{"--max-p99", "1ns"}},
-		{exitBelowThreshold, "ratio", []string{"--compare", at, "--min-ratio", "1e6"}},
+		{say.ExitBelowThreshold, "calls a second are less than", []string{"--min-rate", "1e12"}},
+		{say.ExitBelowThreshold, "p99", []string{"--max-p99", "1ns"}},
+		{say.ExitBelowThreshold, "ratio", []string{"--compare", at, "--min-ratio", "1e6"}},
 		{0, "", []string{"--compare", at, "--min-ratio", "1e-6", "--max-p99", "1h", "--min-rate", "1e-6"}},
-		{exitError, "the tool fails", []string{"--tool", "test_error_handling"}},
-		{exitError, "nonesuch", []string{"--tool", "nonesuch"}},
-		{exitUsage, "needs --compare", []string{"--min-ratio", "1"}},
-		{exitUsage, "needs --tool", []string{"--args", "{}"}},
-		{exitUsage, "not JSON", []string{"--tool", "echo", "--args", "{"}},
-		{exitUsage, "choose one", []string{"-d", "1s"}},
-		{exitUsage, "at most", []string{"-c", "1001"}},
-		{exitUsage, "--compare names a second", []string{"x"}},
-		{exitUnreachable, "", []string{"--compare", "http://127.0.0.1:1/mcp"}},
+		{say.ExitError, "the tool fails", []string{"--tool", "test_error_handling"}},
+		{say.ExitError, "nonesuch", []string{"--tool", "nonesuch"}},
+		{say.ExitUsage, "needs --compare", []string{"--min-ratio", "1"}},
+		{say.ExitUsage, "needs --tool", []string{"--args", "{}"}},
+		{say.ExitUsage, "not JSON", []string{"--tool", "echo", "--args", "{"}},
+		{say.ExitUsage, "choose one", []string{"-d", "1s"}},
+		{say.ExitUsage, "at most", []string{"-c", "1001"}},
+		{say.ExitUsage, "--compare names a second", []string{"x"}},
+		{say.ExitUnreachable, "", []string{"--compare", "http://127.0.0.1:1/mcp"}},
 	} {
 		out, said, status := runMain(t, "", append([]string{"bench", at, "-n", "20", "--warm-up", "0s"}, test.args...)...)
 		if status != test.status || !strings.Contains(said, test.want) {
 			t.Errorf("%q: status %d, want %d\n%s\n%s", test.args, status, test.status, out, said)
 		}
-	}
-}
-
-func TestFailuresAreCountedByTheirKind(t *testing.T) {
-	for want, err := range map[string]error{
-		"":             nil,
-		"error -32602": fmt.Errorf("x: %w", &dragoman.Error{Code: -32602, Message: "secret"}),
-		"timeout":      fmt.Errorf("x: %w", context.DeadlineExceeded),
-		"failed":       errors.New("x"),
-	} {
-		if got := kindOf(err); got != want {
-			t.Errorf("%v: %q, want %q", err, got, want)
-		}
-	}
-	if got := errorsText(map[string]int{"timeout": 1, "error -1": 2}, 10); got != "3 (30.00 %)  error -1: 2, timeout: 1" {
-		t.Error(got)
-	}
-	if !toolFailed(json.RawMessage(`{"isError":true}`)) || toolFailed(json.RawMessage(`{"isError":false,"x":"isError"}`)) {
-		t.Error("a tool that has failed is not told from others")
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/internal/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -97,23 +97,6 @@ func TestConnectOverTLSWithAPrivateAuthority(t *testing.T) {
 	}
 }
 
-func TestTheNamesOfTheCertificateAreOurs(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	certtest.New(t).Write(t, cert, key, "server", "*.example.com", "mcp.example.com")
-	list, err := openListeners(t.Context(), []config.Listen{{Address: "0.0.0.0:0", TLS: config.TLS{Cert: cert, Key: key}, Insecure: []string{config.NoAuth}}}, &config.Auth{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeListeners(list)
-	if hosts := strings.Join(list[0].hosts(), " ") + " "; !strings.Contains(hosts, " mcp.example.com ") || strings.Contains(hosts, "*") {
-		t.Errorf("the hosts are %s", hosts)
-	}
-	if at := list[0].authority(); !strings.HasPrefix(at, "127.0.0.1:") {
-		t.Errorf("with an address that the certificate has, it is at %s", at)
-	}
-}
-
 // refusedLine begins what is said of an address that other machines can reach.
 const refusedLine = "other machines can reach "
 
@@ -171,15 +154,6 @@ func TestExposureIsRefusedUnlessItIsSaid(t *testing.T) {
 	}
 }
 
-func TestUnixSocketsAreNotExposed(t *testing.T) {
-	dir := t.TempDir()
-	list, err := openListeners(t.Context(), []config.Listen{{Address: "unix:" + filepath.Join(dir, "a")}, {Address: "http+unix:" + filepath.Join(dir, "b")}}, &config.Auth{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeListeners(list)
-}
-
 func TestMistakesAboutTLSAreExplained(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -198,11 +172,11 @@ func TestMistakesAboutTLSAreExplained(t *testing.T) {
 		}
 	}
 	for want, list := range map[string][]config.Listen{
-		"none is listened on": listensOn([]string{"tcp:127.0.0.1:0", "unix:/x"}),
+		"none is listened on": cmdline.ListensOn([]string{"tcp:127.0.0.1:0", "unix:/x"}),
 		"choose one":          {{Address: "127.0.0.1:0", TLS: config.TLS{Cert: "a", Key: "b"}}},
 	} {
-		flags := listenFlags{tls: config.TLS{Cert: s.cert, Key: s.key}}
-		if _, err := flags.apply(list); err == nil || !strings.Contains(err.Error(), want) {
+		flags := cmdline.ListenFlags{TLS: config.TLS{Cert: s.cert, Key: s.key}}
+		if _, err := flags.Apply(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

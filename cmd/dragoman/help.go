@@ -1,6 +1,14 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/look"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/serve"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
+	"github.com/spf13/cobra"
+)
 
 // helpTemplate has the examples first: most who ask for help want to see one.
 const helpTemplate = `{{.Short}}.
@@ -34,15 +42,15 @@ type group struct {
 // groups returns all commands, in the order of the help.
 func groups() []group {
 	return []group{
-		{"Bring clients and servers together:", []*cobra.Command{runCommand(), connectCommand(), serveCommand()}},
+		{"Bring clients and servers together:", []*cobra.Command{serve.RunCommand(), serve.ConnectCommand(), serve.ServeCommand()}},
 		{"Use a server:", []*cobra.Command{
-			toolsCommand(), resourcesCommand(), promptsCommand(), callCommand(), readCommand(), promptCommand(), completeCommand(), pingCommand(), listenCommand(),
+			use.ToolsCommand(), use.ResourcesCommand(), use.PromptsCommand(), use.CallCommand(), use.ReadCommand(), use.PromptCommand(), use.CompleteCommand(), use.PingCommand(), use.ListenCommand(),
 		}},
-		{"Find out about a server:", []*cobra.Command{probeCommand(), checkCommand(), benchCommand(), tapCommand(), replayCommand()}},
-		{"Look after a gateway:", []*cobra.Command{statusCommand(), logsCommand(), restartCommand(), reloadCommand(), auditCommand()}},
-		{"Sign in, and let in:", []*cobra.Command{loginCommand(), logoutCommand(), authCommand(), tokenCommand(), policyCommand()}},
-		{"Configuration:", []*cobra.Command{configCommand(), importCommand(), exportCommand()}},
-		{"More:", []*cobra.Command{everythingCommand(), versionCommand(), manualCommand()}}, // and what cobra adds
+		{"Find out about a server:", []*cobra.Command{look.ProbeCommand(), look.CheckCommand(), look.BenchCommand(), look.TapCommand(), look.ReplayCommand()}},
+		{"Look after a gateway:", []*cobra.Command{admin.StatusCommand(), admin.LogsCommand(), admin.RestartCommand(), admin.ReloadCommand(), admin.AuditCommand()}},
+		{"Sign in, and let in:", []*cobra.Command{admin.LoginCommand(), admin.LogoutCommand(), admin.AuthCommand(), admin.TokenCommand(), admin.PolicyCommand()}},
+		{"Configuration:", []*cobra.Command{admin.ConfigCommand(), admin.ImportCommand(), admin.ExportCommand()}},
+		{"More:", []*cobra.Command{serve.EverythingCommand(), versionCommand(), manualCommand()}}, // and what cobra adds
 	}
 }
 
@@ -61,4 +69,15 @@ func addCommands(c *cobra.Command) {
 	c.InitDefaultHelpCmd()
 	c.SetHelpTemplate(helpTemplate)
 	c.SetUsageTemplate(helpTemplate)
+}
+
+// markUsage has what cobra finds wrong with a command line end with the status of that.
+func markUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return say.Usage("%w", cmdline.ExplainFlag(c, err)) })
+	if check := c.Args; check != nil {
+		c.Args = cmdline.ArgumentsChecked(check)
+	}
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 )
 
 // userAt makes a directory that of the user, and the one that we are in.
@@ -50,7 +50,7 @@ func TestServersGoFromAHostToTheGatewayAndTheGatewayToAHost(t *testing.T) {
 		t.Errorf("again: status %d\n%s\n%s", status, shown, said)
 	}
 
-	if shown, said, status = runMain(t, "", "export", "cursor", "files", "--write"); status != exitOther || shown != "" || !strings.Contains(said, "--replace") {
+	if shown, said, status = runMain(t, "", "export", "cursor", "files", "--write"); status != say.ExitOther || shown != "" || !strings.Contains(said, "--replace") {
 		t.Errorf("a name that is taken: status %d\n%s\n%s", status, shown, said)
 	}
 	if shown, said, status = runMain(t, "", "export", "cursor", "files", "--write", "--replace"); status != 0 || strings.Contains(shown, "canary") ||
@@ -91,13 +91,13 @@ func TestExportsThatCannotBeAreRefused(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"export", "curser"}, exitUsage, "cursor"},
-		{[]string{"export", "cursor"}, exitOther, ".cursor/mcp.json:1:"},
-		{[]string{"export", "vscode", "flies"}, exitUsage, `did you mean "files"`},
-		{[]string{"export", "vscode", "-e", "A=b"}, exitUsage, "-e is for"},
-		{[]string{"export", "vscode", "a", "b"}, exitUsage, "one can be named"},
-		{[]string{"export", "claude", "--project"}, exitOther, "no file for projects"},
-		{[]string{"import", "claude"}, exitOther, "name the file"},
+		{[]string{"export", "curser"}, say.ExitUsage, "cursor"},
+		{[]string{"export", "cursor"}, say.ExitOther, ".cursor/mcp.json:1:"},
+		{[]string{"export", "vscode", "flies"}, say.ExitUsage, `did you mean "files"`},
+		{[]string{"export", "vscode", "-e", "A=b"}, say.ExitUsage, "-e is for"},
+		{[]string{"export", "vscode", "a", "b"}, say.ExitUsage, "one can be named"},
+		{[]string{"export", "claude", "--project"}, say.ExitOther, "no file for projects"},
+		{[]string{"import", "claude"}, say.ExitOther, "name the file"},
 	} {
 		if out, said, status := runMain(t, "", test.args...); status != test.status || !strings.Contains(said, test.want) || out != "" {
 			t.Errorf("%q: status %d, want %d\n%s\n%s", test.args, status, test.status, out, said)
@@ -109,29 +109,5 @@ func TestExportsThatCannotBeAreRefused(t *testing.T) {
 	}
 	if _, said, _ := runMain(t, "", "export", "codex", "files", "--print"); !strings.Contains(said, "prove who they are") {
 		t.Error(said)
-	}
-}
-
-func TestTheURLOfAnAddressIsOneThatCanBeReached(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for address, want := range map[string]string{
-		"http+unix:/run/d.sock":   "unix:///run/d.sock:",
-		"http+unix:///run/d.sock": "unix:///run/d.sock:",
-		"http+unix:d.sock":        "unix://" + filepath.Join(dir, "d.sock") + ":",
-		"0.0.0.0:80":              "http://127.0.0.1:80",
-		"[::]:80":                 "http://127.0.0.1:80",
-		"host:80":                 "http://host:80",
-		"tcp:host:80":             "",
-		"unix:/run/d.sock":        "",
-		"stdio":                   "",
-	} {
-		if got, ok := baseOf(&config.Listen{Address: address}); got != want || ok != (want != "") {
-			t.Errorf("%s: %q, %v; want %q", address, got, ok, want)
-		}
 	}
 }

@@ -3,16 +3,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
-	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/serve"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -21,10 +22,10 @@ import (
 func main() {
 	stdio.Guard()
 	reapOrphans()
-	limitMemory(0)
+	serve.LimitMemory(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := root()
-	args, err := translate(c, os.Args[1:])
+	args, err := cmdline.Translate(c, os.Args[1:])
 	ran := c
 	if err == nil {
 		c.SetArgs(args)
@@ -35,12 +36,12 @@ func main() {
 	if err == nil {
 		return
 	}
-	f := failureOf(err)
-	if f.status == exitInterrupted && interrupted {
-		os.Exit(f.status) // the user knows
+	f := say.FailureOf(err)
+	if f.Status == say.ExitInterrupted && interrupted {
+		os.Exit(f.Status) // the user knows
 	}
-	sayFailure(ran, os.Args[1:], f, err)
-	os.Exit(f.status)
+	say.ReportFailure(ran, os.Args[1:], f, err)
+	os.Exit(f.Status)
 }
 
 func root() *cobra.Command {
@@ -53,38 +54,13 @@ func root() *cobra.Command {
   dragoman tools -- uvx some-server`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       versionText(),
+		Version:       say.Version(),
 	}
-	addVoice(c.PersistentFlags())
+	say.AddVoice(c.PersistentFlags())
 	addCommands(c)
-	completeFlags(c)
+	use.CompleteFlags(c)
 	markUsage(c)
 	return c
-}
-
-// version is set when a release is built.
-var version string
-
-func versionText() string {
-	info, _ := debug.ReadBuildInfo()
-	return versionOf(version, info)
-}
-
-// versionOf returns the version that was set, or else the one that the module was
-// installed as, or else that of the library, with the commit if that is known.
-func versionOf(set string, info *debug.BuildInfo) string {
-	if set != "" || info == nil {
-		return cmp.Or(set, dragoman.Version)
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return dragoman.Version + "+" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return dragoman.Version
 }
 
 func versionCommand() *cobra.Command {
@@ -98,7 +74,7 @@ func versionCommand() *cobra.Command {
 			for _, r := range protocol.Revisions() {
 				names = append(names, r.String())
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "dragoman %s\nMCP %s\n", versionText(), strings.Join(names, ", "))
+			_, err := fmt.Fprintf(c.OutOrStdout(), "dragoman %s\nMCP %s\n", say.Version(), strings.Join(names, ", "))
 			return err
 		},
 	}

@@ -9,13 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -132,7 +132,7 @@ func runMain(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = environ(t, mainVariable+"=1", debugVariable+"=")
+	cmd.Env = environ(t, mainVariable+"=1", say.DebugVariable+"=")
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -253,30 +253,9 @@ func TestReadmeCurlExamples(t *testing.T) {
 	}
 }
 
-func TestVersionSaysWhatWasBuilt(t *testing.T) {
-	const commit = "0123456789abcdef0123456789abcdef01234567"
-	stamped := []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: commit}}
-	for _, test := range []struct {
-		name, set string
-		info      *debug.BuildInfo
-		want      string
-	}{
-		{"a release", "v1.2.3", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "v1.2.3"},
-		{"go install of a version", "", &debug.BuildInfo{Main: debug.Module{Version: "v1.2.2"}}, "v1.2.2"},
-		{"go build in a checkout", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: stamped}, dragoman.Version + "+0123456789ab"},
-		{"go build of an exported tree", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, dragoman.Version},
-		{"no module", "", &debug.BuildInfo{}, dragoman.Version},
-		{"nothing is known", "", nil, dragoman.Version},
-	} {
-		if got := versionOf(test.set, test.info); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
-	}
-}
-
 func TestArgumentsThatAreTooLongAreCalledThat(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("x", dragoman.DefaultMaxMessage) + `"}`
-	if _, said, status := runMain(t, long, "call", "echo", "--args", "-", "--", self(t), "everything"); status != exitUsage || !strings.Contains(said, "more than 16 MiB") {
+	if _, said, status := runMain(t, long, "call", "echo", "--args", "-", "--", self(t), "everything"); status != say.ExitUsage || !strings.Contains(said, "more than 16 MiB") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }

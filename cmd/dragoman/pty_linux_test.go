@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
@@ -90,7 +91,7 @@ func (v *pty) run(output bool, env []string, args ...string) {
 		v.t.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(environ(v.t, mainVariable+"=1", debugVariable+"=", "NO_COLOR=", "TERM=xterm"), env...)
+	cmd.Env = append(environ(v.t, mainVariable+"=1", say.DebugVariable+"=", "NO_COLOR=", "TERM=xterm"), env...)
 	cmd.Stderr = v.file
 	if output {
 		cmd.Stdout = v.file
@@ -164,18 +165,18 @@ func TestStatusIsDrawnAnewOnATerminal(t *testing.T) {
 func TestABarFitsTheTerminalAndGivesWay(t *testing.T) {
 	const columns = 40
 	v := openPty(t, columns)
-	on := &screen{file: v.file}
+	on := &say.Screen{File: v.file}
 	t.Setenv("TERM", "xterm")
-	p := newProgress(on, strings.Repeat("long", 20))
-	p.show(client.Progress{Progress: 1, Total: 1, Message: "done"})
+	p := say.NewProgress(on, strings.Repeat("long", 20))
+	p.Show(client.Progress{Progress: 1, Total: 1, Message: "done"})
 	drawn := v.await("…")
 	if _, bar, _ := strings.Cut(drawn, "\x1b[K"); len([]rune(bar)) >= columns {
 		t.Errorf("a bar of %d characters: %q", len([]rune(bar)), bar)
 	}
 	fmt.Fprintln(on, "a line")
 	v.await("…\r\x1b[Ka line\r\n")
-	release := on.hold()
-	p.show(client.Progress{Progress: 1, Total: 1, Message: "done"})
+	release := on.Hold()
+	p.Show(client.Progress{Progress: 1, Total: 1, Message: "done"})
 	release()
 	fmt.Fprintln(on, "an answer")
 	v.await("a line\r\nan answer\r\n")

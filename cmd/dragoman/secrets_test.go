@@ -3,7 +3,7 @@ package main
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/md5" //nolint:gosec // as mcp-remote does
+	"crypto/md5"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 )
 
 // socketsAt makes the directory of control sockets, and listens on one there.
@@ -76,7 +78,7 @@ func TestAHungGatewayDoesNotHoldUpOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), soon) // a gateway that is asked to do something may take longer
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self(t), "tools", "here")
-	cmd.Env = append(os.Environ(), mainVariable+"=1", debugVariable+"=")
+	cmd.Env = append(os.Environ(), mainVariable+"=1", say.DebugVariable+"=")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "echo(") || !strings.Contains(string(out), "does not answer") {
 		t.Errorf("%v\n%s", err, out)

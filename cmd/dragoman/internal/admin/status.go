@@ -1,0 +1,310 @@
+// Package admin has the commands for who runs a gateway: its state, its configuration, who is let in,
+// sign-ins at servers, the audit log, and the files of hosts.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/spf13/cobra"
+)
+
+// watchInterval is how often --watch asks.
+const watchInterval = 2 * time.Second
+
+func StatusCommand() *cobra.Command {
+	var (
+		socket        string
+		out           say.Writing
+		asJSON, watch bool
+		interval      time.Duration
+	)
+	c := &cobra.Command{
+		Use:   "status [FILE]",
+		Short: "Show how the servers of a running gateway are",
+		Long: `Show how the servers of a running gateway are, what came of the last reload, and which
+keys of the file need a restart. Only the owner of the gateway sees all of this: /status
+shows names and states to everybody.
+
+If several gateways are running, name the file of one, or its socket with --socket.`,
+		Example: `  dragoman status
+  dragoman status -w
+  dragoman status /etc/dragoman.yaml --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, files []string) error {
+			if err := out.CheckFormat(); err != nil {
+				return err
+			}
+			switch {
+			case watch && (asJSON || !out.IsText()):
+				out.Format = "ndjson"
+			case asJSON:
+				out.Format = "json"
+			}
+			if interval <= 0 {
+				return say.Usage("--interval must be more than nothing")
+			}
+			for first := true; ; first = false {
+				var status gateway.Status
+				err := control.Call(c.Context(), socket, files, http.MethodGet, "/status", &status)
+				if err == nil {
+					err = printStatus(c.OutOrStdout(), &status, &out, watch, first)
+				}
+				if watch && c.Context().Err() != nil {
+					return nil //nolint:nilerr // who watches ends it so, in the middle of a question too
+				}
+				if err != nil || !watch {
+					return err
+				}
+				select {
+				case <-c.Context().Done():
+					return nil
+				case <-time.After(interval):
+				}
+			}
+		},
+	}
+	control.AddFlag(c.Flags(), &socket)
+	out.Add(c.Flags())
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON; the same as -o json")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on: a terminal is drawn anew, elsewhere it is printed again; JSON is a line each time")
+	c.Flags().DurationVar(&interval, "interval", watchInterval, "how often with --watch")
+	return c
+}
+
+// printStatus prints how a gateway is, once or while it is watched.
+func printStatus(w io.Writer, s *gateway.Status, out *say.Writing, watch, first bool) error {
+	if !out.IsText() {
+		return out.Value(w, s)
+	}
+	var b strings.Builder
+	if watch {
+		if say.ToTerminal(w) {
+			b.WriteString("\x1b[H\x1b[2J") // from the top, on an empty screen
+		} else if !first {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(&b, time.Now().Format(time.DateTime))
+	}
+	if err := showStatus(&b, s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String()) // at once, so that a screen does not flicker
+	return err
+}
+
+func ReloadCommand() *cobra.Command {
+	var socket string
+	c := &cobra.Command{
+		Use:     "reload [FILE]",
+		Example: "  dragoman reload\n  dragoman reload /etc/dragoman.yaml",
+		Short:   "Have a running gateway read its configuration again",
+		Long: `Have a running gateway read its configuration again.
+
+A server with an error in the file goes on as it was configured before, or is left out if
+it was not there; the others are applied. With an error that is no server's, nothing
+changes. The exit status is 1 in either case.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, files []string) error {
+			var done gateway.Reloaded
+			if err := control.Call(c.Context(), socket, files, http.MethodPost, "/reload", &done); err != nil {
+				return err
+			}
+			if err := showReload(c.OutOrStdout(), &done); err != nil {
+				return err
+			}
+			if n := len(done.LeftOut); n > 0 {
+				return fmt.Errorf("the configuration of %s has errors; the rest is in force", people.Count(n, "server"))
+			}
+			return nil
+		},
+	}
+	control.AddFlag(c.Flags(), &socket)
+	return c
+}
+
+func RestartCommand() *cobra.Command {
+	var socket string
+	c := &cobra.Command{
+		Use:     "restart NAME [FILE]",
+		Example: "  dragoman restart files\n  dragoman restart files /etc/dragoman.yaml",
+		Short:   "Restart one server of a running gateway",
+		Long: `Restart one server of a running gateway.
+
+Requests under way end with an error that says so. Sessions of clients go on: the server
+is told again what it has to know.
+
+If several gateways are running, name the file of one, or its socket with --socket.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			var status manager.Status
+			if err := control.Call(c.Context(), socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
+				return err
+			}
+			return showServers(c.OutOrStdout(), []manager.Status{status})
+		},
+	}
+	control.AddFlag(c.Flags(), &socket)
+	return c
+}
+
+func LogsCommand() *cobra.Command {
+	var socket string
+	var follow bool
+	c := &cobra.Command{
+		Use:     "logs NAME [FILE]",
+		Example: "  dragoman logs -f files\n  dragoman logs files /etc/dragoman.yaml",
+		Short:   "Show what a server of a running gateway has said on its standard error",
+		Long: `Show what a server of a running gateway has said on its standard error, and what has
+happened to it.
+
+If several gateways are running, name the file of one, or its socket with --socket.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			path := "/servers/" + url.PathEscape(args[0]) + "/logs"
+			if follow {
+				path += "?follow=true"
+			}
+			body, err := control.Request(c.Context(), socket, args[1:], http.MethodGet, path)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = body.Close() }()
+			return showLogs(c.OutOrStdout(), body)
+		},
+	}
+	control.AddFlag(c.Flags(), &socket)
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as it says more")
+	return c
+}
+
+func showStatus(w io.Writer, s *gateway.Status) error {
+	if s.PID != 0 {
+		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, people.Duration(time.Since(s.Began)),
+			people.Count(s.Sessions, "session"), people.Count(int(s.Calls), "call"), people.Bytes(s.Memory))
+	}
+	if len(s.Files) > 0 {
+		fmt.Fprintf(w, "serves %s\n", redact.Printable(strings.Join(s.Files, ", "), ""))
+	}
+	if s.Draining {
+		fmt.Fprintln(w, "the gateway is stopping")
+	}
+	if err := showServers(w, s.Servers); err != nil {
+		return err
+	}
+	for _, g := range s.Groups {
+		fmt.Fprintf(w, "group %s at %s: %s\n", g.Name, g.Path, strings.Join(g.Servers, ", "))
+	}
+	if r := s.Reload; r != nil {
+		if r.Failed {
+			fmt.Fprintf(w, "the configuration could not be read again at %s:\n%s\n", r.At.Format(time.TimeOnly), r.Error)
+		}
+		showLeftOut(w, r.LeftOut)
+	}
+	showLater(w, s.Later)
+	if f := s.StateFailure; f != nil {
+		fmt.Fprintf(w, "the state is not written since %s: %s\n", f.Since.Format(time.TimeOnly), f.Error)
+	}
+	showAuditStatus(w, s.Audit)
+	return nil
+}
+
+func showServers(w io.Writer, list []manager.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tSTATE\tFOR\tTRANSPORT\tREVISION\tTOOLS\tSESSIONS\tCALLS\tPROCESSES\tMEMORY\tRESTARTS\tLAST ERROR")
+	for i := range list {
+		s := &list[i]
+		tools := fmt.Sprint(s.Tools)
+		if s.Cached {
+			tools += " (last known)"
+		}
+		memory := "-"
+		if s.Memory > 0 {
+			memory = people.Bytes(s.Memory)
+		}
+		since := "-"
+		if !s.Since.IsZero() {
+			since = people.Duration(time.Since(s.Since).Round(time.Second))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d\t%s\n", s.Name, s.State, since, say.OrDash(s.Transport), say.OrDash(s.Revision), tools,
+			s.Sessions, s.Calls, len(s.Processes), memory, s.Restarts, lastError(s))
+	}
+	return t.Flush()
+}
+
+// lastError returns the last error of a server in a line, and how long ago it was.
+func lastError(s *manager.Status) string {
+	text := redact.Printable(firstLine(s.LastError), "")
+	if text != "" && s.LastErrorAt != nil {
+		text = people.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
+	}
+	return text
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func showReload(w io.Writer, r *gateway.Reloaded) error {
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"added", r.Changes.Added}, {"replaced", r.Changes.Replaced}, {"removed", r.Changes.Removed}} {
+		if len(part.names) > 0 {
+			fmt.Fprintf(w, "%s: %s\n", part.what, strings.Join(part.names, ", "))
+		}
+	}
+	showLeftOut(w, r.LeftOut)
+	showLater(w, r.Later)
+	_, err := fmt.Fprintf(w, "%s unchanged\n", people.Count(len(r.Changes.Kept), "server"))
+	return err
+}
+
+// showLeftOut prints the servers whose configuration has errors, and the errors.
+func showLeftOut(w io.Writer, list []gateway.LeftOut) {
+	for _, s := range list {
+		what := "is left out"
+		if s.Runs {
+			what = "goes on as it was configured before"
+		}
+		fmt.Fprintf(w, "%s %s, because of errors:\n%s\n", s.Server, what, s.Error)
+	}
+}
+
+func showLater(w io.Writer, keys []string) {
+	if len(keys) > 0 {
+		fmt.Fprintf(w, "a restart of the gateway is needed for changes of: %s\n", strings.Join(keys, ", "))
+	}
+}
+
+// showLogs prints log lines as they come.
+func showLogs(w io.Writer, body io.Reader) error {
+	lines := json.NewDecoder(body)
+	for {
+		var l manager.LogLine
+		switch err := lines.Decode(&l); {
+		case errors.Is(err, io.EOF), errors.Is(err, context.Canceled):
+			return nil
+		case err != nil:
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s %s\n", l.Time.Format("15:04:05.000"), redact.Printable(l.Text, "")); err != nil {
+			return err
+		}
+	}
+}

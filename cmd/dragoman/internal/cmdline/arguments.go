@@ -1,0 +1,59 @@
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// ArgumentsChecked returns a check of how many arguments a command has that speaks as we do.
+func ArgumentsChecked(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if err == nil {
+			return nil
+		}
+		if f, ok := errors.AsType[*say.Failure](err); ok {
+			return f
+		}
+		for n := range args {
+			if check(c, args[:n]) == nil {
+				return say.Usage("%q is one argument too many: %s", args[n], c.UseLine())
+			}
+		}
+		return say.Usage("too few arguments: %s", c.UseLine())
+	}
+}
+
+// NeedsHost is that of a command whose first argument is a host, of which there are so many.
+func NeedsHost(check cobra.PositionalArgs, hosts []string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return say.Usage("name a host: %s", strings.Join(hosts, ", "))
+		}
+		return check(c, args)
+	}
+}
+
+// explainDuration says what is expected of a flag that is a time, or nil if the flag is none.
+func explainDuration(bad *pflag.InvalidValueError) error {
+	f := bad.GetFlag()
+	if f.Value.Type() != "duration" {
+		return nil
+	}
+	return fmt.Errorf("--%s: %q is no time; write a number with its unit, such as 30s, 500ms or 5m", f.Name, bad.GetValue())
+}
+
+// explainShorthand says that a short flag is unknown, and that it may be one of a command that is
+// the server.
+func explainShorthand(c *cobra.Command, err *pflag.NotExistError) error {
+	words := c.Flags().Args()
+	if len(words) == 0 || !strings.Contains(c.Use, "-- command") {
+		return fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())
+	}
+	return fmt.Errorf("%w; for a command write -- before it: %s -- %s -%s …", err, c.CommandPath(), strings.Join(words, " "), err.GetSpecifiedShortnames())
+}

@@ -1,0 +1,288 @@
+// Package control is the socket by which a running gateway is asked and told things: the gateway's
+// end, and the one of the commands that look for it.
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/edge"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/pflag"
+)
+
+// controlTimeout is how long a running gateway may take to answer. A restart
+// waits for the server.
+const controlTimeout = 90 * time.Second
+
+// Call asks a running gateway for one value.
+func Call(ctx context.Context, socket string, files []string, method, path string, value any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, controlTimeout, errors.New("the gateway does not answer"))
+	defer cancel()
+	body, err := Request(ctx, socket, files, method, path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return json.NewDecoder(body).Decode(value)
+}
+
+// Request asks a running gateway.
+func Request(ctx context.Context, socket string, files []string, method, path string) (io.ReadCloser, error) {
+	at, err := findSocket(ctx, socket, files)
+	if err != nil {
+		return nil, err
+	}
+	return askSocket(ctx, at, method, path)
+}
+
+// askSocket asks the gateway that listens on a socket.
+func askSocket(ctx context.Context, at, method, path string) (io.ReadCloser, error) {
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", at)
+		},
+		DisableKeepAlives: true,
+	}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway cannot be reached over %s: %w", at, errors.Unwrap(err))
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var failed gateway.Failed
+	if err := json.NewDecoder(resp.Body).Decode(&failed); err != nil || failed.Error == "" {
+		return nil, fmt.Errorf("the gateway answers %s", resp.Status)
+	}
+	return nil, errors.New(failed.Error)
+}
+
+// The control socket of a gateway lies in a directory of its owner and is named
+// after the first file of the configuration, so that who names the same file
+// finds it.
+
+func AddFlag(f *pflag.FlagSet, socket *string) {
+	f.StringVar(socket, "socket", "", "`path` of the Unix socket over which a running gateway is controlled (default: one for the file)")
+}
+
+// socketDirectory is where the control sockets of this user are.
+func socketDirectory() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "dragoman")
+	}
+	return filepath.Join(os.TempDir(), "dragoman-"+strconv.Itoa(os.Getuid()))
+}
+
+// socketName begins the names of the sockets of gateways with that first file.
+func socketName(file string) string {
+	sum := sha256.Sum256([]byte(file))
+	return hex.EncodeToString(sum[:6])
+}
+
+// A control is the socket over which the owner of a running gateway controls it.
+type control struct {
+	listener net.Listener
+	server   *edge.Server
+	running  sync.WaitGroup
+}
+
+// Open listens on a path, or on one that is found by the files.
+func Open(ctx context.Context, path string, files []string) (*control, error) {
+	if path != "" {
+		l, err := stdio.Listen(ctx, "unix", path)
+		if err != nil {
+			return nil, fmt.Errorf("--socket: %w", err)
+		}
+		return &control{listener: l}, nil
+	}
+	dir := socketDirectory()
+	if err := ownDirectory(dir); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(dir, socketName(files[0]))
+	l, err := stdio.Listen(ctx, "unix", name+".sock")
+	if err != nil { // another gateway has these files too
+		l, err = stdio.Listen(ctx, "unix", fmt.Sprintf("%s-%d.sock", name, os.Getpid()))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; choose another path with --socket", err)
+	}
+	return &control{listener: l}, nil
+}
+
+// ownDirectory makes a directory that nobody else can look into, and refuses one
+// that is not ours.
+func ownDirectory(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("%w; choose another path with --socket", err)
+	}
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir() || !ownedByUs(info):
+		return fmt.Errorf("%s belongs to somebody else; choose another path with --socket", dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return os.Chmod(dir, 0o700) //nolint:gosec // a directory needs the x
+	}
+	return nil
+}
+
+// Serve answers on the socket until close.
+func (c *control) Serve(g *gateway.Gateway, v *say.Console) {
+	c.server = edge.New(g.Control(), &edge.Options{Logger: v.Log})
+	// Ends with close.
+	c.running.Go(func() { _ = c.server.Serve(c.listener) })
+}
+
+func (c *control) Close() {
+	if c.server != nil {
+		_ = c.server.Close() // and with it the listener
+	}
+	_ = c.listener.Close() // or closed already
+	c.running.Wait()
+}
+
+// findSocket returns the socket of a running gateway: the one that is named, the
+// one for the files that are named or lie here, or the only one there is.
+func findSocket(ctx context.Context, socket string, files []string) (string, error) {
+	if socket != "" {
+		return socket, nil
+	}
+	found, err := Files(files)
+	if err != nil && len(files) > 0 {
+		return "", err
+	}
+	var ours []string
+	live, err := Live()
+	if err != nil {
+		return "", err
+	}
+	for _, path := range live {
+		if len(found) > 0 && strings.HasPrefix(filepath.Base(path), socketName(found[0])) {
+			ours = append(ours, path)
+		}
+	}
+	switch {
+	case len(ours) == 1:
+		return ours[0], nil
+	case len(ours) > 1:
+		return "", fmt.Errorf("%d gateways serve %s; name the socket of one:\n%s", len(ours), found[0], Describe(ctx, ours))
+	case len(files) > 0:
+		return "", fmt.Errorf("no gateway of yours serves %s; start one with: dragoman serve %s", files[0], files[0])
+	case len(live) == 1:
+		return live[0], nil
+	case len(live) == 0:
+		return "", errors.New("no gateway of yours is running; start one with: dragoman serve FILE")
+	}
+	return "", fmt.Errorf("%d gateways are running; name the file of one, or its socket:\n%s", len(live), Describe(ctx, live))
+}
+
+// Live returns the control sockets of this user's running gateways. Whoever else can put
+// one into the directory is not believed.
+func Live() (live []string, err error) {
+	dir := socketDirectory()
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.IsDir() || !ownedByUs(info):
+		return nil, fmt.Errorf("%s belongs to somebody else; name a socket with --socket", dir)
+	case !isPrivate(info):
+		return nil, fmt.Errorf("others can use %s; take that from them (chmod 700), or name a socket with --socket", dir)
+	}
+	all, _ := filepath.Glob(filepath.Join(dir, "*.sock")) // the pattern is good
+	for _, path := range all {
+		if nc, err := net.DialTimeout("unix", path, describeTimeout); err == nil { // else it was left by one that was killed
+			_ = nc.Close()
+			live = append(live, path)
+		}
+	}
+	return live, nil
+}
+
+// describeTimeout is how long a gateway may take to say which it is.
+const describeTimeout = 2 * time.Second
+
+// Statuses asks gateways how they are, all at once. That of one that does not say so in time
+// is nil.
+func Statuses(ctx context.Context, sockets []string) []*gateway.Status {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	list := make([]*gateway.Status, len(sockets))
+	var asked sync.WaitGroup
+	for i, at := range sockets {
+		// Ends with ctx.
+		asked.Go(func() {
+			body, err := askSocket(ctx, at, http.MethodGet, "/status")
+			if err != nil {
+				return
+			}
+			defer func() { _ = body.Close() }()
+			var s gateway.Status
+			if json.NewDecoder(body).Decode(&s) == nil {
+				list[i] = &s
+			}
+		})
+	}
+	asked.Wait()
+	return list
+}
+
+// Describe returns a line for each gateway, by which they are told apart.
+func Describe(ctx context.Context, list []string) string {
+	var lines []string
+	for i, s := range Statuses(ctx, list) {
+		what := "does not answer"
+		if s != nil {
+			what = fmt.Sprintf("%s (process %d, up %s)", strings.Join(s.Files, ", "), s.PID, people.Duration(time.Since(s.Began).Round(time.Second)))
+		}
+		lines = append(lines, fmt.Sprintf("  %s  --socket %s", what, list[i]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Files returns the files that are meant, by their full paths.
+func Files(files []string) ([]string, error) {
+	if len(files) == 0 {
+		file, ok := config.Find(".")
+		if !ok {
+			return nil, say.Usage("there is no dragoman.yaml, dragoman.json, .mcp.json or mcp.json here; name a file")
+		}
+		files = []string{file}
+	}
+	found := make([]string, len(files))
+	for i, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		found[i] = path
+	}
+	return found, nil
+}

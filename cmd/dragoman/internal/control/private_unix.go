@@ -1,0 +1,18 @@
+//go:build unix
+
+package control
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ownedByUs reports whether a file belongs to who runs us.
+func ownedByUs(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Getuid()
+}
+
+// isPrivate reports whether nobody else may use a file or look into a directory.
+func isPrivate(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }

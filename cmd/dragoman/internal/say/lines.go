@@ -1,0 +1,244 @@
+package say
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
+)
+
+// StderrRecord is the message of the records with a line of a server's standard error.
+const StderrRecord = "stderr"
+
+// A lineHandler writes records as short lines for a terminal: the time, a word if something
+// is wrong, the text and what belongs to it.
+//
+//	15:04:05 serving everything (built-in)
+//	15:04:09 files        tools/call read_file         34ms   1.2 kB claude-code
+//	15:04:12 warning: server is down, next attempt in 500ms …  server=files
+type lineHandler struct {
+	out     io.Writer // gets whole lines, of several goroutines at once
+	level   slog.Leveler
+	colours bool
+	width   func() int // of the terminal, 0 if that is not known
+	attrs   []slog.Attr
+	group   string // prefix of the names of attributes
+}
+
+// The colours, as what switches them on.
+const (
+	dim    = "\x1b[2m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	cyan   = "\x1b[36m"
+	reset  = "\x1b[0m"
+)
+
+// Enabled implements slog.Handler.
+func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.level.Level()
+}
+
+// WithAttrs implements slog.Handler.
+func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := h.with()
+	for _, a := range attrs {
+		a.Key = h.group + a.Key
+		with.attrs = append(with.attrs, a)
+	}
+	return with
+}
+
+// WithGroup implements slog.Handler.
+func (h *lineHandler) WithGroup(name string) slog.Handler {
+	with := h.with()
+	if name != "" {
+		with.group += name + "."
+	}
+	return with
+}
+
+func (h *lineHandler) with() *lineHandler {
+	return &lineHandler{out: h.out, level: h.level, colours: h.colours, width: h.width, attrs: slices.Clone(h.attrs), group: h.group}
+}
+
+// Handle implements slog.Handler.
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	attrs := slices.Clone(h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		a.Key = h.group + a.Key
+		attrs = append(attrs, a)
+		return true
+	})
+	l := &line{colours: h.colours}
+	if !r.Time.IsZero() {
+		l.add(dim, r.Time.Format("15:04:05"))
+		l.add("", " ")
+	}
+	switch r.Message {
+	case gateway.CallRecord:
+		l.call(r.Level, attrs)
+		l.cut(h.width())
+	case trace.ToServer, trace.FromServer, trace.ToClient, trace.FromClient:
+		l.message(r.Message, attrs)
+		l.cut(h.width())
+	case StderrRecord:
+		server, text := take(&attrs, "server"), take(&attrs, "line")
+		l.add(cyan, "["+server+"] ")
+		l.add("", text)
+	default:
+		l.level(r.Level)
+		colour := ""
+		if r.Level < slog.LevelInfo {
+			colour = dim
+		}
+		l.add(colour, redact.Printable(r.Message, "\n"))
+		l.attrs(attrs)
+	}
+	l.end()
+	_, err := io.WriteString(h.out, l.text.String())
+	return err
+}
+
+// A line is one that is being made.
+type line struct {
+	colours bool
+	parts   []part
+	text    strings.Builder
+}
+
+type part struct{ colour, text string }
+
+func (l *line) add(colour, text string) { l.parts = append(l.parts, part{colour, text}) }
+
+// level begins a line with how bad it is.
+func (l *line) level(level slog.Level) {
+	switch {
+	case level >= slog.LevelError:
+		l.add(red, "error: ")
+	case level >= slog.LevelWarn:
+		l.add(yellow, "warning: ")
+	}
+}
+
+// call is the line of a call, in columns.
+func (l *line) call(level slog.Level, attrs []slog.Attr) {
+	get := func(name string) string { return take(&attrs, name) }
+	colour := ""
+	if level >= slog.LevelWarn {
+		colour = yellow
+	}
+	outcome := get("outcome")
+	l.add(cyan, column(get("server"), 12)+" ")
+	what := strings.TrimSpace(get("method") + " " + get("name"))
+	l.add(colour, column(what, 32)+" ")
+	l.add(colour, fmt.Sprintf("%7s ", get("took")))
+	get("in")
+	out, _ := strconv.ParseInt(get("out"), 10, 64) // none of a call without an answer
+	l.add("", fmt.Sprintf("%8s ", people.Bytes(out)))
+	if outcome != "answered" {
+		l.add(colour, outcome+" ")
+	}
+	l.add(dim, get("client"))
+}
+
+// message is the line of a message on its way.
+func (l *line) message(way string, attrs []slog.Attr) {
+	get := func(name string) string { return take(&attrs, name) }
+	l.add(cyan, column(get("server"), 12)+" ")
+	l.add(dim, column(way, 19)+" ")
+	id := get("id")
+	l.add("", column(strings.TrimSpace(get("method")+" "+get("name")+" "+get("kind")), 32)+" ")
+	size, _ := strconv.ParseInt(get("bytes"), 10, 64) // it is one
+	l.add("", fmt.Sprintf("%8s ", people.Bytes(size)))
+	if id != "" {
+		l.add("", "#"+id+" ")
+	}
+	l.add(dim, get("json"))
+}
+
+// attrs adds what belongs to a text.
+func (l *line) attrs(list []slog.Attr) {
+	for _, a := range list {
+		value := valueText(a.Value)
+		if value == "" || a.Value.Kind() == slog.KindAny && a.Value.Any() == nil {
+			continue
+		}
+		if strings.ContainsFunc(value, unicode.IsSpace) {
+			value = strconv.Quote(value)
+		}
+		l.add(dim, " "+redact.Printable(a.Key, "")+"=")
+		l.add("", value)
+	}
+}
+
+// take removes an attribute, and returns its text.
+func take(attrs *[]slog.Attr, name string) string {
+	for i, a := range *attrs {
+		if a.Key == name {
+			*attrs = slices.Delete(*attrs, i, i+1)
+			return valueText(a.Value)
+		}
+	}
+	return ""
+}
+
+// valueText returns a value for people.
+func valueText(v slog.Value) string {
+	if v = v.Resolve(); v.Kind() == slog.KindDuration {
+		return people.Duration(v.Duration())
+	}
+	return redact.Printable(v.String(), "")
+}
+
+// column returns a text that fills a column: a longer one is cut, unless it is only a
+// little longer.
+func column(s string, width int) string {
+	n := utf8.RuneCountInString(s)
+	if most := width + 8; n > most {
+		return string([]rune(s)[:most-1]) + "…"
+	}
+	return s + strings.Repeat(" ", max(0, width-n))
+}
+
+// cut leaves out what does not fit into a line of the terminal.
+func (l *line) cut(width int) {
+	if width <= 0 {
+		return
+	}
+	room := width - 1
+	for i, p := range l.parts {
+		if n := utf8.RuneCountInString(p.text); n <= room {
+			room -= n
+			continue
+		}
+		l.parts[i].text = string([]rune(p.text)[:room]) + "…"
+		l.parts = l.parts[:i+1]
+		return
+	}
+}
+
+// end makes the text.
+func (l *line) end() {
+	for i, p := range l.parts {
+		if i == len(l.parts)-1 {
+			p.text = strings.TrimRight(p.text, " ")
+		}
+		if l.colours && p.colour != "" && p.text != "" {
+			l.text.WriteString(p.colour + p.text + reset)
+		} else {
+			l.text.WriteString(p.text)
+		}
+	}
+	l.text.WriteByte('\n')
+}

@@ -1,0 +1,128 @@
+package say
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A Writing is how results are written to standard output, where nothing else is.
+type Writing struct {
+	Format string
+	Known  []string // what that may be; formats if nil
+}
+
+// Formats are what -o may be.
+var Formats = []string{"text", "json", "ndjson"}
+
+func (o *Writing) Add(f *pflag.FlagSet) {
+	f.StringVarP(&o.Format, "output", "o", "text", "how results are written: "+strings.Join(Formats, ", "))
+}
+
+func (o *Writing) CheckFormat() error {
+	known := o.Known
+	if known == nil {
+		known = Formats
+	}
+	if !slices.Contains(known, o.Format) {
+		return Usage("unknown output %q: use %s", o.Format, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// IsText reports whether people read the results.
+func (o *Writing) IsText() bool { return o.Format == "text" }
+
+// Value writes one value as JSON: over several lines for people, on one for programs that
+// read line by line.
+func (o *Writing) Value(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if o.Format == "json" {
+		e.SetIndent("", "  ")
+	}
+	return e.Encode(v)
+}
+
+// List writes a list: as the member of an object, or each entry on a line of its own.
+func (o *Writing) List(w io.Writer, name string, entries []json.RawMessage) error {
+	if o.Format == "json" {
+		if entries == nil {
+			entries = []json.RawMessage{}
+		}
+		return o.Value(w, map[string]any{name: entries})
+	}
+	for _, entry := range entries {
+		if err := o.Value(w, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Columns writes rows of two columns: what is long in the first takes a line of its own.
+func Columns(w io.Writer, rows [][2]string) error {
+	width := 0
+	for _, row := range rows {
+		if n := len([]rune(row[0])); n <= maxColumn {
+			width = max(width, n)
+		}
+	}
+	for _, row := range rows {
+		line := row[0]
+		if row[1] != "" && len([]rune(row[0])) > maxColumn {
+			line += "\n" + strings.Repeat(" ", width) + "  " + row[1]
+		} else if row[1] != "" {
+			line = fmt.Sprintf("%-*s  %s", width, row[0], row[1])
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxColumn is how wide a first column is at most.
+const maxColumn = 48
+
+// Summary returns the first line of a text, cut to what fits behind a column on a
+// terminal.
+func Summary(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(line); len(runes) > maxLine {
+		return strings.TrimSpace(string(runes[:maxLine-1])) + "…"
+	}
+	return strings.TrimSpace(line)
+}
+
+// maxLine is how much of a description is shown.
+const maxLine = 100
+
+// ToTerminal reports whether a writer is a terminal.
+func ToTerminal(w io.Writer) bool {
+	switch w := w.(type) {
+	case *os.File:
+		return IsTerminal(w)
+	case *Screen:
+		return IsTerminal(w.File)
+	}
+	return false
+}
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// AnyOf returns words as a choice: a, b or c.
+func AnyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,55 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
+)
+
+func ConnectCommand() *cobra.Command { return cmdline.NewConnectCommand(runConnect) }
+
+// runConnect brings a server to standard input and output, and says how that goes.
+func runConnect(c *cobra.Command, s *cmdline.Settings) error {
+	v, err := s.Begin(c)
+	if err != nil {
+		return err
+	}
+	v.Out.Start()
+	return v.Finish(connect(c, s, v))
+}
+
+// connect brings what the settings name to standard input and output.
+func connect(c *cobra.Command, s *cmdline.Settings, v *say.Console) error {
+	framing, err := cmdline.Framing(s.Framing)
+	if err != nil {
+		return say.Usage("%w", err)
+	}
+	o, err := s.Server(stdio.Auto.String(), v)
+	if err != nil {
+		return say.Usage("%w", err)
+	}
+	o.SignIn = s.SignIn.Options(true, v)
+	return pipe(c.Context(), o, &stdio.Options{Framing: framing, MaxMessage: s.MaxMessage, Logger: v.Log}, v)
+}
+
+// pipe serves a server on standard input and output, until that ends. The server is
+// started when the host speaks, which says how to speak to it.
+func pipe(ctx context.Context, o *cmdline.Server, opts *stdio.Options, v *say.Console) error {
+	o.Calls = slog.LevelDebug // the host has a log of its own
+	g, err := o.Open("", v)
+	if err != nil {
+		return err
+	}
+	if o.BuiltIn == nil && o.Process {
+		if err := g.Upstreams()[0].Check(); err != nil {
+			_ = g.Shutdown(ctx) // nothing has been started
+			return &say.Failure{Status: say.ExitUnreachable, Err: o.Explain(err)}
+		}
+	}
+	f := &ingress{acceptor: g.Backend().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: finalWriteTime}
+	return f.serve(ctx, v)
+}

@@ -1,0 +1,82 @@
+package serve
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
+)
+
+// serveFlags are the flags of the built-in server on standard input and output.
+type serveFlags struct {
+	framing    string
+	maxMessage int
+	era        string
+	revisions  []string
+}
+
+func (f *serveFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.framing, "framing", stdio.Auto.String(),
+		"how answers are framed: auto (as the client does), lines or content-length")
+	c.Flags().IntVar(&f.maxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
+	c.Flags().Bool("debug", false, say.DebugUsage)
+	c.Flags().StringVar(&f.era, "era", "both", "era that is served: legacy, modern or both")
+	c.Flags().StringArrayVar(&f.revisions, "revision", nil, "`revision` that is served (repeatable, default all of the era)")
+}
+
+// options turns the flags into options.
+func (f *serveFlags) options(v *say.Console) (*stdio.Options, error) {
+	framing, err := cmdline.Framing(f.framing)
+	if err != nil {
+		return nil, err
+	}
+	return &stdio.Options{Framing: framing, MaxMessage: f.maxMessage, Logger: v.Log}, nil
+}
+
+func EverythingCommand() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "everything",
+		Short: "Serve the built-in test server on standard input and output",
+		Long: `Serve the built-in server on standard input and output.
+
+It has every feature of MCP in every revision, under the names that the official
+conformance suite expects, and a tool "echo". It is meant for trying clients.`,
+		Example: `  dragoman everything
+  printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"ping"}' | dragoman everything`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serveEverything(c, &flags) },
+	}
+	flags.add(c)
+	return c
+}
+
+// serveEverything serves the built-in server until the client is gone.
+func serveEverything(c *cobra.Command, flags *serveFlags) error {
+	v, err := say.ConsoleOf(c, "", nil)
+	if err != nil {
+		return err
+	}
+	if v.Level.Level() == slog.LevelDebug {
+		v.Level.Set(trace.LevelSteps) // nothing is between us and the client that could show messages
+	}
+	opts, err := flags.options(v)
+	if err != nil {
+		return say.Usage("%w", err)
+	}
+	revisions, err := cmdline.ChooseRevisions(flags.era, "both", flags.revisions)
+	if err != nil {
+		return say.Usage("%w", err)
+	}
+	if say.IsTerminal(os.Stdin) {
+		v.Printf("the built-in MCP server reads messages from standard input, one a line; Ctrl-D ends it.")
+	}
+	server := everything.New(&everything.Options{Name: "dragoman-everything", Version: say.Version(), Revisions: revisions})
+	v.Out.Start()
+	return v.Finish(stdio.Serve(c.Context(), server, opts))
+}

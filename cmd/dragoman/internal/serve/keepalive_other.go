@@ -1,0 +1,7 @@
+//go:build !linux
+
+package serve
+
+import "net"
+
+func limitUnacknowledged(*net.TCPConn) {}

@@ -1,0 +1,123 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
+)
+
+func RunCommand() *cobra.Command { return cmdline.NewRunCommand(run) }
+
+// run serves what the settings name, and says how that goes.
+func run(c *cobra.Command, s *cmdline.Settings) error {
+	v, err := s.Begin(c)
+	if err != nil {
+		return err
+	}
+	v.Out.Start()
+	return v.Finish(runServer(c, s, v))
+}
+
+// runServer serves what the settings name.
+func runServer(c *cobra.Command, s *cmdline.Settings, v *say.Console) error {
+	o, err := s.Server(s.Framing, v)
+	if err != nil {
+		return say.Usage("%w", err)
+	}
+	defer o.Close()
+	o.SignIn = s.SignIn.Options(s.Output == "stdio", v)
+	if s.Output == "stdio" {
+		return pipe(c.Context(), o, &stdio.Options{MaxMessage: s.MaxMessage, Logger: v.Log}, v)
+	}
+	return serveAll(c.Context(), s, o, v)
+}
+
+// serveAll lets clients to a server through all its doors, until ctx ends.
+func serveAll(ctx context.Context, s *cmdline.Settings, o *cmdline.Server, v *say.Console) error {
+	wanted, err := s.Doors.Apply(cmdline.ListensOn(s.Addresses()))
+	if err != nil {
+		return say.Usage("%w", err)
+	}
+	listeners, err := openListeners(ctx, wanted, &o.File.Auth, v.Log)
+	if err != nil {
+		return err
+	}
+	f := &ingress{listeners: listeners, auth: &o.File.Auth, stdio: true, endless: true, drain: s.Drain, options: &stdio.Options{MaxMessage: s.MaxMessage, Logger: v.Log}}
+	g, err := newGateway(s, f, o, v)
+	if err != nil {
+		closeListeners(listeners)
+		return err
+	}
+	if err := o.Start(ctx, g, v); err != nil {
+		closeListeners(listeners)
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = g.Shutdown(gone) // nothing is under way that could be cut
+		if ctx.Err() == nil {
+			return err
+		}
+		return nil //nolint:nilerr // we were stopped meanwhile
+	}
+	name := o.Name
+	if o.Title != "" {
+		name = target.TidyName(o.Title)
+	}
+	announce(s, name, g.Backend(), listeners, v)
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	if len(o.File.Files) > 0 {
+		watch.Go(func() { g.Watch(watching) }) // ends when we have served
+	}
+	return f.serve(ctx, v)
+}
+
+// newGateway makes the gateway of a server, with what an ingress needs of it.
+func newGateway(s *cmdline.Settings, f *ingress, o *cmdline.Server, v *say.Console) (*gateway.Gateway, error) {
+	public, origins, prefix, err := s.Accepted()
+	if err != nil {
+		return nil, say.Usage("%w", err)
+	}
+	also, err := s.Additional()
+	if err != nil {
+		return nil, say.Usage("%w", err)
+	}
+	g, err := o.Open(s.Messages(prefix), v)
+	if err != nil {
+		return nil, err
+	}
+	f.handler = func(e *listener) http.Handler {
+		handler := g.Handler(&gateway.HandlerOptions{Hosts: append(e.hosts(), public...), Origins: origins})
+		if len(also) > 0 {
+			return &paths{handler, also}
+		}
+		return handler
+	}
+	f.acceptor, f.socketCaller, f.shutdown = g.Acceptor(), g.SocketCaller, g.Shutdown
+	return g, nil
+}
+
+// paths leads requests at additional paths to where they belong.
+type paths struct {
+	http.Handler
+	also map[string]string
+}
+
+// ServeHTTP implements http.Handler.
+func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if as, ok := p.also[r.URL.Path]; ok {
+		there, where := *r, *r.URL
+		where.Path, where.RawPath = as, ""
+		there.URL = &where
+		r = &there
+	}
+	p.Handler.ServeHTTP(w, r)
+}

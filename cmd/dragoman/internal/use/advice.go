@@ -1,0 +1,90 @@
+package use
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// unopened says why a server that a command uses could not be opened, with what can be done about
+// it at a terminal. stray is what was told of text where messages belong, or nil.
+func (u *Target) unopened(server *config.Server, err error, stray *string) error {
+	unanswered, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	f := say.FailureOf(err)
+	status, _ := errors.AsType[*protocol.StatusError](err)
+	switch {
+	case unanswered.Exit != nil:
+		f.Hint += manager.PassHint(unanswered.Exit, true)
+	case errors.Is(err, context.DeadlineExceeded) && server.Command != "":
+		f.Hint = "allow more time by --connect-timeout, or see whether it is an MCP server: dragoman probe -- " + server.Command + " …"
+		if stray != nil {
+			text, _, _ := strings.Cut(*stray, "; ")
+			f.Hint = text + ": have it log to standard error; or allow more time by --connect-timeout"
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Hint = "allow more time by --connect-timeout, or see what is there: dragoman probe " + u.shownTarget(server)
+	case status != nil && status.Status == http.StatusUnauthorized:
+		f.Hint = "send what it accepts: -H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login " + u.SignInTarget(server)
+	case status != nil && status.Status == http.StatusNotImplemented:
+		f.Hint = unanswered.Advice + "; to see what is there: dragoman probe " + u.shownTarget(server)
+	}
+	return f
+}
+
+// shownName is what a server is called in errors. One at an address of this machine is called
+// what the user wrote, and not what we call it.
+func shownName(server *config.Server) string {
+	u, err := url.Parse(server.URL)
+	if server.URL == "" || err != nil || server.Name != target.NameOfURL(server.URL) || u.Hostname() == "" {
+		return server.Name
+	}
+	return u.Hostname()
+}
+
+// nothing says why a list is empty: the servers of a gateway may not be there yet.
+func (u *Target) nothing(ctx context.Context, s *Session, what string) string {
+	var status gateway.Status
+	if u.gateway == "" || control.Call(ctx, u.gateway, nil, http.MethodGet, "/status", &status) != nil {
+		return s.Name() + " has no " + what
+	}
+	var starting, down []string
+	for i := range status.Servers {
+		switch one := &status.Servers[i]; one.State {
+		case manager.Starting:
+			starting = append(starting, one.Name)
+		case manager.Ready, manager.Degraded, manager.Idle:
+		default:
+			down = append(down, one.Name)
+		}
+	}
+	switch {
+	case len(starting) > 0:
+		return "no " + what + " yet: " + areNow(starting, "starting")
+	case len(down) > 0:
+		return "no " + what + ": " + areNow(down, "down") + "; dragoman status says why"
+	}
+	return "the servers of the gateway have no " + what
+}
+
+// areNow says how some are.
+func areNow(names []string, how string) string {
+	verb := " are "
+	if len(names) == 1 {
+		verb = " is "
+	}
+	return strings.Join(names, ", ") + verb + how
+}

@@ -1,0 +1,242 @@
+package use
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/signature"
+	"github.com/spf13/cobra"
+)
+
+// An item is an entry of a list that a server has.
+type item struct {
+	name, line, about string
+	schema, raw       json.RawMessage
+}
+
+// listCommand returns a command that shows what a server offers.
+func listCommand(what, long, example string, get func(context.Context, *Session) ([]item, error)) *cobra.Command {
+	u := &Target{}
+	var schema bool
+	c := &cobra.Command{
+		Use:   what + " [TARGET] [NAME...] | [NAME...] -- command [args...]",
+		Short: "Show the " + what + " of a server",
+		Long:  long + "\n\n" + TargetHelp + "\nWithout one it is all of the running gateway.",
+		Example: strings.ReplaceAll(`  dragoman LIST https://mcp.example.com/mcp
+  dragoman LIST .mcp.json#files
+`, "LIST", what) + example,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return u.do(c, args, nil, func(ctx context.Context, s *Session, names []string) error {
+				items, err := get(ctx, s)
+				if err != nil {
+					return s.without(what, err)
+				}
+				if items, err = choose(items, names, what, s.Name()); err != nil {
+					return err
+				}
+				if len(items) == 0 && u.IsText() {
+					fmt.Fprintln(c.ErrOrStderr(), u.nothing(ctx, s, what))
+				}
+				s.introduce(c.ErrOrStderr(), len(items), what)
+				return s.show(c.OutOrStdout(), what, items, schema)
+			})
+		},
+	}
+	u.Add(c)
+	if what == "tools" {
+		c.Flags().BoolVar(&schema, "schema", false, "show the schemas of arguments and results, too")
+	}
+	return c
+}
+
+func ToolsCommand() *cobra.Command {
+	return listCommand("tools", `Show the tools of a server and how they are called, as in read_file(path:str, limit:int?): what
+has a question mark can be left out, and so can what has a default.`,
+		`  dragoman tools echo --schema -- npx -y @modelcontextprotocol/server-everything`,
+		func(ctx context.Context, s *Session) (list []item, err error) {
+			tools, err := s.Tools(ctx)
+			for _, t := range tools {
+				list = append(list, item{t.Name, signature.New(t.Name, t.InputSchema).String(), t.Description, t.InputSchema, t.Raw})
+			}
+			return list, err
+		})
+}
+
+func PromptsCommand() *cobra.Command {
+	return listCommand("prompts", "Show the prompts of a server and what they want to know.",
+		`  dragoman prompts -- npx -y @modelcontextprotocol/server-everything`,
+		func(ctx context.Context, s *Session) (list []item, err error) {
+			prompts, err := s.Prompts(ctx)
+			for _, p := range prompts {
+				var names []string
+				for _, a := range p.Arguments {
+					name := a.Name
+					if !a.Required {
+						name += "?"
+					}
+					names = append(names, name)
+				}
+				list = append(list, item{name: p.Name, line: p.Name + "(" + strings.Join(names, ", ") + ")", about: p.Description, raw: p.Raw})
+			}
+			return list, err
+		})
+}
+
+func ResourcesCommand() *cobra.Command {
+	return listCommand("resources", "Show the resources of a server, and the templates of those that it makes when they are read.",
+		`  dragoman resources -- npx -y @modelcontextprotocol/server-everything`,
+		func(ctx context.Context, s *Session) (list []item, err error) {
+			resources, err := s.Resources(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range resources {
+				list = append(list, item{name: r.URI, line: r.URI, about: describeResource(r.Name, r.Description, r.MIMEType), raw: r.Raw})
+			}
+			templates, err := s.Templates(ctx)
+			if err != nil && len(list) > 0 {
+				return list, nil //nolint:nilerr // some servers know resources and no templates
+			}
+			for _, t := range templates {
+				list = append(list, item{name: t.URITemplate, line: t.URITemplate, about: describeResource(t.Name, t.Description, t.MIMEType), raw: t.Raw})
+			}
+			return list, err
+		})
+}
+
+func describeResource(name, about, kind string) string {
+	if about != "" {
+		name = about
+	}
+	if kind != "" {
+		name = strings.TrimSpace(say.Summary(name) + " (" + kind + ")")
+	}
+	return name
+}
+
+// choose returns the entries that are named; all if none is.
+func choose(items []item, names []string, what, server string) (list []item, err error) {
+	if len(names) == 0 {
+		return items, nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(items, func(it item) bool { return it.name == name })
+		if i < 0 {
+			return nil, unknown(name, strings.TrimSuffix(what, "s"), server, items)
+		}
+		list = append(list, items[i])
+	}
+	return list, nil
+}
+
+// unknown says that a server does not have something of that name, and what it has.
+func unknown(name, kind, server string, items []item) error {
+	var names []string
+	for _, it := range items {
+		names = append(names, it.name)
+	}
+	f := &say.Failure{Status: say.ExitUsage, Err: fmt.Errorf("%s has no %s %q", server, kind, name)}
+	if f.Hint = near.Hint(name, slices.Values(names)); f.Hint == "" && len(names) > 0 {
+		f.Hint = "it has " + strings.Join(names[:min(len(names), maxNames)], ", ")
+		if len(names) > maxNames {
+			f.Hint += ", …"
+		}
+	}
+	return f
+}
+
+// maxNames is how many names are listed in an error.
+const maxNames = 12
+
+// introduce says on standard error what was asked.
+func (s *Session) introduce(w io.Writer, n int, what string) {
+	if !s.Use.IsText() || !say.ToTerminal(w) {
+		return
+	}
+	fmt.Fprintf(w, "%s  %s  MCP %s (%s)  %s  %s\n", redact.Printable(s.Name(), ""), s.How, s.Revision(), s.Era(), people.Count(n, strings.TrimSuffix(what, "s")), people.Duration(s.took))
+}
+
+// show writes entries of a list.
+func (s *Session) show(w io.Writer, what string, items []item, schema bool) error {
+	if !s.Use.IsText() {
+		raw := make([]json.RawMessage, len(items))
+		for i := range items {
+			raw[i] = items[i].raw
+		}
+		return s.Use.List(w, what, raw)
+	}
+	rows := make([][2]string, len(items))
+	for i := range items {
+		rows[i] = [2]string{redact.Printable(items[i].line, ""), redact.Printable(say.Summary(items[i].about), "")}
+	}
+	if !schema {
+		return say.Columns(w, rows)
+	}
+	for i := range items {
+		if err := say.Columns(w, rows[i:i+1]); err != nil {
+			return err
+		}
+		var full struct {
+			InputSchema, OutputSchema json.RawMessage
+		}
+		_ = json.Unmarshal(items[i].raw, &full) // it was read before
+		shown := map[string]json.RawMessage{"inputSchema": full.InputSchema}
+		if full.OutputSchema != nil {
+			shown["outputSchema"] = full.OutputSchema
+		}
+		text, err := json.MarshalIndent(shown, "  ", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  %s\n", redact.Printable(string(text), "\n"))
+	}
+	return nil
+}
+
+// toolNamed returns a tool of the server.
+func (s *Session) toolNamed(ctx context.Context, name string) (*client.Tool, error) {
+	tools, err := s.Tools(ctx)
+	if err != nil {
+		return nil, s.without("tools", err)
+	}
+	items := make([]item, len(tools))
+	for i := range tools {
+		if tools[i].Name == name {
+			return &tools[i], nil
+		}
+		items[i].name = tools[i].Name
+	}
+	if s.Use.gateway != "" {
+		var found []int
+		for i := range tools { // of one of its servers, which the gateway puts before the name
+			if strings.HasSuffix(tools[i].Name, "_"+name) {
+				found = append(found, i)
+			}
+		}
+		if len(found) == 1 {
+			return &tools[found[0]], nil
+		}
+		if len(found) > 1 {
+			items = nil
+			for _, i := range found {
+				items = append(items, item{name: tools[i].Name})
+			}
+		}
+	}
+	err = unknown(name, "tool", s.Name(), items)
+	if f, ok := errors.AsType[*say.Failure](err); ok && s.Use.gateway != "" {
+		f.Hint += "\nfor one server of the gateway write its name before that of the tool; dragoman status lists them"
+	}
+	return nil, err
+}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package main
-
-import "net"
-
-func limitUnacknowledged(*net.TCPConn) {}
