@@ -26,6 +26,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// TokenCommand is dragoman token.
 func TokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
@@ -181,6 +182,7 @@ func day(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
+// PolicyCommand is dragoman policy.
 func PolicyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "policy", Short: "Explain who may use what"}
 	c.AddCommand(policyExplainCommand())

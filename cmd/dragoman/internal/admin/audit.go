@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// AuditCommand is dragoman audit.
 func AuditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",

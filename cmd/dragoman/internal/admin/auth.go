@@ -121,6 +121,7 @@ func signInCommand(use, short, long, example string, do func(context.Context, *s
 	return c
 }
 
+// LoginCommand is dragoman login.
 func LoginCommand() *cobra.Command {
 	var takeOver bool
 	c := signInCommand("login", "Sign in to a server", `Sign in to a server that wants to know who asks (OAuth). The server is named by its URL, or
@@ -164,6 +165,7 @@ func (s *signIn) takeOver(ctx context.Context) error {
 	return err
 }
 
+// LogoutCommand is dragoman logout.
 func LogoutCommand() *cobra.Command {
 	return signInCommand("logout", "Sign out of a server", `Sign out of a server: its tokens are revoked, where the authorization server can do that,
 and forgotten.`, "  dragoman logout https://mcp.example.com/mcp",
@@ -181,6 +183,7 @@ and forgotten.`, "  dragoman logout https://mcp.example.com/mcp",
 		})
 }
 
+// AuthCommand is dragoman auth.
 func AuthCommand() *cobra.Command {
 	c := &cobra.Command{Use: "auth", Short: "Show sign-ins, and tokens for scripts"}
 	c.AddCommand(authStatusCommand(), signInCommand("token", "Print a token for a server",

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// ConfigCommand is dragoman config.
 func ConfigCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",

@@ -96,6 +96,7 @@ func (h *hostCommand) finish(c *hostfile.Change) error {
 	return nil
 }
 
+// ImportCommand is dragoman import.
 func ImportCommand() *cobra.Command {
 	h := &hostCommand{}
 	var into string
@@ -182,6 +183,7 @@ type exporting struct {
 	stdio, print       bool
 }
 
+// ExportCommand is dragoman export.
 func ExportCommand() *cobra.Command {
 	e := &exporting{}
 	c := &cobra.Command{

@@ -26,6 +26,7 @@ import (
 // watchInterval is how often --watch asks.
 const watchInterval = 2 * time.Second
 
+// StatusCommand is dragoman status.
 func StatusCommand() *cobra.Command {
 	var (
 		socket        string
@@ -107,6 +108,7 @@ func printStatus(w io.Writer, s *gateway.Status, out *say.Writing, watch, first 
 	return err
 }
 
+// ReloadCommand is dragoman reload.
 func ReloadCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
@@ -137,6 +139,7 @@ changes. The exit status is 1 in either case.`,
 	return c
 }
 
+// RestartCommand is dragoman restart.
 func RestartCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
@@ -162,6 +165,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 	return c
 }
 
+// LogsCommand is dragoman logs.
 func LogsCommand() *cobra.Command {
 	var socket string
 	var follow bool

@@ -68,6 +68,7 @@ type ListenFlags struct {
 	noAuth, noTLS bool
 }
 
+// Add adds the flags to those of a command.
 func (l *ListenFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&l.TLS.Cert, "tls-cert", "", "`file` with our certificate chain in PEM: HOST:PORT speaks HTTPS then; it is read again when it changes")
 	f.StringVar(&l.TLS.Key, "tls-key", "", "`file` with the private key of --tls-cert in PEM")

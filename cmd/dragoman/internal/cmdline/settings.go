@@ -205,6 +205,7 @@ func (s *Settings) Check(c *cobra.Command) error {
 	return err
 }
 
+// Framing returns the framing that a flag names.
 func Framing(name string) (stdio.Framing, error) {
 	framing, ok := stdio.ParseFraming(name)
 	if !ok {

@@ -136,6 +136,7 @@ func OpenSignIns(v *say.Console) func() *oauth.Store {
 	})
 }
 
+// OpenStore opens the sign-ins of this user.
 func OpenStore() (*oauth.Store, error) {
 	dir, err := oauth.DefaultDir()
 	if err != nil {

@@ -84,6 +84,7 @@ func askSocket(ctx context.Context, at, method, path string) (io.ReadCloser, err
 // after the first file of the configuration, so that who names the same file
 // finds it.
 
+// AddFlag adds the flag that names the socket of a gateway.
 func AddFlag(f *pflag.FlagSet, socket *string) {
 	f.StringVar(socket, "socket", "", "`path` of the Unix socket over which a running gateway is controlled (default: one for the file)")
 }

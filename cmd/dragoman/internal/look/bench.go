@@ -50,6 +50,7 @@ const (
 	maxInFlight = 1000
 )
 
+// BenchCommand is dragoman bench.
 func BenchCommand() *cobra.Command {
 	b := &benching{Target: use.Target{Wants: use.Wanted{Only: true, What: "--compare names a second one"}}}
 	c := &cobra.Command{

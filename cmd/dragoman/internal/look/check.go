@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// CheckCommand is dragoman check.
 func CheckCommand() *cobra.Command {
 	u := &use.Target{Wants: use.Wanted{Only: true}}
 	o := &check.Options{}

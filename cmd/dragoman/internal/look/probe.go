@@ -23,6 +23,7 @@ const (
 	lookStart   = time.Minute      // over its first one, if it is a command
 )
 
+// ProbeCommand is dragoman probe.
 func ProbeCommand() *cobra.Command {
 	u := &use.Target{Wants: use.Wanted{Only: true}}
 	c := &cobra.Command{

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// ReplayCommand is dragoman replay.
 func ReplayCommand() *cobra.Command {
 	u := &use.Target{Wants: use.Wanted{Least: 1, Only: true, What: "the recording", Form: "FILE"}}
 	var speed float64

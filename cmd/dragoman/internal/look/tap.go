@@ -34,6 +34,7 @@ type tapping struct {
 	unmasked bool
 }
 
+// TapCommand is dragoman tap.
 func TapCommand() *cobra.Command {
 	t := &tapping{}
 	c := &cobra.Command{

@@ -99,6 +99,7 @@ type Progress struct {
 	last time.Time // guarded by mu
 }
 
+// NewProgress returns the progress of what has a name. Nothing is drawn yet.
 func NewProgress(on *Screen, name string) *Progress {
 	return &Progress{on: on, name: redact.Printable(name, ""), bar: ToTerminal(on) && os.Getenv("TERM") != "dumb", Began: time.Now()}
 }

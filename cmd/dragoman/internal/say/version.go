@@ -10,6 +10,7 @@ import (
 // version is set when a release is built.
 var version string
 
+// Version returns the version of the program.
 func Version() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionOf(version, info)

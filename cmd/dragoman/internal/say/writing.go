@@ -20,10 +20,12 @@ type Writing struct {
 // Formats are what -o may be.
 var Formats = []string{"text", "json", "ndjson"}
 
+// Add adds the flag to those of a command.
 func (o *Writing) Add(f *pflag.FlagSet) {
 	f.StringVarP(&o.Format, "output", "o", "text", "how results are written: "+strings.Join(Formats, ", "))
 }
 
+// CheckFormat refuses a format that there is not.
 func (o *Writing) CheckFormat() error {
 	known := o.Known
 	if known == nil {
@@ -114,6 +116,7 @@ func ToTerminal(w io.Writer) bool {
 	return false
 }
 
+// OrDash returns a cell of a table, which is never empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// ConnectCommand is dragoman connect.
 func ConnectCommand() *cobra.Command { return cmdline.NewConnectCommand(runConnect) }
 
 // runConnect brings a server to standard input and output, and says how that goes.

@@ -38,6 +38,7 @@ func (f *serveFlags) options(v *say.Console) (*stdio.Options, error) {
 	return &stdio.Options{Framing: framing, MaxMessage: f.maxMessage, Logger: v.Log}, nil
 }
 
+// EverythingCommand is dragoman everything.
 func EverythingCommand() *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{

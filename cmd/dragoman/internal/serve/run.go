@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// RunCommand is dragoman run.
 func RunCommand() *cobra.Command { return cmdline.NewRunCommand(run) }
 
 // run serves what the settings name, and says how that goes.

@@ -39,6 +39,7 @@ type serveOptions struct {
 	noWatch   bool
 }
 
+// ServeCommand is dragoman serve.
 func ServeCommand() *cobra.Command {
 	s := &serveOptions{}
 	c := &cobra.Command{

@@ -27,6 +27,7 @@ import (
 // callTimeout is how long a tool may take without progress: who calls one by hand can end it.
 const callTimeout = 10 * time.Minute
 
+// CallCommand is dragoman call.
 func CallCommand() *cobra.Command {
 	u, ask := &Target{Wants: Wanted{Least: 1, What: "the tool", Form: "TOOL …"}}, &say.Asking{}
 	var args, save string

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// ReadCommand is dragoman read.
 func ReadCommand() *cobra.Command {
 	u := &Target{Wants: Wanted{Least: 1, Only: true, What: "the resource", Form: "URI"}}
 	var save string
@@ -43,6 +44,7 @@ func ReadCommand() *cobra.Command {
 	return c
 }
 
+// PromptCommand is dragoman prompt.
 func PromptCommand() *cobra.Command {
 	u := &Target{Wants: Wanted{Least: 1, What: "the prompt", Form: "NAME …"}}
 	c := &cobra.Command{
@@ -80,6 +82,7 @@ func PromptCommand() *cobra.Command {
 	return c
 }
 
+// CompleteCommand is dragoman complete.
 func CompleteCommand() *cobra.Command {
 	u := &Target{Wants: Wanted{Least: 2, What: "the prompt or template, and an argument and how it begins,", Form: "NAME key=value …"}}
 	c := &cobra.Command{

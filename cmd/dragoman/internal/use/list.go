@@ -60,6 +60,7 @@ func listCommand(what, long, example string, get func(context.Context, *Session)
 	return c
 }
 
+// ToolsCommand is dragoman tools.
 func ToolsCommand() *cobra.Command {
 	return listCommand("tools", `Show the tools of a server and how they are called, as in read_file(path:str, limit:int?): what
 has a question mark can be left out, and so can what has a default.`,
@@ -73,6 +74,7 @@ has a question mark can be left out, and so can what has a default.`,
 		})
 }
 
+// PromptsCommand is dragoman prompts.
 func PromptsCommand() *cobra.Command {
 	return listCommand("prompts", "Show the prompts of a server and what they want to know.",
 		`  dragoman prompts -- npx -y @modelcontextprotocol/server-everything`,
@@ -93,6 +95,7 @@ func PromptsCommand() *cobra.Command {
 		})
 }
 
+// ResourcesCommand is dragoman resources.
 func ResourcesCommand() *cobra.Command {
 	return listCommand("resources", "Show the resources of a server, and the templates of those that it makes when they are read.",
 		`  dragoman resources -- npx -y @modelcontextprotocol/server-everything`,

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// PingCommand is dragoman ping.
 func PingCommand() *cobra.Command {
 	u := &Target{Wants: Wanted{Only: true}}
 	var times int
@@ -94,6 +95,7 @@ func (s *Session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 // messageLevels are those of log messages, as the protocol has them.
 var messageLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
+// ListenCommand is dragoman listen.
 func ListenCommand() *cobra.Command {
 	u := &Target{}
 	var level string

@@ -42,6 +42,7 @@ const (
 	ConnectURL        = 30 * time.Second
 )
 
+// TargetHelp is what the help of each command says of the server.
 const TargetHelp = `The server is a URL, FILE#NAME for a server of a configuration, the name of a server of a
 running gateway or of the configuration in this directory, or a command after "--".`
 
