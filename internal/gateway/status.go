@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/procmem"
 )
 
 // Paths that tell about the gateway.
@@ -84,7 +85,7 @@ type Grouped struct {
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
 	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
-	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), manager.OwnMemory()
+	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), procmem.Own()
 	list := g.manager.Statuses()
 	g.mu.Lock()
 	defer g.mu.Unlock()
