@@ -66,7 +66,8 @@ var architecture = map[string]importRule{
 	"internal/signature": {},
 	"internal/rules":     {ours: []string{".", "internal/pattern"}},
 
-	"internal/limit": {},
+	"internal/limit":   {},
+	"internal/procmem": {},
 
 	"internal/legacy":   {ours: archNouns},
 	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
@@ -122,7 +123,7 @@ var architecture = map[string]importRule{
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/httpx", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/procmem", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
 	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
 	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/issuer", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: archTransports},
@@ -142,7 +143,7 @@ var architecture = map[string]importRule{
 	},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/toollist", "internal/httpx",
-			"internal/audit", "internal/limit", "internal/near", "internal/pattern", "internal/redact", "internal/running", "internal/schema", "internal/tap", "internal/trace"),
+			"internal/audit", "internal/limit", "internal/near", "internal/pattern", "internal/procmem", "internal/redact", "internal/running", "internal/schema", "internal/tap", "internal/trace"),
 		tests: []string{"internal/logfmt"},
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},

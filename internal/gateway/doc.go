@@ -6,18 +6,20 @@
 // HTTP), /sse with /messages (HTTP+SSE), /ws (WebSocket) and /call (tool calls over
 // plain HTTP).
 //
-//	doors.go    every transport in front of one server
-//	routes.go   which doors a path leads to
-//	chain.go    one server, with what is offered of it (filter.go) and who hears when that
-//	            changes (listeners.go)
-//	union.go    several servers as one
-//	calls.go    what of this is logged
-//	audit.go    what of all this is written down
 //	gateway.go  what a configuration turns into, now and when it changes
 //	reload.go   when the files change
-//	status.go   what can be asked about all this, by everybody and by the owner
-//	page.go     what a person sees who comes with a browser
+//	doors.go    every transport in front of one server, and which doors a path leads to
+//	chain.go    one server, who hears when what it offers changes, and several as one
+//	filter.go   what a caller is offered of a server
+//	bound.go    what a server gives out is good for who got it
+//	access.go   who may come in
+//	front.go    where users sign in
+//	limits.go   how much callers, sessions and servers may have and do
+//	record.go   what of all this is logged, and written down in the audit log
+//	state.go    what outlives the process, and whether it is written
+//	status.go   what can be asked about all this, by everybody, by the owner, and with a browser
 //	control.go  what the owner can do while it runs
+//	tap.go      what the owner is shown of what passes
 //
 // A Gateway opens no sockets: who has one serves it with what is here.
 package gateway

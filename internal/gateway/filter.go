@@ -1,12 +1,18 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"strings"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -196,4 +202,296 @@ func (a filteredClient) Notify(ctx context.Context, note *dragoman.Message) erro
 		return nil
 	}
 	return a.Conn.Notify(ctx, note)
+}
+
+// views are what callers are offered of one server: what its configuration says, as far
+// as the rules allow it.
+type views struct {
+	server string
+	config func() *config.Server
+	rules  *atomic.Pointer[rules.Set] // of the gateway
+	tools  toollist.Cache             // what rules ask of tools
+}
+
+// A view is what one caller is offered of a server at one time.
+type view struct {
+	*views
+	conf   *config.Server
+	grant  *rules.Grant // nil if everything is allowed
+	caller *dragoman.Caller
+}
+
+// of returns the view of who makes a request. In a conversation over a socket that is who
+// has begun it.
+func (s *views) of(ctx context.Context, began *dragoman.Caller) *view {
+	v := &view{views: s, conf: s.config(), caller: dragoman.CallerOf(ctx)}
+	if v.caller.Principal == "" && began != nil {
+		v.caller = began
+	}
+	v.grant = s.rules.Load().For(v.caller, s.server)
+	return v
+}
+
+// hides returns what tells whether a notification is about a resource that a caller is not
+// offered when it comes.
+func (s *views) hides(ctx context.Context, began *dragoman.Caller) func(*dragoman.Message) bool {
+	at := dragoman.WithCallerOf(context.Background(), ctx)
+	return func(note *dragoman.Message) bool {
+		return note.Method() == protocol.NoteResourceUpdated && !s.of(at, began).offersResource(note.URI())
+	}
+}
+
+// nothing is the answer to somebody for whom there is nothing here: that of a server that
+// has nothing. The server is not asked, and whether it is there is not told.
+func (v *view) nothing(req *dragoman.Message) (*dragoman.Message, error) {
+	result := map[string]any{}
+	switch req.Method() {
+	case protocol.MethodListTools:
+		result["tools"] = []any{}
+	case protocol.MethodListPrompts:
+		result["prompts"] = []any{}
+	case protocol.MethodListResources:
+		result["resources"] = []any{}
+	case protocol.MethodListTemplates:
+		result["resourceTemplates"] = []any{}
+	case protocol.MethodDiscover:
+		result["supportedVersions"], result["capabilities"] = []string{protocol.Latest.String()}, map[string]any{}
+	case protocol.MethodCallTool:
+		return nil, denied(unknown("tool", req.Name()))
+	case protocol.MethodGetPrompt:
+		return nil, denied(unknown("prompt", req.Name()))
+	case protocol.MethodReadResource, protocol.MethodSubscribe:
+		return nil, denied(noResource(req))
+	default:
+		return nil, denied(noMethod(req.Method()))
+	}
+	if protocol.IsModern(req) {
+		result["resultType"], result["ttlMs"], result["cacheScope"] = protocol.ResultComplete, 0, "private"
+	}
+	return req.Reply(result)
+}
+
+// Why something is denied, in the audit log, if no rule says it.
+const (
+	notOffered = "not offered"
+	notAllowed = "no rule allows it"
+)
+
+func hidden(e *dragoman.Error) *denial { return &denial{notOffered, e} }
+func denied(e *dragoman.Error) *denial { return &denial{notAllowed, e} }
+
+func noMethod(method string) *dragoman.Error {
+	return &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + redact.Clip(method)}
+}
+
+// refusal returns the error for a request about something that is not offered: that for
+// something that does not exist, in the request's era. It is nil if there is none. server
+// is asked for its tools if a rule depends on them.
+func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.Message) *denial {
+	method := req.Method()
+	switch method {
+	case protocol.MethodCallTool:
+		own, ok := ownName(&v.conf.Tools, req.Name())
+		if !ok {
+			return hidden(v.unknownTool(req.Name(), v.knownTools()))
+		}
+		return judged(v.grant.Tool(method, own, func() (rules.Hints, bool) { return v.hints(ctx, server, req, own) }), func() *dragoman.Error { return v.unknownTool(req.Name(), v.knownTools()) })
+	case protocol.MethodGetPrompt:
+		if !v.conf.Prompts.Offers(req.Name()) {
+			return hidden(unknown("prompt", req.Name()))
+		}
+		return judged(v.grant.Prompt(method, req.Name()), func() *dragoman.Error { return unknown("prompt", req.Name()) })
+	case protocol.MethodReadResource, protocol.MethodSubscribe:
+		if !v.conf.Resources.Offers(req.URI()) {
+			return hidden(noResource(req))
+		}
+		return judged(v.grant.Resource(method, req.URI()), func() *dragoman.Error { return noResource(req) })
+	case protocol.MethodComplete:
+		return v.refusedRef(req.Get("ref"))
+	}
+	if v.grant == nil || method == protocol.MethodDiscover || method == protocol.MethodPing {
+		return nil
+	}
+	return judged(v.grant.Method(method), func() *dragoman.Error { return noMethod(method) })
+}
+
+// judged returns the denial of a verdict, whose answer is otherwise if there is nothing to
+// be done about it.
+func judged(v rules.Verdict, otherwise func() *dragoman.Error) *denial {
+	if v.Allowed {
+		return nil
+	}
+	d := denied(otherwise())
+	if v.Rule != nil {
+		d.rule = v.Rule.String()
+	}
+	if len(v.Scopes) > 0 {
+		d.answer = protocol.ScopeNeeded(v.Scopes)
+	}
+	return d
+}
+
+// hints returns what the server says of a tool.
+func (v *view) hints(ctx context.Context, server dragoman.Peer, req *dragoman.Message, name string) (rules.Hints, bool) {
+	list, err := v.list(ctx, server, req)
+	if err != nil {
+		return rules.Hints{}, false
+	}
+	tool := list.Tool(name)
+	if tool == nil {
+		return rules.Hints{}, false
+	}
+	return rules.HintsOf(tool.Annotations), true
+}
+
+// list returns the server's list of tools, for who makes a request.
+func (v *view) list(ctx context.Context, server dragoman.Peer, req *dragoman.Message) (*toollist.List, error) {
+	fetch := func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+		return server.Call(ctx, req, nil)
+	}
+	meta := json.RawMessage("{}")
+	if protocol.IsModern(req) {
+		meta = req.Get("_meta")
+	}
+	return v.tools.Get(ctx, v.listKey(), meta, fetch)
+}
+
+// listKey is whose list of tools it is. Without rules nothing is decided by it: it is there to
+// name what may have been meant, and one for all clients and sessions of a principal is
+// enough.
+func (v *view) listKey() string {
+	if v.grant == nil {
+		return v.caller.Identity()
+	}
+	return v.caller.Key() + "\x00" + v.caller.Session
+}
+
+// nearTools asks whether a tool was meant that has nearly that name and that the caller is
+// offered, or returns "".
+func (v *view) nearTools(name string, list *toollist.List) string {
+	if list == nil {
+		return ""
+	}
+	return near.Hint(name, func(yield func(string) bool) {
+		for own, tool := range list.All() {
+			if v.offersTool(own, tool.Annotations) && !yield(cmp.Or(v.conf.Tools.Rename[own], own)) {
+				return
+			}
+		}
+	})
+}
+
+// unknownTool is the error for a tool that is not offered. list may be nil.
+func (v *view) unknownTool(name string, list *toollist.List) *dragoman.Error {
+	e := unknown("tool", name)
+	if hint := v.nearTools(name, list); hint != "" {
+		e.Message += "; " + hint
+	}
+	return e
+}
+
+// knownTools returns the server's list of tools if the caller has had it, or nil. Who may not
+// use a tool does not make us ask the server.
+func (v *view) knownTools() *toollist.List { return v.tools.Known(v.listKey()) }
+
+// withNear adds to the server's error for a tool that it does not have what may have been
+// meant. Who is not offered everything gets our words in place of the server's, which may name
+// what is hidden; without a list it may be either, and they say so. Any other answer is returned
+// as it is. The server is not asked for its list: there is an answer, which would wait for it.
+func (v *view) withNear(own string, req, resp *dragoman.Message) *dragoman.Message {
+	e := resp.RPCError()
+	if e.Code != protocol.CodeInvalidParams {
+		return resp
+	}
+	list := v.knownTools()
+	if list != nil && list.Tool(own) != nil {
+		return resp
+	}
+	if _, _, offers := v.offers(protocol.MethodListTools); offers != nil {
+		if list == nil {
+			return req.Fail(unlisted(req.Name()))
+		}
+		return req.Fail(v.unknownTool(req.Name(), list))
+	}
+	hint := v.nearTools(req.Name(), list)
+	if hint == "" || strings.Contains(e.Message, "did you mean") {
+		return resp
+	}
+	return req.Fail(&dragoman.Error{Code: e.Code, Message: e.Message + "; " + hint, Data: e.Data})
+}
+
+// refusedRef is refusal for what is to be completed. Servers differ in which of two
+// members with one name they take, and in whether case matters, so all must be offered.
+func (v *view) refusedRef(ref []byte) *denial {
+	for key, value := range dragoman.Members(ref) {
+		text, _ := dragoman.Text(value)
+		switch {
+		case strings.EqualFold(key, "name") && !v.offersPrompt(text):
+			return hidden(unknown("prompt", text))
+		case strings.EqualFold(key, "uri") && !v.offersResource(text):
+			return hidden(unknown("resource", text))
+		}
+	}
+	return judged(v.grant.Method(protocol.MethodComplete), func() *dragoman.Error { return noMethod(protocol.MethodComplete) })
+}
+
+func (v *view) offersPrompt(name string) bool {
+	return v.conf.Prompts.Offers(name) && v.grant.Prompt(protocol.MethodGetPrompt, name).Shown()
+}
+
+func (v *view) offersResource(uri string) bool {
+	return v.conf.Resources.Offers(uri) && v.grant.Resource(protocol.MethodReadResource, uri).Shown()
+}
+
+func (v *view) offersTool(own string, annotations []byte) bool {
+	t := &v.conf.Tools
+	name, ok := ownName(t, cmp.Or(t.Rename[own], own))
+	if !ok || name != own { // another tool has its name
+		return false
+	}
+	return v.grant.Tool(protocol.MethodCallTool, own, func() (rules.Hints, bool) { return rules.HintsOf(annotations), true }).Shown()
+}
+
+// offers returns where the result of a method has its list, what tells the elements apart,
+// and which ones are offered; nil if all are, as they are.
+func (v *view) offers(method string) (array, key string, offers func(name string, element []byte) bool) {
+	c := v.conf
+	switch method {
+	case protocol.MethodListTools:
+		if t := &c.Tools; v.grant != nil || len(t.Include)+len(t.Exclude)+len(t.Rename)+len(t.Describe) > 0 {
+			offers = func(name string, tool []byte) bool { return v.offersTool(name, dragoman.Member(tool, "annotations")) }
+		}
+		return "tools", "name", offers
+	case protocol.MethodListPrompts:
+		if v.grant != nil || len(c.Prompts.Include)+len(c.Prompts.Exclude) > 0 {
+			offers = func(name string, _ []byte) bool { return v.offersPrompt(name) }
+		}
+		return "prompts", "name", offers
+	}
+	if v.grant != nil || len(c.Resources.Include)+len(c.Resources.Exclude) > 0 {
+		offers = func(uri string, _ []byte) bool { return v.offersResource(uri) }
+	}
+	if method == protocol.MethodListTemplates {
+		return "resourceTemplates", "uriTemplate", offers
+	}
+	return "resources", "uri", offers
+}
+
+func unknown(noun, name string) *dragoman.Error {
+	return &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown " + noun + ": " + redact.Clip(name)}
+}
+
+// unlisted is the error for a tool that the server refuses to call, and of which is not known
+// whether there is one.
+func unlisted(name string) *dragoman.Error {
+	return &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown tool, or arguments that do not fit it: " + redact.Clip(name) + "; tools/list names what there is"}
+}
+
+// noResource is the error for a resource that does not exist, in the era of the request.
+func noResource(req *dragoman.Message) *dragoman.Error {
+	rev, uri := protocol.LatestLegacy, req.URI()
+	if protocol.IsModern(req) {
+		rev = protocol.Latest
+	}
+	return &dragoman.Error{Code: rev.CodeNoResource(), Message: "Resource not found: " + redact.Clip(uri), Data: dragoman.WithMember([]byte("{}"), "uri", dragoman.Quote(uri))}
 }

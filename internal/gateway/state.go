@@ -2,9 +2,14 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/state"
@@ -88,3 +93,116 @@ func (s sessions) Get(id string) ([]byte, bool, error) { return s.store.Get(sess
 
 // Delete implements streamable.SessionStore.
 func (s sessions) Delete(id string) error { return s.store.Delete(sessionKind, s.key(id)) }
+
+// StateCalm is how long nothing may fail before the state counts as written again. On
+// a disk that is full, small writes succeed now and then.
+const StateCalm = 10 * time.Second
+
+// A StateFailure says that what should outlive the process is not written. All else
+// goes on.
+type StateFailure struct {
+	Since  time.Time `json:"since"`
+	Last   time.Time `json:"last,omitzero"`    // when a write failed last
+	Writes int       `json:"writes,omitempty"` // that failed
+	Error  string    `json:"error,omitempty"`  // of the last one
+}
+
+// A disk is the directory of the state, and owns the fact whether it is written. It
+// says so once when that ends and once when it is so again.
+type disk struct {
+	log     *slog.Logger
+	failing atomic.Bool // what follows is set, so that a write that succeeds costs nothing
+
+	mu  sync.Mutex
+	now StateFailure // guarded by mu
+}
+
+// recordWrite takes what a write came to.
+func (d *disk) recordWrite(err error) {
+	if err == nil && !d.failing.Load() {
+		return
+	}
+	d.mu.Lock()
+	at, was := time.Now(), d.failing.Load()
+	over := err == nil && was && at.Sub(d.now.Last) >= StateCalm
+	if over {
+		d.failing.Store(false)
+	}
+	if err != nil {
+		if !was {
+			d.now = StateFailure{Since: at}
+			d.failing.Store(true)
+		}
+		d.now.Last, d.now.Error = at, err.Error()
+		d.now.Writes++
+	}
+	now := d.now
+	d.mu.Unlock()
+	switch {
+	case over:
+		d.log.Info("the state is written again", "since", now.Since, "failed", now.Writes)
+	case err != nil && !was:
+		d.log.Error("the state is not written: sessions and streams may not survive a restart; make room on its disk, and see dragoman status", "error", err)
+	}
+}
+
+// failure returns how the state fails to be written, or nil if it does not.
+func (d *disk) failure() *StateFailure {
+	if d == nil || !d.failing.Load() {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now
+	return &now
+}
+
+// recordRemoval takes what the removal of something came to. That one succeeds says nothing:
+// it needs no room.
+func (d *disk) recordRemoval(err error) {
+	if err != nil {
+		d.recordWrite(err)
+	}
+}
+
+// A diskStore is a store on a disk.
+type diskStore struct {
+	state.Store
+	disk *disk
+}
+
+// Put implements state.Store.
+func (s diskStore) Put(kind, key string, record []byte) error {
+	err := s.Store.Put(kind, key, record)
+	if !errors.Is(err, state.ErrTooLarge) {
+		s.disk.recordWrite(err)
+	}
+	return err
+}
+
+// Delete implements state.Store.
+func (s diskStore) Delete(kind, key string) error {
+	err := s.Store.Delete(kind, key)
+	s.disk.recordRemoval(err)
+	return err
+}
+
+// A diskLog is a log on a disk.
+type diskLog struct {
+	eventlog.Log
+	disk *disk
+}
+
+// Append implements eventlog.Log.
+func (l diskLog) Append(ctx context.Context, stream string, event []byte) (int64, error) {
+	at, err := l.Log.Append(ctx, stream, event)
+	l.disk.recordWrite(err)
+	return at, err
+}
+
+// Drop implements eventlog.Log.
+func (l diskLog) Drop(ctx context.Context, stream string) error {
+	err := l.Log.Drop(ctx, stream)
+	l.disk.recordRemoval(err)
+	return err
+}

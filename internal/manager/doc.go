@@ -7,13 +7,19 @@
 // while on a server that keeps ending. In a conversation of its own it starts the
 // server, keeps the lists of what it offers, and looks after its health.
 //
+//	manager.go     all servers, and what a configuration changes
+//	upstream.go    one server: the doors, and what there is to say
+//	settings.go    what its configuration says, with defaults
+//	admit.go       how many requests there may be, and what is answered to the rest
+//	lists.go       what a server offers
 //	supervisor.go  who starts a server, looks after it, and stops it
-//	state.go       its states, and all changes of them
+//	state.go       its states, all changes of them, and who waits for a change
 //	outage.go      what failures lead to, and who waits for how long
 //	conn.go        conversations with it, and what becomes of them
-//	lists.go       what a server offers
-//	upstream.go    the doors, and what there is to say
-//	admit.go       how many requests there may be
+//	reach.go       how it is reached, with what callers pass on, and what must not be shown
+//	credential.go  what it is sent to be let in, and what to do if it refuses
+//	signin.go      signing in to it, and asking users to
+//	remember.go    what is known of it from earlier processes
 //	events.go      what happens, and what servers write
 //
 // A request that comes while the server is away waits for the attempt that is under

@@ -2,12 +2,17 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // An Event is something that has happened to a server. It has no secrets in it.
@@ -212,4 +217,182 @@ func (u *Upstream) Follow(ctx context.Context, f func(LogLine)) {
 			return
 		}
 	}
+}
+
+const (
+	// StartNotice is how long a process may take over its first answer before it is said
+	// that it is waited for.
+	StartNotice = 2 * time.Second
+
+	// probeEcho is how long after the answer to the probe a legacy server may still write
+	// to its stderr that it does not know the method.
+	probeEcho = time.Second
+
+	// maxTextShown is how much is shown of a line on stdout that is no message.
+	maxTextShown = 200
+)
+
+// An output takes what one process of a server writes beside its messages.
+type output struct {
+	up     *Upstream
+	passed *passed // what it was given of a caller's; may be nil
+
+	mu     sync.Mutex
+	probed bool      // it was asked for its era
+	until  time.Time // what it says about that is over then; zero as long as there is no answer
+	hiding bool      // the last line was about that
+	last   string    // line on its standard error that says something
+}
+
+// probe notes that the process is asked for its era, and answered that it has answered.
+func (o *output) probe() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.probed, o.until = true, time.Time{}
+}
+
+func (o *output) answered() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.until = time.Now().Add(probeEcho)
+}
+
+var (
+	// unknownMethod finds lines in which a server complains about the probe, and
+	// moreOfIt those that may follow them.
+	unknownMethod = regexp.MustCompile(`(?i)server/discover|failed to validate request|message that failed validation|(?:unknown|unsupported|unhandled|invalid) method|method not found|-32601|\bPingRequest\b`)
+	moreOfIt      = regexp.MustCompile(`^\s|^\w+(?:\.\w+)+$|^For further information|^Traceback `)
+)
+
+// aboutProbe reports whether a line is what a legacy server has to say about the probe,
+// which is of no interest to anybody.
+func (o *output) aboutProbe(line string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.probed || !o.until.IsZero() && time.Now().After(o.until) {
+		return false
+	}
+	o.hiding = unknownMethod.MatchString(line) || o.hiding && moreOfIt.MatchString(line)
+	return o.hiding
+}
+
+// stderr takes a line that the process has written to its standard error.
+func (o *output) stderr(line string) {
+	u := o.up
+	line = u.redact(o.passed, line)
+	if o.aboutProbe(line) {
+		u.log.Debug("stderr, about the probe", "line", line)
+		return
+	}
+	if strings.TrimSpace(line) != "" {
+		o.mu.Lock()
+		o.last = line
+		o.mu.Unlock()
+	}
+	u.logs.add(FromStderr, line)
+	if f := u.manager.opts.Stderr; f != nil {
+		f(u.name, line)
+		return
+	}
+	u.log.Debug("stderr", "line", line)
+}
+
+// text takes a line that the process has written to its standard output and that is no
+// message. The first one is told.
+func (o *output) text(line string) {
+	u := o.up
+	line = cutText(u.redact(o.passed, line))
+	if !u.stray.CompareAndSwap(nil, &line) {
+		u.log.Debug("the server wrote to its standard output what is no message", "line", line)
+		return
+	}
+	u.notice(slog.LevelWarn, strayNotice(line))
+}
+
+// strayNotice is what is told of a line on standard output that is no message.
+func strayNotice(line string) string {
+	return fmt.Sprintf("the server wrote to its standard output what is no message: %q; it is skipped. Only messages belong there: have the server log to standard error", line)
+}
+
+// cutText returns what is shown of a line.
+func cutText(line string) string {
+	if line = strings.TrimSpace(line); len(line) > maxTextShown {
+		return strings.ToValidUTF8(line[:maxTextShown], "") + "…"
+	}
+	return line
+}
+
+// notice tells what a user should know at once.
+func (u *Upstream) notice(level slog.Level, text string) {
+	u.logs.add(FromUs, text)
+	if f := u.manager.opts.Notice; f != nil {
+		f(u.name, level, text)
+		return
+	}
+	u.log.Log(context.Background(), level, text)
+}
+
+// strayText says what the server has written where messages belong, or nothing.
+func (u *Upstream) strayText() string {
+	line := u.stray.Load()
+	if line == nil {
+		return ""
+	}
+	return fmt.Sprintf("it wrote to its standard output what is no message (%q): have it log to standard error", *line)
+}
+
+// hang is why a server is given up that does not answer when it starts.
+func (u *Upstream) hang() error {
+	if text := u.strayText(); text != "" {
+		return fmt.Errorf("%w; %s", u.set.hangs(), text)
+	}
+	return u.set.hangs()
+}
+
+// lastLine returns the last line of the process's standard error.
+func (o *output) lastLine() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
+}
+
+// tellWaiting says that the first answer of the process is waited for, once for each start.
+func (o *output) tellWaiting() {
+	u := o.up
+	s := u.supervisor
+	s.mu.Lock()
+	answers := s.healthy() // on another conversation
+	s.mu.Unlock()
+	if answers || u.waiting.Swap(true) {
+		return
+	}
+	c := u.conf.Load()
+	text := fmt.Sprintf("no answer yet after %v", StartNotice)
+	if command := append([]string{c.Command}, c.Args...); target.Installs(command) {
+		text = "no answer yet, it may still be installing"
+	}
+	name := "connectTimeout"
+	if u.manager.opts.CommandLine {
+		name = "--connect-timeout"
+	}
+	text += fmt.Sprintf("; waiting for up to %v (%s)", u.set.connect, name)
+	if last := o.lastLine(); last != "" && u.manager.opts.Stderr == nil {
+		text += "; last line on its stderr: " + last
+	}
+	u.notice(slog.LevelInfo, text)
+}
+
+// PassHint says which variables of ours a server may have needed and how they are passed on, or
+// nothing if there are none. It is for our owner: others need not know what we have.
+func PassHint(err error, commandLine bool) string {
+	exit, ok := errors.AsType[*stdio.ExitError](err)
+	switch {
+	case !ok || len(exit.Withheld) == 0:
+		return ""
+	}
+	names := strings.Join(exit.Withheld, ", ")
+	if commandLine {
+		return "; not passed on to it: " + names + "; to pass on: -e " + strings.Join(exit.Withheld, " -e ")
+	}
+	return "; not passed on to it: " + names + "; to pass on: inherit: [" + names + "]"
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/procmem"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 )
@@ -215,7 +216,7 @@ func (m *Manager) Upstreams() []*Upstream {
 // Statuses returns what there is to say about all upstreams, in the same order, with the
 // memory of their processes.
 func (m *Manager) Statuses() (list []Status) {
-	memory := groupMemory()
+	memory := procmem.Groups()
 	for _, u := range m.Upstreams() {
 		s := u.Status()
 		for _, pid := range s.Processes {

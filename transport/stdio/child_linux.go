@@ -3,10 +3,8 @@ package stdio
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -286,72 +284,5 @@ func retry(f func() (int, error)) (int, error) {
 		if n, err := f(); err != syscall.EINTR { //nolint:errorlint // a system call returns it bare
 			return n, err
 		}
-	}
-}
-
-const haveLimits = true
-
-// list returns the limits in the terms of the kernel.
-func (l ResourceLimits) list() (limits []resourceLimit) {
-	add := func(resource int, value int64, what string) {
-		if value > 0 {
-			limits = append(limits, resourceLimit{resource, uint64(value), uint64(value), fmt.Sprintf(what, value)})
-		}
-	}
-	add(syscall.RLIMIT_AS, l.Memory, "memory to %d bytes")
-	add(syscall.RLIMIT_NOFILE, l.OpenFiles, "open files to %d")
-	add(rlimitNproc, l.Processes, "processes to %d")
-	if l.CPUTime > 0 {
-		// SIGXCPU comes at the first number and may be ignored, SIGKILL at the second.
-		seconds := uint64((l.CPUTime + time.Second - 1) / time.Second)
-		limits = append(limits, resourceLimit{syscall.RLIMIT_CPU, seconds, seconds + 1, fmt.Sprintf("processor time to %d s", seconds)})
-	}
-	return limits
-}
-
-// A confinement is what a server is bound by beside its user: limits and a sandbox.
-type confinement struct {
-	limits []resourceLimit
-	launch *launcher // nil if there is none of them, or Guard was not called
-}
-
-// confine makes cmd one that starts a server with its limits and in its sandbox. close
-// must follow.
-func (c *Command) confine(cmd *exec.Cmd) (*confinement, error) {
-	f := &confinement{limits: c.Limits.list()}
-	var box *landlock
-	if c.Sandbox != nil {
-		var lacking string
-		if box, lacking = c.Sandbox.landlock(landlockABI(), cmd.Path, cmd.Dir); lacking != "" {
-			if !c.Sandbox.Optional {
-				return nil, fmt.Errorf("its sandbox cannot be had: %s", lacking)
-			}
-			c.logger().Warn("server is started without the whole of its sandbox", "command", c.Path, "reason", lacking)
-		}
-	}
-	if !guarded() || len(f.limits) == 0 && box == nil {
-		return f, nil
-	}
-	var err error
-	f.launch, err = newLauncher(cmd, f.limits, box)
-	return f, err
-}
-
-// apply confines the process that cmd has started.
-func (f *confinement) apply(pid int) error {
-	if f.launch != nil {
-		return f.launch.finish()
-	}
-	for _, l := range f.limits {
-		if err := l.set(pid); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *confinement) close() {
-	if f.launch != nil {
-		f.launch.close()
 	}
 }

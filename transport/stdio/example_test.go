@@ -57,3 +57,12 @@ func ExampleServer() {
 	// {"jsonrpc":"2.0","id":1,"result":{"hello":"world"}} <nil>
 	// <nil> stdio: server closed
 }
+
+// A program that starts servers calls Guard before anything else.
+func ExampleGuard() {
+	main := func() {
+		stdio.Guard()
+		// … parse flags, start servers
+	}
+	main()
+}

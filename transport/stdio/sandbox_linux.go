@@ -3,10 +3,132 @@ package stdio
 import (
 	"errors"
 	"fmt"
+	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 )
+
+const haveLimits = true
+
+// list returns the limits in the terms of the kernel.
+func (l ResourceLimits) list() (limits []resourceLimit) {
+	add := func(resource int, value int64, what string) {
+		if value > 0 {
+			limits = append(limits, resourceLimit{resource, uint64(value), uint64(value), fmt.Sprintf(what, value)})
+		}
+	}
+	add(syscall.RLIMIT_AS, l.Memory, "memory to %d bytes")
+	add(syscall.RLIMIT_NOFILE, l.OpenFiles, "open files to %d")
+	add(rlimitNproc, l.Processes, "processes to %d")
+	if l.CPUTime > 0 {
+		// SIGXCPU comes at the first number and may be ignored, SIGKILL at the second.
+		seconds := uint64((l.CPUTime + time.Second - 1) / time.Second)
+		limits = append(limits, resourceLimit{syscall.RLIMIT_CPU, seconds, seconds + 1, fmt.Sprintf("processor time to %d s", seconds)})
+	}
+	return limits
+}
+
+// A confinement is what a server is bound by beside its user: limits and a sandbox.
+type confinement struct {
+	limits []resourceLimit
+	launch *launcher // nil if there is none of them, or Guard was not called
+}
+
+// confine makes cmd one that starts a server with its limits and in its sandbox. close
+// must follow.
+func (c *Command) confine(cmd *exec.Cmd) (*confinement, error) {
+	f := &confinement{limits: c.Limits.list()}
+	var box *landlock
+	if c.Sandbox != nil {
+		var lacking string
+		if box, lacking = c.Sandbox.landlock(landlockABI(), cmd.Path, cmd.Dir); lacking != "" {
+			if !c.Sandbox.Optional {
+				return nil, fmt.Errorf("its sandbox cannot be had: %s", lacking)
+			}
+			c.logger().Warn("server is started without the whole of its sandbox", "command", c.Path, "reason", lacking)
+		}
+	}
+	if !guarded() || len(f.limits) == 0 && box == nil {
+		return f, nil
+	}
+	var err error
+	f.launch, err = newLauncher(cmd, f.limits, box)
+	return f, err
+}
+
+// apply confines the process that cmd has started.
+func (f *confinement) apply(pid int) error {
+	if f.launch != nil {
+		return f.launch.finish()
+	}
+	for _, l := range f.limits {
+		if err := l.set(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *confinement) close() {
+	if f.launch != nil {
+		f.launch.close()
+	}
+}
+
+// A resourceLimit is a limit in the terms of the kernel.
+type resourceLimit struct {
+	Resource   int
+	Soft, Hard uint64
+	What       string // for errors
+}
+
+// rlimitNproc is RLIMIT_NPROC.
+const rlimitNproc = 6
+
+// late reports whether the limit could be in the way of what is still to be done.
+func (l *resourceLimit) late() bool {
+	return l.Resource == syscall.RLIMIT_AS || l.Resource == rlimitNproc
+}
+
+// setEarly sets a limit while we have the rights that we were started with.
+func (l *resourceLimit) setEarly() error {
+	switch {
+	case l.late():
+		return nil
+	case l.Resource == syscall.RLIMIT_NOFILE:
+		// The standard library keeps track of this one.
+		return l.explain(syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Soft, Max: l.Hard}))
+	}
+	return l.set(0)
+}
+
+// setLate sets a limit right before exec.
+func (l *resourceLimit) setLate() error {
+	if !l.late() {
+		return nil
+	}
+	return l.set(0)
+}
+
+// set puts the limit on a process; 0 is this one.
+func (l *resourceLimit) set(pid int) error {
+	limit := struct{ soft, hard uint64 }{l.Soft, l.Hard}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(l.Resource), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	if errno == 0 || errors.Is(errno, syscall.ESRCH) { // it has ended already
+		return nil
+	}
+	return l.explain(errno)
+}
+
+func (l *resourceLimit) explain(err error) error {
+	if err != nil {
+		err = fmt.Errorf("limit %s: %w", l.What, err)
+	}
+	return err
+}
 
 const haveSandbox = true
 
@@ -222,5 +344,82 @@ func dropCapabilities() error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
 		return fmt.Errorf("give up capabilities: %w", errno)
 	}
+	return nil
+}
+
+// Landlock knows TCP, but not MPTCP, which falls back to TCP, nor UDP. So a server
+// without network is kept from making sockets at all, by a filter of system calls. Pairs
+// of sockets that are connected to each other are no matter of that.
+
+// A machine is what a filter must know of an architecture.
+type machine struct {
+	audit  uint32 // AUDIT_ARCH_…
+	socket uint32 // SYS_SOCKET
+}
+
+var machines = map[string]machine{
+	"amd64": {0xc000003e, 41},
+	"arm64": {0xc00000b7, 198},
+}
+
+const (
+	sysIOUring = 425 // SYS_IO_URING_SETUP: a way around filters
+
+	seccompErrno = 0x00050000 // SECCOMP_RET_ERRNO
+	seccompAllow = 0x7fff0000 // SECCOMP_RET_ALLOW
+)
+
+// canRefuseSockets reports whether there are filters.
+func canRefuseSockets() bool {
+	const getSeccomp = 21 // PR_GET_SECCOMP, which fails on a kernel without filters
+	_, known := machines[runtime.GOARCH]
+	_, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, getSeccomp, 0, 0, 0, 0, 0)
+	return known && errno == 0
+}
+
+// A bpf is an instruction of a filter, see seccomp(2).
+type bpf struct {
+	code   uint16
+	yes    uint8 // instructions to skip if so
+	no     uint8
+	number uint32
+}
+
+// socketFilter returns the filter of an architecture. What is called in the manner of
+// another one, as 32-bit programs do, is refused.
+func socketFilter(m machine) []bpf {
+	const (
+		load, ifEqual, ifAtLeast, result = 0x20, 0x15, 0x35, 0x06
+
+		number, arch, firstArg = 0, 4, 16 // of struct seccomp_data, little-endian
+		x32                    = 0x40000000
+	)
+	return []bpf{
+		{load, 0, 0, arch},
+		{ifEqual, 0, 7, m.audit},
+		{load, 0, 0, number},
+		{ifAtLeast, 5, 0, x32},
+		{ifEqual, 4, 0, sysIOUring},
+		{ifEqual, 0, 2, m.socket},
+		{load, 0, 0, firstArg},
+		{ifEqual, 0, 2, syscall.AF_NETLINK}, // which tells about interfaces
+		{result, 0, 0, seccompAllow},
+		{result, 0, 0, seccompErrno | uint32(syscall.ENOSYS)},
+		{result, 0, 0, seccompErrno | uint32(syscall.EACCES)},
+	}
+}
+
+// refuseSockets puts the filter on the calling thread and what it executes.
+func refuseSockets() error {
+	const setSeccomp, filterMode = 22, 2 // PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+	filter := socketFilter(machines[runtime.GOARCH])
+	program := struct {
+		count  uint16
+		filter *bpf
+	}{uint16(len(filter)), &filter[0]}
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, setSeccomp, filterMode, uintptr(unsafe.Pointer(&program)), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("refuse sockets: %w", errno)
+	}
+	runtime.KeepAlive(filter)
 	return nil
 }

@@ -1,4 +1,4 @@
-package manager
+package procmem
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// groupMemory returns how much memory processes have resident, by their groups. A server
+// Groups returns how much memory processes have resident, by their groups. A server
 // is the first of a group of its own, in which is what it starts.
-func groupMemory() map[int]int64 {
+func Groups() map[int]int64 {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	groups, page := make(map[int]int64), int64(os.Getpagesize())
 	for _, file := range files {
@@ -33,8 +33,8 @@ func groupMemory() map[int]int64 {
 	return groups
 }
 
-// OwnMemory returns how much memory we have resident ourselves, 0 if that is not known.
-func OwnMemory() int64 {
+// Own returns how much memory we have resident ourselves, 0 if that is not known.
+func Own() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0
