@@ -181,3 +181,29 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 		talk.Close()
 	})
 }
+
+func TestConfiguredHeadersGoWithEveryTransport(t *testing.T) {
+	seen := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Host + " " + r.Header.Get("X-Own")
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer server.Close()
+	spec := &target.Spec{URL: server.URL, Header: http.Header{"host": {"elsewhere.example"}, "x-own": {"value"}}}
+	h, err := raw.NewHTTP(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for name, open := range map[string]func(){
+		"Streamable HTTP": func() { h.Do(t.Context(), &raw.Call{Method: http.MethodGet}) },
+		"HTTP+SSE":        func() { _, _, _ = h.OpenOld(t.Context(), h.At) },
+		"WebSocket":       func() { _, _, _ = raw.DialWebSocket(t.Context(), spec, nil) },
+	} {
+		if open(); len(seen) == 0 {
+			t.Errorf("%s: no request came", name)
+		} else if got := <-seen; got != "elsewhere.example value" {
+			t.Errorf("%s: it came with %q", name, got)
+		}
+	}
+}
