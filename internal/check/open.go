@@ -139,10 +139,8 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			}
 			continue
 		}
-		x := r.keep(c.Ask(ctx, protocol.MethodDiscover, nil))
-		var found struct{ SupportedVersions []string }
-		_ = json.Unmarshal(x.Result(), &found) // a rule looks at that
-		if slices.Contains(found.SupportedVersions, rev.String()) {
+		x := r.keep(c.Begin(ctx))
+		if slices.Contains(x.Supported(), rev.String()) {
 			r.modern, r.discovered = c, x
 		} else if x.Silent() {
 			r.silent[modernEra] = "server/discover gets no answer in time"

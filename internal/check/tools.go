@@ -23,7 +23,6 @@ const (
 	maxDepth       = 10   // levels of a schema
 	maxTools       = 128
 	maxTokens      = 25_000
-	bytesPerToken  = 4 // roughly
 )
 
 var (
@@ -257,8 +256,7 @@ func toolsCount(_ context.Context, r *run) outcome {
 }
 
 func toolsSize(_ context.Context, r *run) outcome {
-	tokens := r.tools.Bytes / bytesPerToken
-	if tokens > maxTokens {
+	if tokens := r.tools.Tokens(); tokens > maxTokens {
 		return fail(nil, "it costs about %d, %d bytes", tokens, r.tools.Bytes)
 	}
 	return pass()

@@ -99,6 +99,9 @@ type Reply struct {
 	Took    time.Duration // to the headers
 }
 
+// Exchange returns the reply as an exchange of which HTTP alone matters.
+func (r *Reply) Exchange() *Exchange { return &Exchange{HTTP: r, Err: r.Err} }
+
 // Type returns the media type.
 func (r *Reply) Type() string { return httpx.MediaType(r.Header) }
 
