@@ -117,7 +117,7 @@ var architecture = map[string]importRule{
 	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
 	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
-	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/issuer", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: archTransports},
+	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: archTransports},
 	"internal/check": {ours: joinPackages(archNouns, "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), tests: archTransports, third: []string{"github.com/coder/websocket"}},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/near", "internal/subscription", "internal/running")},
