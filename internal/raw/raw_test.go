@@ -207,3 +207,25 @@ func TestConfiguredHeadersGoWithEveryTransport(t *testing.T) {
 		}
 	}
 }
+
+func TestTheFirstTextIsTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
+		talk := raw.NewTalk(l)
+		began := time.Now()
+		go func() { // until all is written
+			defer close(l.writes)
+			time.Sleep(time.Second)
+			l.writes <- "hello"
+			time.Sleep(time.Minute)
+			l.writes <- `{"jsonrpc":"2.0","id":1,"result":{}}`
+		}()
+		if x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("1")); x.Result() == nil {
+			t.Errorf("it gets %s", x.Says())
+		}
+		if after := talk.First.Sub(began); after != time.Second {
+			t.Errorf("the first text came after %v", after)
+		}
+		talk.Close()
+	})
+}
