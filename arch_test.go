@@ -52,7 +52,7 @@ func archCommands(names ...string) (list []string) {
 // architecture has a row for every package, in the order a message meets them.
 // A row may stand here before its package exists. "x/..." is x and all below it.
 var architecture = map[string]importRule{
-	".":        {},
+	".":        {tests: []string{"internal/anchor"}},
 	"protocol": {ours: []string{"."}},
 
 	"internal/flight":  {ours: []string{"."}},
@@ -62,6 +62,7 @@ var architecture = map[string]importRule{
 	"internal/filelock":  {},
 	"internal/pattern":   {},
 	"internal/near":      {},
+	"internal/anchor":    {},
 	"internal/people":    {},
 	"internal/signature": {},
 	"internal/rules":     {ours: []string{".", "internal/pattern"}},
@@ -97,7 +98,7 @@ var architecture = map[string]importRule{
 	"internal/everything": {ours: archNouns},
 	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/certtest":   {},
-	"internal/badserver":  {ours: []string{"protocol", "internal/target"}},
+	"internal/badserver":  {ours: joinPackages(archTransports, "protocol", "internal/everything", "internal/target")},
 	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
 	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
 
@@ -126,8 +127,8 @@ var architecture = map[string]importRule{
 	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/procmem", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
 	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
-	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/issuer", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: archTransports},
-	"internal/check": {ours: joinPackages(archNouns, "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), tests: archTransports, third: []string{"github.com/coder/websocket"}},
+	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: []string{"transport/ws"}},
+	"internal/check": {ours: joinPackages(archNouns, "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/near", "internal/subscription", "internal/running")},
 

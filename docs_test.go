@@ -8,7 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"unicode"
+
+	"github.com/dragoman-mcp/dragoman/internal/anchor"
 )
 
 // markdownLink finds links in a page; what follows an exclamation mark is an image, and is checked
@@ -29,15 +30,15 @@ func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 			if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
 				continue
 			}
-			file, anchor, _ := strings.Cut(to, "#")
+			file, heading, _ := strings.Cut(to, "#")
 			at := page
 			if file != "" {
 				at = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
 			}
 			if _, err := os.Stat(at); err != nil {
 				t.Errorf("%s: the link %s leads nowhere", page, to)
-			} else if anchor != "" && strings.HasSuffix(at, ".md") && !anchorsOf(t, at)[anchor] {
-				t.Errorf("%s: %s has no heading %q", page, at, anchor)
+			} else if heading != "" && strings.HasSuffix(at, ".md") && !anchorsOf(t, at)[heading] {
+				t.Errorf("%s: %s has no heading %q", page, at, heading)
 			}
 		}
 	}
@@ -78,27 +79,14 @@ func anchorsOf(t *testing.T, page string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, code := make(map[string]bool), false
+	names, headings, code := make(map[string]bool), make(anchor.Page), false
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "```") {
 			code = !code
 		}
 		if title := strings.TrimLeft(line, "#"); !code && len(title) < len(line) {
-			names[anchorOf(title)] = true
+			names[headings.Name(title)] = true
 		}
 	}
 	return names
-}
-
-// anchorOf returns the anchor of a heading.
-func anchorOf(heading string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, strings.TrimSpace(heading))
 }

@@ -25,6 +25,13 @@ type marks struct {
 	open map[string]*question // guarded by mu
 }
 
+// newMarks returns the marks of a server, whose handlers know their questions by them.
+func newMarks(s *mcp.Server) *marks {
+	m := &marks{open: make(map[string]*question)}
+	s.AddReceivingMiddleware(m.related)
+	return m
+}
+
 // relatedKey has the question that a context belongs to.
 type relatedKey struct{}
 

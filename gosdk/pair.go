@@ -85,9 +85,7 @@ func (p *pair) Connect(ctx context.Context) (mcp.Connection, error) {
 }
 
 func (p *pair) serve(server *mcp.Server) mcp.Connection {
-	m := &marks{open: make(map[string]*question)}
-	server.AddReceivingMiddleware(m.related)
-	p.server = newLink(m)
+	p.server = newLink(newMarks(server))
 	s := &served{link: p.server, came: make(chan struct{}), client: dragoman.Nobody}
 	p.server.join(s.toClient())
 	var end func()

@@ -47,9 +47,7 @@ func (d dialed) Close() error {
 // Dialer returns what opens conversations with a server of the SDK in this process, so that
 // everything that takes a Dialer can serve it: an era.Server brings it to clients of either era.
 func Dialer(s *mcp.Server) dragoman.Dialer {
-	m := &marks{open: make(map[string]*question)}
-	s.AddReceivingMiddleware(m.related)
-	return &dialer{s, m}
+	return &dialer{s, newMarks(s)}
 }
 
 type dialer struct {

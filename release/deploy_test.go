@@ -87,11 +87,14 @@ func TestUnitOfSystemdSaysWhatTheProgramUnderstands(t *testing.T) {
 		t.Error("the unit does not wait until the program says that it is ready")
 	}
 	checks(t, "the file of the unit", read(t, "deploy/systemd/dragoman.yaml"))
+}
+
+func TestSystemdTakesTheUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("there is no systemd-analyze to look at the unit itself")
+		t.Skip("there is no systemd-analyze")
 	}
-	copied := filepath.Join(t.TempDir(), "dragoman.service")
+	unit, copied := read(t, "deploy/systemd/dragoman.service"), filepath.Join(t.TempDir(), "dragoman.service")
 	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(unit, "=/usr/bin/dragoman", "="+kit.Binary(t))), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ func userAt(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	setenv(t, "HOME", dir)
 	setenv(t, "XDG_CONFIG_HOME", filepath.Join(dir, ".config"))
+	setenv(t, "USERPROFILE", dir) // on Windows, as is the next
+	setenv(t, "AppData", filepath.Join(dir, ".config"))
 	setenv(t, "CODEX_HOME", "")
 	t.Chdir(dir)
 	return dir
@@ -64,15 +67,24 @@ func TestServersGoFromAHostToTheGatewayAndTheGatewayToAHost(t *testing.T) {
 
 // What is exported for a host that only starts commands works when it is started.
 func TestAnExportedCommandBringsTheServer(t *testing.T) {
-	userAt(t)
+	dir := userAt(t)
 	at := startMain(t, "run", "--listen", "127.0.0.1:0").place("http://")
 	if shown, said, status := runMain(t, "", "export", "claude", at, "--name", "all", "--write"); status != 0 {
 		t.Fatalf("status %d\n%s\n%s", status, shown, said)
 	}
-	file := filepath.Join(".config", "Claude", "claude_desktop_config.json")
+	var file string // which is elsewhere on each system
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Base(path) == "claude_desktop_config.json" {
+			file = path
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Skip("this system has the file elsewhere")
+		t.Fatal(err)
 	}
 	// The host starts what stands there, and here that is a test; we read the same file.
 	writeAt(t, file, strings.Replace(string(text), `"args"`, `"env": {"`+mainVariable+`": "1"}, "args"`, 1))

@@ -187,7 +187,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		report.Results = append(report.Results, result)
 	}
 	if r.tools != nil {
-		report.Tokens = r.tools.Bytes / 4
+		report.Tokens = r.tools.Tokens()
 	}
 	return report, nil
 }

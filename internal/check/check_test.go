@@ -15,12 +15,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/badserver"
 	"github.com/dragoman-mcp/dragoman/internal/check"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/target"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 func TestMain(m *testing.M) {
@@ -291,31 +287,10 @@ func TestServersThatCannotBeCheckedAreErrors(t *testing.T) {
 }
 
 func TestTheBuiltInServerHoldsTheRulesOnEveryTransport(t *testing.T) {
-	for name, test := range map[string]struct {
-		handler func(*everything.Server) http.Handler
-		scheme  string
-	}{
-		"Streamable HTTP": {func(s *everything.Server) http.Handler {
-			return &streamable.Server{Sessions: s, Requests: s.Requests()}
-		}, "http"},
-		"HTTP+SSE": {func(s *everything.Server) http.Handler {
-			old := &sse.Server{Acceptor: s, MessagesPath: "/messages"}
-			mux := http.NewServeMux()
-			mux.Handle("/", old.Stream())
-			mux.Handle("/messages", old.Messages())
-			return mux
-		}, "http"},
-		"WebSocket": {func(s *everything.Server) http.Handler { return &ws.Server{Acceptor: s} }, "ws"},
-	} {
+	for name, spec := range badserver.Good(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := everything.New(&everything.Options{Version: "1"})
-			defer server.Close()
-			web := httptest.NewServer(test.handler(server))
-			defer web.Close()
-			defer web.CloseClientConnections()
-			// One of its tools shows what JSON Schema can do.
-			r := expect(t, options(&target.Spec{URL: test.scheme + strings.TrimPrefix(web.URL, "http") + "/"}), "tool-schema-union")
+			r := expect(t, options(spec), "tool-schema-union") // one of its tools shows what JSON Schema can do
 			if r.How != name {
 				t.Errorf("it was reached by %s", r.How)
 			}

@@ -190,18 +190,21 @@ func modernServerInfo(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
-// modernLists asks for all that a modern server has lists of.
-func (r *run) modernLists(ctx context.Context) (got []*raw.Exchange) {
-	got = append(got, r.discovered)
+// modernLists asks for all that a modern server has lists of, once.
+func (r *run) modernLists(ctx context.Context) []*raw.Exchange {
+	if r.listed != nil {
+		return r.listed
+	}
+	r.listed = []*raw.Exchange{r.discovered}
 	for _, l := range lists {
 		if r.can(r.modern)[l.Capability] == nil {
 			continue
 		}
 		if x := r.ask(ctx, r.modern, l.Method, nil); x.Result() != nil {
-			got = append(got, x)
+			r.listed = append(r.listed, x)
 		}
 	}
-	return got
+	return r.listed
 }
 
 // askWith asks for the tools, or for what the server is, with another envelope.

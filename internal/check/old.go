@@ -18,16 +18,14 @@ func (r *run) stream() *raw.OldSession { return r.streams[0] }
 func (r *run) getOld(ctx context.Context, change func(*raw.Call)) *raw.Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, raw.ErrSilent)
 	defer cancel()
-	reply := r.old.GlanceOld(ctx, change)
-	return &raw.Exchange{HTTP: reply, Err: reply.Err}
+	return r.old.GlanceOld(ctx, change).Exchange()
 }
 
 // postOld posts a notification that says nothing, but for what is changed.
 func (r *run) postOld(ctx context.Context, change func(*raw.Call)) *raw.Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, raw.ErrSilent)
 	defer cancel()
-	reply := r.stream().Post(ctx, []byte(`{"jsonrpc":"2.0","method":"`+protocol.NoteCancelled+`","params":{"requestId":"dragoman-none"}}`), change)
-	return &raw.Exchange{HTTP: reply, Err: reply.Err}
+	return r.stream().Post(ctx, []byte(`{"jsonrpc":"2.0","method":"`+protocol.NoteCancelled+`","params":{"requestId":"dragoman-none"}}`), change).Exchange()
 }
 
 func oldOrigin(ctx context.Context, r *run) outcome {
@@ -132,7 +130,7 @@ func oldEvent(_ context.Context, r *run) outcome {
 
 func oldBuffering(_ context.Context, r *run) outcome {
 	if opened := r.stream().Opened; !unbuffered(opened.Header) {
-		return fail(&raw.Exchange{HTTP: opened}, "the stream says neither")
+		return fail(opened.Exchange(), "the stream says neither")
 	}
 	return pass()
 }

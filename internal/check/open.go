@@ -48,16 +48,16 @@ type run struct {
 	legacy, modern    *raw.Client
 	hello, discovered *raw.Exchange
 
-	tools  *raw.Pages    // nil if there are none
-	read   []tool        // the same, once a rule has looked at them
-	called *raw.Exchange // of the tool that was named; nil if it has not been
+	tools  *raw.Pages      // nil if there are none
+	read   []tool          // the same, once a rule has looked at them
+	called *raw.Exchange   // of the tool that was named; nil if it has not been
+	listed []*raw.Exchange // the answers to server/discover and all lists in the modern era; nil if they were not asked for
 
 	exchanges []*raw.Exchange // all, for rules that judge what was said
 	misnames  bool            // an answer had a wrong id
 	processes []*raw.Process
 	wires     []raw.Wire // to be closed
 	sessions  []*raw.Session
-	end       *ending
 
 	// silent says of what a rule needs why it is not there, where it ought to be.
 	silent map[needs]string
@@ -73,13 +73,6 @@ type run struct {
 
 // maxKept is how many bytes of exchanges are kept for rules that judge them.
 const maxKept = 128 << 20
-
-// An ending is how the first process took the end of its standard input.
-type ending struct {
-	exit     *stdio.ExitError
-	took     time.Duration
-	byItself bool
-}
 
 // open reaches the server, and finds out its eras.
 func (r *run) open(ctx context.Context) error {
@@ -139,10 +132,8 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			}
 			continue
 		}
-		x := r.keep(c.Ask(ctx, protocol.MethodDiscover, nil))
-		var found struct{ SupportedVersions []string }
-		_ = json.Unmarshal(x.Result(), &found) // a rule looks at that
-		if slices.Contains(found.SupportedVersions, rev.String()) {
+		x := r.keep(c.Begin(ctx))
+		if slices.Contains(x.Supported(), rev.String()) {
 			r.modern, r.discovered = c, x
 		} else if x.Silent() {
 			r.silent[modernEra] = "server/discover gets no answer in time"
@@ -346,16 +337,6 @@ func harmless(c *raw.Client) string {
 		return protocol.MethodDiscover
 	}
 	return protocol.MethodPing
-}
-
-// stopFirst ends the first process, and remembers how that went.
-func (r *run) stopFirst() *ending {
-	if r.end == nil {
-		e := &ending{}
-		e.exit, e.took, e.byItself = r.processes[0].Stop()
-		r.end = e
-	}
-	return r.end
 }
 
 // stopAll ends all processes, at once: some take their time.

@@ -227,16 +227,16 @@ func listCursor(ctx context.Context, r *run) outcome {
 
 func listSteady(ctx context.Context, r *run) outcome {
 	again := r.list(ctx, r.main(), protocol.MethodListTools, "tools")
-	before, after := toolNames(r.tools), toolNames(again)
+	before, after := toolNames(r.toolList()), toolNames(toolsOf(again))
 	if slices.Equal(before, after) {
 		return pass()
 	}
 	return fail(nil, "first %s, then %s", names(before), names(after))
 }
 
-func toolNames(p *raw.Pages) (list []string) {
-	for _, t := range toolsOf(p) {
-		list = append(list, t.Name)
+func toolNames(tools []tool) (list []string) {
+	for i := range tools {
+		list = append(list, tools[i].Name)
 	}
 	return list
 }

@@ -35,7 +35,7 @@ func socketHost(ctx context.Context, r *run) outcome {
 
 func socketSubprotocol(_ context.Context, r *run) outcome {
 	if got := r.opened.Header.Get("Sec-WebSocket-Protocol"); !strings.EqualFold(got, "mcp") {
-		return fail(&raw.Exchange{HTTP: r.opened}, "mcp is offered, and it agrees to %q", got)
+		return fail(r.opened.Exchange(), "mcp is offered, and it agrees to %q", got)
 	}
 	return pass()
 }

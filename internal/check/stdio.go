@@ -43,8 +43,7 @@ func stdioFirst(ctx context.Context, r *run) outcome {
 }
 
 func stdioEOF(_ context.Context, r *run) outcome {
-	e := r.stopFirst()
-	if !e.byItself {
+	if _, _, byItself := r.processes[0].Stop(); !byItself {
 		return fail(nil, "it does not end within %v after its standard input is closed, and has to be ended by force", r.command.Grace)
 	}
 	return pass()

@@ -23,7 +23,6 @@ const (
 	maxDepth       = 10   // levels of a schema
 	maxTools       = 128
 	maxTokens      = 25_000
-	bytesPerToken  = 4 // roughly
 )
 
 var (
@@ -41,30 +40,37 @@ type tool struct {
 	input, output *document // the schemas; with nothing in them if there are none
 }
 
+// toolsOf reads a list. What cannot be read has no name and no schema, which rules look at.
 func toolsOf(p *raw.Pages) (list []tool) {
 	for _, entry := range p.Entries {
 		var t tool
-		_ = json.Unmarshal(entry, &t) // what cannot be read has no name and no schema, which rules look at
+		_ = json.Unmarshal(entry, &t) // as above
 		list = append(list, t)
 	}
 	return list
 }
 
-// each looks at every tool. look returns what is wrong with one, or "".
-func (r *run) each(ctx context.Context, look func(*tool) string) outcome {
-	if r.read == nil {
+// toolList reads the tools, once.
+func (r *run) toolList() []tool {
+	if r.read == nil && r.tools != nil {
 		r.read = toolsOf(r.tools)
 		for i := range r.read {
 			t := &r.read[i]
 			t.input, t.output = readSchema(t.InputSchema), readSchema(t.OutputSchema)
 		}
 	}
+	return r.read
+}
+
+// each looks at every tool. look returns what is wrong with one, or "".
+func (r *run) each(ctx context.Context, look func(*tool) string) outcome {
+	list := r.toolList()
 	var bad []Finding
-	for i := range r.read {
+	for i := range list {
 		if ctx.Err() != nil {
 			return skip("it was interrupted")
 		}
-		t := &r.read[i]
+		t := &list[i]
 		if problem := look(t); problem != "" {
 			bad = append(bad, Finding{Text: t.Name + ": " + problem, Tool: t.Name})
 		}
@@ -257,8 +263,7 @@ func toolsCount(_ context.Context, r *run) outcome {
 }
 
 func toolsSize(_ context.Context, r *run) outcome {
-	tokens := r.tools.Bytes / bytesPerToken
-	if tokens > maxTokens {
+	if tokens := r.tools.Tokens(); tokens > maxTokens {
 		return fail(nil, "it costs about %d, %d bytes", tokens, r.tools.Bytes)
 	}
 	return pass()
@@ -291,12 +296,8 @@ func callContent(ctx context.Context, r *run) outcome {
 func callStructured(ctx context.Context, r *run) outcome {
 	x := r.call(ctx)
 	result := members(x.Result())
-	i := -1
-	var list []tool
-	if r.tools != nil {
-		list = toolsOf(r.tools)
-		i = slices.IndexFunc(list, func(t tool) bool { return t.Name == r.Call })
-	}
+	list := r.toolList()
+	i := slices.IndexFunc(list, func(t tool) bool { return t.Name == r.Call })
 	switch {
 	case x.Result() == nil:
 		return skip("the tool was not called: " + x.Says())

@@ -81,6 +81,17 @@ func TestCallsAreWrittenDownOnEveryPathInBothEras(t *testing.T) {
 	}
 }
 
+// callsIn returns how many calls of tools are written down.
+func callsIn(file string) (n int) {
+	_ = audit.Read(func(r *audit.Record) bool { // what cannot be read is not counted
+		if r.Method == protocol.MethodCallTool {
+			n++
+		}
+		return true
+	}, file)
+	return n
+}
+
 func TestWhatARuleDeniesIsWrittenDownWithTheRule(t *testing.T) {
 	g, file := beginAudited(t, "")
 	c := g.join("/servers/a/mcp", protocol.Modern)
@@ -127,14 +138,7 @@ func TestWhatARuleDeniesIsWrittenDownAtTheDoorOfPlainCalls(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	_ = g.Shutdown(within(t))
-	n := 0
-	_ = audit.Read(func(r *audit.Record) bool {
-		if r.Method == protocol.MethodCallTool {
-			n++
-		}
-		return true
-	}, path)
-	if n != 4 {
+	if n := callsIn(path); n != 4 {
 		t.Errorf("%d calls are written down, want 4", n)
 	}
 }
@@ -156,14 +160,7 @@ func TestWhatNoServerOffersIsWrittenDownOnceWithoutAServer(t *testing.T) {
 			t.Log("the server takes it")
 		}
 		_ = g.Shutdown(within(t))
-		n := 0
-		_ = audit.Read(func(r *audit.Record) bool {
-			if r.Method == protocol.MethodCallTool {
-				n++
-			}
-			return true
-		}, file)
-		if n != 3 {
+		if n := callsIn(file); n != 3 {
 			t.Errorf("%d calls are written down", n)
 		}
 	}

@@ -286,34 +286,8 @@ func (o owner) told(m *dragoman.Message) (*dragoman.Message, error) {
 	return edit.Message()
 }
 
-// ask has a client answer a question of the server. The answer belongs to the task that the
-// question does.
-func (o owner) ask(ctx context.Context, client dragoman.Peer, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	told, err := o.told(req)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Call(ctx, told, from)
-	if err != nil || resp == nil || resp.IsError() {
-		return resp, err
-	}
-	related := resp.Meta(protocol.MetaRelatedTask)
-	own, ok := o.own(taskName, dragoman.Member(related, taskName))
-	if !ok {
-		return resp, nil
-	}
-	return resp.Edit().SetMeta(protocol.MetaRelatedTask, dragoman.WithMember(related, taskName, own)).Message()
-}
-
-func (o owner) tell(ctx context.Context, client dragoman.Peer, note *dragoman.Message) error {
-	told, err := o.told(note)
-	if err != nil {
-		return err
-	}
-	return client.Notify(ctx, told)
-}
-
-// A boundPeer is who is told of tasks in the course of a request, by the ids that it was given.
+// A boundPeer is who is told of tasks by the ids that it was given: the client of a conversation,
+// or who has made a request.
 type boundPeer struct {
 	dragoman.Peer
 	owner owner
@@ -322,33 +296,31 @@ type boundPeer struct {
 // Unwrap returns who is told.
 func (b boundPeer) Unwrap() dragoman.Peer { return b.Peer }
 
-// Call implements dragoman.Peer.
+// Call implements dragoman.Peer. The answer belongs to the task that the question does.
 func (b boundPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return b.owner.ask(ctx, b.Peer, req, from)
+	told, err := b.owner.told(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := b.Peer.Call(ctx, told, from)
+	if err != nil || resp == nil || resp.IsError() {
+		return resp, err
+	}
+	related := resp.Meta(protocol.MetaRelatedTask)
+	own, ok := b.owner.own(taskName, dragoman.Member(related, taskName))
+	if !ok {
+		return resp, nil
+	}
+	return resp.Edit().SetMeta(protocol.MetaRelatedTask, dragoman.WithMember(related, taskName, own)).Message()
 }
 
 // Notify implements dragoman.Peer.
 func (b boundPeer) Notify(ctx context.Context, note *dragoman.Message) error {
-	return b.owner.tell(ctx, b.Peer, note)
-}
-
-// A boundClient is the client of a conversation as the server sees it.
-type boundClient struct {
-	dragoman.Conn
-	owner owner
-}
-
-// Unwrap returns the conversation itself.
-func (b boundClient) Unwrap() dragoman.Conn { return b.Conn }
-
-// Call implements dragoman.Peer.
-func (b boundClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return b.owner.ask(ctx, b.Conn, req, from)
-}
-
-// Notify implements dragoman.Peer.
-func (b boundClient) Notify(ctx context.Context, note *dragoman.Message) error {
-	return b.owner.tell(ctx, b.Conn, note)
+	told, err := b.owner.told(note)
+	if err != nil {
+		return err
+	}
+	return b.Peer.Notify(ctx, told)
 }
 
 // maxGiven is how many tasks of one server, the newest, are known to be somebody's: lists show no

@@ -64,16 +64,35 @@ func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, R
 func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	caller := dragoman.CallerOf(ctx)
 	session := c.taps.NewSession()
-	seen := tappedClient{Conn: client, taps: c.taps, server: c.up.Name(), session: session}
+	seen := conversation{client, tappedClient{client, c.taps, c.up.Name(), session}}
 	var told dragoman.Conn = filteredClient{seen, c.views.hides(ctx, caller)}
 	if o, ok := c.tags.owner(caller); ok {
-		told = boundClient{told, o}
+		told = conversation{told, boundPeer{told, o}}
 	}
 	peer, err := c.up.Accept(ctx, told)
 	if err != nil {
 		return nil, err
 	}
 	return c.wrap(peer, client, caller, session), nil
+}
+
+// A conversation is one in which the client is asked and told by way of a peer.
+type conversation struct {
+	dragoman.Conn
+	by dragoman.Peer
+}
+
+// Unwrap returns the conversation itself.
+func (c conversation) Unwrap() dragoman.Conn { return c.Conn }
+
+// Call implements dragoman.Peer.
+func (c conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return c.by.Call(ctx, req, from)
+}
+
+// Notify implements dragoman.Peer.
+func (c conversation) Notify(ctx context.Context, note *dragoman.Message) error {
+	return c.by.Notify(ctx, note)
 }
 
 // Requests is the door for requests of the modern era.

@@ -38,7 +38,7 @@ func (p *tapped) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	seen := p.event(req)
 	p.taps.Show(seen)
 	if from != nil {
-		from = tappedFrom{from, p.taps, p.server, p.session}
+		from = tappedClient{from, p.taps, p.server, p.session}
 	}
 	resp, err := p.Peer.Call(ctx, req, from)
 	p.taps.Show(tap.AnswerTo(&seen, seen.Time, resp, err))
@@ -63,71 +63,42 @@ func (p *tapped) event(m *dragoman.Message) tap.Event {
 	return e
 }
 
-// showFromServer shows what a server asks or tells a client on its way there.
-func showFromServer(taps *tap.Hub, server, session string, m *dragoman.Message) (seen tap.Event) {
-	seen = tap.Of(tap.Server, m)
-	seen.Server, seen.Session = server, session
-	taps.Show(seen)
-	return seen
-}
-
-// callClient asks a client something, and shows that.
-func callClient(ctx context.Context, client dragoman.Peer, taps *tap.Hub, server, session string, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if !taps.Watched(server) {
-		return client.Call(ctx, req, from)
-	}
-	seen := showFromServer(taps, server, session, req)
-	resp, err := client.Call(ctx, req, from)
-	taps.Show(tap.AnswerTo(&seen, seen.Time, resp, err))
-	return resp, err
-}
-
-// notifyClient tells a client something, and shows that.
-func notifyClient(ctx context.Context, client dragoman.Peer, taps *tap.Hub, server, session string, note *dragoman.Message) error {
-	if taps.Watched(server) {
-		showFromServer(taps, server, session, note)
-	}
-	return client.Notify(ctx, note)
-}
-
-// A tappedFrom is the caller of a request that somebody looks at.
-type tappedFrom struct {
+// A tappedClient is who is asked and told by a server that somebody may look at: the client of
+// a conversation, or who has made a request.
+type tappedClient struct {
 	dragoman.Peer
 	taps            *tap.Hub
 	server, session string
 }
 
-// Unwrap returns the caller itself.
-func (f tappedFrom) Unwrap() dragoman.Peer { return f.Peer }
-
-// Call implements dragoman.Peer.
-func (f tappedFrom) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return callClient(ctx, f.Peer, f.taps, f.server, f.session, req, from)
-}
-
-// Notify implements dragoman.Peer.
-func (f tappedFrom) Notify(ctx context.Context, note *dragoman.Message) error {
-	return notifyClient(ctx, f.Peer, f.taps, f.server, f.session, note)
-}
-
-// A tappedClient is the client of a conversation, which somebody may look at.
-type tappedClient struct {
-	dragoman.Conn
-	taps            *tap.Hub
-	server, session string
-}
-
-// Unwrap returns the conversation itself.
-func (c tappedClient) Unwrap() dragoman.Conn { return c.Conn }
+// Unwrap returns the client itself.
+func (c tappedClient) Unwrap() dragoman.Peer { return c.Peer }
 
 // Call implements dragoman.Peer.
 func (c tappedClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return callClient(ctx, c.Conn, c.taps, c.server, c.session, req, from)
+	if !c.taps.Watched(c.server) {
+		return c.Peer.Call(ctx, req, from)
+	}
+	seen := c.show(req)
+	resp, err := c.Peer.Call(ctx, req, from)
+	c.taps.Show(tap.AnswerTo(&seen, seen.Time, resp, err))
+	return resp, err
 }
 
 // Notify implements dragoman.Peer.
 func (c tappedClient) Notify(ctx context.Context, note *dragoman.Message) error {
-	return notifyClient(ctx, c.Conn, c.taps, c.server, c.session, note)
+	if c.taps.Watched(c.server) {
+		c.show(note)
+	}
+	return c.Peer.Notify(ctx, note)
+}
+
+// show shows what the server asks or tells the client, on its way there.
+func (c tappedClient) show(m *dragoman.Message) (seen tap.Event) {
+	seen = tap.Of(tap.Server, m)
+	seen.Server, seen.Session = c.server, c.session
+	c.taps.Show(seen)
+	return seen
 }
 
 // tapBeat is how often who taps is shown that we are there, while nothing passes.

@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/issuer"
 	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/raw"
 )
 
 // soon is how long before its end a certificate is a problem.
@@ -22,7 +21,8 @@ const soon = 7 * 24 * time.Hour
 
 // network looks at the way to the server: its name, its port, its certificate. It reports
 // whether a request can get there.
-func (p *prober) network(ctx context.Context, at *url.URL) bool {
+func (p *prober) network(ctx context.Context, h *raw.HTTP) bool {
+	at := h.At
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	via := p.Spec.Proxy
@@ -54,7 +54,7 @@ func (p *prober) network(ctx context.Context, at *url.URL) bool {
 	defer nc.Close()
 	p.ok("tcp", "%s, %v", nc.RemoteAddr(), people.Duration(time.Since(began)))
 	if at.Scheme != "https" {
-		if !issuer.Loopback(host) && !issuer.Localhost(host) {
+		if !h.Local() {
 			p.problem("tls", "serve it by https; tokens must not be sent without", "the connection is not encrypted: others on the way can read and change what is sent")
 		}
 		return true

@@ -22,9 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/probe"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/oauth"
-	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
@@ -97,12 +95,27 @@ func note(r *probe.Report, text string) bool {
 	})
 }
 
+// A judged defect is one of which a probe must say something.
+type judged struct {
+	defect  badserver.Defect
+	verdict probe.Verdict
+	want    []string
+}
+
+// eachDefect probes a server with each defect.
+func eachDefect(t *testing.T, list []judged, start func(*testing.T, badserver.Defect) *target.Spec, change func(*probe.Options, badserver.Defect)) {
+	t.Helper()
+	for _, test := range list {
+		t.Run(string(test.defect), func(t *testing.T) {
+			t.Parallel()
+			r := look(t, start(t, test.defect), func(o *probe.Options) { change(o, test.defect) })
+			expect(t, r, test.verdict, test.want...)
+		})
+	}
+}
+
 func TestDefectsOfMessagesAreNamed(t *testing.T) {
-	for _, test := range []struct {
-		defect  badserver.Defect
-		verdict probe.Verdict
-		want    []string
-	}{
+	eachDefect(t, []judged{
 		{badserver.None, probe.Works, nil},
 		{badserver.LegacyOnly, probe.Works, nil},
 		{badserver.ModernOnly, probe.Works, nil},
@@ -118,25 +131,15 @@ func TestDefectsOfMessagesAreNamed(t *testing.T) {
 		{badserver.FalsePromise, probe.Problems, []string{"prompts/list: error -32601"}},
 		{badserver.EndlessList, probe.Problems, []string{"the pages of tools/list have no end"}},
 		{badserver.Hang, probe.Unreachable, []string{"initialize is not answered: no answer in time"}},
-	} {
-		t.Run(string(test.defect), func(t *testing.T) {
-			t.Parallel()
-			r := look(t, badserver.Socket(t, test.defect), func(o *probe.Options) {
-				if test.defect == badserver.SilentUnknown || test.defect == badserver.Hang {
-					impatient(o)
-				}
-			})
-			expect(t, r, test.verdict, test.want...)
-		})
-	}
+	}, badserver.Socket, func(o *probe.Options, d badserver.Defect) {
+		if d == badserver.SilentUnknown || d == badserver.Hang {
+			impatient(o)
+		}
+	})
 }
 
 func TestDefectsOfCommandsAreNamed(t *testing.T) {
-	for _, test := range []struct {
-		defect  badserver.Defect
-		verdict probe.Verdict
-		want    []string
-	}{
+	eachDefect(t, []judged{
 		{badserver.LegacyOnly, probe.Works, nil}, // None is below
 		{badserver.ModernOnly, probe.Works, nil},
 		{badserver.Framed, probe.Works, nil},
@@ -148,22 +151,16 @@ func TestDefectsOfCommandsAreNamed(t *testing.T) {
 		{badserver.IgnoresEOF, probe.Problems, []string{"end: it does not end"}},
 		{badserver.DiesAtEOF, probe.Problems, []string{"end: it dies of a signal (killed)"}},
 		{badserver.FramedOnly, probe.Problems, []string{"does not answer initialize", "framing: it understands frames"}},
-	} {
-		t.Run(string(test.defect), func(t *testing.T) {
-			t.Parallel()
-			r := look(t, badserver.Command(t, test.defect), func(o *probe.Options) {
-				switch test.defect {
-				case badserver.PrettyPrinted, badserver.Hang:
-					o.Timeout, o.Start = brief, 2*brief
-				case badserver.FramedOnly:
-					o.Start = 2 * brief // lines are not answered in it
-				case badserver.IgnoresEOF:
-					o.Grace = brief
-				}
-			})
-			expect(t, r, test.verdict, test.want...)
-		})
-	}
+	}, badserver.Command, func(o *probe.Options, d badserver.Defect) {
+		switch d {
+		case badserver.PrettyPrinted, badserver.Hang:
+			o.Timeout, o.Start = brief, 2*brief
+		case badserver.FramedOnly:
+			o.Start = 2 * brief // lines are not answered in it
+		case badserver.IgnoresEOF:
+			o.Grace = brief
+		}
+	})
 }
 
 func TestWhatACommandIsIsShown(t *testing.T) {
@@ -205,11 +202,7 @@ func TestWhatIsNotThereIsNamed(t *testing.T) {
 }
 
 func TestDefectsOfHTTPAreNamed(t *testing.T) {
-	for _, test := range []struct {
-		defect  badserver.Defect
-		verdict probe.Verdict
-		want    []string
-	}{
+	eachDefect(t, []judged{
 		{badserver.None, probe.Works, nil},
 		{badserver.LegacyOnly, probe.Works, nil},
 		{badserver.ModernOnly, probe.Works, nil},
@@ -234,20 +227,11 @@ func TestDefectsOfHTTPAreNamed(t *testing.T) {
 		{badserver.HTMLPage, probe.Problems, []string{"status 200 and no message", "no transport"}},
 		{badserver.EmptyOK, probe.Problems, []string{"status 200 and no message", "no transport"}},
 		{badserver.SignIn, probe.Authorization, []string{"there is no WWW-Authenticate", "credentials"}},
-	} {
-		t.Run(string(test.defect), func(t *testing.T) {
-			t.Parallel()
-			web := httptest.NewServer(badserver.Handler(test.defect))
-			defer web.Close()
-			defer web.CloseClientConnections()
-			r := look(t, &target.Spec{URL: web.URL + "/mcp"}, func(o *probe.Options) {
-				if test.defect == badserver.Hang {
-					impatient(o)
-				}
-			})
-			expect(t, r, test.verdict, test.want...)
-		})
-	}
+	}, badserver.Web, func(o *probe.Options, d badserver.Defect) {
+		if d == badserver.Hang {
+			impatient(o)
+		}
+	})
 }
 
 func TestTheServerIsFoundBesideAPathThatIsWrong(t *testing.T) {
@@ -263,38 +247,11 @@ func TestTheServerIsFoundBesideAPathThatIsWrong(t *testing.T) {
 	}
 }
 
-// builtIn serves the built-in server on a transport.
-func builtIn(t *testing.T, handler func(*everything.Server) http.Handler) string {
-	t.Helper()
-	server := everything.New(&everything.Options{Version: "1"})
-	t.Cleanup(func() { _ = server.Close() })
-	web := httptest.NewServer(handler(server))
-	t.Cleanup(web.Close)
-	t.Cleanup(web.CloseClientConnections)
-	return web.URL
-}
-
 func TestTheBuiltInServerWorksOnEveryTransport(t *testing.T) {
-	for name, test := range map[string]struct {
-		handler func(*everything.Server) http.Handler
-		scheme  string
-	}{
-		"Streamable HTTP": {func(s *everything.Server) http.Handler {
-			return &streamable.Server{Sessions: s, Requests: s.Requests()}
-		}, "http"},
-		"HTTP+SSE": {func(s *everything.Server) http.Handler {
-			old := &sse.Server{Acceptor: s, MessagesPath: "/messages"}
-			mux := http.NewServeMux()
-			mux.Handle("/", old.Stream())
-			mux.Handle("/messages", old.Messages())
-			return mux
-		}, "http"},
-		"WebSocket": {func(s *everything.Server) http.Handler { return &ws.Server{Acceptor: s} }, "ws"},
-	} {
+	for name, spec := range badserver.Good(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := builtIn(t, test.handler)
-			r := look(t, &target.Spec{URL: test.scheme + strings.TrimPrefix(at, "http") + "/"})
+			r := look(t, spec)
 			expect(t, r, probe.Works)
 			if !r.Transports[name] || r.Counts["tools"] == 0 {
 				t.Errorf("transports %v, counts %v", r.Transports, r.Counts)
@@ -409,10 +366,9 @@ func TestEventsBehindTheFirstWithAnIDAreCounted(t *testing.T) {
 
 func TestNothingIsClaimedOfAServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	web := httptest.NewServer(badserver.Handler(badserver.SignIn))
-	defer web.Close()
-	r := look(t, &target.Spec{URL: web.URL + "/mcp"}, func(o *probe.Options) {
-		o.SignIn, o.Login = &oauth.Config{Server: web.URL + "/mcp"}, "dragoman login there"
+	spec := badserver.Web(t, badserver.SignIn)
+	r := look(t, spec, func(o *probe.Options) {
+		o.SignIn, o.Login = &oauth.Config{Server: spec.URL}, "dragoman login there"
 	})
 	if r.Verdict != probe.Authorization || note(r, "register") || note(r, "PKCE") || note(r, "nobody is signed in") {
 		t.Errorf("it is said: %+v", r.Lines)

@@ -21,14 +21,11 @@ type opener func(ctx context.Context) (raw.Wire, error)
 
 // survey finds out which revisions the server speaks and what it offers.
 func (p *prober) survey(ctx context.Context, open opener) {
-	var legacy protocol.Revision
 	for _, rev := range protocol.Revisions() {
 		if ctx.Err() != nil {
 			return
 		}
-		if p.speaks(ctx, open, rev) && legacy == protocol.Unknown && rev.Era() == protocol.Legacy {
-			legacy = rev
-		}
+		p.ask(ctx, open, rev)
 	}
 	p.showRevisions()
 	spoken := p.spoken()
@@ -36,12 +33,13 @@ func (p *prober) survey(ctx context.Context, open opener) {
 		return
 	}
 	best := protocol.ParseRevision(spoken[0].Revision)
-	without, ok := p.offers(ctx, open, best, nil)
+	without, ok := p.offers(ctx, open, best)
 	if !ok {
 		return
 	}
-	if legacy != protocol.Unknown && legacy != best { // where what is offered may depend on the client
-		best = legacy
+	i := slices.IndexFunc(spoken, func(v Revision) bool { return v.Era == protocol.Legacy.String() })
+	if i > 0 { // where what is offered may depend on the client
+		best = protocol.ParseRevision(spoken[i].Revision)
 		if without, ok = p.toolsFor(ctx, open, best, nil); !ok {
 			return
 		}
@@ -51,67 +49,48 @@ func (p *prober) survey(ctx context.Context, open opener) {
 	}
 }
 
-// speaks asks for one revision, and reports whether the server speaks it.
-func (p *prober) speaks(ctx context.Context, open opener, rev protocol.Revision) bool {
+// ask finds out whether the server speaks a revision.
+func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 	p.stage("revision %s", rev)
 	v := Revision{Revision: rev.String(), Era: rev.Era().String()}
 	defer func() { p.Revisions = append(p.Revisions, v) }()
-	w, err := open(ctx)
+	c, x, err := p.begin(ctx, open, rev, nil)
 	if err != nil {
 		v.Answer = redact.Text(err.Error())
-		return false
+		return
 	}
-	defer w.Close()
-	c := p.client(w)
-	c.Revision = rev
-	var x *raw.Exchange
-	if rev.Era() == protocol.Modern {
-		x = c.Ask(ctx, protocol.MethodDiscover, nil)
-		var found struct{ SupportedVersions []string }
-		_ = json.Unmarshal(x.Result(), &found) // else there are none
-		v.Spoken = slices.Contains(found.SupportedVersions, v.Revision)
-		if v.Answer = x.Says(); x.Result() != nil {
-			v.Answer = "it lists " + strings.Join(found.SupportedVersions, ", ")
-		}
-	} else {
-		x = c.Begin(ctx)
-		v.Spoken = x.Named() == v.Revision
-		if v.Answer = x.Says(); x.Result() != nil {
-			v.Answer = x.Named()
-		}
+	defer c.Close()
+	switch v.Answer = x.Says(); {
+	case x.Result() == nil:
+	case rev.Era() == protocol.Modern:
+		v.Spoken, v.Answer = slices.Contains(x.Supported(), v.Revision), "it lists "+strings.Join(x.Supported(), ", ")
+	default:
+		v.Spoken, v.Answer = x.Named() == v.Revision, x.Named()
 	}
-	p.examine(x, w)
-	if s, ok := w.(*raw.Session); ok {
+	p.examine(x, c.Wire)
+	if s, ok := c.Wire.(*raw.Session); ok {
 		p.end(ctx, s)
 	}
-	return v.Spoken
 }
 
 // showRevisions adds what was found out to the report.
 func (p *prober) showRevisions() {
-	var spoken, others []string
+	var spoken, order []string
+	answers := map[string][]string{} // what is the same for several is said once
 	for _, v := range p.Revisions {
 		if v.Spoken {
 			spoken = append(spoken, fmt.Sprintf("%s (%s)", v.Revision, v.Era))
-		} else {
-			others = append(others, v.Revision+": "+v.Answer)
+			continue
 		}
+		if answers[v.Answer] == nil {
+			order = append(order, v.Answer)
+		}
+		answers[v.Answer] = append(answers[v.Answer], v.Revision)
 	}
-	switch {
-	case len(spoken) == 0:
+	if len(spoken) == 0 {
 		p.problem("revisions", "see what it answers below, and its own log; a client needs an answer to initialize or server/discover", "it speaks no revision of MCP that is known")
-	default:
+	} else {
 		p.ok("revisions", "%s", strings.Join(spoken, ", "))
-	}
-	// What is the same for several is said once.
-	answers := map[string][]string{}
-	var order []string
-	for _, other := range others {
-		rev, answer, _ := strings.Cut(other, ": ")
-		if answers[answer] == nil {
-			order = append(order, answer)
-		}
-		answers[answer] = append(answers[answer], rev)
 	}
 	for _, answer := range order {
 		said := "answers " + answer
@@ -133,19 +112,13 @@ func (p *prober) begin(ctx context.Context, open opener, rev protocol.Revision, 
 	}
 	c := p.client(w)
 	c.Revision, c.Capabilities = rev, can
-	var x *raw.Exchange
-	if rev.Era() == protocol.Modern {
-		x = c.Ask(ctx, protocol.MethodDiscover, nil)
-	} else {
-		x = c.Begin(ctx)
-	}
-	return c, x, nil
+	return c, c.Begin(ctx), nil
 }
 
 // offers shows what the server says of itself and how much it offers. It returns the names of its tools.
-func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision, can raw.Object) (tools []string, ok bool) {
+func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision) (tools []string, ok bool) {
 	p.stage("what it offers")
-	c, x, err := p.begin(ctx, open, rev, can)
+	c, x, err := p.begin(ctx, open, rev, nil)
 	if err != nil {
 		p.problem("server", "it answered before; look at its own log", "it cannot be reached again: %v", err)
 		return nil, false
@@ -185,7 +158,7 @@ func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision,
 		text := people.Count(len(pages.Entries), l.One)
 		if l.Member == "tools" {
 			tools = namesOf(pages.Entries)
-			text += fmt.Sprintf(" (about %d tokens)", pages.Bytes/4)
+			text += fmt.Sprintf(" (about %d tokens)", pages.Tokens())
 		}
 		offered = append(offered, text)
 	}

@@ -34,7 +34,7 @@ func (p *prober) url(ctx context.Context) {
 		return
 	}
 	defer h.Close()
-	if scheme := target.Scheme(p.Spec.URL); scheme != "unix" && scheme != "http+unix" && !p.network(ctx, h.At) {
+	if scheme := target.Scheme(p.Spec.URL); scheme != "unix" && scheme != "http+unix" && !p.network(ctx, h) {
 		return
 	}
 	p.stage("transports")

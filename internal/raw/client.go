@@ -129,8 +129,12 @@ func (c *Client) greeting(version string) Object {
 	return Object{"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.info()}
 }
 
-// Begin makes the handshake of a legacy revision. The exchange is that of initialize.
+// Begin begins a conversation: with the handshake of a legacy revision, or by asking what a modern
+// server is. The exchange is that of initialize, or of server/discover.
 func (c *Client) Begin(ctx context.Context) *Exchange {
+	if c.Revision.Era() == protocol.Modern {
+		return c.Ask(ctx, protocol.MethodDiscover, nil)
+	}
 	x := c.Initialize(ctx, c.Revision.String())
 	if x.Result() == nil {
 		return x
@@ -153,6 +157,9 @@ type Pages struct {
 	Flooded   bool        // the list is longer than what is read
 	Bytes     int
 }
+
+// Tokens returns what the list costs a model, roughly.
+func (p *Pages) Tokens() int { return p.Bytes / 4 }
 
 // Last returns the last exchange.
 func (p *Pages) Last() *Exchange { return p.Exchanges[len(p.Exchanges)-1] }

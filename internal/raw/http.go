@@ -99,6 +99,9 @@ type Reply struct {
 	Took    time.Duration // to the headers
 }
 
+// Exchange returns the reply as an exchange of which HTTP alone matters.
+func (r *Reply) Exchange() *Exchange { return &Exchange{HTTP: r, Err: r.Err} }
+
 // Type returns the media type.
 func (r *Reply) Type() string { return httpx.MediaType(r.Header) }
 
@@ -122,31 +125,48 @@ func (r *Reply) Says() string {
 	return redact.Printable(redact.Text(text), "")
 }
 
-// Do makes a request.
-func (h *HTTP) Do(ctx context.Context, c *Call) *Reply {
-	at := cmp.Or(c.URL, h.At)
-	r := &Reply{Request: c.describe(at)}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// request makes the request of a call, with the headers that are configured.
+func (h *HTTP) request(ctx context.Context, c *Call, at *url.URL) (*http.Request, error) {
 	var body io.Reader
 	if c.Body != nil {
 		body = bytes.NewReader(c.Body)
 	}
 	req, err := http.NewRequestWithContext(ctx, c.Method, at.String(), body)
 	if err != nil {
-		r.Err = httpx.WithoutURL(err)
-		return r
+		return nil, httpx.WithoutURL(err)
 	}
-	for name, values := range h.header {
-		req.Header[http.CanonicalHeaderKey(name)] = values
+	req.Header, req.Host = c.headers(h.header)
+	return req, nil
+}
+
+// headers returns the headers of a call and its host, which is empty if it is the URL's, where
+// those that are configured are given.
+func (c *Call) headers(configured http.Header) (all http.Header, host string) {
+	all = make(http.Header)
+	for name, values := range configured {
+		all[http.CanonicalHeaderKey(name)] = values
 	}
-	req.Host = cmp.Or(c.Host, h.header.Get("Host"))
+	host = cmp.Or(c.Host, all.Get("Host"))
 	for name, value := range c.Header {
 		if text, _ := value.(string); text != "" {
-			req.Header.Set(name, text)
+			all.Set(name, text)
 		} else {
-			req.Header.Del(name)
+			all.Del(name)
 		}
+	}
+	return all, host
+}
+
+// Do makes a request.
+func (h *HTTP) Do(ctx context.Context, c *Call) *Reply {
+	at := cmp.Or(c.URL, h.At)
+	r := &Reply{Request: c.describe(at)}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := h.request(ctx, c, at)
+	if err != nil {
+		r.Err = err
+		return r
 	}
 	client := h.signed
 	if c.Bare {
@@ -402,18 +422,15 @@ func (s *OldSession) Strange() string {
 // OpenOld opens the event stream of HTTP+SSE at a URL, and waits for the endpoint. The Reply is
 // what HTTP answered.
 func (h *HTTP) OpenOld(ctx context.Context, at *url.URL) (*OldSession, *Reply, error) {
-	r := &Reply{Request: http.MethodGet + " " + redact.URI(at.RequestURI()) + ", Accept: " + sse.ContentType}
+	call := oldCall()
+	r := &Reply{Request: call.describe(at)}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel) // until the endpoint is there
-	req, err := http.NewRequestWithContext(life, http.MethodGet, at.String(), nil)
+	req, err := h.request(life, call, at)
 	if err != nil {
 		cancel()
-		return nil, r, httpx.WithoutURL(err)
+		return nil, r, err
 	}
-	for name, values := range h.header {
-		req.Header[http.CanonicalHeaderKey(name)] = values
-	}
-	req.Header.Set("Accept", sse.ContentType)
 	began := time.Now()
 	resp, err := h.signed.HTTP.Do(req) //nolint:bodyclose // Close does
 	r.Took = time.Since(began)
@@ -449,9 +466,13 @@ func (h *HTTP) OpenOld(ctx context.Context, at *url.URL) (*OldSession, *Reply, e
 	return s, r, nil
 }
 
+// oldCall is the request for the event stream of HTTP+SSE.
+func oldCall() *Call { return &Call{Method: http.MethodGet, Header: Object{"Accept": sse.ContentType}} }
+
 // GlanceOld asks for the event stream of HTTP+SSE, but for what is changed, and reads no event of it.
 func (h *HTTP) GlanceOld(ctx context.Context, change func(*Call)) *Reply {
-	call := &Call{Method: http.MethodGet, Header: Object{"Accept": sse.ContentType}, Enough: HeadersOnly}
+	call := oldCall()
+	call.Enough = HeadersOnly
 	change(call)
 	return h.Do(ctx, call)
 }

@@ -210,18 +210,11 @@ func DialWebSocket(ctx context.Context, s *target.Spec, change func(*Call)) (*So
 	if change != nil {
 		change(call)
 	}
-	header := s.Header.Clone()
-	if header == nil {
-		header = make(http.Header)
-	}
-	for name, value := range call.Header {
-		header.Set(name, fmt.Sprint(value))
-	}
-	at := *h.URL
-	conn, resp, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{HTTPClient: h.HTTP, HTTPHeader: header, Host: call.Host, Subprotocols: []string{"mcp"}}) //nolint:bodyclose // the library does
+	header, host := call.headers(s.Header)
+	conn, resp, err := websocket.Dial(ctx, h.URL.String(), &websocket.DialOptions{HTTPClient: h.HTTP, HTTPHeader: header, Host: host, Subprotocols: []string{"mcp"}}) //nolint:bodyclose // the library does
 	var reply *Reply
 	if resp != nil {
-		reply = &Reply{Request: call.describe(&at) + ", Upgrade: websocket", Status: resp.StatusCode, Header: resp.Header}
+		reply = &Reply{Request: call.describe(h.URL) + ", Upgrade: websocket", Status: resp.StatusCode, Header: resp.Header}
 	}
 	if err != nil {
 		return nil, reply, httpx.WithoutURL(err)

@@ -69,15 +69,13 @@ func (c *Client) Greet(ctx context.Context, h *HTTP, change func(*Call)) (*Excha
 	change(call)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
 	defer cancel()
-	x := exchangeOf(h.Do(ctx, call))
+	x := h.Do(ctx, call).Exchange()
 	x.Sent = text
 	if s.ID = x.HTTP.Header.Get(protocol.HeaderSession); s.ID == "" || c.Revision.Era() == protocol.Modern {
 		return x, nil
 	}
 	return x, s
 }
-
-func exchangeOf(r *Reply) *Exchange { return &Exchange{HTTP: r, Err: r.Err} }
 
 // FromForeignOrigin and ForForeignHost change a request into one that a page of somebody else makes.
 func FromForeignOrigin(c *Call) { c.Header["Origin"] = ForeignOrigin }
@@ -114,7 +112,7 @@ func (c *Client) PingVersion(ctx context.Context) *Exchange {
 func (s *Session) Delete(ctx context.Context, limit time.Duration) *Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
 	defer cancel()
-	return exchangeOf(s.Do(ctx, &Call{Method: http.MethodDelete, Header: s.Headers(nil)}))
+	return s.Do(ctx, &Call{Method: http.MethodDelete, Header: s.Headers(nil)}).Exchange()
 }
 
 // Stream opens the stream that GET does, behind an event if one is named, and returns when there is
@@ -124,7 +122,7 @@ func (s *Session) Stream(ctx context.Context, limit time.Duration, behind string
 	defer cancel()
 	header := s.Headers(nil)
 	header["Accept"], header["Content-Type"], header[protocol.HeaderLastEventID] = sse.ContentType, "", behind
-	return exchangeOf(s.Do(ctx, &Call{Method: http.MethodGet, Header: header, Enough: enough, Patience: patience}))
+	return s.Do(ctx, &Call{Method: http.MethodGet, Header: header, Enough: enough, Patience: patience}).Exchange()
 }
 
 // Resumable returns the first id of the events of a stream, or "", and how many events are behind
@@ -142,4 +140,11 @@ func (x *Exchange) Named() string {
 	var hello struct{ ProtocolVersion string }
 	_ = json.Unmarshal(x.Result(), &hello) // else it names none
 	return hello.ProtocolVersion
+}
+
+// Supported returns the revisions that the result of server/discover names.
+func (x *Exchange) Supported() []string {
+	var found struct{ SupportedVersions []string }
+	_ = json.Unmarshal(x.Result(), &found) // else it names none
+	return found.SupportedVersions
 }

@@ -181,3 +181,51 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 		talk.Close()
 	})
 }
+
+func TestConfiguredHeadersGoWithEveryTransport(t *testing.T) {
+	seen := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Host + " " + r.Header.Get("X-Own")
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer server.Close()
+	spec := &target.Spec{URL: server.URL, Header: http.Header{"host": {"elsewhere.example"}, "x-own": {"value"}}}
+	h, err := raw.NewHTTP(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for name, open := range map[string]func(){
+		"Streamable HTTP": func() { h.Do(t.Context(), &raw.Call{Method: http.MethodGet}) },
+		"HTTP+SSE":        func() { _, _, _ = h.OpenOld(t.Context(), h.At) },
+		"WebSocket":       func() { _, _, _ = raw.DialWebSocket(t.Context(), spec, nil) },
+	} {
+		if open(); len(seen) == 0 {
+			t.Errorf("%s: no request came", name)
+		} else if got := <-seen; got != "elsewhere.example value" {
+			t.Errorf("%s: it came with %q", name, got)
+		}
+	}
+}
+
+func TestTheFirstTextIsTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
+		talk := raw.NewTalk(l)
+		began := time.Now()
+		go func() { // until all is written
+			defer close(l.writes)
+			time.Sleep(time.Second)
+			l.writes <- "hello"
+			time.Sleep(time.Minute)
+			l.writes <- `{"jsonrpc":"2.0","id":1,"result":{}}`
+		}()
+		if x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("1")); x.Result() == nil {
+			t.Errorf("it gets %s", x.Says())
+		}
+		if after := talk.First.Sub(began); after != time.Second {
+			t.Errorf("the first text came after %v", after)
+		}
+		talk.Close()
+	})
+}

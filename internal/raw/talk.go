@@ -73,10 +73,10 @@ type Talk struct {
 	// OnNoise, if not nil, is told of the first, by who waits for an answer.
 	OnNoise func(text string)
 
-	// First is when the first text came.
+	// First is when the first text came, once it has been taken.
 	First time.Time
 
-	first     chan time.Time
+	first     time.Time // set before the first text is put into in
 	loose     []*Message
 	looseSize int
 	abandoned map[string]bool // ids whose answers nobody waits for any more
@@ -85,7 +85,7 @@ type Talk struct {
 
 // NewTalk begins to read a link, which is the Talk's from then on.
 func NewTalk(link Link) *Talk {
-	t := &Talk{link: link, in: make(chan []byte, 8), done: make(chan struct{}), first: make(chan time.Time, 1), abandoned: map[string]bool{}, patience: quiet}
+	t := &Talk{link: link, in: make(chan []byte, 8), done: make(chan struct{}), abandoned: map[string]bool{}, patience: quiet}
 	go t.read() // until the link ends, which Close sees to
 	return t
 }
@@ -98,9 +98,8 @@ func (t *Talk) read() {
 			t.end = err
 			return
 		}
-		select {
-		case t.first <- time.Now():
-		default:
+		if t.first.IsZero() {
+			t.first = time.Now()
 		}
 		select {
 		case t.in <- text:
@@ -171,7 +170,6 @@ func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, fi
 				}
 				return x
 			}
-			t.noteFirst()
 			m := t.takeMessage(text)
 			if !spent.spend(text) {
 				x.Err = ErrFlood
@@ -268,7 +266,6 @@ func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) [
 			if over = !open || !spent.spend(text); over {
 				break // out of the select
 			}
-			t.noteFirst()
 			m := t.takeMessage(text)
 			if m == nil || t.late(m) || !m.IsResponse() {
 				continue
@@ -313,7 +310,6 @@ func (t *Talk) drain(ctx context.Context) {
 
 // take keeps what is part of no exchange.
 func (t *Talk) take(text []byte) {
-	t.noteFirst()
 	m := t.takeMessage(text)
 	if m == nil || t.late(m) {
 		return
@@ -323,15 +319,9 @@ func (t *Talk) take(text []byte) {
 	}
 }
 
-func (t *Talk) noteFirst() {
-	select {
-	case t.First = <-t.first:
-	default:
-	}
-}
-
 // takeMessage reads a text, or keeps it as noise.
 func (t *Talk) takeMessage(text []byte) *Message {
+	t.First = t.first
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil
 	}

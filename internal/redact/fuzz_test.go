@@ -42,7 +42,7 @@ func FuzzNamesAreReadAsJSONReadsThem(f *testing.F) {
 	words := regexp.MustCompile(`^(?i:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id)$`)
 	f.Fuzz(func(t *testing.T, before, word, behind, value string, nameEscapes, valueEscapes uint64) {
 		if !words.MatchString(word) || len(before+behind+value) > 100 || before+word+behind == "progressToken" {
-			t.Skip()
+			return // it is not what this is about
 		}
 		const secret = "hunter2hunter2"
 		object := `{"first" : 1, ` + spelled(before+word+behind, nameEscapes) + `:` + spelled(value+secret+value, valueEscapes&^(1<<len([]rune(value)))) + `,"last":"seen"}`

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -76,10 +77,39 @@ func (s *seen) add(e Event) {
 	s.events = append(s.events, e)
 }
 
-func TestEveryByteIsPassedOnAsItIs(t *testing.T) {
-	if _, err := exec.LookPath("cat"); err != nil {
-		t.Skip("no cat")
+// programVariable makes the test binary one of the programs.
+const programVariable = "DRAGOMAN_TAP_PROGRAM"
+
+var programs = map[string]func(){
+	"echo": func() { _, _ = io.Copy(os.Stdout, os.Stdin) },
+	"fail": func() { os.Exit(7) },
+
+	// hang writes something, and goes on until it is told to end.
+	"hang": func() {
+		fmt.Println("x")
+		select {}
+	},
+}
+
+func TestMain(m *testing.M) {
+	if program, ok := programs[os.Getenv(programVariable)]; ok {
+		program()
+		os.Exit(0)
 	}
+	os.Exit(m.Run())
+}
+
+// ourselves returns the test binary as one of the programs.
+func ourselves(t *testing.T, program string) *Command {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Command{Args: []string{self}, Env: []string{programVariable + "=" + program, "GORACE=atexit_sleep_ms=0"}}
+}
+
+func TestEveryByteIsPassedOnAsItIs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 1<<20)
 	for i := range noise {
@@ -89,7 +119,7 @@ func TestEveryByteIsPassedOnAsItIs(t *testing.T) {
 	var all seen
 	var out bytes.Buffer
 	s := NewStream(all.add)
-	err := s.Relay(t.Context(), bytes.NewReader(in), &out, &Command{Args: []string{"cat"}})
+	err := s.Relay(t.Context(), bytes.NewReader(in), &out, ourselves(t, "echo"))
 	s.Close()
 	if err != nil || !bytes.Equal(out.Bytes(), in) {
 		t.Errorf("%d bytes of %d come back, %v", out.Len(), len(in), err)
@@ -104,12 +134,9 @@ func TestEveryByteIsPassedOnAsItIs(t *testing.T) {
 }
 
 func TestTheStatusOfTheCommandIsTold(t *testing.T) {
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no sh")
-	}
 	s := NewStream(func(Event) {})
 	defer s.Close()
-	err := s.Relay(t.Context(), strings.NewReader(""), io.Discard, &Command{Args: []string{"sh", "-c", "exit 7"}})
+	err := s.Relay(t.Context(), strings.NewReader(""), io.Discard, ourselves(t, "fail"))
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 7 {
 		t.Errorf("it ends with %v", err)
 	}
@@ -123,14 +150,11 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestACommandEndsWhenNobodyReadsIt(t *testing.T) {
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no sh")
-	}
 	s := NewStream(func(Event) {})
 	defer s.Close()
 	in, hold := io.Pipe() // says nothing
 	defer hold.Close()
-	if err := s.Relay(t.Context(), in, broken{}, &Command{Args: []string{"sh", "-c", "echo x; exec sleep 600"}}); err == nil {
+	if err := s.Relay(t.Context(), in, broken{}, ourselves(t, "hang")); err == nil {
 		t.Error("it ends well")
 	}
 }

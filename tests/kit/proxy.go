@@ -19,7 +19,6 @@ type Proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{} // guarded by mu
 	mode  LinkMode              // guarded by mu
-	seen  int                   // connections that were accepted; guarded by mu
 	all   sync.WaitGroup
 }
 
@@ -62,13 +61,6 @@ func (p *Proxy) Set(m LinkMode) {
 	p.mode = m
 }
 
-// Seen returns how many connections there have been.
-func (p *Proxy) Seen() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen
-}
-
 // Cut breaks all connections there are, with a reset, and returns their number.
 func (p *Proxy) Cut() (n int) {
 	p.mu.Lock()
@@ -97,7 +89,6 @@ func (p *Proxy) accept() {
 			return
 		}
 		p.mu.Lock()
-		p.seen++
 		mode := p.mode
 		p.mu.Unlock()
 		if mode.Refuse {

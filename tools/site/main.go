@@ -19,8 +19,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/anchor"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
@@ -163,7 +163,7 @@ func render(root string, p *page, names map[string]string) ([]byte, []section, e
 		return nil, nil, err
 	}
 	md := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
-	context := parser.NewContext(parser.WithIDs(&anchors{seen: make(map[string]int)}))
+	context := parser.NewContext(parser.WithIDs(anchors{make(anchor.Page)}))
 	tree := md.Parser().Parse(text.NewReader(from), parser.WithContext(context))
 	found, err := collect(tree, from, p, names)
 	if err != nil {
@@ -235,32 +235,11 @@ func target(to string, p *page, names map[string]string) string {
 	return source + file + anchor
 }
 
-// anchors are the names of headings, as the place where the sources are makes them.
-type anchors struct{ seen map[string]int }
+// anchors are the names of headings.
+type anchors struct{ anchor.Page }
 
 // Generate implements parser.IDs.
-func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
-	id := Anchor(string(value))
-	n := a.seen[id]
-	a.seen[id]++
-	if n > 0 {
-		id = fmt.Sprintf("%s-%d", id, n)
-	}
-	return []byte(id)
-}
+func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte { return []byte(a.Name(string(value))) }
 
 // Put implements parser.IDs.
-func (a *anchors) Put(value []byte) { a.seen[string(value)]++ }
-
-// Anchor returns the name of a heading.
-func Anchor(heading string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, strings.TrimSpace(heading))
-}
+func (a anchors) Put(value []byte) { a.Page[string(value)]++ }

@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"testing"
 )
@@ -14,6 +15,9 @@ var helpers = map[string]func(){
 	// args writes its arguments as JSON.
 	"args": func() { _ = json.NewEncoder(os.Stdout).Encode(os.Args[1:]) },
 	"host": host,
+
+	// echo writes what it reads.
+	"echo": func() { _, _ = io.Copy(os.Stdout, os.Stdin) },
 
 	// relay connects its standard streams with a socket.
 	"relay": relay,

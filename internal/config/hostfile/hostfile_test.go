@@ -128,13 +128,9 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 func TestAnExportTouchesNothingElse(t *testing.T) {
 	const before = "{\n\t// settings\n\t\"theme\": \"dark\",\n\t\"context_servers\": {\n\t\t\"a\": { \"command\": \"x\" }, // mine\n\t},\n}\n"
 	file := write(t, filepath.Join(t.TempDir(), "settings.json"), before)
-	link := filepath.Join(t.TempDir(), "settings.json")
-	if err := os.Symlink(file, link); err != nil {
-		t.Skip(err)
-	}
 	zed := host(t, "zed")
 	entry := zed.Bridge(hostfile.Entry{URL: "https://h/mcp"}, "/bin/dragoman", false)
-	c, err := zed.ExportTo(link, "b", entry, never)
+	c, err := zed.ExportTo(file, "b", entry, never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,21 +141,40 @@ func TestAnExportTouchesNothingElse(t *testing.T) {
 	if want := strings.Replace(before, "// mine\n", "// mine\n\t\t\"b\": {\n\t\t\t\"url\": \"https://h/mcp\"\n\t\t},\n", 1); string(got) != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
-	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is gone: %v", err)
-	}
-	if c, err := zed.ExportTo(link, "b", entry, never); err != nil || !c.None() {
+	if c, err := zed.ExportTo(file, "b", entry, never); err != nil || !c.None() {
 		t.Errorf("once more: %v", err)
 	}
-	if _, err := zed.ExportTo(link, "a", entry, never); err == nil || !strings.Contains(err.Error(), "with that name") {
+	if _, err := zed.ExportTo(file, "a", entry, never); err == nil || !strings.Contains(err.Error(), "with that name") {
 		t.Errorf("a name that is taken: %v", err)
 	}
 	write(t, file, "{broken")
-	if _, err := zed.ExportTo(link, "b", entry, always); err == nil {
+	if _, err := zed.ExportTo(file, "b", entry, always); err == nil {
 		t.Error("a file that cannot be read is changed")
 	}
 	if _, err := hostfile.Find("cursr"); err == nil || !strings.Contains(err.Error(), "cursor") {
 		t.Errorf("no such host: %v", err)
+	}
+}
+
+func TestAnExportKeepsALink(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "settings.json"), "{}")
+	link := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.Symlink(file, link); err != nil {
+		t.Skip(err) // Windows has them for some users only
+	}
+	zed := host(t, "zed")
+	c, err := zed.ExportTo(link, "b", zed.Bridge(hostfile.Entry{URL: "https://h/mcp"}, "/bin/dragoman", false), never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v", err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "https://h/mcp") {
+		t.Errorf("where it leads there is %s, %v", text, err)
 	}
 }
 

@@ -43,9 +43,6 @@ func IDs() (ids []string) {
 // Name returns what people call the host.
 func (h *Host) Name() string { return h.program.Name }
 
-// ID returns what the host is called on a command line.
-func (h *Host) ID() string { return h.program.ID }
-
 // File returns where the host's file is on this machine: that of its user, or that of the
 // project at hand.
 func (h *Host) File(project bool) (string, error) {
