@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -110,12 +111,7 @@ func strayNotice(line string) string {
 }
 
 // cutText returns what is shown of a line.
-func cutText(line string) string {
-	if line = strings.TrimSpace(line); len(line) > maxTextShown {
-		return strings.ToValidUTF8(line[:maxTextShown], "") + "…"
-	}
-	return line
-}
+func cutText(line string) string { return redact.Cut(strings.TrimSpace(line), maxTextShown) }
 
 // notice tells what a user should know at once.
 func (u *Upstream) notice(level slog.Level, text string) {
