@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/load"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
@@ -164,7 +165,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 func (b *benching) other(first *config.Server) *targetSettings {
 	o := b.targetSettings
 	o.command, o.url, o.file = nil, "", ""
-	if b.trusted || origin(b.compare) == origin(first.URL) {
+	if b.trusted || sameOrigin(b.compare, first.URL) {
 		return &o
 	}
 	given := &b.signIn
@@ -173,13 +174,11 @@ func (b *benching) other(first *config.Server) *targetSettings {
 	return &o
 }
 
-// origin returns the scheme and the host of a URL.
-func origin(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Scheme + "://" + u.Host)
+// sameOrigin reports whether two targets are URLs of one server.
+func sameOrigin(a, b string) bool {
+	x, err := url.Parse(a)
+	y, bad := url.Parse(b)
+	return err == nil && bad == nil && x.Host != "" && httpx.SameOrigin(x, y)
 }
 
 // A benchRequest is what is asked over and over.

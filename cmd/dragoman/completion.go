@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/signature"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
 
@@ -116,7 +117,7 @@ func serverNames(ctx context.Context) (names []string) {
 var flagValues = map[string][]string{
 	"era": eras, "isolation": isolations, "framing": {"auto", "lines", "content-length"},
 	"output": formats, "transport": target.Orders, "log-level": logLevels, "log-format": {formatAuto, formatText, formatJSON},
-	"level": messageLevels,
+	"level": protocol.LogLevels,
 }
 
 // completeFlags has shells complete the values of flags.

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
 
@@ -90,9 +91,6 @@ func (s *session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 	return context.Cause(ctx)
 }
 
-// messageLevels are those of log messages, as the protocol has them.
-var messageLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 func listenCommand() *cobra.Command {
 	u := &targetSettings{}
 	var level string
@@ -125,7 +123,7 @@ resources that are named, and log messages. If the server ends, the exit status 
 		},
 	}
 	u.add(c)
-	c.Flags().StringVar(&level, "level", "info", "least `level` of log messages: "+anyOf(messageLevels))
+	c.Flags().StringVar(&level, "level", "info", "least `level` of log messages: "+anyOf(protocol.LogLevels))
 	c.Flags().IntVarP(&most, "count", "c", 0, "end after so many notifications (default: go on)")
 	return c
 }
