@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
@@ -200,10 +201,7 @@ func clean(code, description string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "…"
-	}
-	return text
+	return redact.Cut(text, 200)
 }
 
 var page = template.Must(template.New("").Parse(`<!doctype html>

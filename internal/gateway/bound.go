@@ -130,11 +130,7 @@ func (o owner) own(kind string, given []byte) (own []byte, ok bool) {
 // open returns a request with the server's own, or why it is refused.
 func (o owner) open(req *dragoman.Message) (*dragoman.Message, *dragoman.Error) {
 	edit, changed := req.Edit(), false
-	for _, kind := range sentBack(req) {
-		value := req.Get(kind)
-		if empty(value) {
-			continue
-		}
+	if kind, value := sentBack(req); !empty(value) {
 		own, ok := o.own(kind, value)
 		if !ok {
 			return nil, notGiven(kind, value)
@@ -161,18 +157,19 @@ func empty(value []byte) bool {
 	return len(value) == 0 || string(value) == "null" || string(value) == `""`
 }
 
-// sentBack returns the members of a request that a server may have given out. Other spellings
-// of their names are refused when a message is read.
-func sentBack(req *dragoman.Message) []string {
+// sentBack returns the member of a request that a server may have given out, and what it is. Other
+// spellings of its name are refused when a message is read.
+func sentBack(req *dragoman.Message) (kind string, value []byte) {
 	switch method := req.Method(); {
 	case pages(method):
-		return []string{cursorName}
+		return cursorName, req.Get(cursorName)
 	case aboutTask(method):
-		return []string{taskName}
-	case req.Get(stateName) != nil && protocol.IsModern(req):
-		return []string{stateName}
+		return taskName, req.Get(taskName)
 	}
-	return nil
+	if state := req.Get(stateName); state != nil && protocol.IsModern(req) {
+		return stateName, state
+	}
+	return "", nil
 }
 
 func pages(method string) bool {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -358,11 +359,7 @@ func wantedTLS(body []byte) bool {
 
 // oneLine returns the beginning of a text that a person can read, on one line.
 func oneLine(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if len(text) > maxErrorText {
-		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
-	}
-	return text
+	return redact.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " "), maxErrorText)
 }
 
 // MediaType returns what a body is, without parameters.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -114,13 +115,7 @@ func forbid(format string, args ...any) *Refusal {
 }
 
 // clip bounds what is repeated of a header in an error.
-func clip(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+func clip(s string) string { return redact.Cut(s, 200) }
 
 // An authority is a host and, if it was named, a port. The host is in lower
 // case; an address is spelt in the one way that netip spells it.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -315,12 +316,7 @@ func strayNotice(line string) string {
 }
 
 // cutText returns what is shown of a line.
-func cutText(line string) string {
-	if line = strings.TrimSpace(line); len(line) > maxTextShown {
-		return strings.ToValidUTF8(line[:maxTextShown], "") + "…"
-	}
-	return line
-}
+func cutText(line string) string { return redact.Cut(strings.TrimSpace(line), maxTextShown) }
 
 // notice tells what a user should know at once.
 func (u *Upstream) notice(level slog.Level, text string) {

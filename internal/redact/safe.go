@@ -72,6 +72,14 @@ func Clip(name string) string {
 	return name
 }
 
+// Cut returns the beginning of a text that has more than so many bytes. No character is cut in two.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
 // Printable returns text for a terminal: characters that cannot be seen, except tabs and
 // those of keep, become U+FFFD. What they would have done is not done.
 func Printable(s, keep string) string {

@@ -6,7 +6,6 @@ package tap
 import (
 	"container/list"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -61,10 +60,7 @@ func (e Event) Masked() Event {
 	if e.Message != nil {
 		e.Message = json.RawMessage(redact.Value(e.Message, maxShown))
 	}
-	if len(e.Text) > maxText {
-		e.Text = strings.ToValidUTF8(e.Text[:maxText], "") + "…"
-	}
-	e.Text, e.Error, e.Name = redact.JSON([]byte(e.Text)), redact.Text(e.Error), redact.URI(e.Name)
+	e.Text, e.Error, e.Name = redact.JSON([]byte(redact.Cut(e.Text, maxText))), redact.Text(e.Error), redact.URI(e.Name)
 	return e
 }
 

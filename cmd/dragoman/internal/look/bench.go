@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/load"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
@@ -168,7 +169,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 func (b *benching) other(first *config.Server) *use.Target {
 	o := b.Target
 	o.Command, o.URL, o.File = nil, "", ""
-	if b.trusted || origin(b.compare) == origin(first.URL) {
+	if b.trusted || sameOrigin(b.compare, first.URL) {
 		return &o
 	}
 	given := &b.SignIn
@@ -177,13 +178,11 @@ func (b *benching) other(first *config.Server) *use.Target {
 	return &o
 }
 
-// origin returns the scheme and the host of a URL.
-func origin(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Scheme + "://" + u.Host)
+// sameOrigin reports whether two targets are URLs of one server.
+func sameOrigin(a, b string) bool {
+	x, err := url.Parse(a)
+	y, bad := url.Parse(b)
+	return err == nil && bad == nil && x.Host != "" && httpx.SameOrigin(x, y)
 }
 
 // A benchRequest is what is asked over and over.

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/signature"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
 
@@ -119,7 +120,7 @@ func serverNames(ctx context.Context) (names []string) {
 var flagValues = map[string][]string{
 	"era": cmdline.Eras, "isolation": cmdline.Isolations, "framing": {"auto", "lines", "content-length"},
 	"output": say.Formats, "transport": target.Orders, "log-level": say.LogLevels, "log-format": {say.FormatAuto, say.FormatText, say.FormatJSON},
-	"level": messageLevels,
+	"level": protocol.LogLevels,
 }
 
 // CompleteFlags has shells complete the values of flags.

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
 
@@ -92,9 +93,6 @@ func (s *Session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 	return context.Cause(ctx)
 }
 
-// messageLevels are those of log messages, as the protocol has them.
-var messageLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // ListenCommand is dragoman listen.
 func ListenCommand() *cobra.Command {
 	u := &Target{}
@@ -128,7 +126,7 @@ resources that are named, and log messages. If the server ends, the exit status 
 		},
 	}
 	u.Add(c)
-	c.Flags().StringVar(&level, "level", "info", "least `level` of log messages: "+say.AnyOf(messageLevels))
+	c.Flags().StringVar(&level, "level", "info", "least `level` of log messages: "+say.AnyOf(protocol.LogLevels))
 	c.Flags().IntVarP(&most, "count", "c", 0, "end after so many notifications (default: go on)")
 	return c
 }
