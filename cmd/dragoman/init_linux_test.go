@@ -12,19 +12,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 )
 
-func TestProcessOneLeavesNoZombiesAndPassesStatusAndSignalsOn(t *testing.T) {
-	t.Parallel()
+// unshareHere returns the program that makes a process the first of a namespace.
+func unshareHere(t *testing.T) string {
+	t.Helper()
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
 		t.Skip("unshare is not here")
 	}
-	if out, err := exec.Command(unshare, "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil { //nolint:noctx // it ends
+	if out, err := exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("no namespaces: %v %s", err, out)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return unshare
+}
+
+func TestProcessOneLeavesNoZombiesAndPassesStatusAndSignalsOn(t *testing.T) {
+	t.Parallel()
+	unshare := unshareHere(t)
+	self := self(t)
 	run := func(args ...string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), unshare, append([]string{"--pid", "--fork", "--mount-proc", "--kill-child"}, args...)...) //nolint:gosec // ours
 		cmd.Env = environ(t, mainVariable+"=1", say.DebugVariable+"=")
@@ -60,13 +64,7 @@ exit 7`
 // A terminal gives Ctrl-C to the group in its foreground. If process 1 were in that too, and
 // passed it on, we would have it twice, which cuts requests that could still end.
 func TestAsProcessOneTheTerminalIsOfWhoDoesTheWork(t *testing.T) {
-	unshare, err := exec.LookPath("unshare")
-	if err != nil {
-		t.Skip("unshare is not here")
-	}
-	if out, err := exec.Command(unshare, "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil { //nolint:noctx // it ends
-		t.Skipf("no namespaces: %v %s", err, out)
-	}
+	unshare := unshareHere(t)
 	// The server says who is whose: the numbers in stat are those of its process, its parent,
 	// its group, its session, its terminal, and the group in the foreground of that.
 	const groups = `read -r pid name state parent group session tty front rest <"/proc/$PPID/stat"

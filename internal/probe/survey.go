@@ -112,8 +112,8 @@ func (p *prober) begin(ctx context.Context, open opener, rev protocol.Revision, 
 	}
 	c := p.client(w)
 	c.Revision, c.Capabilities = rev, can
-	begun := c.Begin(ctx)
-	return c, begun, nil
+	x := c.Begin(ctx)
+	return c, x, nil
 }
 
 // offers shows what the server says of itself and how much it offers. It returns the names of its tools.
