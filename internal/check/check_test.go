@@ -165,6 +165,52 @@ func TestEachDefectOfAProcessBreaksItsRule(t *testing.T) {
 	}
 }
 
+func TestProcessesAreStartedAheadOfTimeAndNoneInVain(t *testing.T) {
+	t.Parallel()
+	for defect, want := range map[badserver.Defect]int{badserver.None: 9, badserver.LegacyOnly: 9, badserver.ModernOnly: 4} {
+		spec, journal := badserver.Journal(t, defect)
+		if _, err := check.Run(t.Context(), options(spec)); err != nil {
+			t.Fatal(err)
+		}
+		waiting, most := 0, 0
+		for _, event := range journal() {
+			switch event {
+			case '+':
+				waiting++
+			case 'm':
+				waiting--
+			}
+			most = max(most, waiting)
+		}
+		if started := strings.Count(journal(), "+"); started != want || waiting != 0 || most < 2 || most > 4 { // three, and the one that is greeted
+			t.Errorf("%s: %d processes were started, %d at once, and %d in vain", defect, started, most, waiting)
+		}
+	}
+}
+
+func TestProcessesThatBearNoOtherAreStartedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	spec, journal := badserver.Journal(t, badserver.Alone)
+	r := expect(t, options(spec), "modern-server-info")
+	if len(r.Eras) != 2 {
+		t.Errorf("eras: %q", r.Eras)
+	}
+	all := journal()
+	if behind := all[strings.LastIndex(all, "--"):]; strings.Contains(behind, "++") {
+		t.Errorf("two processes run at once: %s", all)
+	}
+}
+
+func TestAProcessThatEndsByItselfIsNotTakenForOneThatBearsNoOther(t *testing.T) {
+	t.Parallel()
+	spec, _ := badserver.Journal(t, badserver.DiesOfDiscover)
+	o := options(spec)
+	o.Ignore = []string{"modern-*"}
+	if r := expect(t, o); !slices.Equal(r.Eras, []string{"legacy"}) {
+		t.Errorf("eras: %q", r.Eras)
+	}
+}
+
 func TestEachDefectOfHTTPBreaksItsRule(t *testing.T) {
 	for defect, want := range map[badserver.Defect][]string{
 		badserver.None:            nil,

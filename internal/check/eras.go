@@ -76,11 +76,14 @@ func initKept(_ context.Context, r *run) outcome {
 func initOld(ctx context.Context, r *run) outcome {
 	var missing, silent []string
 	for _, name := range protocol.NamesOf(protocol.Legacy) {
-		w, err := r.fresh(ctx)
-		if err != nil {
-			return fail(nil, "another conversation cannot be begun: %v", err)
+		x := r.hello
+		if name != protocol.LatestLegacy.String() {
+			w, err := r.fresh(ctx)
+			if err != nil {
+				return fail(nil, "another conversation cannot be begun: %v", err)
+			}
+			x = r.keep(r.client(w, protocol.ParseRevision(name)).Initialize(ctx, name))
 		}
-		x := r.keep(r.client(w, protocol.ParseRevision(name)).Initialize(ctx, name))
 		switch {
 		case x.Silent():
 			silent = append(silent, name)
@@ -246,12 +249,14 @@ func modernVersion(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
-func modernListen(ctx context.Context, r *run) outcome {
+// tellsOfTools reports whether the server tells of changes of its tools in the modern era.
+func (r *run) tellsOfTools() bool {
 	var tools struct{ ListChanged bool }
-	_ = json.Unmarshal(r.can(r.modern)["tools"], &tools) // then it does not tell of changes
-	if !tools.ListChanged {
-		return skip("the server does not tell of changes of its tools")
-	}
+	_ = json.Unmarshal(r.can(r.modern)["tools"], &tools) // then it does not
+	return tools.ListChanged
+}
+
+func modernListen(ctx context.Context, r *run) outcome {
 	w, err := r.fresh(ctx)
 	if err != nil {
 		return fail(nil, "another conversation cannot be begun: %v", err)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/raw"
@@ -28,17 +27,18 @@ const (
 // A run looks at one server.
 type run struct {
 	*Options
-	how string
+	chosen []Rule
+	how    string
 
-	// dial opens a conversation that knows nothing of those before. One of command, http, old and
-	// opened is set where that is how the server is reached: by Streamable HTTP, HTTP+SSE or
-	// WebSocket.
-	dial    func(context.Context) (raw.Wire, error)
-	command *stdio.Command
-	http    *raw.HTTP
-	old     *raw.HTTP
-	opened  *raw.Reply // to the first handshake of a WebSocket
-	shut    func()
+	// dial opens a conversation that knows nothing of those before. One of pool, http, old and
+	// opened is set where that is how the server is reached: a command, Streamable HTTP,
+	// HTTP+SSE or WebSocket.
+	dial   func(context.Context) (raw.Wire, error)
+	pool   *raw.Pool
+	http   *raw.HTTP
+	old    *raw.HTTP
+	opened *raw.Reply // to the first handshake of a WebSocket
+	shut   func()
 
 	streams []*raw.OldSession // those of HTTP+SSE
 	sockets []*raw.Socket
@@ -55,8 +55,7 @@ type run struct {
 
 	exchanges []*raw.Exchange // all, for rules that judge what was said
 	misnames  bool            // an answer had a wrong id
-	processes []*raw.Process
-	wires     []raw.Wire // to be closed
+	wires     []raw.Wire      // to be closed
 	sessions  []*raw.Session
 
 	// silent says of what a rule needs why it is not there, where it ought to be.
@@ -66,6 +65,7 @@ type run struct {
 	// it has not.
 	takenBack *raw.Exchange
 
+	garbled *garbled      // what became of a text that is no JSON; nil if none was sent
 	foreign *raw.Exchange // the request of a foreign page; nil if none was made
 	kept    int           // bytes of exchanges
 	flood   *raw.Exchange // the first in which the server wrote more than is read, or is kept; nil if none
@@ -109,6 +109,7 @@ func mayBeOld(status int) bool {
 // greet opens a conversation in each era. If that fails, it returns the status of HTTP, too.
 func (r *run) greet(ctx context.Context) (status int, err error) {
 	var first *raw.Exchange
+	ahead := 0
 	r.silent = map[needs]string{}
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		w, err := r.fresh(ctx)
@@ -117,11 +118,12 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 		}
 		c := r.client(w, rev)
 		if rev.Era() == protocol.Legacy {
-			if r.command != nil {
+			if r.pool != nil {
 				c.Timeout = r.Start
 			}
 			x := r.keep(c.Begin(ctx))
 			c.Timeout = r.Timeout
+			answered := x.Answer != nil
 			if isRefusal(x.Status()) {
 				return x.Status(), &AccessError{x.Status()}
 			}
@@ -129,6 +131,10 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 				r.legacy, r.hello = c, x
 			} else if first = x; x.Silent() {
 				r.silent[legacyEra] = "initialize gets no answer in time"
+			}
+			if r.pool != nil && answered {
+				ahead = r.anew()
+				r.pool.Expect(1 + ahead) // the next round is one of them
 			}
 			continue
 		}
@@ -139,11 +145,24 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			r.silent[modernEra] = "server/discover gets no answer in time"
 		}
 	}
+	if r.pool != nil {
+		r.pool.Expect(r.anew() - ahead)
+	}
 	r.holdToItsWord(ctx)
 	if r.legacy == nil && r.modern == nil {
 		return first.Status(), &UnreachedError{refused(first)}
 	}
 	return 0, nil
+}
+
+// anew returns how many conversations the rules begin that apply as far as is known.
+func (r *run) anew() (n int) {
+	for i := range r.chosen {
+		if r.applies(&r.chosen[i]).skipped == "" {
+			n += int(r.chosen[i].needs / anew)
+		}
+	}
+	return n
 }
 
 // holdToItsWord sees whether the revision of the handshake is spoken behind it. If not, a rule says
@@ -178,14 +197,13 @@ func (r *run) reach() error {
 	case *stdio.Command:
 		c := *d
 		c.Grace = cmp.Or(r.Grace, grace)
-		r.command, r.how = &c, "stdio"
+		r.pool, r.how = raw.NewPool(&c), "stdio"
 		r.dial = func(context.Context) (raw.Wire, error) {
-			p, err := raw.Start(r.command)
+			seat, err := r.pool.Open()
 			if err != nil {
 				return nil, err
 			}
-			r.processes = append(r.processes, p)
-			return p, nil
+			return seat, nil
 		}
 		return nil
 	case *stdio.Address:
@@ -339,15 +357,6 @@ func harmless(c *raw.Client) string {
 	return protocol.MethodPing
 }
 
-// stopAll ends all processes, at once: some take their time.
-func (r *run) stopAll() {
-	var wg sync.WaitGroup
-	for _, p := range r.processes {
-		wg.Go(p.Close)
-	}
-	wg.Wait()
-}
-
 // close ends all conversations. Sessions are deleted.
 func (r *run) close() {
 	for _, s := range r.sessions {
@@ -355,11 +364,11 @@ func (r *run) close() {
 			s.Delete(context.Background(), time.Second)
 		}
 	}
-	r.stopAll()
 	for _, w := range r.wires {
-		if r.command == nil {
-			w.Close()
-		}
+		w.Close()
+	}
+	if r.pool != nil {
+		r.pool.Close()
 	}
 	if r.shut != nil {
 		r.shut()

@@ -144,31 +144,48 @@ func concurrent(ctx context.Context, r *run) outcome {
 // nonsense is a text that is no JSON.
 const nonsense = `{"jsonrpc": "2.0", "method": "ping`
 
+// A garbled is what became of a text that is no JSON, and of a request behind it.
+type garbled struct {
+	text, behind *raw.Exchange
+	err          error // why it was not sent
+}
+
+// garble sends a text that is no JSON in a conversation of its own, once.
+func (r *run) garble(ctx context.Context) *garbled {
+	if r.garbled == nil {
+		r.garbled = &garbled{}
+		c, err := r.begin(ctx)
+		if err != nil {
+			r.garbled.err = err
+			return r.garbled
+		}
+		c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
+		r.garbled.text = c.Send(ctx, nonsense)
+		r.garbled.behind = c.Ask(ctx, harmless(c), nil)
+	}
+	return r.garbled
+}
+
 func garbage(ctx context.Context, r *run) outcome {
-	c, err := r.begin(ctx)
-	if err != nil {
-		return fail(nil, "another conversation cannot be begun: %v", err)
-	}
-	sent := c.Send(ctx, nonsense)
-	if s := sent.Status(); s/100 == 2 {
-		return fail(sent, "what is no JSON gets status %d", s)
-	}
-	x := c.Ask(ctx, harmless(c), nil)
-	if x.Answer == nil {
-		return fail(x, "after a text that is no JSON nothing is answered: %s", x.Says())
+	g := r.garble(ctx)
+	switch {
+	case g.err != nil:
+		return fail(nil, "another conversation cannot be begun: %v", g.err)
+	case g.text.Status()/100 == 2:
+		return fail(g.text, "what is no JSON gets status %d", g.text.Status())
+	case g.behind.Answer == nil:
+		return fail(g.behind, "after a text that is no JSON nothing is answered: %s", g.behind.Says())
 	}
 	return pass()
 }
 
 func parseError(ctx context.Context, r *run) outcome {
-	c, err := r.begin(ctx)
-	if err != nil {
-		return skip(err.Error())
-	}
-	c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
-	x := c.Send(ctx, nonsense)
-	if x.Code() != protocol.CodeParse {
-		return fail(x, "it is answered by %s", x.Says())
+	g := r.garble(ctx)
+	switch {
+	case g.err != nil:
+		return skip(g.err.Error())
+	case g.text.Code() != protocol.CodeParse:
+		return fail(g.text, "it is answered by %s", g.text.Says())
 	}
 	return pass()
 }

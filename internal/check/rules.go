@@ -17,10 +17,10 @@ var smokeRules = []Rule{
 
 var handshakeRules = []Rule{
 	{"init-result", Error, "the result of initialize has a revision as protocolVersion, capabilities, and serverInfo with name and version", "", legacyEra, initResult},
-	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra, initVersion},
+	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra | anew, initVersion},
 	{"init-kept", Error, "the revision that initialize is answered with is spoken from then on", "", overHTTP, initKept},
-	{"init-old", Info, "older revisions are spoken, too", "", legacyEra, initOld},
-	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra, initCapabilities},
+	{"init-old", Info, "older revisions are spoken, too", "", legacyEra | 3*anew, initOld},
+	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra | anew, initCapabilities},
 	{"ping", Error, "ping is answered with an empty result", "", legacyEra, ping},
 }
 
@@ -29,7 +29,7 @@ var messageRules = []Rule{
 	{"rpc-text-id", Error, "an id may be a string or a number, and comes back as it was", "A04", 0, textID},
 	{"rpc-notification", Error, "notifications are not answered, also those that are unknown", "", 0, notification},
 	{"rpc-concurrent", Error, "several requests at once are each answered, under their own ids", "A10", 0, concurrent},
-	{"rpc-garbage", Warning, "what is no JSON does not end the conversation", "A12", 0, garbage},
+	{"rpc-garbage", Warning, "what is no JSON does not end the conversation", "A12", anew, garbage},
 	{"rpc-parse-error", Info, "what is no JSON is answered with -32700", "A12", 0, parseError},
 }
 
@@ -53,7 +53,7 @@ var modernRules = []Rule{
 	{"modern-envelope", Error, "a request without clientCapabilities in _meta is answered with -32602", "", modernEra, modernEnvelope},
 	{"modern-client-info", Error, "a request need not say who the client is", "", modernEra, modernClientInfo},
 	{"modern-version", Error, "a revision that it does not speak is answered with -32022, which names those that it does", "", modernEra, modernVersion},
-	{"modern-listen", Error, "subscriptions/listen begins with an acknowledgement that names the request", "", modernEra, modernListen},
+	{"modern-listen", Error, "subscriptions/listen begins with an acknowledgement that names the request", "", modernEra | listens | anew, modernListen},
 	{"modern-status", Error, "errors have the status that clients tell them by: 404 for a method, 400 for a revision or an envelope", "", modernEra | overHTTP, modernStatus},
 	{"modern-headers", Error, "headers that are missing or differ from the body get 400 and -32020", "", modernEra | overHTTP, modernHeaders},
 	{"modern-session", Error, "modern requests are given no session", "", modernEra | overHTTP, modernSession},
@@ -129,7 +129,7 @@ var callRules = []Rule{
 }
 
 var stdioRules = []Rule{
-	{"stdio-blank", Warning, "empty lines and white space behind a message do not matter", "A11", process, stdioBlank},
+	{"stdio-blank", Warning, "empty lines and white space behind a message do not matter", "A11", process | anew, stdioBlank},
 	{"stdio-first", Warning, "nothing is asked before the handshake", "", process | legacyEra, stdioFirst},
 	{"stdio-eof", Error, "the process ends when its standard input does", "A09", process, stdioEOF},
 	{"stdio-stdout", Error, "standard output has messages alone, each on one line", "A08", process, stdioStdout},

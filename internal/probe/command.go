@@ -60,8 +60,11 @@ func (p *prober) command(ctx context.Context) {
 		return
 	}
 	cmd.Grace = p.nextGrace()
+	pool := raw.NewPool(&cmd)
+	defer pool.Close()
+	p.expect = pool.Expect
 	p.survey(ctx, func(context.Context) (raw.Wire, error) {
-		next, err := raw.Start(&cmd)
+		next, err := pool.Open()
 		if err != nil {
 			return nil, err
 		}
