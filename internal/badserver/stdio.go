@@ -32,6 +32,8 @@ const (
 	SpeaksFirst    Defect = "speaks-first"     // it asks before it is greeted
 	ReadsShort     Defect = "reads-short"      // a line of more than 4 KiB is not read to its end
 	NotUTF8        Defect = "not-utf8"         // answers have other bytes
+	DiesOfBatch    Defect = "dies-of-batch"    // an array of messages ends it
+	DiesOfCancel   Defect = "dies-of-cancel"   // a cancellation does
 	Alone          Defect = "alone"            // it ends at once beside another process of its folder, which is none
 	DiesOfDiscover Defect = "dies-of-discover" // server/discover ends it, which is none of a legacy server
 )
@@ -114,7 +116,7 @@ func Serve(l net.Listener, d Defect) {
 
 // serve answers until the input ends, and returns the status of the process.
 func serve(d Defect, in io.Reader, out, log io.Writer) int {
-	s := &server{Defect: d}
+	s := newServer(d)
 	fmt.Fprintln(log, "bad server: ready")
 	switch d {
 	case Exits:
@@ -138,7 +140,7 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 		if blank {
 			continue
 		}
-		if d == DiesOfDiscover && bytes.Contains(text, []byte(protocol.MethodDiscover)) {
+		if d == DiesOfDiscover && bytes.Contains(text, []byte(protocol.MethodDiscover)) || d == DiesOfBatch && text[0] == '[' || d == DiesOfCancel && bytes.Contains(text, []byte(protocol.NoteCancelled)) {
 			return 1
 		}
 		if d == LateText {

@@ -24,11 +24,16 @@ const (
 	glance = 500 * time.Millisecond
 )
 
+// crowded is how many times longer a process may take to start beside others.
+const crowded = 4
+
 // A run looks at one server.
 type run struct {
 	*Options
-	chosen []Rule
-	how    string
+	chosen   []Rule
+	expected map[string]bool // rules whose processes are started ahead of time
+	patience time.Duration   // how long an answer may take
+	how      string
 
 	// dial opens a conversation that knows nothing of those before. One of pool, http, old and
 	// opened is set where that is how the server is reached: a command, Streamable HTTP,
@@ -65,7 +70,12 @@ type run struct {
 	// it has not.
 	takenBack *raw.Exchange
 
-	garbled *garbled      // what became of a text that is no JSON; nil if none was sent
+	// What rules share: the answer to a revision that does not exist, to a ping before the handshake is
+	// over, to subscriptions/listen, and to initialize if that is refused; nil if it was not asked.
+	unknown, premature, listening, declined *raw.Exchange
+
+	another *raw.Client   // the second conversation of the modern era; nil if there is none
+	tried   *trials       // nil if nothing was
 	foreign *raw.Exchange // the request of a foreign page; nil if none was made
 	kept    int           // bytes of exchanges
 	flood   *raw.Exchange // the first in which the server wrote more than is read, or is kept; nil if none
@@ -98,6 +108,7 @@ func (r *run) open(ctx context.Context) error {
 			r.silent[haveTools] = "tools/list gets " + pages.Last().Says()
 		}
 	}
+	r.expect()
 	return nil
 }
 
@@ -108,8 +119,6 @@ func mayBeOld(status int) bool {
 
 // greet opens a conversation in each era. If that fails, it returns the status of HTTP, too.
 func (r *run) greet(ctx context.Context) (status int, err error) {
-	var first *raw.Exchange
-	ahead := 0
 	r.silent = map[needs]string{}
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		w, err := r.fresh(ctx)
@@ -122,19 +131,22 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 				c.Timeout = r.Start
 			}
 			x := r.keep(c.Begin(ctx))
-			c.Timeout = r.Timeout
 			answered := x.Answer != nil
+			if r.pool != nil && answered {
+				r.patience = max(r.Timeout, min(r.Start, crowded*x.Took))
+			}
+			c.Timeout = r.patience
 			if isRefusal(x.Status()) {
 				return x.Status(), &AccessError{x.Status()}
 			}
 			if x.Result() != nil {
 				r.legacy, r.hello = c, x
-			} else if first = x; x.Silent() {
+			} else if r.declined = x; x.Silent() {
 				r.silent[legacyEra] = "initialize gets no answer in time"
 			}
 			if r.pool != nil && answered {
-				ahead = r.anew()
-				r.pool.Expect(1 + ahead) // the next round is one of them
+				r.pool.Expect(1) // the next round
+				r.expect()
 			}
 			continue
 		}
@@ -145,24 +157,24 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			r.silent[modernEra] = "server/discover gets no answer in time"
 		}
 	}
-	if r.pool != nil {
-		r.pool.Expect(r.anew() - ahead)
-	}
 	r.holdToItsWord(ctx)
 	if r.legacy == nil && r.modern == nil {
-		return first.Status(), &UnreachedError{refused(first)}
+		return r.declined.Status(), &UnreachedError{refused(r.declined)}
 	}
 	return 0, nil
 }
 
-// anew returns how many conversations the rules begin that apply as far as is known.
-func (r *run) anew() (n int) {
+// expect has processes started for the rules that apply as far as is known.
+func (r *run) expect() {
+	if r.pool == nil {
+		return
+	}
 	for i := range r.chosen {
-		if r.applies(&r.chosen[i]).skipped == "" {
-			n += int(r.chosen[i].needs / anew)
+		if rule := &r.chosen[i]; rule.needs >= anew && !r.expected[rule.ID] && r.applies(rule).skipped == "" {
+			r.expected[rule.ID] = true
+			r.pool.Expect(int(rule.needs / anew))
 		}
 	}
-	return n
 }
 
 // holdToItsWord sees whether the revision of the handshake is spoken behind it. If not, a rule says
@@ -289,7 +301,7 @@ func (r *run) begin(ctx context.Context) (*raw.Client, error) {
 }
 
 func (r *run) client(w raw.Wire, rev protocol.Revision) *raw.Client {
-	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.Timeout}
+	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.patience}
 }
 
 // main returns the conversation in which most is looked at.

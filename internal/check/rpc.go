@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,48 +145,90 @@ func concurrent(ctx context.Context, r *run) outcome {
 // nonsense is a text that is no JSON.
 const nonsense = `{"jsonrpc": "2.0", "method": "ping`
 
-// A garbled is what became of a text that is no JSON, and of a request behind it.
-type garbled struct {
-	text, behind *raw.Exchange
-	err          error // why it was not sent
+// A trial is what became of a text that may end a conversation, and of a request behind it.
+type trial struct{ sent, behind *raw.Exchange }
+
+// survived reports whether the conversation goes on.
+func (t *trial) survived() bool { return t != nil && t.behind.Answer != nil }
+
+// trials are texts that were tried in a conversation of their own, in this order. Those behind one
+// that has ended the conversation are nil.
+type trials struct {
+	cancelled, batch, garbage *trial
+	err                       error // why nothing was tried
 }
 
-// garble sends a text that is no JSON in a conversation of its own, once.
-func (r *run) garble(ctx context.Context) *garbled {
-	if r.garbled == nil {
-		r.garbled = &garbled{}
-		c, err := r.begin(ctx)
-		if err != nil {
-			r.garbled.err = err
-			return r.garbled
-		}
-		c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
-		r.garbled.text = c.Send(ctx, nonsense)
-		r.garbled.behind = c.Ask(ctx, harmless(c), nil)
+// try tries what may end a conversation, once.
+func (r *run) try(ctx context.Context) *trials {
+	if r.tried != nil {
+		return r.tried
 	}
-	return r.garbled
+	t := &trials{}
+	r.tried = t
+	c, err := r.begin(ctx)
+	if err != nil {
+		t.err = err
+		return t
+	}
+	c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
+	then := func(sent *raw.Exchange) *trial { return &trial{sent, c.Ask(ctx, harmless(c), nil)} }
+	t.cancelled = then(c.Note(ctx, protocol.NoteCancelled, raw.Object{"requestId": "dragoman-none", "reason": "nobody waits"}))
+	if t.cancelled.survived() {
+		one, _ := c.Request(harmless(c), nil, nil)
+		two, _ := c.Request(harmless(c), nil, nil)
+		t.batch = then(c.Send(ctx, "["+string(one)+","+string(two)+"]"))
+	}
+	if t.batch.survived() {
+		t.garbage = then(c.Send(ctx, nonsense))
+	}
+	return t
+}
+
+// ended is why a text was not tried.
+const ended = "the conversation has ended before, which another rule tells"
+
+func cancelUnknown(ctx context.Context, r *run) outcome {
+	t := r.try(ctx)
+	switch {
+	case t.err != nil:
+		return fail(nil, "another conversation cannot be begun: %v", t.err)
+	case !t.cancelled.survived():
+		return fail(t.cancelled.sent, "after it nothing is answered: %s", t.cancelled.behind.Says())
+	}
+	return pass()
+}
+
+func batch(ctx context.Context, r *run) outcome {
+	t := r.try(ctx)
+	switch {
+	case t.batch == nil:
+		return skip(ended)
+	case !t.batch.survived():
+		return fail(t.batch.sent, "after an array of two requests nothing is answered: %s", t.batch.behind.Says())
+	}
+	return pass()
 }
 
 func garbage(ctx context.Context, r *run) outcome {
-	g := r.garble(ctx)
+	t := r.try(ctx)
 	switch {
-	case g.err != nil:
-		return fail(nil, "another conversation cannot be begun: %v", g.err)
-	case g.text.Status()/100 == 2:
-		return fail(g.text, "what is no JSON gets status %d", g.text.Status())
-	case g.behind.Answer == nil:
-		return fail(g.behind, "after a text that is no JSON nothing is answered: %s", g.behind.Says())
+	case t.garbage == nil:
+		return skip(ended)
+	case t.garbage.sent.Status()/100 == 2:
+		return fail(t.garbage.sent, "what is no JSON gets status %d", t.garbage.sent.Status())
+	case !t.garbage.survived():
+		return fail(t.garbage.behind, "after a text that is no JSON nothing is answered: %s", t.garbage.behind.Says())
 	}
 	return pass()
 }
 
 func parseError(ctx context.Context, r *run) outcome {
-	g := r.garble(ctx)
+	t := r.try(ctx)
 	switch {
-	case g.err != nil:
-		return skip(g.err.Error())
-	case g.text.Code() != protocol.CodeParse:
-		return fail(g.text, "it is answered by %s", g.text.Says())
+	case t.garbage == nil:
+		return skip(ended)
+	case t.garbage.sent.Code() != protocol.CodeParse:
+		return fail(t.garbage.sent, "it is answered by %s", t.garbage.sent.Says())
 	}
 	return pass()
 }
@@ -365,9 +408,38 @@ func spokenFlood(_ context.Context, r *run) outcome {
 	return fail(nil, "more than %d MiB came in all; what came later is not judged", maxKept>>20)
 }
 
+// spokenProgress judges what was told of how far requests are.
+func spokenProgress(_ context.Context, r *run) outcome {
+	type progress struct {
+		ProgressToken json.RawMessage
+		Progress      float64
+	}
+	for _, x := range r.exchanges {
+		token := members(members(members(x.Sent)["params"])["_meta"])["progressToken"]
+		var last *float64
+		for _, m := range x.Got {
+			if m.Method != protocol.NoteProgress {
+				continue
+			}
+			var p progress
+			_ = json.Unmarshal(m.Params, &p) // then it has no token
+			switch {
+			case token == nil:
+				return fail(x, "it tells how far a request is that has not asked for that")
+			case !bytes.Equal(p.ProgressToken, token):
+				return fail(x, "progress names another token than that of its request")
+			case last != nil && p.Progress <= *last:
+				return fail(x, "progress does not increase: %v, then %v", *last, p.Progress)
+			}
+			last = &p.Progress
+		}
+	}
+	return pass()
+}
+
 func spokenModern(_ context.Context, r *run) outcome {
 	for _, x := range r.exchanges {
-		if !strings.Contains(string(x.Sent), protocol.MetaProtocolVersion) {
+		if !isModern(x) {
 			continue
 		}
 		for _, m := range x.Got {

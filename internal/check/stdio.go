@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/raw"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -48,15 +50,22 @@ func stdioEOF(_ context.Context, r *run) outcome {
 func stdioStdout(_ context.Context, r *run) outcome {
 	r.pool.Close()
 	for _, p := range r.pool.Processes {
-		if len(p.Noise) > 0 {
+		noise := slices.DeleteFunc(slices.Clone(p.Noise), isArray)
+		if len(noise) > 0 {
 			f := Finding{Text: "there is text on standard output that is no message"}
-			for _, line := range p.Noise[:min(len(p.Noise), 5)] {
+			for _, line := range noise[:min(len(noise), 5)] {
 				f.Frames = append(f.Frames, "← "+raw.Mask([]byte(line)))
 			}
 			return found([]Finding{f})
 		}
 	}
 	return pass()
+}
+
+// isArray reports whether a text is a JSON array, which may answer that of rpc-batch.
+func isArray(text string) bool {
+	var list []json.RawMessage
+	return json.Unmarshal([]byte(text), &list) == nil
 }
 
 func stdioFraming(_ context.Context, r *run) outcome {

@@ -80,6 +80,8 @@ type prober struct {
 	// expect is told how many conversations will be opened, and kept are those that are gone on with.
 	expect func(int)
 	kept   map[protocol.Revision]*conversation
+
+	patience time.Duration // how long an answer may take of a process that starts beside others
 }
 
 // client makes a client of the newest legacy revision that can do nothing for the server.
@@ -87,5 +89,5 @@ func (p *prober) client(w raw.Wire) *raw.Client {
 	if talk, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
 		talk.Hurry()
 	}
-	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: p.Timeout}
+	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.patience)}
 }
