@@ -74,8 +74,11 @@ type run struct {
 	// over, to subscriptions/listen, and to initialize if that is refused; nil if it was not asked.
 	unknown, premature, listening, declined *raw.Exchange
 
-	another *raw.Client   // the second conversation of the modern era; nil if there is none
-	tried   *trials       // nil if nothing was
+	another *raw.Client // the second conversation of the modern era; nil if there is none
+
+	tried  map[string]*trial // by what it was
+	risked *raw.Client       // the conversation in which they are tried; nil if there is none, or it has ended
+
 	foreign *raw.Exchange // the request of a foreign page; nil if none was made
 	kept    int           // bytes of exchanges
 	flood   *raw.Exchange // the first in which the server wrote more than is read, or is kept; nil if none

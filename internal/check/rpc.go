@@ -146,89 +146,79 @@ func concurrent(ctx context.Context, r *run) outcome {
 const nonsense = `{"jsonrpc": "2.0", "method": "ping`
 
 // A trial is what became of a text that may end a conversation, and of a request behind it.
-type trial struct{ sent, behind *raw.Exchange }
-
-// survived reports whether the conversation goes on.
-func (t *trial) survived() bool { return t != nil && t.behind.Answer != nil }
-
-// trials are texts that were tried in a conversation of their own, in this order. Those behind one
-// that has ended the conversation are nil.
-type trials struct {
-	cancelled, batch, garbage *trial
-	err                       error // why nothing was tried
+type trial struct {
+	sent, behind *raw.Exchange
+	err          error // why it was not sent
 }
 
-// try tries what may end a conversation, once.
-func (r *run) try(ctx context.Context) *trials {
-	if r.tried != nil {
-		return r.tried
-	}
-	t := &trials{}
-	r.tried = t
-	c, err := r.begin(ctx)
-	if err != nil {
-		t.err = err
+// try sends what may end a conversation, once, in one for all that is tried while it lasts.
+func (r *run) try(ctx context.Context, what string, send func(*raw.Client) *raw.Exchange) *trial {
+	if t := r.tried[what]; t != nil {
 		return t
 	}
-	c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
-	then := func(sent *raw.Exchange) *trial { return &trial{sent, c.Ask(ctx, harmless(c), nil)} }
-	t.cancelled = then(c.Note(ctx, protocol.NoteCancelled, raw.Object{"requestId": "dragoman-none", "reason": "nobody waits"}))
-	if t.cancelled.survived() {
-		one, _ := c.Request(harmless(c), nil, nil)
-		two, _ := c.Request(harmless(c), nil, nil)
-		t.batch = then(c.Send(ctx, "["+string(one)+","+string(two)+"]"))
+	t := &trial{}
+	r.tried[what] = t
+	if r.risked == nil {
+		c, err := r.begin(ctx)
+		if err != nil {
+			t.err = err
+			return t
+		}
+		c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
+		r.risked = c
 	}
-	if t.batch.survived() {
-		t.garbage = then(c.Send(ctx, nonsense))
+	c := r.risked
+	t.sent = send(c)
+	if t.behind = c.Ask(ctx, harmless(c), nil); t.behind.Answer == nil {
+		r.risked = nil
 	}
 	return t
 }
 
-// ended is why a text was not tried.
-const ended = "the conversation has ended before, which another rule tells"
-
-func cancelUnknown(ctx context.Context, r *run) outcome {
-	t := r.try(ctx)
+// lasts fails if a text has ended the conversation.
+func (t *trial) lasts(what string) outcome {
 	switch {
 	case t.err != nil:
 		return fail(nil, "another conversation cannot be begun: %v", t.err)
-	case !t.cancelled.survived():
-		return fail(t.cancelled.sent, "after it nothing is answered: %s", t.cancelled.behind.Says())
+	case t.behind.Answer == nil:
+		return fail(t.sent, "after %s nothing is answered: %s", what, t.behind.Says())
 	}
 	return pass()
+}
+
+func cancelUnknown(ctx context.Context, r *run) outcome {
+	return r.try(ctx, "cancel", func(c *raw.Client) *raw.Exchange {
+		return c.Note(ctx, protocol.NoteCancelled, raw.Object{"requestId": "dragoman-none", "reason": "nobody waits"})
+	}).lasts("it")
 }
 
 func batch(ctx context.Context, r *run) outcome {
-	t := r.try(ctx)
-	switch {
-	case t.batch == nil:
-		return skip(ended)
-	case !t.batch.survived():
-		return fail(t.batch.sent, "after an array of two requests nothing is answered: %s", t.batch.behind.Says())
-	}
-	return pass()
+	return r.try(ctx, "array", func(c *raw.Client) *raw.Exchange {
+		one, _ := c.Request(harmless(c), nil, nil)
+		two, _ := c.Request(harmless(c), nil, nil)
+		return c.Send(ctx, "["+string(one)+","+string(two)+"]")
+	}).lasts("an array of two requests")
+}
+
+func (r *run) tryGarbage(ctx context.Context) *trial {
+	return r.try(ctx, "garbage", func(c *raw.Client) *raw.Exchange { return c.Send(ctx, nonsense) })
 }
 
 func garbage(ctx context.Context, r *run) outcome {
-	t := r.try(ctx)
-	switch {
-	case t.garbage == nil:
-		return skip(ended)
-	case t.garbage.sent.Status()/100 == 2:
-		return fail(t.garbage.sent, "what is no JSON gets status %d", t.garbage.sent.Status())
-	case !t.garbage.survived():
-		return fail(t.garbage.behind, "after a text that is no JSON nothing is answered: %s", t.garbage.behind.Says())
+	t := r.tryGarbage(ctx)
+	if t.err == nil && t.sent.Status()/100 == 2 {
+		return fail(t.sent, "what is no JSON gets status %d", t.sent.Status())
 	}
-	return pass()
+	return t.lasts("a text that is no JSON")
 }
 
 func parseError(ctx context.Context, r *run) outcome {
-	t := r.try(ctx)
+	t := r.tryGarbage(ctx)
 	switch {
-	case t.garbage == nil:
-		return skip(ended)
-	case t.garbage.sent.Code() != protocol.CodeParse:
-		return fail(t.garbage.sent, "it is answered by %s", t.garbage.sent.Says())
+	case t.err != nil:
+		return skip(t.err.Error())
+	case t.sent.Code() != protocol.CodeParse:
+		return fail(t.sent, "it is answered by %s", t.sent.Says())
 	}
 	return pass()
 }
