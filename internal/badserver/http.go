@@ -210,16 +210,15 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, answer []byte, 
 	if h.Defect != Buffered {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
-	id := rand.Text() + "_0"
+	id := rand.Text()
 	if h.Defect == SameEventID {
-		id = "0"
+		id = "stream"
 	}
-	switch {
-	case h.Defect == StreamStaysOpen:
-	case h.Defect == NoPriming:
-		fmt.Fprintf(w, "id: %s\n", id)
-	case primes || h.Defect == PrimesOld:
-		fmt.Fprintf(w, "id: %s\ndata:\n\n", id)
+	if h.Defect == PrimesOld || primes && h.Defect != NoPriming && h.Defect != StreamStaysOpen {
+		fmt.Fprintf(w, "id: %s_0\ndata:\n\n", id)
+	}
+	if h.Defect != StreamStaysOpen {
+		fmt.Fprintf(w, "id: %s_1\n", id)
 	}
 	fmt.Fprintf(w, "event: message\ndata: %s\n\n", answer)
 	if h.Defect == StreamStaysOpen {

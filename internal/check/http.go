@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -305,8 +306,12 @@ func (r *run) legacyStreams() func(yield func(*raw.Exchange, protocol.Revision) 
 				continue
 			}
 			rev := r.legacy.Revision
-			if name := x.Named(); name != "" { // a handshake
-				rev = protocol.ParseRevision(name)
+			if named := x.Named(); named != "" { // a handshake, which may go by the revision that is asked for or by its own
+				var asked string
+				_ = json.Unmarshal(members(members(x.Sent)["params"])["protocolVersion"], &asked) // it is ours
+				if rev = protocol.ParseRevision(named); asked != named {
+					continue
+				}
 			}
 			if !yield(x, rev) {
 				return
