@@ -73,5 +73,5 @@ func TestGoSDKServerIsProbedAndChecked(t *testing.T) {
 	t.Parallel()
 	server := []string{"--", goSDKProgram.in(t)}
 	probed(t, server, "works", 5)
-	checked(t, server, "log-level", "rpc-garbage", "stdio-blank", "tool-schema-union")
+	checked(t, server, "log-level", "modern-log-level", "rpc-batch", "rpc-garbage", "stdio-blank", "tool-schema-union")
 }

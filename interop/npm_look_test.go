@@ -37,13 +37,16 @@ var sdkServers = map[string]struct {
 	revisions        int
 	problems, broken []string
 }{
-	// It ends at a line that is no message, and at white space behind one; any log level is taken.
-	"Go, legacy, stdio": {4, nil, []string{"log-level", "rpc-garbage", "stdio-blank", "tool-description"}},
-	"Go, modern, stdio": {2, nil, []string{"log-level", "rpc-garbage", "stdio-blank", "tool-description"}},
+	// It ends at a line that is no message, at an array, and at white space behind a message; any log level is taken.
+	"Go, legacy, stdio": {4, nil, []string{"log-level", "rpc-batch", "rpc-garbage", "stdio-blank", "tool-description"}},
+	"Go, modern, stdio": {2, nil, []string{"log-level", "modern-log-level", "rpc-batch", "rpc-garbage", "stdio-blank", "tool-description"}},
 	// An unknown method gets a 400 without JSON-RPC, and a request without its session is served.
 	"Go, legacy, http": {4, []string{"conduct", "security"}, []string{"http-origin", "http-session-needed", "log-level", "rpc-unknown-method", "tool-description"}},
-	// It answers initialize with 2025-11-25, and refuses requests of 2025-11-25.
-	"Go, modern, http": {2, []string{"transport", "session", "security"}, []string{"http-origin", "init-kept", "tool-description"}},
+	// It answers initialize with 2025-11-25, and refuses requests of 2025-11-25. Mcp-Name is not decoded, and requests with
+	// Last-Event-ID are refused.
+	"Go, modern, http": {2, []string{"transport", "session", "security"}, []string{
+		"http-origin", "init-kept", "modern-header-base64", "modern-log-level", "modern-session-ignored", "tool-description",
+	}},
 
 	"TypeScript 1, legacy, stdio": {4, nil, []string{"log-level", "tool-description", "unknown-resource"}},
 	"TypeScript 1, legacy, http": {4, []string{"session", "security", "security"}, []string{

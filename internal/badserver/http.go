@@ -1,12 +1,15 @@
 package badserver
 
 import (
+	"cmp"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,6 +41,18 @@ const (
 	ModernSession   Defect = "modern-session"    // modern requests are given a session
 	ModernStatus    Defect = "modern-status"     // modern errors have status 200
 	HeadersIgnored  Defect = "headers-ignored"   // Mcp-Method and MCP-Protocol-Version may say anything
+	NameIgnored     Defect = "name-ignored"      // Mcp-Name may
+	NameRaw         Defect = "name-raw"          // Mcp-Name is not decoded
+	HeaderAlone     Defect = "header-alone"      // a request without an envelope is of the legacy era, whatever its header says
+	ModernEventID   Defect = "modern-event-id"   // modern answers are streams with ids
+	SessionRefused  Defect = "session-refused"   // modern requests that name a session are refused
+	ModernGet       Defect = "modern-get"        // as ModernOnly, and GET opens a stream
+	GetAnswers      Defect = "get-answers"       // answers are on the stream of GET, too
+	SameEventID     Defect = "same-event-id"     // all streams have the same ids
+	NoPriming       Defect = "no-priming"        // the first event with an id has data
+	PrimesOld       Defect = "primes-old"        // older clients get an event without data, too
+	SameSession     Defect = "same-session"      // all sessions have one id
+	NeedsHeader     Defect = "needs-header"      // a session's requests need MCP-Protocol-Version
 	Moved           Defect = "moved"             // POST gets a 301
 	MovedNear       Defect = "moved-near"        // POST gets a 308 to the same origin
 	SignIn          Defect = "sign-in"           // 401, without a word
@@ -78,7 +93,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.post(w, r)
 	case r.Method == http.MethodGet && h.Defect != TakenBack:
 		h.get(w, r)
-	case r.Method == http.MethodDelete && h.Defect != NoSession && h.Defect != ModernOnly:
+	case r.Method == http.MethodDelete && h.Defect != NoSession && !h.modernOnly():
 		h.delete(w, r)
 	default:
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -94,7 +109,7 @@ func (h *handler) session(w http.ResponseWriter, r *http.Request) *server {
 	switch {
 	case s != nil:
 	case h.Defect == NoSession, h.Defect == SessionOptional && id == "":
-		s = &server{Defect: h.Defect}
+		s = newServer(h.Defect)
 	case id == "", h.Defect == LostSession400:
 		http.Error(w, "there is no such session", http.StatusBadRequest)
 	default:
@@ -114,21 +129,29 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) {
 		h.write(w, http.StatusBadRequest, (&server{}).answer(body))
 		return
 	}
-	if version, modern := m.version(); modern && h.Defect != LegacyOnly {
+	version, modern := m.version()
+	switch {
+	case modern && h.Defect != LegacyOnly:
 		h.postModern(w, r, body, &m, version)
+		return
+	case r.Header.Get(protocol.HeaderVersion) == protocol.Latest.String() && h.Defect != LegacyOnly && h.Defect != HeaderAlone:
+		h.write(w, http.StatusBadRequest, (&server{}).write(m.ID, nil, &rpcError{Code: protocol.CodeInvalidParams, Message: "there is no envelope"}))
 		return
 	}
 	if h.Defect == TakenBack && m.Method != protocol.MethodInitialize {
 		http.Error(w, "unsupported protocol version", http.StatusBadRequest)
 		return
 	}
-	s := &server{Defect: h.Defect}
+	s := newServer(h.Defect)
 	if m.Method == protocol.MethodInitialize {
-		if h.Defect != NoSession && h.Defect != ModernOnly {
+		if h.Defect != NoSession && !h.modernOnly() {
 			id := rand.Text()
 			h.mu.Lock()
 			if h.Defect == ShortSession {
 				id = fmt.Sprint(len(h.sessions) + 1)
+			}
+			if h.Defect == SameSession {
+				id = "the-one-and-only-session"
 			}
 			h.sessions[id] = s
 			h.mu.Unlock()
@@ -141,6 +164,10 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) {
 		version := r.Header.Get(protocol.HeaderVersion)
 		if h.Defect != AnyHeader && version != "" && protocol.ParseRevision(version) == protocol.Unknown {
 			http.Error(w, "there is no such revision", http.StatusBadRequest)
+			return
+		}
+		if h.Defect == NeedsHeader && version == "" {
+			http.Error(w, "which revision?", http.StatusBadRequest)
 			return
 		}
 	}
@@ -156,16 +183,26 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) {
 		h.write(w, http.StatusOK, []byte("{}"))
 	case answer == nil:
 		w.WriteHeader(http.StatusAccepted)
-	case h.Defect == ModernOnly:
+	case h.modernOnly():
 		h.write(w, http.StatusNotFound, answer)
 	default:
-		h.answer(w, r, answer)
+		if h.Defect == GetAnswers && m.Method != protocol.MethodInitialize {
+			select {
+			case s.posted <- answer:
+			default: // nobody has read the stream for long
+			}
+		}
+		spoken := cmp.Or(m.Params.ProtocolVersion, r.Header.Get(protocol.HeaderVersion))
+		h.answer(w, r, answer, spoken >= protocol.V20251125.String())
 	}
 }
 
-// answer writes an answer, as JSON or as a stream.
-func (h *handler) answer(w http.ResponseWriter, r *http.Request, answer []byte) {
-	if h.Defect != Streams && h.Defect != Buffered && h.Defect != NoReplay && h.Defect != StreamStaysOpen {
+// streaming are the defects of servers whose answers are streams.
+var streaming = []Defect{Streams, Buffered, NoReplay, StreamStaysOpen, SameEventID, NoPriming, PrimesOld}
+
+// answer writes an answer, as JSON or as a stream, which may begin with an event without data.
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, answer []byte, primes bool) {
+	if !slices.Contains(streaming, h.Defect) {
 		h.write(w, http.StatusOK, answer)
 		return
 	}
@@ -173,8 +210,15 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, answer []byte) 
 	if h.Defect != Buffered {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
+	id := rand.Text()
+	if h.Defect == SameEventID {
+		id = "stream"
+	}
+	if h.Defect == PrimesOld || primes && h.Defect != NoPriming && h.Defect != StreamStaysOpen {
+		fmt.Fprintf(w, "id: %s_0\ndata:\n\n", id)
+	}
 	if h.Defect != StreamStaysOpen {
-		fmt.Fprintf(w, "id: %s_0\ndata:\n\n", rand.Text())
+		fmt.Fprintf(w, "id: %s_1\n", id)
 	}
 	fmt.Fprintf(w, "event: message\ndata: %s\n\n", answer)
 	if h.Defect == StreamStaysOpen {
@@ -198,10 +242,18 @@ var statuses = map[int]int{
 }
 
 func (h *handler) postModern(w http.ResponseWriter, r *http.Request, body []byte, m *message, version string) {
-	s := &server{Defect: h.Defect}
+	s := newServer(h.Defect)
+	if h.Defect == SessionRefused && r.Header.Get(protocol.HeaderSession) != "" {
+		http.Error(w, "there is no such session", http.StatusNotFound)
+		return
+	}
 	name := r.Header.Get(protocol.HeaderName)
-	named := m.Method == protocol.MethodCallTool && name != m.Params.Name || m.Method == protocol.MethodReadResource && name != m.Params.URI
-	if h.Defect != HeadersIgnored && (r.Header.Get(protocol.HeaderVersion) != version || r.Header.Get(protocol.HeaderMethod) != m.Method || named) {
+	if h.Defect != NameRaw {
+		name = decoded(name)
+	}
+	misnamed := m.Method == protocol.MethodCallTool && name != m.Params.Name || m.Method == protocol.MethodReadResource && name != m.Params.URI
+	differs := r.Header.Get(protocol.HeaderVersion) != version || r.Header.Get(protocol.HeaderMethod) != m.Method
+	if misnamed && h.Defect != NameIgnored || differs && h.Defect != HeadersIgnored {
 		h.write(w, http.StatusBadRequest, s.write(m.ID, nil, &rpcError{Code: protocol.CodeHeaderMismatch, Message: "headers and body differ"}))
 		return
 	}
@@ -230,7 +282,22 @@ func (h *handler) postModern(w http.ResponseWriter, r *http.Request, body []byte
 	if _ = json.Unmarshal(answer, &got); got.Error != nil && h.Defect != ModernStatus && statuses[got.Error.Code] != 0 {
 		status = statuses[got.Error.Code]
 	}
+	if h.Defect == ModernEventID && status == http.StatusOK {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-cache")
+		fmt.Fprintf(w, "id: 1\ndata: %s\n\n", answer)
+		return
+	}
 	h.write(w, status, answer)
+}
+
+// decoded returns the value of a header, decoded if it is in base64.
+func decoded(value string) string {
+	if inner, ok := strings.CutPrefix(value, "=?base64?"); ok {
+		text, _ := base64.StdEncoding.DecodeString(strings.TrimSuffix(inner, "?=")) // what cannot be read is another name
+		return string(text)
+	}
+	return value
 }
 
 func (h *handler) get(w http.ResponseWriter, r *http.Request) {
@@ -241,23 +308,33 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request) {
 	case h.Defect == GetIsJSON:
 		h.write(w, http.StatusOK, []byte(`{"status":"ok"}`))
 		return
-	case h.Defect == NoSession, h.Defect == ModernOnly:
+	case h.Defect == NoSession, h.modernOnly() && h.Defect != ModernGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	if h.session(w, r) == nil {
-		return
+	s := newServer(h.Defect)
+	if !h.modernOnly() {
+		if s = h.session(w, r); s == nil {
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	if last := r.Header.Get(protocol.HeaderLastEventID); last != "" {
-		if h.Defect == Streams || h.Defect == Buffered {
+		if h.Defect != NoReplay {
 			fmt.Fprint(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n\n")
 		}
 		return
 	}
 	fmt.Fprint(w, ": here\n\n")
-	_ = http.NewResponseController(w).Flush() // else the client is gone
-	<-r.Context().Done()
+	for {
+		_ = http.NewResponseController(w).Flush() // else the client is gone
+		select {
+		case answer := <-s.posted:
+			fmt.Fprintf(w, "data: %s\n\n", answer)
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 func (h *handler) delete(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,7 @@ package badserver
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -46,6 +47,21 @@ const (
 	NeedsClientInfo Defect = "needs-client-info" // clientInfo may not
 	EmptyContent    Defect = "empty-content"     // the result of a tool has no content
 	WrongOutput     Defect = "wrong-output"      // structuredContent does not fit outputSchema
+	EarlyNote       Defect = "early-note"        // it tells of changes before the handshake is over
+	BackProgress    Defect = "back-progress"     // progress of a call goes back
+	OtherProgress   Defect = "other-progress"    // progress of a call has another token
+	StrayProgress   Defect = "stray-progress"    // progress of a list comes, which was not asked for
+	NoRequested     Defect = "no-requested"      // the error for a modern revision does not repeat it
+	OtherVersions   Defect = "other-versions"    // that error names other revisions than server/discover
+	ModernSilent    Defect = "modern-silent"     // as ModernOnly, and the error to initialize names no revision
+	AnyLogLevel     Defect = "any-log-level"     // a modern request may name any logLevel
+	OwnTools        Defect = "own-tools"         // each conversation has a tool of its own
+	NoReadHints     Defect = "no-read-hints"     // what is read in the modern era has no ttlMs and cacheScope
+	MixedScopes     Defect = "mixed-scopes"      // the pages of a list have different cacheScopes
+	Listens         Defect = "listens"           // it tells of changes of its tools, which is none
+	NoAck           Defect = "no-ack"            // subscriptions begin without an acknowledgement
+	ListenUnasked   Defect = "listen-unasked"    // the acknowledgement names what was not asked for
+	ListenAnyhow    Defect = "listen-anyhow"     // subscriptions need not say to what
 )
 
 // Defects of tools.
@@ -78,13 +94,13 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
-		Name            string          `json:"name"`
-		URI             string          `json:"uri"`
-		Cursor          *string         `json:"cursor"`
-		Level           string          `json:"level"`
-		ProtocolVersion string          `json:"protocolVersion"`
-		Notifications   json.RawMessage `json:"notifications"`
-		Meta            map[string]any  `json:"_meta"`
+		Name            string         `json:"name"`
+		URI             string         `json:"uri"`
+		Cursor          *string        `json:"cursor"`
+		Level           string         `json:"level"`
+		ProtocolVersion string         `json:"protocolVersion"`
+		Notifications   any            `json:"notifications"`
+		Meta            map[string]any `json:"_meta"`
 	} `json:"params"`
 }
 
@@ -97,7 +113,22 @@ func (m *message) version() (string, bool) {
 // A server is one conversation.
 type server struct {
 	Defect
-	lists int // how often tools were listed
+	lists int    // how often tools were listed
+	own   string // what no other conversation has
+
+	posted chan []byte // answers that are on the stream of GET, too
+}
+
+func newServer(d Defect) *server {
+	return &server{Defect: d, own: rand.Text(), posted: make(chan []byte, 100)}
+}
+
+// modernOnly reports whether the server speaks no legacy revision.
+func (d Defect) modernOnly() bool { return d == ModernOnly || d == ModernSilent || d == ModernGet }
+
+// listens reports whether the server tells of changes of its tools.
+func (d Defect) listens() bool {
+	return d == Listens || d == NoAck || d == ListenUnasked || d == ListenAnyhow
 }
 
 // An rpcError is an answer that is none.
@@ -129,6 +160,9 @@ func (s *server) answer(text []byte) []byte {
 	if s.Defect == Hang && first {
 		return nil
 	}
+	if m.Method == protocol.MethodListen && s.listens() {
+		return s.listen(&m)
+	}
 	result, e := s.serve(&m)
 	if e != nil && e.Code == protocol.CodeMethodNotFound && !first {
 		switch s.Defect {
@@ -138,7 +172,48 @@ func (s *server) answer(text []byte) []byte {
 			e.Code = protocol.CodeServer
 		}
 	}
-	return s.write(m.ID, result, e)
+	return s.among(&m, s.write(m.ID, result, e))
+}
+
+// among returns an answer with the notifications that are before and behind it, each on a line.
+func (s *server) among(m *message, answer []byte) []byte {
+	note := func(method string, params object) []byte {
+		text, _ := json.Marshal(object{"jsonrpc": "2.0", "method": method, "params": params}) // it is made of what JSON has
+		return text
+	}
+	progress := func(token any, n int) []byte {
+		return note(protocol.NoteProgress, object{"progressToken": token, "progress": n})
+	}
+	token := m.Params.Meta["progressToken"]
+	lines := [][]byte{answer}
+	switch {
+	case s.Defect == EarlyNote && m.Method == protocol.MethodInitialize:
+		lines = [][]byte{answer, note(protocol.NoteToolsChanged, nil)}
+	case s.Defect == BackProgress && token != nil:
+		lines = [][]byte{progress(token, 2), progress(token, 1), answer}
+	case s.Defect == OtherProgress && token != nil:
+		lines = [][]byte{progress("another", 1), answer}
+	case s.Defect == StrayProgress && m.Method == protocol.MethodListTools:
+		lines = [][]byte{progress("another", 1), answer}
+	}
+	return bytes.Join(lines, []byte("\n"))
+}
+
+// listen answers a request for a subscription, which does not end.
+func (s *server) listen(m *message) []byte {
+	asked, ok := m.Params.Notifications.(object)
+	if !ok && s.Defect != ListenAnyhow {
+		return s.write(m.ID, nil, &rpcError{Code: protocol.CodeInvalidParams, Message: "to what?"})
+	}
+	if s.Defect == ListenUnasked {
+		asked["promptsListChanged"] = true
+	}
+	method := protocol.NoteAcknowledged
+	if s.Defect == NoAck {
+		method = protocol.NoteToolsChanged
+	}
+	text, _ := json.Marshal(object{"jsonrpc": "2.0", "method": method, "params": object{"notifications": asked, "_meta": object{protocol.MetaSubscriptionID: m.ID}}}) // it is made of what JSON has
+	return text
 }
 
 func (s *server) write(id json.RawMessage, result object, e *rpcError) []byte {
@@ -171,7 +246,10 @@ func (s *server) serve(m *message) (object, *rpcError) {
 	if modern && s.Defect != LegacyOnly {
 		return s.serveModern(m, version)
 	}
-	if s.Defect == ModernOnly || modern && m.Method == protocol.MethodDiscover {
+	if s.modernOnly() && m.Method == protocol.MethodInitialize && s.Defect != ModernSilent {
+		return nil, &rpcError{Code: protocol.CodeUnsupported, Message: "unsupported revision", Data: object{"supported": []string{protocol.Latest.String()}, "requested": m.Params.ProtocolVersion}}
+	}
+	if s.modernOnly() || modern && m.Method == protocol.MethodDiscover {
 		return nil, &rpcError{Code: protocol.CodeMethodNotFound, Message: m.Method + " is not known"}
 	}
 	if m.Method == protocol.MethodPing && s.Defect != NoPing {
@@ -198,7 +276,7 @@ func (s *server) serve(m *message) (object, *rpcError) {
 }
 
 func (s *server) capabilities() object {
-	can := object{"tools": object{}, "resources": object{}, "logging": object{}}
+	can := object{"tools": object{"listChanged": s.listens()}, "resources": object{}, "logging": object{}}
 	if s.Defect == FalsePromise {
 		can["prompts"] = object{}
 	}
@@ -207,14 +285,24 @@ func (s *server) capabilities() object {
 
 func (s *server) serveModern(m *message, version string) (object, *rpcError) {
 	supported := []string{protocol.Latest.String()}
-	if s.Defect != ModernOnly {
+	if !s.modernOnly() {
 		supported = append(supported, protocol.NamesOf(protocol.Legacy)...)
 	}
 	_, capable := m.Params.Meta[protocol.MetaClientCapabilities].(object)
 	_, named := m.Params.Meta[protocol.MetaClientInfo].(object)
+	level, leveled := m.Params.Meta[protocol.MetaLogLevel].(string)
 	switch {
 	case version != protocol.Latest.String() && s.Defect != AnyVersion:
-		return nil, &rpcError{Code: protocol.CodeUnsupported, Message: "unsupported revision", Data: object{"supported": supported, "requested": version}}
+		data := object{"supported": supported, "requested": version}
+		switch s.Defect {
+		case NoRequested:
+			delete(data, "requested")
+		case OtherVersions:
+			data["supported"] = append(supported, "2027-01-01")
+		}
+		return nil, &rpcError{Code: protocol.CodeUnsupported, Message: "unsupported revision", Data: data}
+	case leveled && !slices.Contains(protocol.LogLevels, level) && s.Defect != AnyLogLevel:
+		return nil, &rpcError{Code: protocol.CodeInvalidParams, Message: "there is no such level"}
 	case !capable && s.Defect != NoEnvelope, !named && s.Defect == NeedsClientInfo:
 		return nil, &rpcError{Code: protocol.CodeInvalidParams, Message: "_meta is not complete"}
 	}
@@ -231,12 +319,19 @@ func (s *server) serveModern(m *message, version string) (object, *rpcError) {
 	if m.Method != protocol.MethodCallTool && s.Defect != NoCacheHints {
 		result["ttlMs"], result["cacheScope"] = 1000, "public"
 	}
+	switch {
+	case s.Defect == NoReadHints && m.Method == protocol.MethodReadResource:
+		delete(result, "ttlMs")
+	case s.Defect == MixedScopes && m.Params.Cursor != nil:
+		result["cacheScope"] = "private"
+	}
 	return result, nil
 }
 
 // serveList serves what both eras have.
 func (s *server) serveList(m *message, noResource int) (object, *rpcError) {
-	bad := m.Params.Cursor != nil && s.Defect != EndlessList && s.Defect != AnyCursor
+	second := s.Defect == MixedScopes && m.Params.Cursor != nil && *m.Params.Cursor == "second"
+	bad := m.Params.Cursor != nil && s.Defect != EndlessList && s.Defect != AnyCursor && !second
 	switch m.Method {
 	case protocol.MethodListTools, protocol.MethodListResources, protocol.MethodListTemplates:
 		if bad {
@@ -251,8 +346,13 @@ func (s *server) serveList(m *message, noResource int) (object, *rpcError) {
 			slices.Reverse(tools)
 		}
 		result := object{"tools": tools}
-		if s.Defect == EndlessList {
+		switch {
+		case s.Defect == EndlessList:
 			result["nextCursor"] = "again"
+		case second:
+			result["tools"] = tools[1:]
+		case s.Defect == MixedScopes:
+			result["tools"], result["nextCursor"] = tools[:1], "second"
 		}
 		return result, nil
 	case protocol.MethodListResources:
@@ -288,6 +388,8 @@ func (s *server) tools() []object {
 	tools := []object{echo, {"name": "other", "description": "Does nothing.", "inputSchema": object{"type": "object"}}}
 	properties := schema["properties"].(object)
 	switch s.Defect {
+	case OwnTools:
+		tools = append(tools, object{"name": "tool_" + s.own, "description": "Does nothing.", "inputSchema": object{"type": "object"}})
 	case BadName:
 		echo["name"] = "echo it"
 	case LongName:

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/target"
@@ -18,6 +19,22 @@ func Command(t *testing.T, d Defect) *target.Spec {
 		t.Fatal(err)
 	}
 	return &target.Spec{Command: []string{self}, Env: Env(d)}
+}
+
+// Journal returns a bad server as a command that writes a journal: + when a process starts, m at its
+// first message, - at its end. read returns what is in it.
+func Journal(t *testing.T, d Defect) (spec *target.Spec, read func() string) {
+	t.Helper()
+	folder := t.TempDir()
+	spec = Command(t, d)
+	spec.Env = append(spec.Env, envFolder+"="+folder)
+	return spec, func() string {
+		text, err := os.ReadFile(filepath.Join(folder, "journal"))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
 }
 
 // Socket returns a bad server in this process, behind a socket that carries lines. It ends with

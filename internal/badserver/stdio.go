@@ -9,8 +9,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Defects of processes.
@@ -29,10 +32,18 @@ const (
 	SpeaksFirst    Defect = "speaks-first"     // it asks before it is greeted
 	ReadsShort     Defect = "reads-short"      // a line of more than 4 KiB is not read to its end
 	NotUTF8        Defect = "not-utf8"         // answers have other bytes
+	DiesOfBatch    Defect = "dies-of-batch"    // an array of messages ends it
+	DiesOfCancel   Defect = "dies-of-cancel"   // a cancellation does
+	Alone          Defect = "alone"            // it ends at once beside another process of its folder, which is none
+	DiesOfDiscover Defect = "dies-of-discover" // server/discover ends it, which is none of a legacy server
 )
 
-// envName is the variable that makes a process the server.
-const envName = "DRAGOMAN_BAD_SERVER"
+// envName is the variable that makes a process the server, and envFolder that of the folder in which
+// its processes leave marks.
+const (
+	envName   = "DRAGOMAN_BAD_SERVER"
+	envFolder = "DRAGOMAN_BAD_SERVER_FOLDER"
+)
 
 // Env returns the environment of a process that is a server with a defect. With the race detector it
 // would sleep for a second at its end.
@@ -46,7 +57,46 @@ func Main() {
 	if !ok {
 		return
 	}
-	os.Exit(serve(Defect(strings.TrimSuffix(d, ".")), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(serveProcess(Defect(strings.TrimSuffix(d, ".")), os.Getenv(envFolder)))
+}
+
+// serveProcess is a server that leaves marks in a folder, if one is named.
+func serveProcess(d Defect, folder string) int {
+	var in io.Reader = os.Stdin
+	if folder != "" {
+		journal, err := os.OpenFile(filepath.Join(folder, "journal"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprint(journal, "+")
+		defer fmt.Fprint(journal, "-")
+		in = &firstRead{Reader: in, tell: func() { fmt.Fprint(journal, "m") }}
+	}
+	if d == Alone {
+		lock := filepath.Join(folder, "lock")
+		f, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return 1
+		}
+		defer os.Remove(lock)
+		defer f.Close()
+	}
+	return serve(d, in, os.Stdout, os.Stderr)
+}
+
+// A firstRead tells when something is read for the first time.
+type firstRead struct {
+	io.Reader
+	tell func()
+}
+
+func (r *firstRead) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if n > 0 && r.tell != nil {
+		r.tell()
+		r.tell = nil
+	}
+	return n, err
 }
 
 // Serve is the server for whoever connects, until the listener is closed. It is for defects that
@@ -66,7 +116,7 @@ func Serve(l net.Listener, d Defect) {
 
 // serve answers until the input ends, and returns the status of the process.
 func serve(d Defect, in io.Reader, out, log io.Writer) int {
-	s := &server{Defect: d}
+	s := newServer(d)
 	fmt.Fprintln(log, "bad server: ready")
 	switch d {
 	case Exits:
@@ -89,6 +139,9 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 		}
 		if blank {
 			continue
+		}
+		if d == DiesOfDiscover && bytes.Contains(text, []byte(protocol.MethodDiscover)) || d == DiesOfBatch && text[0] == '[' || d == DiesOfCancel && bytes.Contains(text, []byte(protocol.NoteCancelled)) {
+			return 1
 		}
 		if d == LateText {
 			fmt.Fprintln(out, "handling a request")

@@ -53,6 +53,11 @@ const (
 	haveTools  // the server has tools
 	namedTool  // the user has named one to call
 	smokeAlone // part of the smoke test, too
+	listens    // the server tells of changes of its tools
+
+	// anew, times a number, is how many conversations of its own the rule begins. More would be
+	// begun, too, but the processes for these are started ahead of time.
+	anew needs = 1 << 12
 )
 
 // An outcome is what became of looking.
@@ -155,7 +160,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Options: o}
+	r := &run{Options: o, chosen: chosen, expected: map[string]bool{}, patience: o.Timeout, tried: map[string]*trial{}}
 	defer r.close()
 	tell := o.Progress
 	if tell == nil {
@@ -221,13 +226,14 @@ func (r *run) applies(rule *Rule) outcome {
 		has  bool
 		why  string
 	}{
-		{process, r.command != nil, "the server is no command"},
+		{process, r.pool != nil, "the server is no command"},
 		{overHTTP, r.http != nil, "the server is not reached by Streamable HTTP"},
 		{overOld, r.old != nil, "the server is not reached by HTTP+SSE"},
 		{overSocket, r.opened != nil, "the server is not reached by WebSocket"},
 		{legacyEra, r.legacy != nil, cmp.Or(r.silent[legacyEra], "the server speaks no legacy revision")},
 		{modernEra, r.modern != nil, cmp.Or(r.silent[modernEra], "the server speaks no modern revision")},
 		{haveTools, r.tools != nil, cmp.Or(r.silent[haveTools], "the server has no tools")},
+		{listens, r.modern != nil && r.tellsOfTools(), "the server does not tell of changes of its tools"},
 		{namedTool, r.Call != "", "no tool is named by --call"},
 	} {
 		if rule.needs&n.need != 0 && !n.has {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/badserver"
 	"github.com/dragoman-mcp/dragoman/internal/check"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -89,10 +91,25 @@ func TestEachDefectOfMessagesAndToolsBreaksItsRule(t *testing.T) {
 		badserver.UnsteadyList:    {"list-steady"},
 		badserver.UnknownTool:     {"unknown-tool"},
 		badserver.NoResultType:    {"modern-result-type"},
-		badserver.NoCacheHints:    {"modern-discover", "modern-cache"},
+		badserver.NoCacheHints:    {"modern-discover", "modern-cache", "modern-cache-read"},
 		badserver.AnyVersion:      {"modern-version"},
 		badserver.NoEnvelope:      {"modern-envelope"},
 		badserver.NeedsClientInfo: {"modern-client-info"},
+		badserver.EarlyNote:       {"init-early"},
+		badserver.StrayProgress:   {"rpc-progress"},
+		badserver.NoRequested:     {"modern-version-data"},
+		badserver.OtherVersions:   {"modern-version-data"},
+		badserver.ModernSilent:    {"modern-only"},
+		badserver.AnyLogLevel:     {"modern-log-level"},
+		badserver.OwnTools:        {"modern-steady"},
+		badserver.NoReadHints:     {"modern-cache-read"},
+		badserver.MixedScopes:     {"modern-cache-pages"},
+		badserver.Listens:         nil,
+		badserver.NoAck:           {"modern-listen"},
+		badserver.ListenUnasked:   {"modern-listen-asked"},
+		badserver.ListenAnyhow:    {"modern-listen-params"},
+		badserver.DiesOfBatch:     {"rpc-batch"},
+		badserver.DiesOfCancel:    {"cancel-unknown"},
 
 		badserver.DiesOfGarbage: {"rpc-garbage", "rpc-parse-error"},
 		badserver.NotUTF8:       {"rpc-version"},
@@ -165,6 +182,52 @@ func TestEachDefectOfAProcessBreaksItsRule(t *testing.T) {
 	}
 }
 
+func TestProcessesAreStartedAheadOfTimeAndNoneInVain(t *testing.T) {
+	t.Parallel()
+	for defect, want := range map[badserver.Defect]int{badserver.None: 10, badserver.LegacyOnly: 9, badserver.ModernOnly: 5} {
+		spec, journal := badserver.Journal(t, defect)
+		if _, err := check.Run(t.Context(), options(spec)); err != nil {
+			t.Fatal(err)
+		}
+		waiting, most := 0, 0
+		for _, event := range journal() {
+			switch event {
+			case '+':
+				waiting++
+			case 'm':
+				waiting--
+			}
+			most = max(most, waiting)
+		}
+		if started := strings.Count(journal(), "+"); started != want || waiting != 0 || most < 2 || most > 4 { // three, and the one that is greeted
+			t.Errorf("%s: %d processes were started, %d at once, and %d in vain", defect, started, most, waiting)
+		}
+	}
+}
+
+func TestProcessesThatBearNoOtherAreStartedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	spec, journal := badserver.Journal(t, badserver.Alone)
+	r := expect(t, options(spec), "modern-server-info")
+	if len(r.Eras) != 2 {
+		t.Errorf("eras: %q", r.Eras)
+	}
+	all := journal()
+	if behind := all[strings.LastIndex(all, "--"):]; strings.Contains(behind, "++") {
+		t.Errorf("two processes run at once: %s", all)
+	}
+}
+
+func TestAProcessThatEndsByItselfIsNotTakenForOneThatBearsNoOther(t *testing.T) {
+	t.Parallel()
+	spec, _ := badserver.Journal(t, badserver.DiesOfDiscover)
+	o := options(spec)
+	o.Ignore = []string{"modern-*"}
+	if r := expect(t, o); !slices.Equal(r.Eras, []string{"legacy"}) {
+		t.Errorf("eras: %q", r.Eras)
+	}
+}
+
 func TestEachDefectOfHTTPBreaksItsRule(t *testing.T) {
 	for defect, want := range map[badserver.Defect][]string{
 		badserver.None:            nil,
@@ -194,6 +257,18 @@ func TestEachDefectOfHTTPBreaksItsRule(t *testing.T) {
 		badserver.ModernSession:   {"modern-session"},
 		badserver.ModernStatus:    {"modern-status"},
 		badserver.HeadersIgnored:  {"modern-headers"},
+		badserver.NameIgnored:     {"modern-header-name"},
+		badserver.NameRaw:         {"modern-header-base64"},
+		badserver.HeaderAlone:     {"modern-header-alone"},
+		badserver.ModernEventID:   {"modern-event-id"},
+		badserver.SessionRefused:  {"modern-session-ignored"},
+		badserver.ModernGet:       {"modern-methods"},
+		badserver.GetAnswers:      {"http-get-answers"},
+		badserver.SameEventID:     {"http-event-id"},
+		badserver.NoPriming:       {"http-priming"},
+		badserver.PrimesOld:       {"http-priming-old"},
+		badserver.SameSession:     {"http-session-unique"},
+		badserver.NeedsHeader:     {"http-version-absent"},
 	} {
 		t.Run(string(defect), func(t *testing.T) {
 			t.Parallel()
@@ -207,8 +282,10 @@ func TestNoToolIsCalledUnlessOneIsNamed(t *testing.T) {
 	called := make(chan string, 100)
 	inner := badserver.Handler(badserver.None)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if name := r.Header.Get("Mcp-Name"); name != "" {
-			called <- name
+		body, _ := io.ReadAll(r.Body) // what is cut names no tool
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(`"method":"`+protocol.MethodCallTool+`"`)) {
+			called <- string(body)
 		}
 		inner.ServeHTTP(w, r)
 	}))
@@ -216,9 +293,12 @@ func TestNoToolIsCalledUnlessOneIsNamed(t *testing.T) {
 	defer server.CloseClientConnections()
 	expect(t, options(&target.Spec{URL: server.URL}), "modern-server-info")
 	close(called)
+	if len(called) == 0 {
+		t.Error("no call was seen, so this test sees nothing")
+	}
 	for name := range called {
-		if !strings.Contains(name, "no_such") && !strings.Contains(name, "no/such") {
-			t.Errorf("%s was named", name)
+		if !strings.Contains(name, `"dragoman_no_such_`) {
+			t.Errorf("called: %s", name)
 		}
 	}
 }
@@ -226,11 +306,12 @@ func TestNoToolIsCalledUnlessOneIsNamed(t *testing.T) {
 func TestTheToolThatIsNamedIsCalled(t *testing.T) {
 	for defect, want := range map[badserver.Defect][]string{
 		badserver.None: nil, badserver.EmptyContent: {"call-content"}, badserver.WrongOutput: {"call-structured"},
+		badserver.BackProgress: {"rpc-progress"}, badserver.OtherProgress: {"rpc-progress"},
 	} {
 		t.Run(string(defect), func(t *testing.T) {
 			t.Parallel()
 			o := options(badserver.Socket(t, defect))
-			o.Call, o.Arguments, o.Only = "echo", json.RawMessage(`{"text":"hello"}`), []string{"call-*", "smoke-*"}
+			o.Call, o.Arguments, o.Only = "echo", json.RawMessage(`{"text":"hello"}`), []string{"call-*", "smoke-*", "rpc-progress"}
 			expect(t, o, want...)
 		})
 	}

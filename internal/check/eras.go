@@ -76,11 +76,14 @@ func initKept(_ context.Context, r *run) outcome {
 func initOld(ctx context.Context, r *run) outcome {
 	var missing, silent []string
 	for _, name := range protocol.NamesOf(protocol.Legacy) {
-		w, err := r.fresh(ctx)
-		if err != nil {
-			return fail(nil, "another conversation cannot be begun: %v", err)
+		x := r.hello
+		if name != protocol.LatestLegacy.String() {
+			w, err := r.fresh(ctx)
+			if err != nil {
+				return fail(nil, "another conversation cannot be begun: %v", err)
+			}
+			x = r.keep(r.client(w, protocol.ParseRevision(name)).Initialize(ctx, name))
 		}
-		x := r.keep(r.client(w, protocol.ParseRevision(name)).Initialize(ctx, name))
 		switch {
 		case x.Silent():
 			silent = append(silent, name)
@@ -109,6 +112,21 @@ func initCapabilities(ctx context.Context, r *run) outcome {
 	x := r.keep(c.Initialize(ctx, c.Revision.String()))
 	if x.Result() == nil {
 		return fail(x, "it gets %s", x.Says())
+	}
+	r.premature = c.Ask(ctx, protocol.MethodPing, nil) // without notifications/initialized
+	r.premature.Got = slices.Concat(c.Loose(), r.premature.Got)
+	return pass()
+}
+
+func initEarly(_ context.Context, r *run) outcome {
+	x := r.premature
+	if x == nil {
+		return skip("init-capabilities looks at the handshake")
+	}
+	for _, m := range x.Got {
+		if m.Method != "" && m.Method != protocol.MethodPing && m.Method != protocol.NoteMessage {
+			return fail(x, "%s comes before it", raw.Mask([]byte(m.Method)))
+		}
 	}
 	return pass()
 }
@@ -215,7 +233,18 @@ func (r *run) askWith(ctx context.Context, change func(raw.Object)) *raw.Exchang
 }
 
 func withoutCapabilities(meta raw.Object) { delete(meta, protocol.MetaClientCapabilities) }
-func withUnknown(meta raw.Object)         { meta[protocol.MetaProtocolVersion] = "2999-12-31" }
+func withUnknown(meta raw.Object)         { meta[protocol.MetaProtocolVersion] = noModern }
+
+// noModern is a revision that does not exist.
+const noModern = "2999-12-31"
+
+// askUnknown asks in a revision that does not exist, once.
+func (r *run) askUnknown(ctx context.Context) *raw.Exchange {
+	if r.unknown == nil {
+		r.unknown = r.askWith(ctx, withUnknown)
+	}
+	return r.unknown
+}
 
 func modernEnvelope(ctx context.Context, r *run) outcome {
 	x := r.askWith(ctx, withoutCapabilities)
@@ -234,7 +263,7 @@ func modernClientInfo(ctx context.Context, r *run) outcome {
 }
 
 func modernVersion(ctx context.Context, r *run) outcome {
-	x := r.askWith(ctx, withUnknown)
+	x := r.askUnknown(ctx)
 	if x.Code() != protocol.CodeUnsupported {
 		return fail(x, "it gets %s", x.Says())
 	}
@@ -246,21 +275,18 @@ func modernVersion(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
-func modernListen(ctx context.Context, r *run) outcome {
+// tellsOfTools reports whether the server tells of changes of its tools in the modern era.
+func (r *run) tellsOfTools() bool {
 	var tools struct{ ListChanged bool }
-	_ = json.Unmarshal(r.can(r.modern)["tools"], &tools) // then it does not tell of changes
-	if !tools.ListChanged {
-		return skip("the server does not tell of changes of its tools")
-	}
-	w, err := r.fresh(ctx)
+	_ = json.Unmarshal(r.can(r.modern)["tools"], &tools) // then it does not
+	return tools.ListChanged
+}
+
+func modernListen(ctx context.Context, r *run) outcome {
+	x, err := r.listen(ctx)
 	if err != nil {
 		return fail(nil, "another conversation cannot be begun: %v", err)
 	}
-	c := r.client(w, r.modern.Revision)
-	text, id := c.Request(protocol.MethodListen, raw.Object{"notifications": raw.Object{"toolsListChanged": true}}, "dragoman-listen")
-	wait, cancel := context.WithTimeoutCause(ctx, r.Timeout, raw.ErrSilent)
-	defer cancel()
-	x := r.keep(c.Hear(wait, text, id))
 	if x.Code() == protocol.CodeMethodNotFound {
 		return fail(x, "listChanged is announced, and subscriptions/listen is unknown")
 	}
@@ -270,11 +296,9 @@ func modernListen(ctx context.Context, r *run) outcome {
 	if x.Got[0].Method != protocol.NoteAcknowledged {
 		return fail(x, "the first message is no acknowledgement")
 	}
-	var ack struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
+	var ack acknowledgement
 	_ = json.Unmarshal(x.Got[0].Params, &ack) // then it names none
-	if string(ack.Meta[protocol.MetaSubscriptionID]) != string(id) {
+	if string(ack.Meta[protocol.MetaSubscriptionID]) != string(members(x.Sent)["id"]) {
 		return fail(x, "the acknowledgement does not name the id of the request as its subscription")
 	}
 	return pass()
@@ -287,7 +311,7 @@ func modernStatus(ctx context.Context, r *run) outcome {
 		want int
 	}{
 		{r.ask(ctx, r.modern, "dragoman/no-such-method", nil), http.StatusNotFound},
-		{r.askWith(ctx, withUnknown), http.StatusBadRequest},
+		{r.askUnknown(ctx), http.StatusBadRequest},
 		{r.askWith(ctx, withoutCapabilities), http.StatusBadRequest},
 	} {
 		if test.x.Failed() && test.x.Status() != test.want {
@@ -305,10 +329,9 @@ func modernHeaders(ctx context.Context, r *run) outcome {
 	}{
 		{"without Mcp-Method", raw.Object{protocol.HeaderMethod: ""}},
 		{"with another Mcp-Method", raw.Object{protocol.HeaderMethod: protocol.MethodCallTool}},
-		{"with another MCP-Protocol-Version", raw.Object{protocol.HeaderVersion: "2999-12-31"}},
+		{"with another MCP-Protocol-Version", raw.Object{protocol.HeaderVersion: noModern}},
 	} {
-		c := r.client(&raw.Session{HTTP: r.http, Override: test.header}, r.modern.Revision)
-		x := r.ask(ctx, c, protocol.MethodDiscover, nil)
+		x := r.with(ctx, test.header, protocol.MethodDiscover, nil)
 		if x.Code() != protocol.CodeHeaderMismatch || x.Status() != http.StatusBadRequest {
 			bad = append(bad, finding(x, "%s it gets %s", test.says, x.Says()))
 		}
@@ -318,7 +341,7 @@ func modernHeaders(ctx context.Context, r *run) outcome {
 
 func modernSession(_ context.Context, r *run) outcome {
 	for _, x := range r.exchanges {
-		if x.Status() == http.StatusOK && strings.Contains(string(x.Sent), protocol.MetaProtocolVersion) && x.HTTP.Header.Get(protocol.HeaderSession) != "" {
+		if x.Status() == http.StatusOK && isModern(x) && x.HTTP.Header.Get(protocol.HeaderSession) != "" {
 			return fail(x, "an answer has an Mcp-Session-Id")
 		}
 	}

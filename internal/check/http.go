@@ -3,10 +3,14 @@ package check
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -86,6 +90,37 @@ func httpGet(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
+// getAnswers asks while the stream of GET is open.
+func getAnswers(ctx context.Context, r *run) outcome {
+	c, err := r.begin(ctx)
+	if err != nil {
+		return fail(nil, "another session cannot be begun: %v", err)
+	}
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	opened, done := make(chan struct{}), make(chan *raw.Exchange, 1)
+	go func() { // until the stream ends, there is a response on it, or it was open long enough
+		begun := sync.OnceFunc(func() { close(opened) })
+		done <- c.Wire.(*raw.Session).Stream(open, r.Timeout, "", func(reply *raw.Reply) bool { // that is what Streamable HTTP is
+			begun()
+			return raw.HasAnswer(reply)
+		}, 0)
+	}()
+	select {
+	case <-opened:
+	case <-done:
+		return skip("GET opens no stream")
+	}
+	r.ask(ctx, c, protocol.MethodPing, nil)
+	wait := time.AfterFunc(cmp.Or(r.Glance, glance), cancel)
+	defer wait.Stop()
+	if x := <-done; raw.HasAnswer(x.HTTP) {
+		x.Got = append(x.Got, raw.ReadMessage(x.HTTP.Events[len(x.HTTP.Events)-1].Data))
+		return fail(x, "the answer to a POST is on it")
+	}
+	return pass()
+}
+
 // asText has a body said to be no JSON.
 func asText(c *raw.Call) { c.Header["Content-Type"] = "text/plain" }
 
@@ -147,6 +182,19 @@ func httpVersion(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
+func versionAbsent(ctx context.Context, r *run) outcome {
+	switch {
+	case r.session().ID == "":
+		return skip(noSessions)
+	case !r.legacy.Revision.NeedsVersionHeader():
+		return skip("its revision does not have that header")
+	}
+	if x := r.legacy.PingUnversioned(ctx); x.Result() == nil {
+		return fail(x, "without it a request in a session gets %s", x.Says())
+	}
+	return pass()
+}
+
 // minSession is how long a session id must be that cannot be guessed.
 const minSession = 16
 
@@ -164,6 +212,20 @@ func sessionID(_ context.Context, r *run) outcome {
 		return fail(nil, "it has characters that a header should not have")
 	case len(id) < minSession:
 		return fail(nil, "it has %d characters, which can be guessed", len(id))
+	}
+	return pass()
+}
+
+func sessionUnique(_ context.Context, r *run) outcome {
+	seen := map[string]bool{}
+	for _, s := range r.sessions {
+		if s.ID != "" && seen[s.ID] {
+			return fail(nil, "two sessions have the same id: what one client does, another sees")
+		}
+		seen[s.ID] = true
+	}
+	if r.session().ID == "" {
+		return skip(noSessions)
 	}
 	return pass()
 }
@@ -224,7 +286,7 @@ func resume(ctx context.Context, r *run) outcome {
 		}
 	}
 	if id == "" {
-		return skip("events have no ids")
+		return skip(noIDs)
 	}
 	x := r.session().Stream(ctx, r.Timeout, id, raw.Has(behind), cmp.Or(r.Glance, glance))
 	switch {
@@ -232,6 +294,92 @@ func resume(ctx context.Context, r *run) outcome {
 		return fail(x, "Last-Event-ID gets %s", x.Says())
 	case behind > 0 && len(x.HTTP.Events) == 0:
 		return fail(x, "Last-Event-ID brings none of the %d events behind it", behind)
+	}
+	return pass()
+}
+
+// legacyStreams returns the exchanges of the legacy era that are event streams with an answer, and the revision of each.
+func (r *run) legacyStreams() func(yield func(*raw.Exchange, protocol.Revision) bool) {
+	return func(yield func(*raw.Exchange, protocol.Revision) bool) {
+		for _, x := range r.exchanges {
+			if x.HTTP == nil || !x.HTTP.Stream || len(x.HTTP.Events) == 0 || x.Result() == nil || isModern(x) {
+				continue
+			}
+			rev := r.legacy.Revision
+			if named := x.Named(); named != "" { // a handshake, which may go by the revision that is asked for or by its own
+				var asked string
+				_ = json.Unmarshal(members(members(x.Sent)["params"])["protocolVersion"], &asked) // it is ours
+				if rev = protocol.ParseRevision(named); asked != named {
+					continue
+				}
+			}
+			if !yield(x, rev) {
+				return
+			}
+		}
+	}
+}
+
+// noIDs is why rules of events do not apply.
+const noIDs = "events have no ids"
+
+func eventIDs(_ context.Context, r *run) outcome {
+	type place struct{ session, id string }
+	seen := map[place]bool{}
+	for x := range r.legacyStreams() {
+		for i, e := range x.HTTP.Events {
+			same := i > 0 && x.HTTP.Events[i-1].ID == e.ID // an event without an id has that of the one before
+			switch at := (place{x.Session, e.ID}); {
+			case x.Session == "" || e.ID == "" || same:
+			case seen[at]:
+				return fail(x, "the id %s was that of another event: who resumes behind it gets what is of another stream", redact.Printable(e.ID, ""))
+			default:
+				seen[at] = true
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return skip(noIDs)
+	}
+	return pass()
+}
+
+// primes reports whether a stream begins with an event that has an id and no data.
+func primes(x *raw.Exchange) bool {
+	first := x.HTTP.Events[0]
+	return first.ID != "" && len(first.Data) == 0
+}
+
+func priming(_ context.Context, r *run) outcome {
+	ids := false
+	for x, rev := range r.legacyStreams() {
+		if id, _ := x.HTTP.Resumable(); id == "" || !rev.Since(protocol.V20251125) {
+			continue
+		}
+		ids = true
+		if !primes(x) {
+			return fail(x, "the first event has data: who loses the stream before it cannot resume")
+		}
+	}
+	if !ids {
+		return skip(noIDs)
+	}
+	return pass()
+}
+
+func primingOld(_ context.Context, r *run) outcome {
+	old := false
+	for x, rev := range r.legacyStreams() {
+		if rev == protocol.Unknown || rev.Since(protocol.V20251125) {
+			continue
+		}
+		old = true
+		if primes(x) {
+			return fail(x, "a client of %s gets an event without data, which it takes for a message that is broken", rev)
+		}
+	}
+	if !old {
+		return skip("no stream is of an older revision")
 	}
 	return pass()
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/raw"
@@ -25,20 +24,26 @@ const (
 	glance = 500 * time.Millisecond
 )
 
+// crowded is how many times longer a process may take to start beside others.
+const crowded = 4
+
 // A run looks at one server.
 type run struct {
 	*Options
-	how string
+	chosen   []Rule
+	expected map[string]bool // rules whose processes are started ahead of time
+	patience time.Duration   // how long an answer may take
+	how      string
 
-	// dial opens a conversation that knows nothing of those before. One of command, http, old and
-	// opened is set where that is how the server is reached: by Streamable HTTP, HTTP+SSE or
-	// WebSocket.
-	dial    func(context.Context) (raw.Wire, error)
-	command *stdio.Command
-	http    *raw.HTTP
-	old     *raw.HTTP
-	opened  *raw.Reply // to the first handshake of a WebSocket
-	shut    func()
+	// dial opens a conversation that knows nothing of those before. One of pool, http, old and
+	// opened is set where that is how the server is reached: a command, Streamable HTTP,
+	// HTTP+SSE or WebSocket.
+	dial   func(context.Context) (raw.Wire, error)
+	pool   *raw.Pool
+	http   *raw.HTTP
+	old    *raw.HTTP
+	opened *raw.Reply // to the first handshake of a WebSocket
+	shut   func()
 
 	streams []*raw.OldSession // those of HTTP+SSE
 	sockets []*raw.Socket
@@ -55,8 +60,7 @@ type run struct {
 
 	exchanges []*raw.Exchange // all, for rules that judge what was said
 	misnames  bool            // an answer had a wrong id
-	processes []*raw.Process
-	wires     []raw.Wire // to be closed
+	wires     []raw.Wire      // to be closed
 	sessions  []*raw.Session
 
 	// silent says of what a rule needs why it is not there, where it ought to be.
@@ -65,6 +69,15 @@ type run struct {
 	// takenBack is where a server of both eras refused the revision that it had agreed to; nil if
 	// it has not.
 	takenBack *raw.Exchange
+
+	// What rules share: the answer to a revision that does not exist, to a ping before the handshake is
+	// over, to subscriptions/listen, and to initialize if that is refused; nil if it was not asked.
+	unknown, premature, listening, declined *raw.Exchange
+
+	another *raw.Client // the second conversation of the modern era; nil if there is none
+
+	tried  map[string]*trial // by what it was
+	risked *raw.Client       // the conversation in which they are tried; nil if there is none, or it has ended
 
 	foreign *raw.Exchange // the request of a foreign page; nil if none was made
 	kept    int           // bytes of exchanges
@@ -98,6 +111,7 @@ func (r *run) open(ctx context.Context) error {
 			r.silent[haveTools] = "tools/list gets " + pages.Last().Says()
 		}
 	}
+	r.expect()
 	return nil
 }
 
@@ -108,7 +122,6 @@ func mayBeOld(status int) bool {
 
 // greet opens a conversation in each era. If that fails, it returns the status of HTTP, too.
 func (r *run) greet(ctx context.Context) (status int, err error) {
-	var first *raw.Exchange
 	r.silent = map[needs]string{}
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		w, err := r.fresh(ctx)
@@ -117,18 +130,26 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 		}
 		c := r.client(w, rev)
 		if rev.Era() == protocol.Legacy {
-			if r.command != nil {
+			if r.pool != nil {
 				c.Timeout = r.Start
 			}
 			x := r.keep(c.Begin(ctx))
-			c.Timeout = r.Timeout
+			answered := x.Answer != nil
+			if r.pool != nil && answered {
+				r.patience = max(r.Timeout, min(r.Start, crowded*x.Took))
+			}
+			c.Timeout = r.patience
 			if isRefusal(x.Status()) {
 				return x.Status(), &AccessError{x.Status()}
 			}
 			if x.Result() != nil {
 				r.legacy, r.hello = c, x
-			} else if first = x; x.Silent() {
+			} else if r.declined = x; x.Silent() {
 				r.silent[legacyEra] = "initialize gets no answer in time"
+			}
+			if r.pool != nil && answered {
+				r.pool.Expect(1) // the next round
+				r.expect()
 			}
 			continue
 		}
@@ -141,9 +162,22 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 	}
 	r.holdToItsWord(ctx)
 	if r.legacy == nil && r.modern == nil {
-		return first.Status(), &UnreachedError{refused(first)}
+		return r.declined.Status(), &UnreachedError{refused(r.declined)}
 	}
 	return 0, nil
+}
+
+// expect has processes started for the rules that apply as far as is known.
+func (r *run) expect() {
+	if r.pool == nil {
+		return
+	}
+	for i := range r.chosen {
+		if rule := &r.chosen[i]; rule.needs >= anew && !r.expected[rule.ID] && r.applies(rule).skipped == "" {
+			r.expected[rule.ID] = true
+			r.pool.Expect(int(rule.needs / anew))
+		}
+	}
 }
 
 // holdToItsWord sees whether the revision of the handshake is spoken behind it. If not, a rule says
@@ -178,14 +212,13 @@ func (r *run) reach() error {
 	case *stdio.Command:
 		c := *d
 		c.Grace = cmp.Or(r.Grace, grace)
-		r.command, r.how = &c, "stdio"
+		r.pool, r.how = raw.NewPool(&c), "stdio"
 		r.dial = func(context.Context) (raw.Wire, error) {
-			p, err := raw.Start(r.command)
+			seat, err := r.pool.Open()
 			if err != nil {
 				return nil, err
 			}
-			r.processes = append(r.processes, p)
-			return p, nil
+			return seat, nil
 		}
 		return nil
 	case *stdio.Address:
@@ -271,7 +304,7 @@ func (r *run) begin(ctx context.Context) (*raw.Client, error) {
 }
 
 func (r *run) client(w raw.Wire, rev protocol.Revision) *raw.Client {
-	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.Timeout}
+	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.patience}
 }
 
 // main returns the conversation in which most is looked at.
@@ -339,15 +372,6 @@ func harmless(c *raw.Client) string {
 	return protocol.MethodPing
 }
 
-// stopAll ends all processes, at once: some take their time.
-func (r *run) stopAll() {
-	var wg sync.WaitGroup
-	for _, p := range r.processes {
-		wg.Go(p.Close)
-	}
-	wg.Wait()
-}
-
 // close ends all conversations. Sessions are deleted.
 func (r *run) close() {
 	for _, s := range r.sessions {
@@ -355,11 +379,11 @@ func (r *run) close() {
 			s.Delete(context.Background(), time.Second)
 		}
 	}
-	r.stopAll()
 	for _, w := range r.wires {
-		if r.command == nil {
-			w.Close()
-		}
+		w.Close()
+	}
+	if r.pool != nil {
+		r.pool.Close()
 	}
 	if r.shut != nil {
 		r.shut()

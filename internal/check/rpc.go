@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,31 +145,80 @@ func concurrent(ctx context.Context, r *run) outcome {
 // nonsense is a text that is no JSON.
 const nonsense = `{"jsonrpc": "2.0", "method": "ping`
 
-func garbage(ctx context.Context, r *run) outcome {
-	c, err := r.begin(ctx)
-	if err != nil {
-		return fail(nil, "another conversation cannot be begun: %v", err)
+// A trial is what became of a text that may end a conversation, and of a request behind it.
+type trial struct {
+	sent, behind *raw.Exchange
+	err          error // why it was not sent
+}
+
+// try sends what may end a conversation, once, in one for all that is tried while it lasts.
+func (r *run) try(ctx context.Context, what string, send func(*raw.Client) *raw.Exchange) *trial {
+	if t := r.tried[what]; t != nil {
+		return t
 	}
-	sent := c.Send(ctx, nonsense)
-	if s := sent.Status(); s/100 == 2 {
-		return fail(sent, "what is no JSON gets status %d", s)
+	t := &trial{}
+	r.tried[what] = t
+	if r.risked == nil {
+		c, err := r.begin(ctx)
+		if err != nil {
+			t.err = err
+			return t
+		}
+		c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
+		r.risked = c
 	}
-	x := c.Ask(ctx, harmless(c), nil)
-	if x.Answer == nil {
-		return fail(x, "after a text that is no JSON nothing is answered: %s", x.Says())
+	c := r.risked
+	t.sent = send(c)
+	if t.behind = c.Ask(ctx, harmless(c), nil); t.behind.Answer == nil {
+		r.risked = nil
+	}
+	return t
+}
+
+// lasts fails if a text has ended the conversation.
+func (t *trial) lasts(what string) outcome {
+	switch {
+	case t.err != nil:
+		return fail(nil, "another conversation cannot be begun: %v", t.err)
+	case t.behind.Answer == nil:
+		return fail(t.sent, "after %s nothing is answered: %s", what, t.behind.Says())
 	}
 	return pass()
 }
 
-func parseError(ctx context.Context, r *run) outcome {
-	c, err := r.begin(ctx)
-	if err != nil {
-		return skip(err.Error())
+func cancelUnknown(ctx context.Context, r *run) outcome {
+	return r.try(ctx, "cancel", func(c *raw.Client) *raw.Exchange {
+		return c.Note(ctx, protocol.NoteCancelled, raw.Object{"requestId": "dragoman-none", "reason": "nobody waits"})
+	}).lasts("it")
+}
+
+func batch(ctx context.Context, r *run) outcome {
+	return r.try(ctx, "array", func(c *raw.Client) *raw.Exchange {
+		one, _ := c.Request(harmless(c), nil, nil)
+		two, _ := c.Request(harmless(c), nil, nil)
+		return c.Send(ctx, "["+string(one)+","+string(two)+"]")
+	}).lasts("an array of two requests")
+}
+
+func (r *run) tryGarbage(ctx context.Context) *trial {
+	return r.try(ctx, "garbage", func(c *raw.Client) *raw.Exchange { return c.Send(ctx, nonsense) })
+}
+
+func garbage(ctx context.Context, r *run) outcome {
+	t := r.tryGarbage(ctx)
+	if t.err == nil && t.sent.Status()/100 == 2 {
+		return fail(t.sent, "what is no JSON gets status %d", t.sent.Status())
 	}
-	c.Ask(ctx, harmless(c), nil) // what the handshake has brought is over then
-	x := c.Send(ctx, nonsense)
-	if x.Code() != protocol.CodeParse {
-		return fail(x, "it is answered by %s", x.Says())
+	return t.lasts("a text that is no JSON")
+}
+
+func parseError(ctx context.Context, r *run) outcome {
+	t := r.tryGarbage(ctx)
+	switch {
+	case t.err != nil:
+		return skip(t.err.Error())
+	case t.sent.Code() != protocol.CodeParse:
+		return fail(t.sent, "it is answered by %s", t.sent.Says())
 	}
 	return pass()
 }
@@ -348,9 +398,38 @@ func spokenFlood(_ context.Context, r *run) outcome {
 	return fail(nil, "more than %d MiB came in all; what came later is not judged", maxKept>>20)
 }
 
+// spokenProgress judges what was told of how far requests are.
+func spokenProgress(_ context.Context, r *run) outcome {
+	type progress struct {
+		ProgressToken json.RawMessage
+		Progress      float64
+	}
+	for _, x := range r.exchanges {
+		token := members(members(members(x.Sent)["params"])["_meta"])["progressToken"]
+		var last *float64
+		for _, m := range x.Got {
+			if m.Method != protocol.NoteProgress {
+				continue
+			}
+			var p progress
+			_ = json.Unmarshal(m.Params, &p) // then it has no token
+			switch {
+			case token == nil:
+				return fail(x, "it tells how far a request is that has not asked for that")
+			case !bytes.Equal(p.ProgressToken, token):
+				return fail(x, "progress names another token than that of its request")
+			case last != nil && p.Progress <= *last:
+				return fail(x, "progress does not increase: %v, then %v", *last, p.Progress)
+			}
+			last = &p.Progress
+		}
+	}
+	return pass()
+}
+
 func spokenModern(_ context.Context, r *run) outcome {
 	for _, x := range r.exchanges {
-		if !strings.Contains(string(x.Sent), protocol.MetaProtocolVersion) {
+		if !isModern(x) {
 			continue
 		}
 		for _, m := range x.Got {

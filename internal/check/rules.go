@@ -17,10 +17,11 @@ var smokeRules = []Rule{
 
 var handshakeRules = []Rule{
 	{"init-result", Error, "the result of initialize has a revision as protocolVersion, capabilities, and serverInfo with name and version", "", legacyEra, initResult},
-	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra, initVersion},
+	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra | anew, initVersion},
 	{"init-kept", Error, "the revision that initialize is answered with is spoken from then on", "", overHTTP, initKept},
-	{"init-old", Info, "older revisions are spoken, too", "", legacyEra, initOld},
-	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra, initCapabilities},
+	{"init-old", Info, "older revisions are spoken, too", "", legacyEra | 3*anew, initOld},
+	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra | anew, initCapabilities},
+	{"init-early", Warning, "nothing but pings and logs comes before notifications/initialized", "", legacyEra, initEarly},
 	{"ping", Error, "ping is answered with an empty result", "", legacyEra, ping},
 }
 
@@ -29,6 +30,8 @@ var messageRules = []Rule{
 	{"rpc-text-id", Error, "an id may be a string or a number, and comes back as it was", "A04", 0, textID},
 	{"rpc-notification", Error, "notifications are not answered, also those that are unknown", "", 0, notification},
 	{"rpc-concurrent", Error, "several requests at once are each answered, under their own ids", "A10", 0, concurrent},
+	{"cancel-unknown", Error, "a cancellation of a request that is not there does not matter", "", anew, cancelUnknown},
+	{"rpc-batch", Warning, "an array of messages does not end the conversation", "B01", 0, batch},
 	{"rpc-garbage", Warning, "what is no JSON does not end the conversation", "A12", 0, garbage},
 	{"rpc-parse-error", Info, "what is no JSON is answered with -32700", "A12", 0, parseError},
 }
@@ -49,14 +52,28 @@ var modernRules = []Rule{
 	{"modern-discover", Error, "server/discover has supportedVersions, capabilities, ttlMs and cacheScope", "", modernEra, modernDiscover},
 	{"modern-result-type", Error, "every result has a resultType that is known", "", modernEra, modernResultType},
 	{"modern-cache", Error, "lists have ttlMs and cacheScope", "", modernEra, modernCache},
+	{"modern-cache-read", Error, "templates and what is read have them, too", "", modernEra, modernCacheRead},
+	{"modern-cache-pages", Error, "all pages of a list have the same cacheScope", "", modernEra, modernCachePages},
 	{"modern-server-info", Info, "results say in _meta which server they are from", "", modernEra, modernServerInfo},
 	{"modern-envelope", Error, "a request without clientCapabilities in _meta is answered with -32602", "", modernEra, modernEnvelope},
 	{"modern-client-info", Error, "a request need not say who the client is", "", modernEra, modernClientInfo},
 	{"modern-version", Error, "a revision that it does not speak is answered with -32022, which names those that it does", "", modernEra, modernVersion},
-	{"modern-listen", Error, "subscriptions/listen begins with an acknowledgement that names the request", "", modernEra, modernListen},
+	{"modern-version-data", Warning, "that error names the revision that was asked for, and those of server/discover", "", modernEra, modernVersionData},
+	{"modern-only", Warning, "who speaks no legacy revision names those that it speaks in the error to initialize", "", modernEra, modernOnly},
+	{"modern-log-level", Warning, "a logLevel that does not exist is answered with -32602", "", modernEra, modernLogLevel},
+	{"modern-steady", Error, "the tools are the same in every conversation", "", modernEra | haveTools | anew, modernSteady},
+	{"modern-listen", Error, "subscriptions/listen begins with an acknowledgement that names the request", "", modernEra | listens, modernListen},
+	{"modern-listen-asked", Error, "the acknowledgement names nothing that was not asked for", "", modernEra | listens, modernListenAsked},
+	{"modern-listen-params", Warning, "subscriptions/listen without notifications is answered with -32602", "", modernEra | listens, modernListenParams},
 	{"modern-status", Error, "errors have the status that clients tell them by: 404 for a method, 400 for a revision or an envelope", "", modernEra | overHTTP, modernStatus},
 	{"modern-headers", Error, "headers that are missing or differ from the body get 400 and -32020", "", modernEra | overHTTP, modernHeaders},
+	{"modern-header-name", Error, "an Mcp-Name that is missing, differs from the body or is no base64 gets 400 and -32020", "", modernEra | overHTTP, modernName},
+	{"modern-header-base64", Error, "an Mcp-Name in base64 is decoded before it is compared", "", modernEra | overHTTP, modernEncoding},
+	{"modern-header-alone", Error, "a request that is modern by its header and has no envelope gets 400, and -32602 or -32020", "", modernEra | overHTTP, modernBare},
 	{"modern-session", Error, "modern requests are given no session", "", modernEra | overHTTP, modernSession},
+	{"modern-session-ignored", Warning, "Mcp-Session-Id and Last-Event-ID of modern requests are ignored", "", modernEra | overHTTP, modernSessionIgnored},
+	{"modern-event-id", Error, "events of modern streams have no ids", "", modernEra | overHTTP, modernEventIDs},
+	{"modern-methods", Warning, "GET and DELETE get 405 from who speaks no legacy revision", "", modernEra | overHTTP, modernMethods},
 }
 
 var httpRules = []Rule{
@@ -66,16 +83,22 @@ var httpRules = []Rule{
 	{"http-buffering", Info, "event streams tell proxies not to hold them back: Cache-Control: no-cache, or X-Accel-Buffering: no", "A20", overHTTP, httpBuffering},
 	{"http-methods", Warning, "methods other than POST, GET and DELETE get 405", "A18", overHTTP, httpMethods},
 	{"http-get", Error, "GET opens an event stream or gets 405", "B09", overHTTP, httpGet},
+	{"http-get-answers", Error, "the stream of GET has no answers to requests that were posted", "B10", overHTTP | legacyEra, getAnswers},
 	{"http-content-type", Warning, "a body that is not said to be JSON is refused: pages may send text/plain without being asked", "A14", overHTTP, httpContentType},
 	{"http-origin", Error, "requests of foreign pages are refused, from 2025-11-25 on with 403", "B03", overHTTP, httpOrigin},
 	{"http-origin-status", Warning, "requests of foreign pages are refused with 403 in older revisions, too", "B03", overHTTP, httpOriginStatus},
 	{"http-host", Warning, "on this machine, requests for foreign hosts are refused", "B03", overHTTP, httpHost},
 	{"http-version", Error, "an MCP-Protocol-Version that does not exist gets 400", "", overHTTP | legacyEra, httpVersion},
+	{"http-version-absent", Warning, "a request in a session is served without MCP-Protocol-Version, too", "", overHTTP | legacyEra, versionAbsent},
 	{"http-session-id", Error, "session ids are visible ASCII, and cannot be guessed", "B12", overHTTP | legacyEra, sessionID},
+	{"http-session-unique", Error, "each session has an id of its own", "B12", overHTTP | legacyEra, sessionUnique},
 	{"http-session-needed", Warning, "a request without the id of its session gets 400", "B12", overHTTP | legacyEra, sessionNeeded},
 	{"http-session-unknown", Error, "a session that is not there gets 404", "B12", overHTTP | legacyEra, sessionUnknown},
 	{"http-delete", Error, "DELETE ends a session, which gets 404 from then on, or gets 405", "B13", overHTTP | legacyEra, sessionDelete},
 	{"http-resume", Warning, "events that have ids can be resumed behind", "B11", overHTTP | legacyEra, resume},
+	{"http-event-id", Error, "no two events of a session have the same id", "B11", overHTTP | legacyEra, eventIDs},
+	{"http-priming", Info, "streams whose events have ids begin with one that has no data, from 2025-11-25 on", "B11", overHTTP | legacyEra, priming},
+	{"http-priming-old", Warning, "clients of older revisions get no event without data", "", overHTTP | legacyEra, primingOld},
 	{"http-tls", Warning, "a server that is not on this machine is reached by https", "A19", overHTTP, httpTLS},
 }
 
@@ -129,7 +152,7 @@ var callRules = []Rule{
 }
 
 var stdioRules = []Rule{
-	{"stdio-blank", Warning, "empty lines and white space behind a message do not matter", "A11", process, stdioBlank},
+	{"stdio-blank", Warning, "empty lines and white space behind a message do not matter", "A11", process | anew, stdioBlank},
 	{"stdio-first", Warning, "nothing is asked before the handshake", "", process | legacyEra, stdioFirst},
 	{"stdio-eof", Error, "the process ends when its standard input does", "A09", process, stdioEOF},
 	{"stdio-stdout", Error, "standard output has messages alone, each on one line", "A08", process, stdioStdout},
@@ -143,5 +166,6 @@ var spokenRules = []Rule{
 	{"rpc-id", Error, "every answer has the id of its request", "A04", 0, spokenID},
 	{"rpc-error", Error, "every error has an integer code and a message for people", "A03", 0, spokenError},
 	{"rpc-flood", Error, "what comes before an answer is no flood", "", 0, spokenFlood},
+	{"rpc-progress", Error, "progress is told of requests that asked for it, under their token, and increases", "", 0, spokenProgress},
 	{"rpc-modern-silence", Error, "in the modern era the server asks nothing, and logs nothing that was not asked for", "", modernEra, spokenModern},
 }

@@ -2,7 +2,10 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/raw"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -26,36 +29,31 @@ func stdioBlank(ctx context.Context, r *run) outcome {
 	return pass()
 }
 
-// stdioFirst looks at what comes before anything was asked.
-func stdioFirst(ctx context.Context, r *run) outcome {
-	w, err := r.fresh(ctx)
-	if err != nil {
-		return fail(nil, "another process cannot be used: %v", err)
-	}
-	c := r.client(w, protocol.LatestLegacy)
-	x := r.keep(c.Initialize(ctx, c.Revision.String()))
-	for _, m := range x.Got {
-		if m.IsRequest() && m.Method != harmless(c) {
-			return fail(x, "it asks %s before the handshake is over", raw.Mask([]byte(m.Method)))
+// stdioFirst looks at what came before the first answer.
+func stdioFirst(_ context.Context, r *run) outcome {
+	for _, m := range r.hello.Got {
+		if m.IsRequest() && m.Method != protocol.MethodPing {
+			return fail(r.hello, "it asks %s before the handshake is over", raw.Mask([]byte(m.Method)))
 		}
 	}
 	return pass()
 }
 
 func stdioEOF(_ context.Context, r *run) outcome {
-	if _, _, byItself := r.processes[0].Stop(); !byItself {
-		return fail(nil, "it does not end within %v after its standard input is closed, and has to be ended by force", r.command.Grace)
+	if _, _, byItself := r.pool.Processes[0].Stop(); !byItself {
+		return fail(nil, "it does not end within %v after its standard input is closed, and has to be ended by force", cmp.Or(r.Grace, grace))
 	}
 	return pass()
 }
 
 // stdioStdout judges what all processes wrote, so they are ended before.
 func stdioStdout(_ context.Context, r *run) outcome {
-	r.stopAll()
-	for _, p := range r.processes {
-		if len(p.Noise) > 0 {
+	r.pool.Close()
+	for _, p := range r.pool.Processes {
+		noise := slices.DeleteFunc(slices.Clone(p.Noise), isArray)
+		if len(noise) > 0 {
 			f := Finding{Text: "there is text on standard output that is no message"}
-			for _, line := range p.Noise[:min(len(p.Noise), 5)] {
+			for _, line := range noise[:min(len(noise), 5)] {
 				f.Frames = append(f.Frames, "← "+raw.Mask([]byte(line)))
 			}
 			return found([]Finding{f})
@@ -64,15 +62,21 @@ func stdioStdout(_ context.Context, r *run) outcome {
 	return pass()
 }
 
+// isArray reports whether a text is a JSON array, which may answer that of rpc-batch.
+func isArray(text string) bool {
+	var list []json.RawMessage
+	return json.Unmarshal([]byte(text), &list) == nil
+}
+
 func stdioFraming(_ context.Context, r *run) outcome {
-	if r.Spec.Framing != stdio.ContentLength && r.processes[0].Lines.Framing() == stdio.ContentLength {
+	if r.Spec.Framing != stdio.ContentLength && r.pool.Processes[0].Lines.Framing() == stdio.ContentLength {
 		return fail(nil, "lines are answered by frames with a Content-Length header, which clients of MCP do not read")
 	}
 	return pass()
 }
 
 func stdioStderr(_ context.Context, r *run) outcome {
-	for _, p := range r.processes {
+	for _, p := range r.pool.Processes {
 		for line := range bytes.Lines(p.Stderr()) {
 			if m := raw.ReadMessage(bytes.TrimSpace(line)); m != nil && m.Problem == "" {
 				return found([]Finding{{Text: "there is a message on standard error", Frames: []string{"← " + raw.Mask(line)}}})

@@ -276,7 +276,12 @@ func (r *run) call(ctx context.Context) *raw.Exchange {
 		if arguments == nil {
 			arguments = json.RawMessage("{}")
 		}
-		r.called = r.ask(ctx, r.main(), protocol.MethodCallTool, raw.Object{"name": r.Call, "arguments": arguments})
+		meta := raw.Object{}
+		if r.main() == r.modern {
+			meta = r.modern.Meta()
+		}
+		meta["progressToken"] = "dragoman-call"
+		r.called = r.ask(ctx, r.main(), protocol.MethodCallTool, raw.Object{"name": r.Call, "arguments": arguments, "_meta": meta})
 	}
 	return r.called
 }

@@ -18,6 +18,7 @@ const (
 	maxNoise  = 5 // lines that are shown
 	maxStderr = 5
 	maxNames  = 12
+	crowded   = 4 // times longer a process may take to start beside others
 )
 
 // command looks at a server that is started.
@@ -60,8 +61,12 @@ func (p *prober) command(ctx context.Context) {
 		return
 	}
 	cmd.Grace = p.nextGrace()
+	p.patience = min(p.Start, crowded*first.First.Sub(first.Began))
+	pool := raw.NewPool(&cmd)
+	defer pool.Close()
+	p.expect = pool.Expect
 	p.survey(ctx, func(context.Context) (raw.Wire, error) {
-		next, err := raw.Start(&cmd)
+		next, err := pool.Open()
 		if err != nil {
 			return nil, err
 		}

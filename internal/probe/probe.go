@@ -42,7 +42,7 @@ type Options struct {
 
 // Run looks at a server.
 func Run(ctx context.Context, o *Options) *Report {
-	p := &prober{Options: o, Report: &Report{Target: o.Name, How: o.How}, grace: cmp.Or(o.Grace, 2*time.Second), glance: cmp.Or(o.Glance, 3*time.Second)}
+	p := &prober{Options: o, kept: map[protocol.Revision]*conversation{}, expect: func(int) {}, Report: &Report{Target: o.Name, How: o.How}, grace: cmp.Or(o.Grace, 2*time.Second), glance: cmp.Or(o.Glance, 3*time.Second)}
 	switch {
 	case len(o.Spec.Command) > 0:
 		p.command(ctx)
@@ -76,6 +76,12 @@ type prober struct {
 	*Report
 	grace, glance time.Duration
 	told          map[string]bool // problems of messages that are in the report
+
+	// expect is told how many conversations will be opened, and kept are those that are gone on with.
+	expect func(int)
+	kept   map[protocol.Revision]*conversation
+
+	patience time.Duration // how long an answer may take of a process that starts beside others
 }
 
 // client makes a client of the newest legacy revision that can do nothing for the server.
@@ -83,5 +89,5 @@ func (p *prober) client(w raw.Wire) *raw.Client {
 	if talk, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
 		talk.Hurry()
 	}
-	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: p.Timeout}
+	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.patience)}
 }

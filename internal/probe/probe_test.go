@@ -184,6 +184,16 @@ func TestWhatACommandIsIsShown(t *testing.T) {
 	}
 }
 
+func TestProcessesThatBearNoOtherAreProbedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	spec, _ := badserver.Journal(t, badserver.Alone)
+	r := look(t, spec)
+	expect(t, r, probe.Works)
+	if len(r.Revisions) != 5 || slices.ContainsFunc(r.Revisions, func(v probe.Revision) bool { return !v.Spoken }) || r.Counts["tools"] != 2 {
+		t.Errorf("revisions %+v, counts %v", r.Revisions, r.Counts)
+	}
+}
+
 func TestWhatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())

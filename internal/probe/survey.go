@@ -19,8 +19,28 @@ import (
 // An opener opens a conversation with the server that knows nothing of those before.
 type opener func(ctx context.Context) (raw.Wire, error)
 
+// A conversation is one that was begun.
+type conversation struct {
+	*raw.Client
+	hello *raw.Exchange
+}
+
+// finish ends a conversation.
+func (p *prober) finish(ctx context.Context, t *conversation) {
+	if s, ok := t.Wire.(*raw.Session); ok {
+		p.end(ctx, s)
+	}
+	t.Close()
+}
+
 // survey finds out which revisions the server speaks and what it offers.
 func (p *prober) survey(ctx context.Context, open opener) {
+	defer func() {
+		for _, t := range p.kept {
+			p.finish(ctx, t)
+		}
+	}()
+	p.expect(len(protocol.Revisions()))
 	for _, rev := range protocol.Revisions() {
 		if ctx.Err() != nil {
 			return
@@ -32,6 +52,7 @@ func (p *prober) survey(ctx context.Context, open opener) {
 	if len(spoken) == 0 {
 		return
 	}
+	p.expect(1) // for a client that can do everything
 	best := protocol.ParseRevision(spoken[0].Revision)
 	without, ok := p.offers(ctx, open, best)
 	if !ok {
@@ -54,12 +75,12 @@ func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 	p.stage("revision %s", rev)
 	v := Revision{Revision: rev.String(), Era: rev.Era().String()}
 	defer func() { p.Revisions = append(p.Revisions, v) }()
-	c, x, err := p.begin(ctx, open, rev, nil)
+	t, err := p.begin(ctx, open, rev, nil)
 	if err != nil {
 		v.Answer = redact.Text(err.Error())
 		return
 	}
-	defer c.Close()
+	x := t.hello
 	switch v.Answer = x.Says(); {
 	case x.Result() == nil:
 	case rev.Era() == protocol.Modern:
@@ -67,9 +88,11 @@ func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 	default:
 		v.Spoken, v.Answer = x.Named() == v.Revision, x.Named()
 	}
-	p.examine(x, c.Wire)
-	if s, ok := c.Wire.(*raw.Session); ok {
-		p.end(ctx, s)
+	p.examine(x, t.Wire)
+	if v.Spoken && !slices.ContainsFunc(p.spoken(), func(newer Revision) bool { return newer.Era == v.Era }) {
+		p.kept[rev] = t
+	} else {
+		p.finish(ctx, t)
 	}
 }
 
@@ -104,31 +127,31 @@ func (p *prober) showRevisions() {
 	}
 }
 
-// begin opens a conversation in a revision, with capabilities.
-func (p *prober) begin(ctx context.Context, open opener, rev protocol.Revision, can raw.Object) (*raw.Client, *raw.Exchange, error) {
+// begin opens a conversation in a revision, with capabilities. Without them one that was kept is gone on with.
+func (p *prober) begin(ctx context.Context, open opener, rev protocol.Revision, can raw.Object) (*conversation, error) {
+	if t := p.kept[rev]; t != nil && can == nil {
+		delete(p.kept, rev)
+		return t, nil
+	}
 	w, err := open(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c := p.client(w)
 	c.Revision, c.Capabilities = rev, can
-	x := c.Begin(ctx)
-	return c, x, nil
+	return &conversation{c, c.Begin(ctx)}, nil
 }
 
 // offers shows what the server says of itself and how much it offers. It returns the names of its tools.
 func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision) (tools []string, ok bool) {
 	p.stage("what it offers")
-	c, x, err := p.begin(ctx, open, rev, nil)
+	c, err := p.begin(ctx, open, rev, nil)
 	if err != nil {
 		p.problem("server", "it answered before; look at its own log", "it cannot be reached again: %v", err)
 		return nil, false
 	}
-	defer c.Close()
-	if s, ok := c.Wire.(*raw.Session); ok {
-		defer p.end(ctx, s)
-	}
-	p.introduce(x, rev)
+	defer p.finish(ctx, c)
+	p.introduce(c.hello, rev)
 	var announced map[string]json.RawMessage
 	_ = json.Unmarshal(p.Capabilities, &announced) // else it can do nothing
 	p.Counts = map[string]int{}
@@ -168,7 +191,7 @@ func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision)
 	} else {
 		p.ok("offers", "%s", strings.Join(offered, ", "))
 	}
-	p.checkConduct(ctx, c)
+	p.checkConduct(ctx, c.Client)
 	return tools, true
 }
 
@@ -250,16 +273,13 @@ func (p *prober) toolsFor(ctx context.Context, open opener, rev protocol.Revisio
 		return nil, false
 	}
 	p.stage("what it offers to other clients")
-	c, x, err := p.begin(ctx, open, rev, can)
+	c, err := p.begin(ctx, open, rev, can)
 	if err != nil {
 		return nil, false
 	}
-	defer c.Close()
-	if s, ok := c.Wire.(*raw.Session); ok {
-		defer p.end(ctx, s)
-	}
-	if x.Result() == nil {
-		p.problem("offers", "accept any capabilities in the handshake, and ignore those that you do not know", "a client with capabilities is refused: %s", x.Says())
+	defer p.finish(ctx, c)
+	if c.hello.Result() == nil {
+		p.problem("offers", "accept any capabilities in the handshake, and ignore those that you do not know", "a client with capabilities is refused: %s", c.hello.Says())
 		return nil, false
 	}
 	pages := c.List(ctx, protocol.MethodListTools, "tools")

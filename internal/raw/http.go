@@ -396,6 +396,9 @@ func (s *Session) post(ctx context.Context, text []byte, id json.RawMessage, fir
 		s.ID = cmp.Or(s.ID, given)
 		s.mu.Unlock()
 	}
+	s.mu.Lock()
+	x.Session = s.ID
+	s.mu.Unlock()
 	return x
 }
 

@@ -88,8 +88,10 @@ type Exchange struct {
 	Answer   *Message
 	Misnamed bool
 
-	// HTTP is the answer of HTTP, where that is spoken.
-	HTTP *Reply
+	// HTTP is the answer of HTTP, where that is spoken, and Session the id of the session that it is
+	// part of, or began.
+	HTTP    *Reply
+	Session string
 
 	Err  error // why there is no answer
 	Took time.Duration

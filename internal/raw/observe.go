@@ -108,6 +108,12 @@ func (c *Client) PingVersion(ctx context.Context) *Exchange {
 	return c.in(&Session{HTTP: own.HTTP, ID: own.ID, Version: NoRevision}).Ask(ctx, protocol.MethodPing, nil)
 }
 
+// PingUnversioned pings without an MCP-Protocol-Version.
+func (c *Client) PingUnversioned(ctx context.Context) *Exchange {
+	own := c.Wire.(*Session) // as above
+	return c.in(&Session{HTTP: own.HTTP, ID: own.ID}).Ask(ctx, protocol.MethodPing, nil)
+}
+
 // Delete ends the session, and says how the server took that.
 func (s *Session) Delete(ctx context.Context, limit time.Duration) *Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)

@@ -77,6 +77,7 @@ type Talk struct {
 	First time.Time
 
 	first     time.Time // set before the first text is put into in
+	begun     bool      // there was an exchange
 	loose     []*Message
 	looseSize int
 	abandoned map[string]bool // ids whose answers nobody waits for any more
@@ -145,7 +146,10 @@ func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, fi
 	x := &Exchange{Sent: text}
 	began := time.Now()
 	defer func() { x.Took = time.Since(began) }()
-	t.drain(ctx)
+	if t.begun { // what came before the first exchange belongs to it, however early the link was made
+		t.drain(ctx)
+	}
+	t.begun = true
 	var sends sync.WaitGroup
 	defer sends.Wait() // a server that does not read has them end with ctx
 	sent := make(chan error, 1)
