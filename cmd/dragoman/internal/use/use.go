@@ -54,6 +54,7 @@ type Target struct {
 	showStderr bool
 	File       string       // that the server was found in
 	gateway    string       // the socket of the running gateway of which all is used, if it is
+	servers    []string     // of that gateway
 	Wants      Wanted       // beside the target
 	Voice      *say.Console // set before a server is looked for
 	quiet      bool         // nobody is asked to sign in
@@ -65,6 +66,7 @@ type Wanted struct {
 	Only  bool   // and no more
 	What  string // they are, as in "the tool"; if there is none, what to do about more
 	Form  string // in which they stand before a "--"
+	URIs  bool   // they are resources
 }
 
 // Add adds the flags that all commands have that use a server.
@@ -110,8 +112,8 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 	case len(args) > least:
 		name, rest = args[0], args[1:]
 	case len(args) == least && least > 0:
-		if server := u.whole(c.Context(), args[0]); server != nil {
-			return server, args, nil
+		if server, err := u.whole(c.Context(), args[0]); server != nil || err != nil {
+			return server, args, err
 		}
 		fallthrough
 	case least > 0:
@@ -129,9 +131,9 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 	} else {
 		server, err = u.Find(c.Context(), name)
 	}
-	if err != nil && dash < 0 && least > 0 {
-		if all := u.whole(c.Context(), name); all != nil {
-			return all, args, nil
+	if err != nil && dash < 0 && !(u.Wants.Only && len(args) > least) {
+		if all, several := u.whole(c.Context(), name); all != nil || several != nil {
+			return all, args, several
 		}
 	}
 	return server, rest, err
@@ -174,15 +176,12 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 
 // whole returns all of the running gateway, for a word that is the name of something of it and
 // no server; nil if there is none, or the word must be a server.
-func (u *Target) whole(ctx context.Context, word string) *config.Server {
-	if target.IsURL(word) || strings.Contains(word, "#") || hostAndPort.MatchString(word) {
-		return nil
+func (u *Target) whole(ctx context.Context, word string) (*config.Server, error) {
+	resource := u.Wants.URIs && target.IsURL(word) && !target.Reaches(word)
+	if !resource && (u.Wants.URIs && u.Wants.Least == 0 || target.IsURL(word) || strings.Contains(word, "#") || hostAndPort.MatchString(word)) {
+		return nil, nil
 	}
-	all, err := u.running(ctx, "")
-	if err != nil {
-		return nil // the first error says more
-	}
-	return all
+	return u.running(ctx, "")
 }
 
 // hostAndPort finds words that are a URL without its beginning.
@@ -270,7 +269,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	if name != "" {
 		path = "/servers/" + name + path
 	} else {
-		u.gateway = found[0]
+		u.gateway, u.servers = found[0], names
 	}
 	return &config.Server{Name: cmp.Or(name, "gateway"), URL: "unix://" + found[0] + ":" + path, Era: u.Era, Auth: config.ServerAuth{SignIn: "none"}}, nil
 }
@@ -362,7 +361,12 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	if e, ok := map[string]protocol.Era{"legacy": protocol.Legacy, "modern": protocol.Modern}[cmp.Or(server.Era, u.Era)]; ok {
 		o.Era = &e
 	}
-	notice := time.AfterFunc(manager.StartNotice, func() { v.Printf("waiting for %s …", server.Name) })
+	notice := time.AfterFunc(manager.StartNotice, func() {
+		v.Printf("%s: no answer yet; waiting for up to %v (--connect-timeout)", server.Name, o.ConnectTimeout)
+		if !u.showStderr {
+			shown.follow(v, server.Name)
+		}
+	})
 	defer notice.Stop()
 	began := time.Now()
 	reached.Target.Name = shownName(server)
@@ -381,10 +385,11 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	if err != nil {
 		reached.Close()
 		if !u.showStderr {
-			shown.print(v, server.Name)
+			shown.follow(v, server.Name)
 		}
 		return nil, u.unopened(server, err, stray.Load())
 	}
+	shown.end()
 	return &Session{Client: c, server: server, Use: u, How: reached.How, took: time.Since(began), last: last, End: func() {
 		_ = c.Close() // what it did is done
 		reached.Close()
@@ -453,8 +458,9 @@ const maxTail = 20
 // A stderrTail keeps the first and the last lines of the standard error of a server's process.
 type stderrTail struct {
 	mu      sync.Mutex
-	lines   []string // guarded by mu
-	leftOut int      // between the first and the last; guarded by mu
+	lines   []string     // guarded by mu
+	leftOut int          // between the first and the last; guarded by mu
+	tell    func(string) // each line from now on, in place of keeping it; guarded by mu
 }
 
 // anew returns a dialer each of whose processes has its own lines. One that ends when it is asked
@@ -471,19 +477,36 @@ func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
 func (t *stderrTail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.tell != nil {
+		t.tell(line)
+		return
+	}
 	if t.lines = append(t.lines, line); len(t.lines) > 2*maxTail {
 		t.lines = slices.Delete(t.lines, maxTail, maxTail+1)
 		t.leftOut++
 	}
 }
 
-func (t *stderrTail) print(v *say.Console, server string) {
+// follow shows what was said, and what will be until end: who waits sees why. It does so once.
+func (t *stderrTail) follow(v *say.Console, server string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.tell != nil {
+		return
+	}
+	t.tell = func(line string) { v.Stderr(server, line) }
 	for i, line := range t.lines {
 		if i == maxTail && t.leftOut > 0 {
-			v.Stderr(server, fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
+			t.tell(fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
 		}
-		v.Stderr(server, line)
+		t.tell(line)
 	}
+	t.lines = nil
+}
+
+// end has nothing more shown: the server is there.
+func (t *stderrTail) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tell = func(string) {}
 }
