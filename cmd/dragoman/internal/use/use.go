@@ -332,7 +332,12 @@ func (l *lastConn) get() dragoman.Conn {
 
 // Open starts or reaches a server. The caller calls close.
 func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.Options) (*Session, error) {
-	v, shown := u.Voice, &stderrTail{}
+	v := u.Voice
+	shown := &stderrTail{print: func(line string) {
+		if !u.showStderr { // else it has been
+			v.Stderr(server.Name, line)
+		}
+	}}
 	var stray atomic.Pointer[string]
 	wait := ConnectURL
 	if server.Command != "" {
@@ -363,11 +368,10 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	}
 	notice := time.AfterFunc(manager.StartNotice, func() {
 		v.Printf("%s: no answer yet; waiting for up to %v (--connect-timeout)", server.Name, o.ConnectTimeout)
-		if !u.showStderr {
-			shown.follow(v, server.Name)
-		}
+		shown.follow()
 	})
 	defer notice.Stop()
+	defer shown.end()
 	began := time.Now()
 	reached.Target.Name = shownName(server)
 	reached.Target.Dialer = shown.anew(reached.Target.Dialer)
@@ -384,12 +388,9 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	}
 	if err != nil {
 		reached.Close()
-		if !u.showStderr {
-			shown.follow(v, server.Name)
-		}
+		shown.rest()
 		return nil, u.unopened(server, err, stray.Load())
 	}
-	shown.end()
 	return &Session{Client: c, server: server, Use: u, How: reached.How, took: time.Since(began), last: last, End: func() {
 		_ = c.Close() // what it did is done
 		reached.Close()
@@ -455,12 +456,25 @@ func (s *Session) without(what string, err error) error {
 // the first and of the last: the reason is often the first, and a stack follows.
 const maxTail = 20
 
-// A stderrTail keeps the first and the last lines of the standard error of a server's process.
+// stderrAge is how old a line of standard error is before who waits sees it: what a server says just
+// before it answers is its greeting.
+const stderrAge = time.Second
+
+// A stderrTail keeps the first and the last lines of the standard error of a server's process, and
+// shows them if the server does not come up.
 type stderrTail struct {
+	print func(string)
+
 	mu      sync.Mutex
-	lines   []string     // guarded by mu
+	lines   []stderrLine // guarded by mu
 	leftOut int          // between the first and the last; guarded by mu
-	tell    func(string) // each line from now on, in place of keeping it; guarded by mu
+	timer   *time.Timer  // until older ones are shown; guarded by mu
+	ended   bool         // nothing is shown any more; guarded by mu
+}
+
+type stderrLine struct {
+	text string
+	at   time.Time
 }
 
 // anew returns a dialer each of whose processes has its own lines. One that ends when it is asked
@@ -477,36 +491,52 @@ func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
 func (t *stderrTail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tell != nil {
-		t.tell(line)
-		return
-	}
-	if t.lines = append(t.lines, line); len(t.lines) > 2*maxTail {
+	if t.lines = append(t.lines, stderrLine{line, time.Now()}); len(t.lines) > 2*maxTail {
 		t.lines = slices.Delete(t.lines, maxTail, maxTail+1)
 		t.leftOut++
 	}
 }
 
-// follow shows what was said, and what will be until end: who waits sees why. It does so once.
-func (t *stderrTail) follow(v *say.Console, server string) {
+// follow shows what is said from now on, and was, once it is old enough. It ends with end.
+func (t *stderrTail) follow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tell != nil {
+	if t.ended {
 		return
 	}
-	t.tell = func(line string) { v.Stderr(server, line) }
-	for i, line := range t.lines {
-		if i == maxTail && t.leftOut > 0 {
-			t.tell(fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
-		}
-		t.tell(line)
+	young := slices.IndexFunc(t.lines, func(l stderrLine) bool { return time.Since(l.at) < stderrAge })
+	if young < 0 {
+		young = len(t.lines)
 	}
-	t.lines = nil
+	t.show(young)
+	t.timer = time.AfterFunc(stderrAge, t.follow)
 }
 
-// end has nothing more shown: the server is there.
+// rest shows what has not been shown yet.
+func (t *stderrTail) rest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.show(len(t.lines))
+}
+
+// show shows the first n lines, and forgets them. The caller holds mu.
+func (t *stderrTail) show(n int) {
+	for i, line := range t.lines[:n] {
+		if i == maxTail && t.leftOut > 0 {
+			t.print(fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
+			t.leftOut = 0
+		}
+		t.print(line.text)
+	}
+	t.lines = slices.Delete(t.lines, 0, n)
+}
+
+// end has nothing more shown.
 func (t *stderrTail) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tell = func(string) {}
+	t.ended = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
 }
