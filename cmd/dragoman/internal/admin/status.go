@@ -154,7 +154,8 @@ Requests under way end with an error that says so. Sessions of clients go on: th
 is told again what it has to know.
 
 If several gateways are running, name the file of one, or its socket with --socket.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: control.CompleteServer,
 		RunE: func(c *cobra.Command, args []string) error {
 			var status manager.Status
 			if err := control.Call(c.Context(), socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
@@ -179,7 +180,8 @@ func LogsCommand() *cobra.Command {
 happened to it.
 
 If several gateways are running, name the file of one, or its socket with --socket.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: control.CompleteServer,
 		RunE: func(c *cobra.Command, args []string) error {
 			path := "/servers/" + url.PathEscape(args[0]) + "/logs"
 			if follow {

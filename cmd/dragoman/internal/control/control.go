@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -256,6 +257,25 @@ func Statuses(ctx context.Context, sockets []string) []*gateway.Status {
 	}
 	asked.Wait()
 	return list
+}
+
+// Names returns the names of the servers of this user's running gateways.
+func Names(ctx context.Context) (names []string) {
+	live, _ := Live() // or none
+	for _, s := range Statuses(ctx, live) {
+		for i := 0; s != nil && i < len(s.Servers); i++ {
+			names = append(names, s.Servers[i].Name)
+		}
+	}
+	return names
+}
+
+// CompleteServer has shells complete the name of a server, and then a file.
+func CompleteServer(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return Names(context.Background()), cobra.ShellCompDirectiveNoFileComp
 }
 
 // Describe returns a line for each gateway, by which they are told apart.

@@ -81,6 +81,7 @@ func (u *Target) Add(c *cobra.Command) {
 	}
 	timeout := f.Lookup("timeout")
 	timeout.DefValue, u.Timeout = useTimeout.String(), useTimeout
+	f.Lookup("connect-timeout").Usage = "how long the server may take to start or to be reached, as 90s or 2m (default " + people.Duration(ConnectURL) + " for a URL, " + people.Duration(useConnectCommand) + " for a command, which may install itself first)"
 	control.AddFlag(f, &u.Socket)
 	_ = f.MarkHidden("socket") // as above
 	f.StringVar(&u.Order, "transport", "", "how an http URL is tried: "+strings.Join(target.Orders, ", "))
