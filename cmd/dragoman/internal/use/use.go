@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -266,13 +267,17 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	case len(found) > 1:
 		return nil, say.Usage("%d running gateways could be meant; choose one:\n%s", len(found), control.Describe(ctx, found))
 	}
+	at, err := filepath.Abs(found[0])
+	if err != nil {
+		return nil, err
+	}
 	path := gateway.MCPPath
 	if name != "" {
 		path = "/servers/" + name + path
 	} else {
 		u.gateway, u.servers = found[0], names
 	}
-	return &config.Server{Name: cmp.Or(name, "gateway"), URL: "unix://" + found[0] + ":" + path, Era: u.Era, Auth: config.ServerAuth{SignIn: "none"}}, nil
+	return &config.Server{Name: cmp.Or(name, "gateway"), URL: "unix://" + at + ":" + path, Era: u.Era, Auth: config.ServerAuth{SignIn: "none"}}, nil
 }
 
 // Reach makes a server, which nothing is started or dialled for. Unless o says how to sign in,
