@@ -57,6 +57,7 @@ type Target struct {
 	File       string       // that the server was found in
 	gateway    string       // the socket of the running gateway of which all is used, if it is
 	servers    []string     // of that gateway
+	warned     bool         // of gateways that are not asked
 	Wants      Wanted       // beside the target
 	Voice      *say.Console // set before a server is looked for
 	quiet      bool         // nobody is asked to sign in
@@ -243,7 +244,10 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	} else {
 		var err error
 		if sockets, err = control.Live(); err != nil {
-			u.Voice.Warnf("running gateways are left out: %v", err)
+			if !u.warned {
+				u.Voice.Warnf("running gateways are left out: %v", err)
+			}
+			u.warned = true
 		}
 		statuses = control.Statuses(ctx, sockets)
 	}
@@ -498,6 +502,9 @@ type stderrTail struct {
 	leftOut int          // between the first and the last; guarded by mu
 	timer   *time.Timer  // until older ones are shown; guarded by mu
 	ended   bool         // nothing is shown any more; guarded by mu
+
+	shown  []string // of the last process; guarded by mu
+	before []string // shown of those before it; guarded by mu
 }
 
 type stderrLine struct {
@@ -505,12 +512,13 @@ type stderrLine struct {
 	at   time.Time
 }
 
-// anew returns a dialer each of whose processes has its own lines. One that ends when it is asked
-// for its era is started again, and says the same again.
+// anew returns a dialer each of whose processes has its own lines. A server may be started again
+// while its era is found out, and says the same again: that is not shown twice.
 func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
 	return dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 		t.mu.Lock()
 		t.lines, t.leftOut = nil, 0
+		t.before, t.shown = append(t.before, t.shown...), nil
 		t.mu.Unlock()
 		return d.Dial(ctx, local)
 	})
@@ -554,7 +562,9 @@ func (t *stderrTail) show(n int) {
 			t.print(fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
 			t.leftOut = 0
 		}
-		t.print(line.text)
+		if t.shown = append(t.shown, line.text); !slices.Contains(t.before, line.text) {
+			t.print(line.text)
+		}
 	}
 	t.lines = slices.Delete(t.lines, 0, n)
 }
