@@ -164,6 +164,9 @@ func (s *Server) hint() *protocol.Era {
 // errHint says that a server is not of the era that is remembered.
 var errHint = errors.New("era: the server is of another era than it was")
 
+// errEcho says that a server is none.
+var errEcho = errors.New("era: it sends back what it is sent, so it is no MCP server")
+
 // A probeResult is what came of a probe.
 type probeResult struct {
 	era protocol.Era
@@ -176,6 +179,13 @@ type probeResult struct {
 // what it knows.
 func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
 	local := new(lateBoundPeer)
+	var echoes atomic.Bool
+	local.set(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+		if req.Method() == protocol.MethodDiscover {
+			echoes.Store(true) // our refusal comes back as the answer
+		}
+		return dragoman.Nobody.Call(ctx, req, from)
+	}})
 	conn, err := s.open(ctx, local)
 	if err != nil {
 		return probeResult{err: err}
@@ -202,6 +212,9 @@ func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
 	}
 	passed := dragoman.CallerOf(ctx).Passed
 	switch {
+	case echoes.Load():
+		s.discard(conn)
+		return probeResult{err: errEcho}
 	case pings && resp.IsError():
 		s.discard(conn)
 		return probeResult{err: errHint}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,4 +137,15 @@ func TestCallerThatTheServerRefusesDoesNotSpeakForOthers(t *testing.T) {
 		}
 		<-bad
 	})
+}
+
+func TestWhatSendsBackWhatItIsSentIsNoServer(t *testing.T) {
+	u := &upstream{acceptor: dragoman.AcceptFunc(func(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+		return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			return client.Call(ctx, req, nil) // and our answer is its answer
+		}}, nil
+	})}
+	if got, err := start(t, &era.Server{Dialer: u}).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "it sends back what it is sent") {
+		t.Errorf("got %v, error %v", got, err)
+	}
 }

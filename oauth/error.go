@@ -61,3 +61,8 @@ type notSent struct{ error }
 func (notSent) Outcome() string { return protocol.OutcomeNotSent }
 
 func (e notSent) Unwrap() error { return e.error }
+
+// An undiscovered says that how to sign in cannot be found out.
+type undiscovered struct{ error }
+
+func (e undiscovered) Unwrap() error { return e.error }

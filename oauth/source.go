@@ -434,7 +434,7 @@ func (s *Source) prepare(ctx context.Context, used string, ch *wire.Challenge) (
 		return r, nil, nil // somebody else has got one meanwhile
 	}
 	if err := s.discover(ctx, r, ch); err != nil {
-		return none, nil, err
+		return none, nil, undiscovered{err}
 	}
 	want := s.scope(r, ch)
 	if stepUp && used != "" && r.Access == used && r.Asked != "" && covers(r.Asked, want) {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
@@ -62,7 +64,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		discard(resp)
 		if failed != nil {
-			return nil, notSent{failed} // it was refused
+			return nil, notSent{refusal(resp, failed)} // it was refused
 		}
 		body := req.Body
 		if req.GetBody != nil {
@@ -120,6 +122,24 @@ func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close() // as a RoundTripper must
 	}
+}
+
+// refusal returns why a challenge is not answered. If that is because nobody can tell how to, the
+// refusal itself is what the user has to know of.
+func refusal(resp *http.Response, failed error) error {
+	e, ok := errors.AsType[undiscovered](failed)
+	if !ok || errors.Is(failed, context.Canceled) {
+		return failed
+	}
+	text := strings.TrimPrefix(e.Error(), "oauth: ")
+	switch ch := wire.ParseChallenge(resp.Header); {
+	case ch == nil:
+	case ch.ErrorDescription != "":
+		text = ch.ErrorDescription + "; " + text
+	case ch.Error == insufficientScope:
+		text = "the scope " + ch.Scope + " is needed; " + text
+	}
+	return &protocol.StatusError{Status: resp.StatusCode, Text: text, Challenges: resp.Header.Values("WWW-Authenticate")}
 }
 
 func discard(resp *http.Response) {

@@ -42,6 +42,11 @@ func broken(t *testing.T) string {
 	refuse("/slash", 301, "Location", "/slash/", "")
 	refuse("/429", 429, "Retry-After", "7", "slow down")
 	refuse("/503", 503, "Retry-After", "3600", "")
+	refuse("/expired", 401, "WWW-Authenticate", `Bearer error="invalid_token", error_description="the token has expired"`, "")
+	refuse("/scope", 403, "WWW-Authenticate", `Bearer error="insufficient_scope", scope="files:write"`, "")
+	refuse("/page", 200, "Content-Type", "text/html; charset=utf-8", "<!doctype html><title>Welcome\n to us</title><p>hello")
+	refuse("/other", 200, "Content-Type", "application/json", `{"hello":"world","token":"hush"}`)
+	refuse("/lost", 401, "WWW-Authenticate", `Bearer error_description="who are you?", resource_metadata="http://127.0.0.1:1/metadata"`, "")
 	mux.HandleFunc("/cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
@@ -108,27 +113,32 @@ func TestErrorsAdvise(t *testing.T) {
 		"401": {at + "/401", nil, protocol.CodeUnavailable, []string{
 			"wants to know who asks, and does not say where to sign in (401 Unauthorized: go away, api_key=[redacted])", "-H 'Authorization: Bearer TOKEN'", "dragoman login " + at + "/401",
 		}},
-		"401, a header was sent":        {at + "/401", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"refuses the Authorization header that is configured", "correct it"}},
-		"401, another kind":             {at + "/basic", nil, protocol.CodeUnavailable, []string{"wants an Authorization header of the kind Basic"}},
-		"403":                           {at + "/403", nil, protocol.CodeUnavailable, []string{"does not allow this (403 Forbidden: not your tenant xxx", "…)", "ask its owner for access, or sign in as somebody who has it: dragoman login " + at + "/403"}},
-		"redirect to a host":            {at + "/moved", nil, protocol.CodeUnavailable, []string{"redirects to https://other.example.com/mcp, which is not followed; use that URL"}},
-		"redirect to a path":            {at + "/slash", nil, protocol.CodeUnavailable, []string{"redirects to " + at + "/slash/, which is not followed; use that URL"}},
-		"not found":                     {at + "/nothing", nil, protocol.CodeUnavailable, []string{"404 Not Found", "check the path of the URL"}},
-		"rate":                          {at + "/429", nil, protocol.CodeOverloaded, []string{"429 Too Many Requests: slow down; it asks to wait 7s"}},
-		"overload":                      {at + "/503", nil, protocol.CodeOverloaded, []string{"503 Service Unavailable; it asks to wait 1h0m0s"}},
-		"no answer":                     {at + "/cut", nil, protocol.CodeLost, []string{"has closed the connection without an answer"}},
-		"unknown authority":             {private, nil, protocol.CodeUnavailable, []string{"signed by nobody who is trusted here; it shows one of CN=private.example, signed by itself, for a.example, 127.0.0.1, valid until " + tomorrow.UTC().Format(time.DateOnly), authority}},
-		"unknown authority, WebSocket":  {"wss" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"signed by nobody who is trusted here; it shows one of CN=private.example", authority}},
-		"wrong name":                    {certified(t, "wrong.example", tomorrow, "wrong.example"), nil, protocol.CodeUnavailable, []string{"its certificate is not for 127.0.0.1; it shows one of CN=wrong.example", "use a name of the certificate in the URL"}},
-		"expired":                       {certified(t, "old.example", time.Now().Add(-24*time.Hour), "127.0.0.1"), nil, protocol.CodeUnavailable, []string{"its certificate has expired, on ", "CN=old.example", "have the server renew it"}},
-		"plain HTTP where TLS is":       {"http" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"speaks TLS, and is asked by plain HTTP; begin the URL with https://"}},
-		"TLS where plain HTTP is":       {"https" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, and is asked by HTTPS; begin the URL with http://"}},
-		"TLS where a plain socket is":   {"wss" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, and is asked by WSS; begin the URL with ws://"}},
-		"unknown host":                  {"http://no-such-host.invalid/mcp", []string{"--allow-http"}, protocol.CodeUnavailable, []string{"no-such-host.invalid", "DNS of this machine"}},
-		"nobody":                        {nobody, nil, protocol.CodeUnavailable, []string{"nothing listens at " + strings.TrimPrefix(nobody, "http://") + " (connection refused); check that the server runs, and the host and the port"}},
-		"no proxy":                      {"http://mcp.example.com", []string{"--allow-http", "--proxy", nobody}, protocol.CodeUnavailable, []string{"the proxy cannot be reached", "check the proxy: --proxy"}},
-		"no answer in time":             {silent(t), []string{"--connect-timeout", "1"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout, or by connectTimeout in a configuration"}},
-		"no answer in time, of a child": {"", []string{"--connect-timeout", "1s", "--", "sleep", "100"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout"}},
+		"401, a header was sent":          {at + "/401", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"refuses the Authorization header that is configured", "correct it"}},
+		"401, another kind":               {at + "/basic", nil, protocol.CodeUnavailable, []string{"wants an Authorization header of the kind Basic"}},
+		"401, a header was sent, expired": {at + "/expired", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"(401 Unauthorized: the token has expired)"}},
+		"401, and no way to sign in":      {at + "/lost", nil, protocol.CodeUnavailable, []string{"401 Unauthorized: who are you?; how to sign in at 127.0.0.1:", "cannot be found out: ", "-H 'Authorization: Bearer TOKEN'"}},
+		"403, a scope":                    {at + "/scope", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"(403 Forbidden: the scope files:write is needed)"}},
+		"a web page":                      {at + "/page", nil, protocol.CodeLost, []string{"the server's answer is a web page (Welcome to us), and no message"}},
+		"other JSON":                      {at + "/other", nil, protocol.CodeLost, []string{`the server's answer is no message: {"hello":"world","token":`}},
+		"403":                             {at + "/403", nil, protocol.CodeUnavailable, []string{"does not allow this (403 Forbidden: not your tenant xxx", "…)", "ask its owner for access, or sign in as somebody who has it: dragoman login " + at + "/403"}},
+		"redirect to a host":              {at + "/moved", nil, protocol.CodeUnavailable, []string{"redirects to https://other.example.com/mcp, which is not followed; use that URL"}},
+		"redirect to a path":              {at + "/slash", nil, protocol.CodeUnavailable, []string{"redirects to " + at + "/slash/, which is not followed; use that URL"}},
+		"not found":                       {at + "/nothing", nil, protocol.CodeUnavailable, []string{"404 Not Found", "check the path of the URL"}},
+		"rate":                            {at + "/429", nil, protocol.CodeOverloaded, []string{"429 Too Many Requests: slow down; it asks to wait 7s"}},
+		"overload":                        {at + "/503", nil, protocol.CodeOverloaded, []string{"503 Service Unavailable; it asks to wait 1h0m0s"}},
+		"no answer":                       {at + "/cut", nil, protocol.CodeLost, []string{"has closed the connection without an answer", "if it speaks TLS, begin the URL with https://"}},
+		"unknown authority":               {private, nil, protocol.CodeUnavailable, []string{"signed by nobody who is trusted here; it shows one of CN=private.example, signed by itself, for a.example, 127.0.0.1, valid until " + tomorrow.UTC().Format(time.DateOnly), authority}},
+		"unknown authority, WebSocket":    {"wss" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"signed by nobody who is trusted here; it shows one of CN=private.example", authority}},
+		"wrong name":                      {certified(t, "wrong.example", tomorrow, "wrong.example"), nil, protocol.CodeUnavailable, []string{"its certificate is not for 127.0.0.1; it shows one of CN=wrong.example", "use a name of the certificate in the URL"}},
+		"expired":                         {certified(t, "old.example", time.Now().Add(-24*time.Hour), "127.0.0.1"), nil, protocol.CodeUnavailable, []string{"its certificate has expired, on ", "CN=old.example", "have the server renew it"}},
+		"plain HTTP where TLS is":         {"http" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"speaks TLS, and is asked by plain HTTP; begin the URL with https://"}},
+		"TLS where plain HTTP is":         {"https" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, and is asked by HTTPS; begin the URL with http://"}},
+		"TLS where a plain socket is":     {"wss" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, and is asked by WSS; begin the URL with ws://"}},
+		"unknown host":                    {"http://no-such-host.invalid/mcp", []string{"--allow-http"}, protocol.CodeUnavailable, []string{"no-such-host.invalid", "DNS of this machine"}},
+		"nobody":                          {nobody, nil, protocol.CodeUnavailable, []string{"nothing listens at " + strings.TrimPrefix(nobody, "http://") + " (connection refused); check that the server runs, and the host and the port"}},
+		"no proxy":                        {"http://mcp.example.com", []string{"--allow-http", "--proxy", nobody}, protocol.CodeUnavailable, []string{"the proxy cannot be reached", "check the proxy: --proxy"}},
+		"no answer in time":               {silent(t), []string{"--connect-timeout", "1"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout, or by connectTimeout in a configuration"}},
+		"no answer in time, of a child":   {"", []string{"--connect-timeout", "1s", "--", "sleep", "100"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,6 +202,17 @@ func TestAdviceForWhoUsesAServerNamesCommands(t *testing.T) {
 		_, stderr, status := runMain(t, "", "tools", web.URL+"/mcp")
 		if status == 0 || !strings.Contains(stderr, want+web.URL) || strings.Contains(stderr, "package") || strings.Contains(stderr, "later") {
 			t.Errorf("%d: status %d, %s, want %s", code, status, stderr, want)
+		}
+	}
+}
+
+func TestWhoIsRefusedAndCannotSignInIsToldThatItIsRefused(t *testing.T) {
+	t.Parallel()
+	at := broken(t) + "/lost"
+	for _, command := range []string{"tools", "probe"} {
+		stdout, stderr, status := runMain(t, "", command, at)
+		if text := stdout + stderr; status != 3 || !strings.Contains(text, "401") || !strings.Contains(text, "cannot be found out") || strings.Contains(text, "no answer") {
+			t.Errorf("%s: status %d: %s", command, status, text)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/look"
@@ -60,6 +63,7 @@ func addCommands(c *cobra.Command) {
 		c.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, sub := range g.commands {
 			sub.GroupID = g.title
+			sub.Example = cmp.Or(sub.Example, examplesBelow(sub))
 			c.AddCommand(sub)
 		}
 		c.SetHelpCommandGroupID(g.title)
@@ -69,6 +73,16 @@ func addCommands(c *cobra.Command) {
 	c.InitDefaultHelpCmd()
 	c.SetHelpTemplate(helpTemplate)
 	c.SetUsageTemplate(helpTemplate)
+}
+
+// examplesBelow returns an example of each command below one.
+func examplesBelow(c *cobra.Command) string {
+	var list []string
+	for _, sub := range c.Commands() {
+		first, _, _ := strings.Cut(sub.Example, "\n")
+		list = append(list, first)
+	}
+	return strings.Join(list, "\n")
 }
 
 // markUsage has what cobra finds wrong with a command line end with the status of that.

@@ -23,9 +23,6 @@ func every(c *cobra.Command, f func(*cobra.Command)) {
 
 func TestEveryHelpBeginsWithExamples(t *testing.T) {
 	every(root(), func(c *cobra.Command) {
-		if c.HasSubCommands() {
-			return
-		}
 		for line := range strings.Lines(c.Example) {
 			if !strings.HasPrefix(line, "  ") {
 				t.Errorf("%s: the example %q is not indented", c.CommandPath(), line)
@@ -40,7 +37,7 @@ func TestEveryHelpBeginsWithExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		example, use := strings.Index(out.String(), c.Example), strings.Index(out.String(), "Usage:")
-		if example < 0 || use < example {
+		if example < 0 || use < example && c.Runnable() {
 			t.Errorf("%s: examples do not come first:\n%s", c.CommandPath(), out)
 		}
 	})

@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -44,4 +45,23 @@ func quotable(s string) string {
 		}
 		return c
 	}, s)
+}
+
+// challengePart finds what a challenge says to people.
+var challengePart = regexp.MustCompile(`\b(error_description|scope)="([^"]*)"`)
+
+// told returns what challenges say in plain words, if they do.
+func told(challenges []string) string {
+	var list []string
+	for _, c := range challenges {
+		for _, part := range challengePart.FindAllStringSubmatch(c, -1) {
+			switch {
+			case part[1] != "scope":
+				list = append(list, part[2])
+			case strings.Contains(c, InsufficientScope):
+				list = append(list, "the scope "+part[2]+" is needed")
+			}
+		}
+	}
+	return strings.Join(list, "; ")
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -326,6 +327,9 @@ func ReadStatus(resp *http.Response) *protocol.StatusError {
 	} else if kind == "text/plain" || kind == "application/json" {
 		e.Text = oneLine(string(e.Body[:min(len(e.Body), 4*maxErrorText)]))
 	}
+	if e.Text == "" {
+		e.Text = oneLine(told(e.Challenges))
+	}
 	if at, err := resp.Location(); err == nil && e.Status/100 == 3 {
 		e.Text = "it redirects to " + placeOf(at) + ", which is not followed; use that URL if it is the server's"
 	}
@@ -369,4 +373,18 @@ func MediaType(h http.Header) string {
 		return ""
 	}
 	return kind
+}
+
+// title finds that of a web page.
+var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]+)`)
+
+// Describe says what a body is that holds no message, with its first words.
+func Describe(h http.Header, body []byte) string {
+	if MediaType(h) != "text/html" {
+		return "no message: " + oneLine(redact.JSON(body[:min(len(body), 4*maxErrorText)]))
+	}
+	if found := title.FindSubmatch(body); found != nil {
+		return fmt.Sprintf("a web page (%s), and no message", oneLine(string(found[1])))
+	}
+	return "a web page, and no message"
 }

@@ -93,7 +93,11 @@ func explain(err error, at *url.URL) *ConnError {
 	case op != nil && op.Op == "dial":
 		return explainDial(op, timeout)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
-		return &ConnError{Reason: at.Host + " has closed the connection without an answer (" + err.Error() + ")", Advice: "look into its log, and that of a proxy before it", lost: true}
+		e := &ConnError{Reason: at.Host + " has closed the connection without an answer (" + err.Error() + ")", Advice: "look into its log, and that of a proxy before it", lost: true}
+		if at.Scheme == "http" || at.Scheme == "ws" {
+			e.Advice += "; if it speaks TLS, begin the URL with " + otherScheme(at) + "://"
+		}
+		return e
 	}
 	return nil
 }

@@ -83,8 +83,9 @@ func (p *prober) post(ctx context.Context, h *raw.HTTP) opener {
 	defer p.end(ctx, s)
 	r := x.HTTP
 	_, signIn := errors.AsType[*oauth.SignInError](r.Err)
+	_, refused := errors.AsType[*protocol.StatusError](r.Err)
 	switch {
-	case signIn, r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden && r.Header.Get("WWW-Authenticate") != "":
+	case signIn, refused, r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden && r.Header.Get("WWW-Authenticate") != "":
 		p.authorization(ctx, h, r)
 		return nil
 	case r.Status == 0:

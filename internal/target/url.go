@@ -23,6 +23,11 @@ func IsURL(arg string) bool {
 	return ok
 }
 
+// Reaches reports whether a URL is of a kind that leads to a server.
+func Reaches(at string) bool {
+	return slices.Contains([]string{"http", "https", "ws", "wss", "unix", "tcp", "http+unix"}, Scheme(at))
+}
+
 // Scheme returns the scheme of what IsURL, in lower case.
 func Scheme(at string) string {
 	scheme, _, _ := strings.Cut(at, ":")

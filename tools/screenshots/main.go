@@ -47,7 +47,7 @@ var scenes = []scene{
 		{url: "http://127.0.0.1:8808/call/ecko", body: `{}`, until: "tools/call ecko"},
 	}},
 	{"call", 21, []step{
-		{typed: "dragoman tools -- dragoman everything | head -n 8", until: again},
+		{typed: "dragoman tools echo add levels reflect large raise slow -- dragoman everything", until: again},
 		{typed: "dragoman call echo text=hello -- dragoman everything", until: again},
 		{typed: "dragoman call ecko text=hello -- dragoman everything", until: again},
 	}},

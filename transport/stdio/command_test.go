@@ -250,6 +250,8 @@ func TestVariablesThatInstallersAndNetworksNeedArePassedOn(t *testing.T) {
 		{"NODE_EXTRA_CA_CERTS=/etc/company.pem", true, true},
 		{"SSL_CERT_FILE=/etc/company.pem", true, true},
 		{"REQUESTS_CA_BUNDLE=/etc/company.pem", true, true},
+		{"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=/etc/company.pem", true, true},
+		{"HTTPLIB2_CA_CERTS=/etc/company.pem", true, true},
 		{"LC_MESSAGES=C", true, true},
 		{"XDG_CACHE_HOME=/home/me/.cache", true, false},
 		{"npm_config_registry=https://npm.example.com", true, false},

@@ -161,7 +161,7 @@ func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 	}
 	resp, err := k.take(body)
 	if resp == nil && err == nil {
-		err = k.noResponse(errors.New("the server's answer holds none"))
+		err = k.noResponse(errors.New("the server's answer is " + httpx.Describe(x.resp.Header, body)))
 	}
 	return resp, err
 }

@@ -54,7 +54,7 @@ func TestServersOfAHostMeanTheSameInOurFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			theirs := write(t, filepath.Join(t.TempDir(), test.file), test.text)
 			ours := filepath.Join(t.TempDir(), "dragoman.yaml")
-			im, err := host(t, name).ImportFrom(theirs, ours, nil, never)
+			im, err := host(t, name).ImportFrom(theirs, ours, nil, never, never)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 		"back": {"command": "/opt/dragoman", "args": ["connect", "http://127.0.0.1:8808/mcp"]}}}`)
 	const before = "# top\nservers:\n  same:\n    command: y # it\n\n  other: {url: http://h}\n# end\n"
 	ours := write(t, filepath.Join(dir, "dragoman.yaml"), before)
-	im, err := host(t, "claude").ImportFrom(theirs, ours, nil, never)
+	im, err := host(t, "claude").ImportFrom(theirs, ours, nil, never, never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 	if kept, _ := os.ReadFile(backup); err != nil || string(kept) != before || backup != ours+".bak" {
 		t.Errorf("%s: %s, %v", backup, kept, err)
 	}
-	if im, err = host(t, "claude").ImportFrom(theirs, ours, []string{"other"}, always); err != nil || strings.Join(im.Replaced, " ") != "other" {
+	if im, err = host(t, "claude").ImportFrom(theirs, ours, []string{"other"}, never, always); err != nil || strings.Join(im.Replaced, " ") != "other" {
 		t.Fatalf("%+v, %v", im, err)
 	}
 	if backup, err = im.Write(); err != nil || backup != ours+".bak.1" {
@@ -120,7 +120,7 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 	if _, err := im.Write(); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
 		t.Errorf("a change that is made twice: %v", err)
 	}
-	if _, err := host(t, "claude").ImportFrom(theirs, theirs, nil, never); err == nil || !strings.Contains(err.Error(), "another program") {
+	if _, err := host(t, "claude").ImportFrom(theirs, theirs, nil, never, never); err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("into a host's file: %v", err)
 	}
 }

@@ -67,8 +67,9 @@ type Import struct {
 }
 
 // ImportFrom takes the servers of a host's file over into ours. only, if given, are their
-// names. Whether one takes the place of another with its name is asked replaces.
-func (h *Host) ImportFrom(file, into string, only []string, replaces func(name string) bool) (*Import, error) {
+// names. A URL that leads back to us, which ours knows, is no server to take over. Whether one
+// takes the place of another with its name is asked replaces.
+func (h *Host) ImportFrom(file, into string, only []string, ours, replaces func(string) bool) (*Import, error) {
 	theirs, err := read(file)
 	if err != nil {
 		return nil, err
@@ -104,6 +105,10 @@ func (h *Host) ImportFrom(file, into string, only []string, replaces func(name s
 		return nil, err
 	}
 	for _, m := range servers {
+		if at := m.Value.Get("url"); len(only) == 0 && at != nil && ours(at.Text) {
+			im.Notes = append(im.Notes, syntax.Printable(fmt.Sprintf("%s is left out: it leads to this gateway itself; --only %s takes it", m.Key, m.Key)))
+			continue
+		}
 		if len(only) == 0 && isOurs(m.Value) {
 			im.Notes = append(im.Notes, syntax.Printable(fmt.Sprintf("%s is left out: it starts dragoman itself; --only %s takes it", m.Key, m.Key)))
 			continue

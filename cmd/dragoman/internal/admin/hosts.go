@@ -122,7 +122,7 @@ variable or a file that the configuration refers to.`,
 				return err
 			}
 			into := cmp.Or(into, ownFile())
-			im, err := h.host.ImportFrom(file, into, only, h.replaces(c.Context(), into))
+			im, err := h.host.ImportFrom(file, into, only, leadsTo(into), h.replaces(c.Context(), into))
 			if err != nil {
 				return err
 			}
@@ -327,6 +327,9 @@ func (e *exporting) ofGateway(c *cobra.Command, name string, proves bool) (url, 
 	if e.config != "" {
 		files = []string{e.config}
 	}
+	if info, err := os.Stat(name); err == nil && !info.IsDir() && e.config == "" {
+		return "", "", say.Usage("%q is a file; for the gateway of that configuration write -f %s", name, name)
+	}
 	found, err := control.Files(files)
 	if err != nil {
 		return "", "", say.Usage("%w; or give a URL, or -- and a command", err)
@@ -343,11 +346,7 @@ func (e *exporting) ofGateway(c *cobra.Command, name string, proves bool) (url, 
 		}
 		path = "/servers/" + name + path
 	}
-	listen := append(slices.Clone(file.Listen), config.Listen{Address: cmdline.DefaultListen})
-	if len(file.Listen) > 0 {
-		listen = file.Listen
-	}
-	for _, l := range listen {
+	for _, l := range listens(file) {
 		base, ok := baseOf(&l)
 		if !ok {
 			continue
@@ -358,6 +357,26 @@ func (e *exporting) ofGateway(c *cobra.Command, name string, proves bool) (url, 
 		return base + path, cmp.Or(name, "dragoman"), nil
 	}
 	return "", "", say.Usage("%s listens nowhere over HTTP; give a URL", found[0])
+}
+
+// listens returns where a gateway listens.
+func listens(file *config.File) []config.Listen {
+	if len(file.Listen) > 0 {
+		return file.Listen
+	}
+	return []config.Listen{{Address: cmdline.DefaultListen}}
+}
+
+// leadsTo reports whether a URL is one that Export has written for the gateway of a configuration.
+func leadsTo(into string) func(url string) bool {
+	file, _ := config.Load(nil, into) // or none, which listens where all do
+	return func(url string) bool {
+		return slices.ContainsFunc(listens(file), func(l config.Listen) bool {
+			base, ok := baseOf(&l)
+			path, below := strings.CutPrefix(url, base)
+			return ok && below && (path == gateway.MCPPath || strings.HasPrefix(path, "/servers/"))
+		})
+	}
 }
 
 // baseOf returns the beginning of the URLs of an address, if HTTP is spoken there.

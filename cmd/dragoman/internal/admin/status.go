@@ -10,9 +10,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
@@ -101,7 +103,7 @@ func printStatus(w io.Writer, s *gateway.Status, out *say.Writing, watch, first 
 		}
 		fmt.Fprintln(&b, time.Now().Format(time.DateTime))
 	}
-	if err := showStatus(&b, s); err != nil {
+	if err := showStatus(&b, s, say.Width(w)); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, b.String()) // at once, so that a screen does not flicker
@@ -152,13 +154,14 @@ Requests under way end with an error that says so. Sessions of clients go on: th
 is told again what it has to know.
 
 If several gateways are running, name the file of one, or its socket with --socket.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: control.CompleteServer,
 		RunE: func(c *cobra.Command, args []string) error {
 			var status manager.Status
 			if err := control.Call(c.Context(), socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
 				return err
 			}
-			return showServers(c.OutOrStdout(), []manager.Status{status})
+			return showServers(c.OutOrStdout(), []manager.Status{status}, say.Width(c.OutOrStdout()))
 		},
 	}
 	control.AddFlag(c.Flags(), &socket)
@@ -177,7 +180,8 @@ func LogsCommand() *cobra.Command {
 happened to it.
 
 If several gateways are running, name the file of one, or its socket with --socket.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: control.CompleteServer,
 		RunE: func(c *cobra.Command, args []string) error {
 			path := "/servers/" + url.PathEscape(args[0]) + "/logs"
 			if follow {
@@ -196,7 +200,8 @@ If several gateways are running, name the file of one, or its socket with --sock
 	return c
 }
 
-func showStatus(w io.Writer, s *gateway.Status) error {
+// showStatus prints how a gateway is, for a terminal of that width, 0 if that is not known.
+func showStatus(w io.Writer, s *gateway.Status, width int) error {
 	if s.PID != 0 {
 		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, people.Duration(time.Since(s.Began)),
 			people.Count(s.Sessions, "session"), people.Count(int(s.Calls), "call"), people.Bytes(s.Memory))
@@ -207,7 +212,7 @@ func showStatus(w io.Writer, s *gateway.Status) error {
 	if s.Draining {
 		fmt.Fprintln(w, "the gateway is stopping")
 	}
-	if err := showServers(w, s.Servers); err != nil {
+	if err := showServers(w, s.Servers, width); err != nil {
 		return err
 	}
 	for _, g := range s.Groups {
@@ -227,9 +232,16 @@ func showStatus(w io.Writer, s *gateway.Status) error {
 	return nil
 }
 
-func showServers(w io.Writer, list []manager.Status) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tSTATE\tFOR\tTRANSPORT\tREVISION\tTOOLS\tSESSIONS\tCALLS\tPROCESSES\tMEMORY\tRESTARTS\tLAST ERROR")
+// spare are the columns that a narrow terminal does without, the first first.
+var spare = []string{"RESTARTS", "SESSIONS", "PROCESSES", "REVISION", "TRANSPORT", "MEMORY", "CALLS", "TOOLS", "FOR"}
+
+const lastErrorColumn = "LAST ERROR"
+
+// showServers prints a table of servers. Where it is wider than the terminal, errors stand below their
+// servers, and columns are left out.
+func showServers(w io.Writer, list []manager.Status, width int) error {
+	rows := [][]string{{"NAME", "STATE", "FOR", "TRANSPORT", "REVISION", "TOOLS", "SESSIONS", "CALLS", "PROCESSES", "MEMORY", "RESTARTS", lastErrorColumn}}
+	below := make([]string, len(list))
 	for i := range list {
 		s := &list[i]
 		tools := fmt.Sprint(s.Tools)
@@ -244,10 +256,53 @@ func showServers(w io.Writer, list []manager.Status) error {
 		if !s.Since.IsZero() {
 			since = people.Duration(time.Since(s.Since).Round(time.Second))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d\t%s\n", s.Name, s.State, since, say.OrDash(s.Transport), say.OrDash(s.Revision), tools,
-			s.Sessions, s.Calls, len(s.Processes), memory, s.Restarts, lastError(s))
+		rows = append(rows, []string{
+			s.Name, string(s.State), since, say.OrDash(s.Transport), say.OrDash(s.Revision), tools,
+			fmt.Sprint(s.Sessions), fmt.Sprint(s.Calls), fmt.Sprint(len(s.Processes)), memory, fmt.Sprint(s.Restarts), lastError(s),
+		})
 	}
-	return t.Flush()
+	if width > 0 && tableWidth(rows) > width {
+		for i := range list {
+			below[i] = lastError(&list[i])
+		}
+		for _, name := range append([]string{lastErrorColumn}, spare...) {
+			if at := slices.Index(rows[0], name); tableWidth(rows) > width {
+				for i := range rows {
+					rows[i] = slices.Delete(rows[i], at, at+1)
+				}
+			}
+		}
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, line := range strings.SplitAfter(b.String(), "\n") {
+		if i > 0 && i <= len(below) && below[i-1] != "" {
+			line += say.Wrap(below[i-1], "  ", width) + "\n"
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableWidth returns how wide a table is.
+func tableWidth(rows [][]string) int {
+	sum := -2
+	for column := range rows[0] {
+		widest := 0
+		for _, row := range rows {
+			widest = max(widest, utf8.RuneCountInString(row[column]))
+		}
+		sum += widest + 2
+	}
+	return sum
 }
 
 // lastError returns the last error of a server in a line, and how long ago it was.

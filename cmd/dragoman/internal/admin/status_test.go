@@ -19,7 +19,7 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 		Reload:       &gateway.Reloaded{At: noon, Failed: true, Error: "dragoman.yaml:3: no such key"},
 		Later:        []string{"listen", "limits"},
 		StateFailure: &gateway.StateFailure{Since: noon, Error: "no space left on device"},
-	})
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +49,37 @@ func TestReloadAndStatusNameWhatIsLeftOutAndWhy(t *testing.T) {
 		t.Errorf("reload prints\n%s\nwant\n%s", b.String(), want)
 	}
 	b.Reset()
-	if err := showStatus(&b, &gateway.Status{Reload: r}); err != nil {
+	if err := showStatus(&b, &gateway.Status{Reload: r}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(b.String(), left) {
 		t.Errorf("status prints\n%s", b.String())
+	}
+}
+
+func TestStatusFitsIntoTheLinesOfATerminal(t *testing.T) {
+	list := []manager.Status{
+		{Name: "files", State: "ready", Transport: "stdio", Revision: "2025-11-25", Tools: 12},
+		{Name: "mail", State: "backing off", Transport: "stdio", LastError: "cannot start \"mail-server\": executable file not found"},
+	}
+	for _, width := range []int{40, 60, 100, 200} {
+		var b strings.Builder
+		if err := showServers(&b, list, width); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if len(strings.TrimRight(line, " \n")) > width {
+				t.Errorf("%d: too long: %s", width, line)
+			}
+		}
+		words := strings.Join(strings.Fields(b.String()), " ")
+		for _, want := range []string{"NAME STATE", "files ready", "mail backing off", list[1].LastError} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%d: no %q in\n%s", width, want, b.String())
+			}
+		}
+		if all := strings.Contains(words, "LAST ERROR"); all != (width == 200) {
+			t.Errorf("%d:\n%s", width, b.String())
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -67,7 +68,7 @@ func askSocket(ctx context.Context, at, method, path string) (io.ReadCloser, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("the gateway cannot be reached over %s: %w", at, errors.Unwrap(err))
+		return nil, &say.Failure{Status: say.ExitUnreachable, Err: fmt.Errorf("the gateway cannot be reached over %s: %w", at, errors.Unwrap(err))}
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
@@ -76,6 +77,9 @@ func askSocket(ctx context.Context, at, method, path string) (io.ReadCloser, err
 	var failed gateway.Failed
 	if err := json.NewDecoder(resp.Body).Decode(&failed); err != nil || failed.Error == "" {
 		return nil, fmt.Errorf("the gateway answers %s", resp.Status)
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, say.Usage("%s", failed.Error)
 	}
 	return nil, errors.New(failed.Error)
 }
@@ -191,15 +195,15 @@ func findSocket(ctx context.Context, socket string, files []string) (string, err
 	case len(ours) == 1:
 		return ours[0], nil
 	case len(ours) > 1:
-		return "", fmt.Errorf("%d gateways serve %s; name the socket of one:\n%s", len(ours), found[0], Describe(ctx, ours))
+		return "", say.Usage("%d gateways serve %s; name the socket of one:\n%s", len(ours), found[0], Describe(ctx, ours))
 	case len(files) > 0:
-		return "", fmt.Errorf("no gateway of yours serves %s; start one with: dragoman serve %s", files[0], files[0])
+		return "", &say.Failure{Status: say.ExitUnreachable, Err: fmt.Errorf("no gateway of yours serves %s; start one with: dragoman serve %s", files[0], files[0])}
 	case len(live) == 1:
 		return live[0], nil
 	case len(live) == 0:
-		return "", errors.New("no gateway of yours is running; start one with: dragoman serve FILE")
+		return "", &say.Failure{Status: say.ExitUnreachable, Err: errors.New("no gateway of yours is running; start one with: dragoman serve FILE")}
 	}
-	return "", fmt.Errorf("%d gateways are running; name the file of one, or its socket:\n%s", len(live), Describe(ctx, live))
+	return "", say.Usage("%d gateways are running; name the file of one, or its socket:\n%s", len(live), Describe(ctx, live))
 }
 
 // Live returns the control sockets of this user's running gateways. Whoever else can put
@@ -253,6 +257,25 @@ func Statuses(ctx context.Context, sockets []string) []*gateway.Status {
 	}
 	asked.Wait()
 	return list
+}
+
+// Names returns the names of the servers of this user's running gateways.
+func Names(ctx context.Context) (names []string) {
+	live, _ := Live() // or none
+	for _, s := range Statuses(ctx, live) {
+		for i := 0; s != nil && i < len(s.Servers); i++ {
+			names = append(names, s.Servers[i].Name)
+		}
+	}
+	return names
+}
+
+// CompleteServer has shells complete the name of a server, and then a file.
+func CompleteServer(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return Names(context.Background()), cobra.ShellCompDirectiveNoFileComp
 }
 
 // Describe returns a line for each gateway, by which they are told apart.

@@ -82,6 +82,8 @@ func FailureOf(err error) *Failure {
 		f.Status = ExitAuthorization
 	case isUnanswered && unanswered.Kind == client.Timeout && unanswered.Method != "":
 		f.Hint = "allow more time by --timeout, or have the server report progress"
+	case isUnanswered && errors.Is(err, dragoman.ErrTooLarge) && !hasStatus:
+		f.Hint = "allow larger messages by --max-message, or ask for less"
 	case isUnanswered, late, errors.Is(err, target.ErrUnreached), errors.Is(err, context.DeadlineExceeded):
 		f.Status = ExitUnreachable
 	case isAnswered:

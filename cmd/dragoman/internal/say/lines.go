@@ -96,6 +96,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		server, text := take(&attrs, "server"), take(&attrs, "line")
 		l.add(cyan, "["+server+"] ")
 		l.add("", text)
+		l.wrap(h.width())
 	default:
 		l.level(r.Level)
 		colour := ""
@@ -104,6 +105,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		}
 		l.add(colour, redact.Printable(r.Message, "\n"))
 		l.attrs(attrs)
+		l.wrap(h.width())
 	}
 	l.end()
 	_, err := io.WriteString(h.out, l.text.String())
@@ -226,6 +228,62 @@ func (l *line) cut(width int) {
 		l.parts = l.parts[:i+1]
 		return
 	}
+}
+
+// hang is what the further lines of a text begin with: they stand below it, behind the time.
+const hang = "         "
+
+// wrap breaks a text between words where a line of the terminal ends, if its width is known.
+func (l *line) wrap(width int) {
+	at := 0
+	for i := range l.parts {
+		more := 0 // of the last word, in the next part
+		if i+1 < len(l.parts) {
+			word, _, _ := strings.Cut(l.parts[i+1].text, " ")
+			more = utf8.RuneCountInString(word)
+		}
+		l.parts[i].text, at = wrapText(l.parts[i].text, at, more, width, hang)
+	}
+}
+
+// wrapText returns a text with line breaks in place of spaces, so that no line is longer than width
+// if that is known, and its words are not. It begins at a place in a line, and returns where it ends;
+// its last word goes on for more characters.
+func wrapText(text string, at, more, width int, hang string) (string, int) {
+	if width <= len(hang)+minWrapped {
+		return text, 0
+	}
+	var b strings.Builder
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		first, _, _ := strings.Cut(word, "\n")
+		size := utf8.RuneCountInString(first)
+		if i == len(words)-1 {
+			size += more
+		}
+		if i > 0 && at+1+size > width && at > len(hang) {
+			b.WriteString("\n" + hang)
+			at = len(hang)
+		} else if i > 0 {
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		if end := strings.LastIndexByte(word, '\n'); end >= 0 {
+			at, word = 0, word[end+1:]
+		}
+		at += utf8.RuneCountInString(word)
+	}
+	return b.String(), at
+}
+
+// minWrapped is how much of a line is left for words at least: on less, the terminal breaks lines.
+const minWrapped = 20
+
+// Wrap returns a text for a terminal of that width, 0 if that is not known, each line behind an indent.
+func Wrap(text, indent string, width int) string {
+	text, _ = wrapText(text, len(indent), 0, width, indent)
+	return indent + text
 }
 
 // end makes the text.

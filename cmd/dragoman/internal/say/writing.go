@@ -67,20 +67,30 @@ func (o *Writing) List(w io.Writer, name string, entries []json.RawMessage) erro
 	return nil
 }
 
-// Columns writes rows of two columns: what is long in the first takes a line of its own.
-func Columns(w io.Writer, rows [][2]string) error {
-	width := 0
+// Columns writes rows of two columns: what is long in the first takes a line of its own. On a
+// terminal they fit into its lines.
+func Columns(w io.Writer, rows [][2]string) error { return columns(w, rows, Width(w)) }
+
+func columns(w io.Writer, rows [][2]string, screen int) error {
+	width, most := 0, maxColumn
+	if screen > 0 {
+		most = min(most, screen/2)
+	}
 	for _, row := range rows {
-		if n := len([]rune(row[0])); n <= maxColumn {
+		if n := len([]rune(row[0])); n <= most {
 			width = max(width, n)
 		}
 	}
 	for _, row := range rows {
-		line := row[0]
-		if row[1] != "" && len([]rune(row[0])) > maxColumn {
-			line += "\n" + strings.Repeat(" ", width) + "  " + row[1]
-		} else if row[1] != "" {
-			line = fmt.Sprintf("%-*s  %s", width, row[0], row[1])
+		line, about := row[0], row[1]
+		if room := screen - width - 2; screen > 0 {
+			line, _ = wrapText(line, 0, 0, screen, "    ")
+			about = cutTo(about, max(room, minWrapped))
+		}
+		if about != "" && len([]rune(row[0])) > most {
+			line += "\n" + strings.Repeat(" ", width) + "  " + about
+		} else if about != "" {
+			line = fmt.Sprintf("%-*s  %s", width, row[0], about)
 		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
@@ -104,6 +114,20 @@ func Summary(text string) string {
 
 // maxLine is how much of a description is shown.
 const maxLine = 100
+
+// Width returns how many characters fit into a line of a terminal, 0 if that is not known, or a
+// writer is none.
+func Width(w io.Writer) int {
+	if s, ok := w.(*Screen); ok {
+		w = s.File
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _ := terminalWidth(f)
+	return width
+}
 
 // ToTerminal reports whether a writer is a terminal.
 func ToTerminal(w io.Writer) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // unopened says why a server that a command uses could not be opened, with what can be done about
@@ -26,6 +27,7 @@ func (u *Target) unopened(server *config.Server, err error, stray *string) error
 	}
 	f := say.FailureOf(err)
 	status, _ := errors.AsType[*protocol.StatusError](err)
+	_, isStart := errors.AsType[*stdio.StartError](err) // which says what to do
 	switch {
 	case unanswered.Exit != nil:
 		f.Hint += manager.PassHint(unanswered.Exit, true)
@@ -37,6 +39,8 @@ func (u *Target) unopened(server *config.Server, err error, stray *string) error
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Hint = "allow more time by --connect-timeout, or see what is there: dragoman probe " + u.shownTarget(server)
+	case server.Command != "" && unanswered.Kind == client.ConnectionFailed && !isStart:
+		f.Hint = "see what it does: dragoman probe -- " + server.Command + " …"
 	case status != nil && status.Status == http.StatusUnauthorized:
 		f.Hint = "send what it accepts: -H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login " + u.SignInTarget(server)
 	case status != nil && status.Status == http.StatusNotImplemented:

@@ -1,6 +1,7 @@
 package use
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -97,6 +98,9 @@ func ReadArguments(text string, stdin io.Reader) (json.RawMessage, error) {
 		all, err := io.ReadAll(io.LimitReader(stdin, maxArguments+1))
 		if err != nil {
 			return nil, err
+		}
+		if len(bytes.TrimSpace(all)) == 0 {
+			return nil, errors.New("standard input is empty")
 		}
 		if len(all) > maxArguments {
 			return nil, fmt.Errorf("standard input has more than %d MiB", maxArguments>>20)

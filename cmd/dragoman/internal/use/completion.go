@@ -76,6 +76,23 @@ func (s *Session) completions(ctx context.Context, command string, before []stri
 			list = append(list, redact.Printable(name, "")+"=")
 		}
 		return list, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	case (command == "prompt" || command == "complete") && len(before) > 0:
+		prompt, err := s.promptNamed(ctx, before[0])
+		if err != nil {
+			break
+		}
+		if name, value, ok := strings.Cut(typed, "="); ok {
+			if found, err := s.Complete(ctx, client.Ref{Prompt: prompt.Name}, name, value, nil); err == nil {
+				for _, v := range found.Values {
+					list = append(list, redact.Printable(name+"="+v, ""))
+				}
+			}
+			return list, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, a := range prompt.Arguments {
+			list = append(list, redact.Printable(a.Name, "")+"=\t"+redact.Printable(say.Summary(a.Description), ""))
+		}
+		return list, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	case command == "tools" || command == "call":
 		tools, _ := s.Tools(ctx) // or none
 		for _, t := range tools {
@@ -103,12 +120,7 @@ func described(name, about string) string {
 
 // serverNames returns the names of servers of running gateways and of the configuration here.
 func serverNames(ctx context.Context) (names []string) {
-	live, _ := control.Live() // or none
-	for _, s := range control.Statuses(ctx, live) {
-		for i := 0; s != nil && i < len(s.Servers); i++ {
-			names = append(names, s.Servers[i].Name)
-		}
-	}
+	names = control.Names(ctx)
 	if here, ok := config.Find("."); ok {
 		file, _ := config.Load(nil, here)
 		names = append(names, file.Names...)

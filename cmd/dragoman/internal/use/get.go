@@ -2,18 +2,23 @@ package use
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
 
 // ReadCommand is dragoman read.
 func ReadCommand() *cobra.Command {
-	u := &Target{Wants: Wanted{Least: 1, Only: true, What: "the resource", Form: "URI"}}
+	u := &Target{Wants: Wanted{Least: 1, Only: true, What: "the resource", Form: "URI", URIs: true}}
 	var save string
 	c := &cobra.Command{
 		Use:   "read TARGET URI | URI -- command [args...]",
@@ -27,7 +32,7 @@ func ReadCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return u.do(c, args, nil, func(ctx context.Context, s *Session, rest []string) error {
 				if !u.IsText() {
-					return s.print(ctx, c, "resources/read", map[string]any{"uri": rest[0]})
+					return s.resourceNear(ctx, rest[0], s.print(ctx, c, "resources/read", map[string]any{"uri": rest[0]}))
 				}
 				parts, err := s.ReadResource(ctx, rest[0])
 				for i := range parts {
@@ -35,7 +40,7 @@ func ReadCommand() *cobra.Command {
 						return err
 					}
 				}
-				return err
+				return s.resourceNear(ctx, rest[0], err)
 			})
 		},
 	}
@@ -61,12 +66,19 @@ func PromptCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if !u.IsText() {
-					return s.print(ctx, c, "prompts/get", map[string]any{"name": rest[0], "arguments": values})
-				}
-				p, err := s.GetPrompt(ctx, rest[0], values)
+				wanted, err := s.promptNamed(ctx, rest[0])
 				if err != nil {
-					return s.without("prompts", err)
+					return err
+				}
+				if err := s.checkArguments(wanted, values); err != nil {
+					return err
+				}
+				if !u.IsText() {
+					return s.print(ctx, c, "prompts/get", map[string]any{"name": wanted.Name, "arguments": values})
+				}
+				p, err := s.GetPrompt(ctx, wanted.Name, values)
+				if err != nil {
+					return err
 				}
 				for i := range p.Messages {
 					fmt.Fprintf(c.OutOrStdout(), "%s:\n", redact.Printable(p.Messages[i].Role, ""))
@@ -108,6 +120,12 @@ known already. A template of resources is named by its URI.
 				ref := client.Ref{Prompt: rest[0]}
 				if strings.Contains(rest[0], ":") {
 					ref = client.Ref{URI: rest[0]}
+				} else if u.gateway != "" {
+					wanted, err := s.promptNamed(ctx, rest[0])
+					if err != nil {
+						return err
+					}
+					ref.Prompt = wanted.Name
 				}
 				found, err := s.Complete(ctx, ref, name, value, known)
 				if err != nil {
@@ -125,6 +143,48 @@ known already. A template of resources is named by its URI.
 	}
 	u.Add(c)
 	return c
+}
+
+// resourceNear adds to the error of a resource that is not there which one may be meant. Only the
+// server knows: it may have more than it lists.
+func (s *Session) resourceNear(ctx context.Context, uri string, err error) error {
+	if e, ok := errors.AsType[*dragoman.Error](err); !ok || e.Code != protocol.CodeResourceNotFound && e.Code != protocol.CodeInvalidParams {
+		return err
+	}
+	resources, failed := s.Resources(ctx)
+	if failed != nil {
+		return err
+	}
+	names := make([]string, len(resources))
+	for i := range resources {
+		names[i] = resources[i].URI
+	}
+	return &say.Failure{Status: say.ExitError, Hint: near.Hint(uri, slices.Values(names)), Err: err}
+}
+
+// checkArguments returns an error if a prompt wants to know what is not given, and warns of what it
+// does not know.
+func (s *Session) checkArguments(p *client.Prompt, values map[string]string) error {
+	var strange []string
+	for name := range values {
+		if !slices.ContainsFunc(p.Arguments, func(a client.PromptArgument) bool { return a.Name == name }) {
+			strange = append(strange, name)
+		}
+	}
+	slices.Sort(strange)
+	for _, a := range p.Arguments {
+		if _, ok := values[a.Name]; !ok && a.Required {
+			and := ""
+			if len(strange) > 0 {
+				and = ", and there is no " + strings.Join(strange, ", ")
+			}
+			return say.Usage("%s is missing%s: %s", a.Name, and, promptLine(p))
+		}
+	}
+	if len(strange) > 0 {
+		s.Use.Voice.Warnf("there is no argument %s, which the server may ignore: %s", strings.Join(strange, ", "), promptLine(p))
+	}
+	return nil
 }
 
 // print makes a request and writes its result as it is.

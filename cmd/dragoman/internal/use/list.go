@@ -3,7 +3,6 @@ package use
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,7 +25,7 @@ type item struct {
 
 // listCommand returns a command that shows what a server offers.
 func listCommand(what, long, example string, get func(context.Context, *Session) ([]item, error)) *cobra.Command {
-	u := &Target{}
+	u := &Target{Wants: Wanted{URIs: what == "resources"}}
 	var schema bool
 	c := &cobra.Command{
 		Use:   what + " [TARGET] [NAME...] | [NAME...] -- command [args...]",
@@ -42,7 +41,7 @@ func listCommand(what, long, example string, get func(context.Context, *Session)
 				if err != nil {
 					return s.without(what, err)
 				}
-				if items, err = choose(items, names, what, s.Name()); err != nil {
+				if items, err = s.choose(items, names, strings.TrimSuffix(what, "s")); err != nil {
 					return err
 				}
 				if len(items) == 0 && u.IsText() {
@@ -80,16 +79,9 @@ func PromptsCommand() *cobra.Command {
 		`  dragoman prompts -- npx -y @modelcontextprotocol/server-everything`,
 		func(ctx context.Context, s *Session) (list []item, err error) {
 			prompts, err := s.Prompts(ctx)
-			for _, p := range prompts {
-				var names []string
-				for _, a := range p.Arguments {
-					name := a.Name
-					if !a.Required {
-						name += "?"
-					}
-					names = append(names, name)
-				}
-				list = append(list, item{name: p.Name, line: p.Name + "(" + strings.Join(names, ", ") + ")", about: p.Description, raw: p.Raw})
+			for i := range prompts {
+				p := &prompts[i]
+				list = append(list, item{name: p.Name, line: promptLine(p), about: p.Description, raw: p.Raw})
 			}
 			return list, err
 		})
@@ -129,34 +121,72 @@ func describeResource(name, about, kind string) string {
 }
 
 // choose returns the entries that are named; all if none is.
-func choose(items []item, names []string, what, server string) (list []item, err error) {
+func (s *Session) choose(items []item, names []string, kind string) (list []item, err error) {
 	if len(names) == 0 {
 		return items, nil
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(items, func(it item) bool { return it.name == name })
-		if i < 0 {
-			return nil, unknown(name, strings.TrimSuffix(what, "s"), server, items)
+		i, err := s.find(items, name, kind)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, items[i])
 	}
 	return list, nil
 }
 
+// find returns the place of a name in a list. What a whole gateway has can go by the name that its
+// server has for it, without that of the server before it, if there is but one.
+func (s *Session) find(items []item, name, kind string) (int, error) {
+	var found []item
+	at, short := -1, items
+	for i := range items {
+		if items[i].name == name {
+			return i, nil
+		}
+		if s.Use.gateway != "" && strings.HasSuffix(items[i].name, "_"+name) {
+			at, found = i, append(found, items[i])
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return at, nil
+	case len(found) > 1:
+		short = found
+	case s.Use.gateway != "": // a slip is looked for in the shorter names, too
+		short = slices.Clone(items)
+		for i := range items {
+			if _, own, ok := strings.Cut(items[i].name, "_"); ok && kind != "resource" {
+				short = append(short, item{name: own})
+			}
+		}
+	}
+	err := unknown(name, kind, s.Name(), short)
+	if s.Use.gateway != "" {
+		err.Hint += "\nfor one server of the gateway write its name before that of the " + kind + ": " + few(s.Use.servers)
+	}
+	return 0, err
+}
+
 // unknown says that a server does not have something of that name, and what it has.
-func unknown(name, kind, server string, items []item) error {
+func unknown(name, kind, server string, items []item) *say.Failure {
 	var names []string
 	for _, it := range items {
 		names = append(names, it.name)
 	}
 	f := &say.Failure{Status: say.ExitUsage, Err: fmt.Errorf("%s has no %s %q", server, kind, name)}
 	if f.Hint = near.Hint(name, slices.Values(names)); f.Hint == "" && len(names) > 0 {
-		f.Hint = "it has " + strings.Join(names[:min(len(names), maxNames)], ", ")
-		if len(names) > maxNames {
-			f.Hint += ", …"
-		}
+		f.Hint = "it has " + few(names)
 	}
 	return f
+}
+
+// few lists some names.
+func few(names []string) string {
+	if len(names) > maxNames {
+		return strings.Join(names[:maxNames], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
 }
 
 // maxNames is how many names are listed in an error.
@@ -215,31 +245,41 @@ func (s *Session) toolNamed(ctx context.Context, name string) (*client.Tool, err
 	}
 	items := make([]item, len(tools))
 	for i := range tools {
-		if tools[i].Name == name {
-			return &tools[i], nil
-		}
 		items[i].name = tools[i].Name
 	}
-	if s.Use.gateway != "" {
-		var found []int
-		for i := range tools { // of one of its servers, which the gateway puts before the name
-			if strings.HasSuffix(tools[i].Name, "_"+name) {
-				found = append(found, i)
-			}
-		}
-		if len(found) == 1 {
-			return &tools[found[0]], nil
-		}
-		if len(found) > 1 {
-			items = nil
-			for _, i := range found {
-				items = append(items, item{name: tools[i].Name})
-			}
-		}
+	i, err := s.find(items, name, "tool")
+	if err != nil {
+		return nil, err
 	}
-	err = unknown(name, "tool", s.Name(), items)
-	if f, ok := errors.AsType[*say.Failure](err); ok && s.Use.gateway != "" {
-		f.Hint += "\nfor one server of the gateway write its name before that of the tool; dragoman status lists them"
+	return &tools[i], nil
+}
+
+// promptNamed returns a prompt of the server.
+func (s *Session) promptNamed(ctx context.Context, name string) (*client.Prompt, error) {
+	prompts, err := s.Prompts(ctx)
+	if err != nil {
+		return nil, s.without("prompts", err)
 	}
-	return nil, err
+	items := make([]item, len(prompts))
+	for i := range prompts {
+		items[i].name = prompts[i].Name
+	}
+	i, err := s.find(items, name, "prompt")
+	if err != nil {
+		return nil, err
+	}
+	return &prompts[i], nil
+}
+
+// promptLine is how a prompt is shown: its name and what it wants to know.
+func promptLine(p *client.Prompt) string {
+	var names []string
+	for _, a := range p.Arguments {
+		name := a.Name
+		if !a.Required {
+			name += "?"
+		}
+		names = append(names, name)
+	}
+	return p.Name + "(" + strings.Join(names, ", ") + ")"
 }

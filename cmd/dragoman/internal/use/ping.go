@@ -95,7 +95,7 @@ func (s *Session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 
 // ListenCommand is dragoman listen.
 func ListenCommand() *cobra.Command {
-	u := &Target{}
+	u := &Target{Wants: Wanted{URIs: true}}
 	var level string
 	var most int
 	c := &cobra.Command{

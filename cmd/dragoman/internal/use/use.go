@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,6 +56,8 @@ type Target struct {
 	showStderr bool
 	File       string       // that the server was found in
 	gateway    string       // the socket of the running gateway of which all is used, if it is
+	servers    []string     // of that gateway
+	warned     bool         // of gateways that are not asked
 	Wants      Wanted       // beside the target
 	Voice      *say.Console // set before a server is looked for
 	quiet      bool         // nobody is asked to sign in
@@ -66,6 +69,7 @@ type Wanted struct {
 	Only  bool   // and no more
 	What  string // they are, as in "the tool"; if there is none, what to do about more
 	Form  string // in which they stand before a "--"
+	URIs  bool   // they are resources
 }
 
 // Add adds the flags that all commands have that use a server.
@@ -80,6 +84,7 @@ func (u *Target) Add(c *cobra.Command) {
 	}
 	timeout := f.Lookup("timeout")
 	timeout.DefValue, u.Timeout = useTimeout.String(), useTimeout
+	f.Lookup("connect-timeout").Usage = "how long the server may take to start or to be reached, as 90s or 2m (default " + people.Duration(ConnectURL) + " for a URL, " + people.Duration(useConnectCommand) + " for a command, which may install itself first)"
 	control.AddFlag(f, &u.Socket)
 	_ = f.MarkHidden("socket") // as above
 	f.StringVar(&u.Order, "transport", "", "how an http URL is tried: "+strings.Join(target.Orders, ", "))
@@ -111,8 +116,8 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 	case len(args) > least:
 		name, rest = args[0], args[1:]
 	case len(args) == least && least > 0:
-		if server := u.whole(c.Context(), args[0]); server != nil {
-			return server, args, nil
+		if server, err := u.whole(c.Context(), args[0]); server != nil || err != nil {
+			return server, args, err
 		}
 		fallthrough
 	case least > 0:
@@ -130,9 +135,9 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 	} else {
 		server, err = u.Find(c.Context(), name)
 	}
-	if err != nil && dash < 0 && least > 0 {
-		if all := u.whole(c.Context(), name); all != nil {
-			return all, args, nil
+	if err != nil && dash < 0 && !(u.Wants.Only && len(args) > least) {
+		if all, several := u.whole(c.Context(), name); all != nil || several != nil {
+			return all, args, several
 		}
 	}
 	return server, rest, err
@@ -175,15 +180,12 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 
 // whole returns all of the running gateway, for a word that is the name of something of it and
 // no server; nil if there is none, or the word must be a server.
-func (u *Target) whole(ctx context.Context, word string) *config.Server {
-	if target.IsURL(word) || strings.Contains(word, "#") || hostAndPort.MatchString(word) {
-		return nil
+func (u *Target) whole(ctx context.Context, word string) (*config.Server, error) {
+	resource := u.Wants.URIs && target.IsURL(word) && !target.Reaches(word)
+	if !resource && (u.Wants.URIs && u.Wants.Least == 0 || target.IsURL(word) || strings.Contains(word, "#") || hostAndPort.MatchString(word)) {
+		return nil, nil
 	}
-	all, err := u.running(ctx, "")
-	if err != nil {
-		return nil // the first error says more
-	}
-	return all
+	return u.running(ctx, "")
 }
 
 // hostAndPort finds words that are a URL without its beginning.
@@ -242,7 +244,10 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	} else {
 		var err error
 		if sockets, err = control.Live(); err != nil {
-			u.Voice.Warnf("running gateways are left out: %v", err)
+			if !u.warned {
+				u.Voice.Warnf("running gateways are left out: %v", err)
+			}
+			u.warned = true
 		}
 		statuses = control.Statuses(ctx, sockets)
 	}
@@ -267,13 +272,17 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	case len(found) > 1:
 		return nil, say.Usage("%d running gateways could be meant; choose one:\n%s", len(found), control.Describe(ctx, found))
 	}
+	at, err := filepath.Abs(found[0])
+	if err != nil {
+		return nil, err
+	}
 	path := gateway.MCPPath
 	if name != "" {
 		path = "/servers/" + name + path
 	} else {
-		u.gateway = found[0]
+		u.gateway, u.servers = found[0], names
 	}
-	return &config.Server{Name: cmp.Or(name, "gateway"), URL: "unix://" + found[0] + ":" + path, Era: u.Era, Auth: config.ServerAuth{SignIn: "none"}}, nil
+	return &config.Server{Name: cmp.Or(name, "gateway"), URL: "unix://" + at + ":" + path, Era: u.Era, Auth: config.ServerAuth{SignIn: "none"}}, nil
 }
 
 // Reach makes a server, which nothing is started or dialled for. Unless o says how to sign in,
@@ -334,7 +343,12 @@ func (l *lastConn) get() dragoman.Conn {
 
 // Open starts or reaches a server. The caller calls close.
 func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.Options) (*Session, error) {
-	v, shown := u.Voice, &stderrTail{}
+	v := u.Voice
+	shown := &stderrTail{print: func(line string) {
+		if !u.showStderr { // else it has been
+			v.Stderr(server.Name, line)
+		}
+	}}
 	var stray atomic.Pointer[string]
 	wait := ConnectURL
 	if server.Command != "" {
@@ -366,8 +380,12 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	memory, forget := u.remember(server)
 	defer forget()
 	o.Hint = memory.Hint()
-	notice := time.AfterFunc(manager.StartNotice, func() { v.Printf("waiting for %s …", server.Name) })
+	notice := time.AfterFunc(manager.StartNotice, func() {
+		v.Printf("%s: no answer yet; waiting for up to %v (--connect-timeout)", server.Name, o.ConnectTimeout)
+		shown.follow()
+	})
 	defer notice.Stop()
+	defer shown.end()
 	began := time.Now()
 	reached.Target.Name = shownName(server)
 	reached.Target.Dialer = shown.anew(reached.Target.Dialer)
@@ -384,9 +402,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	}
 	if err != nil {
 		reached.Close()
-		if !u.showStderr {
-			shown.print(v, server.Name)
-		}
+		shown.rest()
 		return nil, u.unopened(server, err, stray.Load())
 	}
 	if o.Era == nil {
@@ -472,19 +488,37 @@ func (s *Session) without(what string, err error) error {
 // the first and of the last: the reason is often the first, and a stack follows.
 const maxTail = 20
 
-// A stderrTail keeps the first and the last lines of the standard error of a server's process.
+// stderrAge is how old a line of standard error is before who waits sees it: what a server says just
+// before it answers is its greeting.
+const stderrAge = time.Second
+
+// A stderrTail keeps the first and the last lines of the standard error of a server's process, and
+// shows them if the server does not come up.
 type stderrTail struct {
+	print func(string)
+
 	mu      sync.Mutex
-	lines   []string // guarded by mu
-	leftOut int      // between the first and the last; guarded by mu
+	lines   []stderrLine // guarded by mu
+	leftOut int          // between the first and the last; guarded by mu
+	timer   *time.Timer  // until older ones are shown; guarded by mu
+	ended   bool         // nothing is shown any more; guarded by mu
+
+	shown  []string // of the last process; guarded by mu
+	before []string // shown of those before it; guarded by mu
 }
 
-// anew returns a dialer each of whose processes has its own lines. One that ends when it is asked
-// for its era is started again, and says the same again.
+type stderrLine struct {
+	text string
+	at   time.Time
+}
+
+// anew returns a dialer each of whose processes has its own lines. A server may be started again
+// while its era is found out, and says the same again: that is not shown twice.
 func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
 	return dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 		t.mu.Lock()
 		t.lines, t.leftOut = nil, 0
+		t.before, t.shown = append(t.before, t.shown...), nil
 		t.mu.Unlock()
 		return d.Dial(ctx, local)
 	})
@@ -493,19 +527,54 @@ func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
 func (t *stderrTail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lines = append(t.lines, line); len(t.lines) > 2*maxTail {
+	if t.lines = append(t.lines, stderrLine{line, time.Now()}); len(t.lines) > 2*maxTail {
 		t.lines = slices.Delete(t.lines, maxTail, maxTail+1)
 		t.leftOut++
 	}
 }
 
-func (t *stderrTail) print(v *say.Console, server string) {
+// follow shows what is said from now on, and was, once it is old enough. It ends with end.
+func (t *stderrTail) follow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, line := range t.lines {
+	if t.ended {
+		return
+	}
+	young := slices.IndexFunc(t.lines, func(l stderrLine) bool { return time.Since(l.at) < stderrAge })
+	if young < 0 {
+		young = len(t.lines)
+	}
+	t.show(young)
+	t.timer = time.AfterFunc(stderrAge, t.follow)
+}
+
+// rest shows what has not been shown yet.
+func (t *stderrTail) rest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.show(len(t.lines))
+}
+
+// show shows the first n lines, and forgets them. The caller holds mu.
+func (t *stderrTail) show(n int) {
+	for i, line := range t.lines[:n] {
 		if i == maxTail && t.leftOut > 0 {
-			v.Stderr(server, fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
+			t.print(fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
+			t.leftOut = 0
 		}
-		v.Stderr(server, line)
+		if t.shown = append(t.shown, line.text); !slices.Contains(t.before, line.text) {
+			t.print(line.text)
+		}
+	}
+	t.lines = slices.Delete(t.lines, 0, n)
+}
+
+// end has nothing more shown.
+func (t *stderrTail) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }

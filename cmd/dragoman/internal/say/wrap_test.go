@@ -1,0 +1,47 @@
+package say
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLinesOnATerminalAreBrokenBetweenWords(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		width int
+		want  string
+	}{
+		{0, "15:04:05 warning: ready: http://127.0.0.1:8808/mcp (HTTP), standard input and output server=files\n"},
+		{200, "15:04:05 warning: ready: http://127.0.0.1:8808/mcp (HTTP), standard input and output server=files\n"},
+		{50, "15:04:05 warning: ready: http://127.0.0.1:8808/mcp\n         (HTTP), standard input and output\n         server=files\n"},
+		{20, "15:04:05 warning: ready: http://127.0.0.1:8808/mcp (HTTP), standard input and output server=files\n"}, // too narrow
+	} {
+		var b strings.Builder
+		h := &lineHandler{out: &b, level: slog.LevelInfo, width: func() int { return test.width }}
+		r := slog.NewRecord(time.Date(2026, 7, 28, 15, 4, 5, 0, time.UTC), slog.LevelWarn, "ready: http://127.0.0.1:8808/mcp (HTTP), standard input and output", 0)
+		r.AddAttrs(slog.String("server", "files"))
+		if err := h.Handle(context.Background(), r); err != nil || b.String() != test.want {
+			t.Errorf("%d: %v\n%swant\n%s", test.width, err, b.String(), test.want)
+		}
+	}
+}
+
+func TestColumnsFitIntoTheLinesOfATerminal(t *testing.T) {
+	t.Parallel()
+	rows := [][2]string{
+		{"echo(text:str)", "Sends its text back, whatever it is and however long that may be."},
+		{"search(query:str, limit:int?, language:str?)", "Looks for something, somewhere."},
+	}
+	for width, want := range map[int]string{
+		0:  "echo(text:str)                                Sends its text back, whatever it is and however long that may be.\nsearch(query:str, limit:int?, language:str?)  Looks for something, somewhere.\n",
+		40: "echo(text:str)  Sends its text back, wh…\nsearch(query:str, limit:int?,\n    language:str?)\n                Looks for something, so…\n",
+	} {
+		var b strings.Builder
+		if err := columns(&b, rows, width); err != nil || b.String() != want {
+			t.Errorf("%d: %v\n%swant\n%s", width, err, b.String(), want)
+		}
+	}
+}
