@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/people"
@@ -160,7 +160,7 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 	if found != nil || err != nil {
 		return found, err
 	}
-	if hostAndPort.MatchString(name) {
+	if hostAndPort().MatchString(name) {
 		return nil, say.Usage("%q is no URL; if it is one, begin it with http:// or https://: http://%s", name, name)
 	}
 	if name == "" {
@@ -175,7 +175,7 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 // whole returns all of the running gateway, for a word that is the name of something of it and
 // no server; nil if there is none, or the word must be a server.
 func (u *Target) whole(ctx context.Context, word string) *config.Server {
-	if target.IsURL(word) || strings.Contains(word, "#") || hostAndPort.MatchString(word) {
+	if target.IsURL(word) || strings.Contains(word, "#") || hostAndPort().MatchString(word) {
 		return nil
 	}
 	all, err := u.running(ctx, "")
@@ -186,7 +186,7 @@ func (u *Target) whole(ctx context.Context, word string) *config.Server {
 }
 
 // hostAndPort finds words that are a URL without its beginning.
-var hostAndPort = regexp.MustCompile(`^(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:]+\]):\d+(?:/.*)?$|^localhost/`)
+var hostAndPort = lazy.Regexp(`^(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:]+\]):\d+(?:/.*)?$|^localhost/`)
 
 // Named returns the server of the URL or the command.
 func (u *Target) Named(c *cobra.Command) (*config.Server, error) {
