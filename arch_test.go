@@ -31,14 +31,14 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/near", "internal/toollist", "internal/trace")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/near", "internal/toollist", "internal/trace", "internal/lazy")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/badserver", "internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "internal/config/hostfile", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt")
+		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt", "internal/lazy")
 )
 
 // archCommands are packages of the program.
@@ -68,6 +68,7 @@ var architecture = map[string]importRule{
 	"internal/rules":     {ours: []string{".", "internal/pattern"}},
 
 	"internal/limit":   {},
+	"internal/lazy":    {},
 	"internal/procmem": {},
 
 	"internal/legacy":   {ours: archNouns},
@@ -75,11 +76,11 @@ var architecture = map[string]importRule{
 
 	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
 
-	"internal/redact":   {},
+	"internal/redact":   {ours: []string{"internal/lazy"}},
 	"internal/trace":    {ours: []string{".", "internal/redact"}},
 	"internal/logfmt":   {},
 	"internal/issuer":   {},
-	"internal/audit":    {ours: []string{".", "internal/backoff", "internal/filelock", "internal/redact"}},
+	"internal/audit":    {ours: []string{".", "internal/lazy", "internal/backoff", "internal/filelock", "internal/redact"}},
 	"internal/tap":      {ours: joinPackages(archNouns, "internal/pattern", "internal/people", "internal/redact")},
 	"internal/replay":   {ours: joinPackages(archNouns, "client", "internal/tap", "internal/pattern")},
 	"internal/load":     {},
@@ -87,8 +88,8 @@ var architecture = map[string]importRule{
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
-	"internal/httpx":    {ours: joinPackages(archNouns, "internal/redact", "internal/sse")},
-	"internal/rpc":      {ours: archNouns},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse")},
+	"internal/rpc":      {ours: joinPackages(archNouns, "internal/lazy")},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
 	"internal/strict":   {},
 	"internal/edge":     {ours: []string{"internal/backoff", "internal/reread", "internal/strict"}},
@@ -109,7 +110,7 @@ var architecture = map[string]importRule{
 	"transport/toolhttp":   {ours: forTransports},
 
 	"internal/reread":     {},
-	"internal/credential": {ours: []string{"protocol", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/reread", "internal/running"}},
+	"internal/credential": {ours: []string{"protocol", "internal/lazy", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/reread", "internal/running"}},
 
 	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer", "internal/outward"}},
 
@@ -124,21 +125,21 @@ var architecture = map[string]importRule{
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/httpx", "internal/redact")},
 	"internal/state":   {},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/limit", "internal/procmem", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/lazy", "internal/limit", "internal/procmem", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
 	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
 	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: []string{"transport/ws"}},
-	"internal/check": {ours: joinPackages(archNouns, "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
+	"internal/check": {ours: joinPackages(archNouns, "internal/lazy", "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/near", "internal/subscription", "internal/running")},
 
-	"internal/config/internal/syntax": {ours: []string{"internal/near", "internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
-	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/config/internal/syntax"}},
+	"internal/config/internal/syntax": {ours: []string{"internal/lazy", "internal/near", "internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
+	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/lazy", "internal/config/internal/syntax"}},
 
-	"internal/config":          {ours: []string{"internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
+	"internal/config":          {ours: []string{"internal/lazy", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
 	"internal/config/hostfile": {ours: []string{"internal/config", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/near"}},
 	"eventlog":                 {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
-	"internal/policy":          {ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
+	"internal/policy":          {ours: joinPackages(archNouns, "internal/lazy", "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/authserver": {
 		ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/policy", "internal/state", "internal/flight", "internal/issuer", "internal/outward"),
 	},
@@ -215,7 +216,7 @@ func TestArchitectureCheck(t *testing.T) {
 		{"internal/memnet/memnet.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
 		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
 		{"transport/sse/b.go", `import "` + m + `/internal/memnet"`, ":2 imports " + m + "/internal/memnet: " +
-			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/near, internal/toollist, internal/trace"},
+			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/near, internal/toollist, internal/trace, internal/lazy"},
 		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
 		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Frame }`,
 			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},

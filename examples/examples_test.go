@@ -20,7 +20,7 @@ const waitLimit = 60 * time.Second
 func build(t *testing.T, name string) string {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), name)
-	if out, err := exec.Command("go", "build", "-o", at, "./"+name).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", at, "./"+name).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return at

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 // A file is the log on the disk: the file that is written, those that were before it, and
@@ -212,7 +212,7 @@ type rotatedFile struct {
 	first uint64
 }
 
-var rotatedSuffix = regexp.MustCompile(`^\.(\d{12,20})$`)
+var rotatedSuffix = lazy.Regexp(`^\.(\d{12,20})$`)
 
 func rotatedName(path string, first uint64) string { return fmt.Sprintf("%s.%012d", path, first) }
 
@@ -225,7 +225,7 @@ func rotated(path string) (list []rotatedFile) {
 		if len(name) <= len(base) || name[:len(base)] != base {
 			continue
 		}
-		if m := rotatedSuffix.FindStringSubmatch(name[len(base):]); m != nil {
+		if m := rotatedSuffix().FindStringSubmatch(name[len(base):]); m != nil {
 			first, _ := strconv.ParseUint(m[1], 10, 64)
 			list = append(list, rotatedFile{filepath.Join(filepath.Dir(path), name), first})
 		}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	goodName     = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	goodProperty = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	goodName     = lazy.Regexp(`^[a-zA-Z0-9_-]{1,64}$`)
+	goodProperty = lazy.Regexp(`^[a-zA-Z0-9_.-]{1,64}$`)
 )
 
 // A tool is an entry of the list.
@@ -85,7 +85,7 @@ func toolName(ctx context.Context, r *run) outcome {
 			return "a tool has no name"
 		case utf8.RuneCountInString(t.Name) > 64:
 			return fmt.Sprintf("the name has %d characters", utf8.RuneCountInString(t.Name))
-		case !goodName.MatchString(t.Name):
+		case !goodName().MatchString(t.Name):
 			return "the name has other characters"
 		}
 		return ""
@@ -186,7 +186,7 @@ func schemaProperty(ctx context.Context, r *run) outcome {
 		for i, n := range t.input.nodes {
 			properties, _ := n.schema["properties"].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(properties)) {
-				if !goodProperty.MatchString(name) {
+				if !goodProperty().MatchString(name) {
 					return fmt.Sprintf("%s has a property %q", t.input.path(i), name)
 				}
 			}

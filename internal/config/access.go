@@ -6,11 +6,11 @@ import (
 	"maps"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
@@ -213,7 +213,7 @@ func (l *loader) checkProvider(a *Auth) {
 		l.note(false, "auth.signInFor is shorter than accessFor, or than a minute", "", "auth", "signInFor")
 	}
 	for i, scheme := range a.Schemes {
-		if !goodScheme.MatchString(scheme) || slices.Contains(badSchemes, scheme) {
+		if !goodScheme().MatchString(scheme) || slices.Contains(badSchemes, scheme) {
 			l.note(false, fmt.Sprintf("auth.schemes: %q is no scheme that a program can have", scheme), "", "auth", "schemes", i)
 		}
 	}
@@ -223,7 +223,7 @@ func (l *loader) checkProvider(a *Auth) {
 }
 
 var (
-	goodScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]{0,63}$`)
+	goodScheme = lazy.Regexp(`^[a-z][a-z0-9+.-]{0,63}$`)
 
 	// badSchemes are those that browsers and systems give a meaning of their own.
 	badSchemes = []string{"http", "https", "ws", "wss", "ftp", "file", "javascript", "vbscript", "data", "blob", "about", "view-source", "mailto", "tel", "sms", "intent", "filesystem", "chrome", "edge", "ms-settings", "search-ms"}

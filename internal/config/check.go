@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
@@ -238,17 +238,17 @@ func (c *check) variables() {
 		}
 	}
 	for _, header := range sorted(c.PassEnv) {
-		if name := c.PassEnv[header]; !variableName.MatchString(name) {
+		if name := c.PassEnv[header]; !variableName().MatchString(name) {
 			c.fail(c.at("passEnv", header), fmt.Sprintf("%q cannot be the name of a variable", syntax.Clip(name)), "")
 		}
 	}
 }
 
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+var headerName = lazy.Regexp("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 func (c *check) headers() {
 	name := func(table, header, name string) {
-		if !headerName.MatchString(name) {
+		if !headerName().MatchString(name) {
 			c.fail(c.at(table, header), fmt.Sprintf("%q cannot be the name of a header", syntax.Clip(name)), "")
 		}
 	}
@@ -401,7 +401,7 @@ func (l *loader) checkGroups() {
 	paths := map[string]string{}
 	for _, name := range sorted(l.file.Groups) {
 		g, path := l.file.Groups[name], "groups."+name
-		if !goodName.MatchString(name) {
+		if !goodName().MatchString(name) {
 			l.note(false, fmt.Sprintf("%q cannot be the name of a group", syntax.Clip(name)), nameHint, "groups", name)
 		}
 		if len(g.Servers) == 0 {

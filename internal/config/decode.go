@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
@@ -33,7 +33,7 @@ func (r *reader) readRoot(f *File) {
 	}
 }
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var goodName = lazy.Regexp(`^[A-Za-z0-9_.-]{1,64}$`)
 
 const nameHint = "use 1 to 64 of the characters A-Z a-z 0-9 _ . -"
 
@@ -44,7 +44,7 @@ func (r *reader) readServers(f *File, n *syntax.Node) {
 	}
 	for _, m := range n.Members {
 		name, path := m.Key, "servers."+m.Key
-		if !goodName.MatchString(name) {
+		if !goodName().MatchString(name) {
 			r.fail(m.At, fmt.Sprintf("%q cannot be the name of a server", syntax.Clip(name)), nameHint)
 			continue
 		}
@@ -294,7 +294,7 @@ func (r *reader) expect(n *syntax.Node, where, what string) bool {
 	case what == "a list" && n.Scalar():
 		hint = "write a list, as in [one, two]"
 	case n.Kind != syntax.Text:
-	case what == "a whole number" && plainNumber.MatchString(n.Text), what == "true or false" && (n.Text == "true" || n.Text == "false"):
+	case what == "a whole number" && plainNumber().MatchString(n.Text), what == "true or false" && (n.Text == "true" || n.Text == "false"):
 		hint = "leave out the quotes"
 	case what == "true or false" && truth != "":
 		hint = "write " + truth
@@ -313,8 +313,8 @@ func (r *reader) bad(n *syntax.Node, where, message, hint string) {
 func join(where, name string) string { return strings.TrimPrefix(where+"."+name, ".") }
 
 var (
-	plainNumber = regexp.MustCompile(`^[+-]?\d+(?:\.\d+)?$`)
-	numberWord  = regexp.MustCompile(`^([+-]?\d+(?:\.\d+)?)\s*([A-Za-zµ]+)$`)
+	plainNumber = lazy.Regexp(`^[+-]?\d+(?:\.\d+)?$`)
+	numberWord  = lazy.Regexp(`^([+-]?\d+(?:\.\d+)?)\s*([A-Za-zµ]+)$`)
 )
 
 // timeWords are units as people write them.
@@ -332,7 +332,7 @@ var dayUnits = map[string]float64{"d": 24, "day": 24, "days": 24, "w": 168, "wee
 func parseDuration(s string) (d time.Duration, message, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
-	case plainNumber.MatchString(s):
+	case plainNumber().MatchString(s):
 		n, _ := strconv.ParseFloat(s, 64)
 		seconds := s
 		if n >= 1000 && math.Mod(n, 1000) == 0 {
@@ -341,7 +341,7 @@ func parseDuration(s string) (d time.Duration, message, hint string) {
 		return 0, "has no unit", fmt.Sprintf("write %ss or %sms", seconds, s)
 	case err != nil:
 		hint = "write a number and a unit, as in 500ms, 30s, 5m or 1h30m"
-		if m := numberWord.FindStringSubmatch(s); m != nil {
+		if m := numberWord().FindStringSubmatch(s); m != nil {
 			if unit := timeWords[strings.ToLower(m[2])]; unit != "" {
 				hint = fmt.Sprintf("write %s%s", m[1], unit)
 			} else if hours := dayUnits[strings.ToLower(m[2])]; hours > 0 {
@@ -370,9 +370,9 @@ var sizeWords = map[string]string{
 // parseSize reads "16MiB". If it cannot, it says what to write.
 func parseSize(s string) (size Size, message, hint string) {
 	hint = "write a number and a unit, as in 512KiB or 16MiB"
-	m := numberWord.FindStringSubmatch(s)
+	m := numberWord().FindStringSubmatch(s)
 	switch {
-	case plainNumber.MatchString(s):
+	case plainNumber().MatchString(s):
 		return 0, "has no unit", fmt.Sprintf("write %sB, or use KiB, MiB or GiB", s)
 	case m == nil:
 		return 0, "is not a size", hint

@@ -9,15 +9,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 const literally = "write $${ for the characters ${ themselves"
 
@@ -96,7 +96,7 @@ func (r *reader) resolve(ref string) (value, message, hint string) {
 	case ok && kind != "env" && !strings.HasPrefix(rest, "-"):
 		return "", fmt.Sprintf("${%s} is no reference that is known here", syntax.Clip(ref)),
 			"use ${VAR}, ${VAR:-default}, ${file:PATH} or ${input:ID}; " + literally
-	case !variableName.MatchString(name):
+	case !variableName().MatchString(name):
 		return "", fmt.Sprintf("${%s} does not name a variable", syntax.Clip(ref)), literally
 	case strings.Contains(def, "${"):
 		return "", fmt.Sprintf("the default of ${%s is a reference itself", syntax.Clip(name)), "a default is plain text"
@@ -227,7 +227,7 @@ func parseEnvLine(line string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(strings.TrimPrefix(line, "export "), "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	switch {
-	case !ok || !variableName.MatchString(name):
+	case !ok || !variableName().MatchString(name):
 		return "", "", false
 	case !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, `"`):
 		value, _, _ = strings.Cut(value, " #")

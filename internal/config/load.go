@@ -132,7 +132,7 @@ func (l *loader) load(path string, order int) {
 
 // Keys returns the keys of our own format.
 func Keys() hosts.Keys {
-	return hosts.Keys{File: fileObject.names(), Server: serverObject.names(), Name: goodName}
+	return hosts.Keys{File: fileObject.names(), Server: serverObject.names(), Name: goodName()}
 }
 
 // overlay puts what is not zero in place of what there is, field by field and name

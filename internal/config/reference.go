@@ -248,7 +248,7 @@ func (b *schemaBuilder) value(t reflect.Type, k key) schema {
 	case t.Kind() == reflect.Map:
 		s := schema{"type": "object", "additionalProperties": b.value(t.Elem(), key{})}
 		if under(t) != nil && !k.like {
-			s["propertyNames"] = schema{"pattern": goodName.String()}
+			s["propertyNames"] = schema{"pattern": goodName().String()}
 		}
 		return s
 	}

@@ -11,13 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/reread"
@@ -220,8 +220,8 @@ func parse(text []byte, now time.Time) (*value, error) {
 }
 
 var (
-	headerName  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-	headerValue = regexp.MustCompile("^[\t -~\u0080-\uffff]*$")
+	headerName  = lazy.Regexp("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	headerValue = lazy.Regexp("^[\t -~\u0080-\uffff]*$")
 
 	// reserved are headers that belong to the request itself.
 	reserved = []string{"Accept", "Connection", "Content-Length", "Content-Type", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
@@ -232,7 +232,7 @@ func (v *value) add(headers map[string]string) error {
 	for name, text := range headers {
 		key := http.CanonicalHeaderKey(name)
 		switch {
-		case !headerName.MatchString(name) || !headerValue.MatchString(text):
+		case !headerName().MatchString(name) || !headerValue().MatchString(text):
 			return errors.New("there is a header that cannot be sent")
 		case slices.Contains(reserved, key) || strings.HasPrefix(key, "Mcp-") || strings.HasPrefix(key, "Sec-"):
 			return fmt.Errorf("the header %s is not for it to set", key)

@@ -12,12 +12,12 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -185,11 +185,11 @@ func (v *value) same(other *value) bool {
 }
 
 // token is what can be sent as a bearer token.
-var token = regexp.MustCompile(`^[!-~]+$`)
+var token = lazy.Regexp(`^[!-~]+$`)
 
 // bearer returns the value of a token.
 func bearer(text string) (*value, error) {
-	if !token.MatchString(text) {
+	if !token().MatchString(text) {
 		return nil, errors.New("it must be one token without white space")
 	}
 	return &value{header: http.Header{"Authorization": {"Bearer " + text}}}, nil

@@ -1,10 +1,10 @@
 package httpx
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -48,13 +48,13 @@ func quotable(s string) string {
 }
 
 // challengePart finds what a challenge says to people.
-var challengePart = regexp.MustCompile(`\b(error_description|scope)="([^"]*)"`)
+var challengePart = lazy.Regexp(`\b(error_description|scope)="([^"]*)"`)
 
 // told returns what challenges say in plain words, if they do.
 func told(challenges []string) string {
 	var list []string
 	for _, c := range challenges {
-		for _, part := range challengePart.FindAllStringSubmatch(c, -1) {
+		for _, part := range challengePart().FindAllStringSubmatch(c, -1) {
 			switch {
 			case part[1] != "scope":
 				list = append(list, part[2])

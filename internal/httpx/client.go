@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -376,14 +376,14 @@ func MediaType(h http.Header) string {
 }
 
 // title finds that of a web page.
-var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]+)`)
+var title = lazy.Regexp(`(?is)<title[^>]*>([^<]+)`)
 
 // Describe says what a body is that holds no message, with its first words.
 func Describe(h http.Header, body []byte) string {
 	if MediaType(h) != "text/html" {
 		return "no message: " + oneLine(redact.JSON(body[:min(len(body), 4*maxErrorText)]))
 	}
-	if found := title.FindSubmatch(body); found != nil {
+	if found := title().FindSubmatch(body); found != nil {
 		return fmt.Sprintf("a web page (%s), and no message", oneLine(string(found[1])))
 	}
 	return "a web page, and no message"

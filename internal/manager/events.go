@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -261,8 +261,8 @@ func (o *output) answered() {
 var (
 	// unknownMethod finds lines in which a server complains about the probe, and
 	// moreOfIt those that may follow them.
-	unknownMethod = regexp.MustCompile(`(?i)server/discover|failed to validate request|message that failed validation|(?:unknown|unsupported|unhandled|invalid) method|method not found|-32601|\bPingRequest\b`)
-	moreOfIt      = regexp.MustCompile(`^\s|^\w+(?:\.\w+)+$|^For further information|^Traceback `)
+	unknownMethod = lazy.Regexp(`(?i)server/discover|failed to validate request|message that failed validation|(?:unknown|unsupported|unhandled|invalid) method|method not found|-32601|\bPingRequest\b`)
+	moreOfIt      = lazy.Regexp(`^\s|^\w+(?:\.\w+)+$|^For further information|^Traceback `)
 )
 
 // aboutProbe reports whether a line is what a legacy server has to say about the probe,
@@ -273,7 +273,7 @@ func (o *output) aboutProbe(line string) bool {
 	if !o.probed || !o.until.IsZero() && time.Now().After(o.until) {
 		return false
 	}
-	o.hiding = unknownMethod.MatchString(line) || o.hiding && moreOfIt.MatchString(line)
+	o.hiding = unknownMethod().MatchString(line) || o.hiding && moreOfIt().MatchString(line)
 	return o.hiding
 }
 

@@ -200,9 +200,12 @@ func (m *Manager) Upstreams() []*Upstream {
 // Statuses returns what there is to say about all upstreams, in the same order, with the
 // memory of their processes.
 func (m *Manager) Statuses() (list []Status) {
-	memory := procmem.Groups()
+	var memory map[int]int64 // the whole process table is read for it
 	for _, u := range m.Upstreams() {
 		s := u.Status()
+		if len(s.Processes) > 0 && memory == nil {
+			memory = procmem.Groups()
+		}
 		for _, pid := range s.Processes {
 			s.Memory += memory[pid]
 		}

@@ -6,10 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 )
 
@@ -48,11 +48,11 @@ func Named(name, secret string) (Token, error) {
 	return Token{Name: name, Hash: sha256.Sum256([]byte(secret))}, nil
 }
 
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$`)
+var tokenName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$`)
 
 // CheckName returns an error if a token cannot have a name.
 func CheckName(name string) error {
-	if !tokenName.MatchString(name) {
+	if !tokenName().MatchString(name) {
 		return fmt.Errorf("%q is no name for a token: it has 1 to 64 of the characters A-Z a-z 0-9 _ . @ -, and begins with a letter or digit", name)
 	}
 	return nil

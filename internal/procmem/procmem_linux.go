@@ -3,7 +3,6 @@ package procmem
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -11,10 +10,18 @@ import (
 // Groups returns how much memory processes have resident, by their groups. A server
 // is the first of a group of its own, in which is what it starts.
 func Groups() map[int]int64 {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	groups, page := make(map[int]int64), int64(os.Getpagesize())
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return groups
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1) // what it has read counts
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue // it has ended
 		}

@@ -4,8 +4,9 @@ package redact
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 // limit is how much of a text is kept.
@@ -25,23 +26,23 @@ const quoted = `"(?:[^"\\]|\\.)*(?:"|\\?$)`
 
 var (
 	// secretName finds names of members that hold secrets.
-	secretName = regexp.MustCompile(`(?i)` + words)
+	secretName = lazy.Regexp(`(?i)` + words)
 
 	// member finds members with a string or a number as the value.
-	member = regexp.MustCompile(`(?s)(` + quoted + `)(\s*:\s*)(?:` + quoted + `|-?[0-9][0-9.eE+-]*)`)
+	member = lazy.Regexp(`(?s)(` + quoted + `)(\s*:\s*)(?:` + quoted + `|-?[0-9][0-9.eE+-]*)`)
 
 	// anyString finds strings.
-	anyString = regexp.MustCompile(`(?s)` + quoted)
+	anyString = lazy.Regexp(`(?s)` + quoted)
 
 	// bearer finds tokens by what stands before them.
-	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
+	bearer = lazy.Regexp(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
 
 	// known finds tokens by their shape: of GitHub, OpenAI, Slack, AWS, and JWTs.
-	known = regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`)
+	known = lazy.Regexp(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`)
 
 	// page finds pages of ours on which one caller signs in to a server: who knows the
 	// address could do so for them.
-	page = regexp.MustCompile(`https?://[^\s"\\]+/sign-in\?id=[^\s"\\]*`)
+	page = lazy.Regexp(`https?://[^\s"\\]+/sign-in\?id=[^\s"\\]*`)
 )
 
 // JSON returns the beginning of a JSON text with its secrets replaced. A string in it may be
@@ -59,14 +60,14 @@ func maskJSON(text []byte) string { return Text(members(string(text))) }
 // members returns a JSON text, or the beginning of one, without the values of members whose
 // names say that they are secrets.
 func members(s string) string {
-	s = member.ReplaceAllStringFunc(s, func(m string) string {
-		parts := member.FindStringSubmatch(m)
+	s = member().ReplaceAllStringFunc(s, func(m string) string {
+		parts := member().FindStringSubmatch(m)
 		if name, _ := unquote(parts[1]); !isSecret(name) && !isSecret(parts[1]) || name == progressToken {
 			return m
 		}
 		return parts[1] + parts[2] + `"` + mark + `"`
 	})
-	return anyString.ReplaceAllStringFunc(s, func(m string) string {
+	return anyString().ReplaceAllStringFunc(s, func(m string) string {
 		inside, ok := unquote(m)
 		if !ok || !strings.Contains(inside, `"`) {
 			return m
@@ -98,7 +99,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-func isSecret(name string) bool { return secretName.MatchString(name) }
+func isSecret(name string) bool { return secretName().MatchString(name) }
 
 // progressToken is the name of the one token that is no secret.
 const progressToken = "progressToken"
@@ -108,10 +109,10 @@ func Text(s string) string {
 	if len(s) < shortest {
 		return s
 	}
-	s = bearer.ReplaceAllString(s, "${1} "+mark)
-	s = known.ReplaceAllString(s, mark)
+	s = bearer().ReplaceAllString(s, "${1} "+mark)
+	s = known().ReplaceAllString(s, mark)
 	if strings.Contains(s, "/sign-in?id=") {
-		s = page.ReplaceAllString(s, mark)
+		s = page().ReplaceAllString(s, mark)
 	}
 	return s
 }

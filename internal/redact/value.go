@@ -3,16 +3,17 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 var (
 	// parameter finds values in the query of a URI whose names say that they are secrets, and
 	// user finds who signs in by one.
-	parameter = regexp.MustCompile(`(?i)([?&;#][^=&;#]*(?:` + words + `|signature|sig)[^=&;#]*=)[^&;#]*`)
-	user      = regexp.MustCompile(`(://)[^/?#@]*@`)
+	parameter = lazy.Regexp(`(?i)([?&;#][^=&;#]*(?:` + words + `|signature|sig)[^=&;#]*=)[^&;#]*`)
+	user      = lazy.Regexp(`(://)[^/?#@]*@`)
 )
 
 // Value returns a JSON value with its secrets replaced: whatever stands behind a name of
@@ -107,10 +108,10 @@ func (w *valueWriter) text(s string) { w.out.WriteString(quote(s)) }
 // say that they are secrets.
 func URI(uri string) string {
 	if strings.Contains(uri, "@") {
-		uri = user.ReplaceAllString(uri, "${1}"+mark+"@")
+		uri = user().ReplaceAllString(uri, "${1}"+mark+"@")
 	}
 	if strings.ContainsAny(uri, "?#") {
-		uri = parameter.ReplaceAllString(uri, "${1}"+mark)
+		uri = parameter().ReplaceAllString(uri, "${1}"+mark)
 	}
 	return uri
 }

@@ -3,11 +3,11 @@ package rpc
 import (
 	"bytes"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 // idBits is how many bits of an id count. The one above them is always set: ids
@@ -63,27 +63,27 @@ const (
 )
 
 var (
-	beginning   = regexp.MustCompile(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
-	afterMethod = regexp.MustCompile(`^\s*:\s*` + aText + `\s*,\s*(?:` + aVersion + `\s*,\s*)?` + anID)
-	ending      = regexp.MustCompile(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
+	beginning   = lazy.Regexp(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
+	afterMethod = lazy.Regexp(`^\s*:\s*` + aText + `\s*,\s*(?:` + aVersion + `\s*,\s*)?` + anID)
+	ending      = lazy.Regexp(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
 )
 
 // Oversize tells what a message is from its head and tail. The kind is Invalid
 // if that cannot be told. What has a method, and no id where one is looked for, is
 // a notification.
 func Oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
-	first := beginning.FindSubmatch(head)
+	first := beginning().FindSubmatch(head)
 	if first == nil {
 		return dragoman.Invalid, id
 	}
 	text, isMethod := first[1], string(first[2]) == "method"
 	if text == nil && isMethod {
-		if next := afterMethod.FindSubmatch(head[len(first[0]):]); next != nil {
+		if next := afterMethod().FindSubmatch(head[len(first[0]):]); next != nil {
 			text = next[1]
 		}
 	}
 	if text == nil {
-		if last := ending.FindSubmatch(tail); last != nil {
+		if last := ending().FindSubmatch(tail); last != nil {
 			text = last[1]
 		}
 	}

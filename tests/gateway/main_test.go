@@ -23,7 +23,6 @@ type object = kit.Object
 
 func TestMain(m *testing.M) {
 	stdio.Guard()
-	fault.Main()
 	// Most of those that are parallel wait, and need no processor for that. Those of the last file
 	// happen to begin first, so the ones that wait longest stand in wait_test.go and vanish_test.go.
 	_ = flag.Set("test.parallel", "10")
@@ -39,11 +38,7 @@ const forever = 3_600_000
 // child returns the configuration of a fault server that is a child.
 func child(t *testing.T, mode string, j fault.Journal, more ...string) object {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object{"command": self, "env": fault.Env(mode, j, more...)}
+	return object{"command": kit.FaultServer(t), "env": fault.Env(mode, j, more...)}
 }
 
 // newJournal returns the journal of a test, at whose end no process may be left

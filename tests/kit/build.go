@@ -11,53 +11,75 @@ import (
 	"testing"
 )
 
-// built is the program, which is built when it is first needed.
-var built struct {
+// A program is built when it is first needed, once for each test binary.
+type program struct {
+	path string // of the package
+
 	once sync.Once
-	path string
+	dir  string // where it is; "" if it was not built
+	file string
 	err  error
 }
+
+var (
+	dragomanProgram = program{path: "github.com/dragoman-mcp/dragoman/cmd/dragoman"}
+	faultProgram    = program{path: "github.com/dragoman-mcp/dragoman/tests/faultserver"}
+)
 
 // binVariable names a program that is there already, so that none is built.
 const binVariable = "DRAGOMAN_BIN"
 
-// Binary returns the path of the program. It is built once for each test binary,
-// with the race detector if that has it, unless DRAGOMAN_BIN names one.
+// Binary returns the path of dragoman, which has the race detector if the test binary has it,
+// unless DRAGOMAN_BIN names one.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv(binVariable); path != "" {
 		return path
 	}
-	built.once.Do(func() { built.path, built.err = build() })
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return built.path
-}
-
-func build() (string, error) {
-	dir, err := os.MkdirTemp("", "dragoman-kit-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "dragoman")
-	if runtime.GOOS == "windows" {
-		path += ".exe"
-	}
-	args := []string{"build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", path} // no debugger looks at it
 	if race {
-		args = append(args, "-race")
+		return dragomanProgram.in(t, "-race")
 	}
-	cmd := exec.CommandContext(context.Background(), "go", append(args, "github.com/dragoman-mcp/dragoman/cmd/dragoman")...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("kit: the program does not build: %w\n%s", err, out)
-	}
-	return path, nil
+	return dragomanProgram.in(t)
 }
 
-// Clean removes what Binary built. TestMain calls it last.
+// FaultServer returns the path of a fault server. It never has the race detector: what is tested
+// is the gateway, and to start a process with it takes several times as long.
+func FaultServer(t testing.TB) string {
+	t.Helper()
+	return faultProgram.in(t)
+}
+
+// in returns the file of the program.
+func (p *program) in(t testing.TB, flags ...string) string {
+	t.Helper()
+	p.once.Do(func() { p.err = p.build(flags) })
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	return p.file
+}
+
+func (p *program) build(flags []string) (err error) {
+	if p.dir, err = os.MkdirTemp("", "dragoman-kit-"); err != nil {
+		return err
+	}
+	p.file = filepath.Join(p.dir, filepath.Base(p.path))
+	if runtime.GOOS == "windows" {
+		p.file += ".exe"
+	}
+	args := append([]string{"build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", p.file}, flags...) // no debugger looks at it
+	cmd := exec.CommandContext(context.Background(), "go", append(args, p.path)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kit: %s does not build: %w\n%s", p.path, err, out)
+	}
+	return nil
+}
+
+// Clean removes what was built. TestMain calls it last.
 func Clean() {
-	if built.path != "" {
-		_ = os.RemoveAll(filepath.Dir(built.path))
+	for _, p := range []*program{&dragomanProgram, &faultProgram} {
+		if p.dir != "" {
+			_ = os.RemoveAll(p.dir)
+		}
 	}
 }

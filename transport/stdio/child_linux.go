@@ -235,9 +235,13 @@ func (st *processStat) parse(text []byte) bool {
 	if i < 0 {
 		return false
 	}
-	fields := strings.Fields(string(text[i+1:])) // state ppid pgrp session tty tpgid flags …
-	if len(fields) < 7 {
-		return false
+	var fields [7]string // state ppid pgrp session tty tpgid flags; those that follow are many
+	n := 0
+	for f := range strings.FieldsSeq(string(text[i+1:])) {
+		fields[n] = f
+		if n++; n == len(fields) {
+			break
+		}
 	}
 	flags, err := strconv.ParseUint(fields[6], 10, 64)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/program"
 )
 
@@ -316,14 +316,14 @@ func inFamily(families []string, name string) bool {
 
 var (
 	// secretName finds names of variables that hold secrets. A keyring is none.
-	secretName = regexp.MustCompile(`(?i)token|passw|secret|credential|cookie|auth|key(?:[^r]|$|r[^i])`)
+	secretName = lazy.Regexp(`(?i)token|passw|secret|credential|cookie|auth|key(?:[^r]|$|r[^i])`)
 
 	// signedIn finds a URL with who signs in by it.
-	signedIn = regexp.MustCompile(`://[^/?#\s@]+@`)
+	signedIn = lazy.Regexp(`://[^/?#\s@]+@`)
 )
 
 func looksSecret(name, value string) bool {
-	return secretName.MatchString(name) || signedIn.MatchString(value)
+	return secretName().MatchString(name) || signedIn().MatchString(value)
 }
 
 // maxWithheld is how many names of variables an ExitError repeats.

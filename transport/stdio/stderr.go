@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 const (
@@ -149,25 +151,25 @@ const (
 
 var (
 	// installer is what npm puts before each line.
-	installer = regexp.MustCompile(`^npm (?:error|ERR!)\s*`)
+	installer = lazy.Regexp(`^npm (?:error|ERR!)\s*`)
 
 	// decoration is what stands before a line without being part of what it says.
-	decoration = regexp.MustCompile(`^[\s×│╰├─▶>*|-]+`)
+	decoration = lazy.Regexp(`^[\s×│╰├─▶>*|-]+`)
 
 	// reason is what stands before each line that says why the line before it is so.
-	reason = regexp.MustCompile(`^\s+(?i:caused by|cause):\s+`)
+	reason = lazy.Regexp(`^\s+(?i:caused by|cause):\s+`)
 
 	// Lines by what they are worth, the best first. In a line of npm its prefix is
 	// left out.
 	causes = []struct {
 		score int
-		line  *regexp.Regexp
+		line  func() *regexp.Regexp
 	}{
-		{0, regexp.MustCompile(`^$|A complete log of this run|^Node\.js v\d|^npm (?:warn|WARN|notice)|^Run 'docker|^For (?:more|further) information|^(?:See|Usage|hint)\b|^\d+$|^[\^~]+$|^[})\]]`)},
-		{1, regexp.MustCompile(`^(?:code|syscall|errno|path|dest) |^network (?:This|In most|If)|If you are behind a proxy|^Note that you can|tarball, folder|^Traceback |^The above exception|^During handling of`)},
-		{6, regexp.MustCompile(`(?i)is not in this registry|requested resource .* could not be found|failed, reason:|could not determine executable|was not found in the package registry|is not provided by package|No module named|Cannot find (?:module|package)`)},
-		{5, regexp.MustCompile(`^(?:Uncaught )?[\w.$]*(?:Error|Exception|KeyboardInterrupt|SystemExit|Warning)\b(?: \[\w+\])?(?::|$)|^panic: |^(?i:error|fatal)(?:\[\w+\])?: |^docker: |^thread '.*' panicked`)},
-		{4, regexp.MustCompile(`(?i)\b(?:E[A-Z]{4,}|error|fail(?:ed|ure|s)?|fatal|cannot|can't|could not|couldn't|unable|denied|not found|no such|refused|missing|required|must be set|not set|invalid|unauthorized|expired|unknown)\b`)},
+		{0, lazy.Regexp(`^$|A complete log of this run|^Node\.js v\d|^npm (?:warn|WARN|notice)|^Run 'docker|^For (?:more|further) information|^(?:See|Usage|hint)\b|^\d+$|^[\^~]+$|^[})\]]`)},
+		{1, lazy.Regexp(`^(?:code|syscall|errno|path|dest) |^network (?:This|In most|If)|If you are behind a proxy|^Note that you can|tarball, folder|^Traceback |^The above exception|^During handling of`)},
+		{6, lazy.Regexp(`(?i)is not in this registry|requested resource .* could not be found|failed, reason:|could not determine executable|was not found in the package registry|is not provided by package|No module named|Cannot find (?:module|package)`)},
+		{5, lazy.Regexp(`^(?:Uncaught )?[\w.$]*(?:Error|Exception|KeyboardInterrupt|SystemExit|Warning)\b(?: \[\w+\])?(?::|$)|^panic: |^(?i:error|fatal)(?:\[\w+\])?: |^docker: |^thread '.*' panicked`)},
+		{4, lazy.Regexp(`(?i)\b(?:E[A-Z]{4,}|error|fail(?:ed|ure|s)?|fatal|cannot|can't|could not|couldn't|unable|denied|not found|no such|refused|missing|required|must be set|not set|invalid|unauthorized|expired|unknown)\b`)},
 	}
 )
 
@@ -182,17 +184,17 @@ func causeOf(text []byte) string {
 	best, top, at := "", -1, 0
 	for i, line := range lines {
 		line = printable(strings.TrimRight(line, " \t\r"))
-		if lines[i] = line; strings.TrimSpace(line) == "" || reason.MatchString(line) {
+		if lines[i] = line; strings.TrimSpace(line) == "" || reason().MatchString(line) {
 			continue
 		}
 		if score := scoreOf(line); score >= top {
 			best, top, at = line, score, i
 		}
 	}
-	best = decoration.ReplaceAllString(best, "")
+	best = decoration().ReplaceAllString(best, "")
 	var reasons []string
 	for _, line := range lines[min(at+1, len(lines)):] {
-		before := reason.FindString(line)
+		before := reason().FindString(line)
 		if before == "" {
 			break
 		}
@@ -209,10 +211,10 @@ func causeOf(text []byte) string {
 
 // scoreOf tells how likely a line says why a program ended.
 func scoreOf(line string) int {
-	rest := installer.ReplaceAllString(line, "")
-	bare := decoration.ReplaceAllString(rest, "")
+	rest := installer().ReplaceAllString(line, "")
+	bare := decoration().ReplaceAllString(rest, "")
 	for _, c := range causes {
-		if !c.line.MatchString(bare) {
+		if !c.line().MatchString(bare) {
 			continue
 		}
 		if c.score > 1 && c.score < 6 && rest != bare && strings.TrimLeft(rest, " \t") == bare {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -264,10 +264,10 @@ func (t *seconds) String() string {
 func (t *seconds) Type() string { return "duration" }
 
 // variable is a reference to the environment in the value of a header.
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var variable = lazy.Regexp(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // headerName is what the name of a header may be made of.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+var headerName = lazy.Regexp("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // ParseHeaders reads "Name: value" lines. Errors do not repeat values, which may
 // be secrets.
@@ -276,7 +276,7 @@ func ParseHeaders(lines []string, lookup func(string) (string, bool)) (http.Head
 	for i, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !ok || !headerName.MatchString(name) {
+		if !ok || !headerName().MatchString(name) {
 			return nil, fmt.Errorf("header %d is not of the form 'Name: value'", i+1)
 		}
 		var err error
@@ -294,8 +294,8 @@ func ParseHeaders(lines []string, lookup func(string) (string, bool)) (http.Head
 // expand replaces ${VAR}.
 func expand(value string, lookup func(string) (string, bool)) (string, error) {
 	var err error
-	value = variable.ReplaceAllStringFunc(value, func(ref string) string {
-		name := variable.FindStringSubmatch(ref)[1]
+	value = variable().ReplaceAllStringFunc(value, func(ref string) string {
+		name := variable().FindStringSubmatch(ref)[1]
 		v, ok := lookup(name)
 		if !ok {
 			err = errors.Join(err, fmt.Errorf("the variable %s is not set", name))
@@ -332,7 +332,7 @@ func readHeaderFile(name string) ([]string, error) {
 }
 
 // assignment is a word that sets a variable, to a shell.
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assignment = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // SplitCommand splits a command into words as a shell does, by white space and
 // quotes. What only a shell could do is an error, because none is started.
@@ -384,7 +384,7 @@ func SplitCommand(line string) ([]string, error) {
 		return nil, errors.New("a quote is not closed")
 	case len(words) == 0:
 		return nil, errors.New("the command is empty")
-	case assignment.MatchString(words[0]):
+	case assignment().MatchString(words[0]):
 		name, _, _ := strings.Cut(words[0], "=")
 		return nil, fmt.Errorf("%s= sets a variable, which takes a shell, and none is started; use -e %s=value", name, name)
 	}

@@ -241,7 +241,7 @@ func (l *scanned) take(f *pflag.Flag, args []string, elsewhere bool) int {
 	second, two := value(2)
 	switch f.Name {
 	case "header", "headers":
-		if two && !strings.Contains(first, ":") && headerName.MatchString(first) {
+		if two && !strings.Contains(first, ":") && headerName().MatchString(first) {
 			l.args = append(l.args, "--header="+first+": "+second)
 			return 3
 		}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/logfmt"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
@@ -155,7 +155,7 @@ func (v *Console) Notice(server string, level slog.Level, text string) {
 }
 
 // sequence finds what moves the cursor or changes colours on a terminal.
-var sequence = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?`)
+var sequence = lazy.Regexp(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?`)
 
 // Stderr says a line of a server's standard error, without secrets and without what could
 // play tricks on a terminal.
@@ -163,7 +163,7 @@ func (v *Console) Stderr(server, line string) {
 	if !v.own.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	line = redact.Text(sequence.ReplaceAllString(strings.ToValidUTF8(line, ""), ""))
+	line = redact.Text(sequence().ReplaceAllString(strings.ToValidUTF8(line, ""), ""))
 	line = strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
 			return -1

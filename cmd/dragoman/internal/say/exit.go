@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -57,7 +57,7 @@ func Usage(format string, args ...any) error {
 }
 
 // packageName finds what errors of the library begin with, which says nothing to people.
-var packageName = regexp.MustCompile(`\b(?:client|dragoman|era|oauth|sse|stdio|streamable|ws): (?:the request failed: )?`)
+var packageName = lazy.Regexp(`\b(?:client|dragoman|era|oauth|sse|stdio|streamable|ws): (?:the request failed: )?`)
 
 // FailureOf says how a command ends that has failed.
 func FailureOf(err error) *Failure {
@@ -68,7 +68,7 @@ func FailureOf(err error) *Failure {
 	unanswered, isUnanswered := errors.AsType[*client.Error](err)
 	if isUnanswered {
 		f.Status, f.Hint = ExitUnreachable, unanswered.Advice
-		f.Err = errors.New(packageName.ReplaceAllString(strings.TrimSuffix(err.Error(), "; "+unanswered.Advice), ""))
+		f.Err = errors.New(packageName().ReplaceAllString(strings.TrimSuffix(err.Error(), "; "+unanswered.Advice), ""))
 	}
 	status, hasStatus := errors.AsType[*protocol.StatusError](err)
 	_, signIn := errors.AsType[*oauth.SignInError](err)

@@ -137,8 +137,9 @@ var flagValues = map[string][]string{
 
 // CompleteFlags has shells complete the values of flags.
 func CompleteFlags(c *cobra.Command) {
+	local := c.LocalFlags()
 	for name, values := range flagValues {
-		if f := c.Flag(name); f != nil && c.LocalFlags().Lookup(name) == f {
+		if local.Lookup(name) != nil {
 			_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // or the command has done so itself
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/people"
@@ -166,7 +166,7 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 	if found != nil || err != nil {
 		return found, err
 	}
-	if hostAndPort.MatchString(name) {
+	if hostAndPort().MatchString(name) {
 		return nil, say.Usage("%q is no URL; if it is one, begin it with http:// or https://: http://%s", name, name)
 	}
 	if name == "" {
@@ -182,14 +182,14 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 // no server; nil if there is none, or the word must be a server.
 func (u *Target) whole(ctx context.Context, word string) (*config.Server, error) {
 	resource := u.Wants.URIs && target.IsURL(word) && !target.Reaches(word)
-	if !resource && (u.Wants.URIs && u.Wants.Least == 0 || target.IsURL(word) || strings.Contains(word, "#") || hostAndPort.MatchString(word)) {
+	if !resource && (u.Wants.URIs && u.Wants.Least == 0 || target.IsURL(word) || strings.Contains(word, "#") || hostAndPort().MatchString(word)) {
 		return nil, nil
 	}
 	return u.running(ctx, "")
 }
 
 // hostAndPort finds words that are a URL without its beginning.
-var hostAndPort = regexp.MustCompile(`^(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:]+\]):\d+(?:/.*)?$|^localhost/`)
+var hostAndPort = lazy.Regexp(`^(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:]+\]):\d+(?:/.*)?$|^localhost/`)
 
 // Named returns the server of the URL or the command.
 func (u *Target) Named(c *cobra.Command) (*config.Server, error) {

@@ -121,7 +121,7 @@ func (p *plain) reference(ref string) string {
 		return filepath.Base(Folder(p.src.Path))
 	case kind == "file" && p.folder != "":
 		return "${file:" + p.absolute(rest) + "}"
-	case kind == "env" && variableName.MatchString(rest):
+	case kind == "env" && variableName().MatchString(rest):
 		return "${" + rest + "}"
 	case kind == "input":
 		if def, ok, _ := p.Input(rest); ok && !strings.ContainsAny(def, "{}") {

@@ -308,7 +308,7 @@ func replaceReferences(text string, f func(name string) string) string {
 			return b.String()
 		}
 		name, after, closed := strings.Cut(rest, "}")
-		if closed && variableName.MatchString(name) {
+		if closed && variableName().MatchString(name) {
 			b.WriteString(f(name))
 			text = after
 		} else {

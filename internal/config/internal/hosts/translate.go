@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -197,12 +198,12 @@ func (t *Translation) names(key string) (list []string) {
 	return list
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+var notInName = lazy.Regexp(`[^A-Za-z0-9_.-]+`)
 
 // rename returns what a server is called here: hosts allow more characters than we
 // do. A name for which nothing can be done is left to the reader.
 func (t *Translation) rename(m syntax.Member, taken *syntax.Node) (string, bool) {
-	name := strings.Trim(notInName.ReplaceAllString(m.Key, "-"), "-")
+	name := strings.Trim(notInName().ReplaceAllString(m.Key, "-"), "-")
 	switch {
 	case t.ours.Name.MatchString(m.Key) || !t.ours.Name.MatchString(name):
 		return m.Key, true
@@ -421,14 +422,14 @@ func (s *server) httpURL(m syntax.Member) {
 // header sets a header to a variable whose name is given, unless it is set otherwise.
 func (s *server) header(at syntax.Place, name, before string, variable *syntax.Node) {
 	switch {
-	case !variable.Scalar() || !variableName.MatchString(variable.Text):
+	case !variable.Scalar() || !variableName().MatchString(variable.Text):
 		s.fail(variable.At, "the name of a variable is expected")
 	case !s.out.Get("headers").Has(name):
 		s.put(at, variable.As(before+"${"+variable.Text+"}"), "headers", name)
 	}
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+var variableName = lazy.Regexp(`^[A-Za-z_]\w*$`)
 
 func (s *server) bearer(m syntax.Member) { s.header(m.At, "Authorization", "Bearer ", m.Value) }
 

@@ -2,11 +2,12 @@ package syntax
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 // A tomlSection is a table of a TOML file with a header of its own: [a.b].
@@ -98,10 +99,10 @@ func lastValue(section string) int {
 	return end
 }
 
-var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var bareKey = lazy.Regexp(`^[A-Za-z0-9_-]+$`)
 
 func tomlKey(key string) string {
-	if bareKey.MatchString(key) {
+	if bareKey().MatchString(key) {
 		return key
 	}
 	return quoteJSON(key)

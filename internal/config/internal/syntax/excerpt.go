@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 )
 
@@ -117,16 +118,16 @@ var (
 	openKeys = []string{"command", "cwd", "type", "transport", "timeout", "disabled", "enabled"}
 
 	// onlyReference matches what is no secret because it only refers to one.
-	onlyReference = regexp.MustCompile(`^(?:Bearer |Basic )?\$\{(?:(?:env|file|input):)?[^{}:]*\}$`)
+	onlyReference = lazy.Regexp(`^(?:Bearer |Basic )?\$\{(?:(?:env|file|input):)?[^{}:]*\}$`)
 
 	// secretHeader matches a header with a value, as they stand in arguments.
-	secretHeader = regexp.MustCompile(`^([A-Za-z0-9-]+)\s*:\s*\S`)
+	secretHeader = lazy.Regexp(`^([A-Za-z0-9-]+)\s*:\s*\S`)
 
 	// secretShapes find secrets by what stands around them: in URLs and in arguments.
-	secretShapes = []*regexp.Regexp{
-		regexp.MustCompile(`://([^/\s"'@]+)@`),
-		regexp.MustCompile(`(?i)[?&][^=&\s"']*(?:token|key|secret|password|passwd|sig|auth|code)[^=&\s"']*=([^&\s"'#,\]}]+)`),
-		regexp.MustCompile(`(?i)--?[a-z0-9-]*(?:token|key|secret|password|passwd|auth)[a-z0-9-]*(?:=|\s+)([^\s"',\]}]+)`),
+	secretShapes = []func() *regexp.Regexp{
+		lazy.Regexp(`://([^/\s"'@]+)@`),
+		lazy.Regexp(`(?i)[?&][^=&\s"']*(?:token|key|secret|password|passwd|sig|auth|code)[^=&\s"']*=([^&\s"'#,\]}]+)`),
+		lazy.Regexp(`(?i)--?[a-z0-9-]*(?:token|key|secret|password|passwd|auth)[a-z0-9-]*(?:=|\s+)([^\s"',\]}]+)`),
 	}
 )
 
@@ -135,8 +136,8 @@ var (
 func (n *Node) finish(key string, secret bool) {
 	secret = secret || slices.Contains(secretTables, key) ||
 		n.Kind != Table && secretName(key) && !strings.HasSuffix(key, "_env_var")
-	header := secretHeader.FindStringSubmatch(n.Text)
-	n.Secret = (secret || n.Kind == Text && header != nil && secretName(header[1])) && !onlyReference.MatchString(n.Text)
+	header := secretHeader().FindStringSubmatch(n.Text)
+	n.Secret = (secret || n.Kind == Text && header != nil && secretName(header[1])) && !onlyReference().MatchString(n.Text)
 	n.below(func(key string, child *Node) {
 		child.finish(key, secret)
 		n.Broken = n.Broken || child.Broken
@@ -199,7 +200,7 @@ func (n *Node) Open() string {
 func shapes(line []rune) (spans []span) {
 	s := string(line)
 	for _, re := range secretShapes {
-		for _, m := range re.FindAllStringSubmatchIndex(s, -1) {
+		for _, m := range re().FindAllStringSubmatchIndex(s, -1) {
 			from := len([]rune(s[:m[2]]))
 			spans = append(spans, span{from, from + len([]rune(s[m[2]:m[3]]))})
 		}
@@ -208,8 +209,8 @@ func shapes(line []rune) (spans []span) {
 }
 
 var (
-	anyKey      = regexp.MustCompile(`"([A-Za-z0-9_.$-]+)"\s*:|^\s*(?:- )?([A-Za-z0-9_.$-]+)\s*[:=]`)
-	keyAndValue = regexp.MustCompile(`\b([A-Za-z]+)"?\s*[:=]\s*("(?:[^"\\]|\\.)*"?|[^\s,{}\[\]"'][^,{}\[\]]*)`)
+	anyKey      = lazy.Regexp(`"([A-Za-z0-9_.$-]+)"\s*:|^\s*(?:- )?([A-Za-z0-9_.$-]+)\s*[:=]`)
+	keyAndValue = lazy.Regexp(`\b([A-Za-z]+)"?\s*[:=]\s*("(?:[^"\\]|\\.)*"?|[^\s,{}\[\]"'][^,{}\[\]]*)`)
 )
 
 // hideValues is for lines of a file that could not be parsed: it is not known what
@@ -227,7 +228,7 @@ func hideValues(line []rune, before string) []rune {
 			copy(out[len([]rune(whole[:from])):], []rune(whole[from:to]))
 		}
 	}
-	for _, m := range anyKey.FindAllStringSubmatchIndex(whole, -1) {
+	for _, m := range anyKey().FindAllStringSubmatchIndex(whole, -1) {
 		reveal(m[2], m[3])
 		reveal(m[4], m[5])
 		if name := strings.Trim(whole[m[0]:m[1]], " \t\"-:="); slices.Contains(secretTables, name) {
@@ -235,7 +236,7 @@ func hideValues(line []rune, before string) []rune {
 			break
 		}
 	}
-	for _, m := range keyAndValue.FindAllStringSubmatchIndex(whole, -1) {
+	for _, m := range keyAndValue().FindAllStringSubmatchIndex(whole, -1) {
 		if slices.Contains(openKeys, whole[m[2]:m[3]]) {
 			reveal(m[2], m[5])
 		}
@@ -248,29 +249,29 @@ func hideValues(line []rune, before string) []rune {
 
 var (
 	// listItems finds lines of a list that is behind args, or has no key on its line.
-	listItems = regexp.MustCompile(`^\s*(?:"args"\s*:\s*\[|\[)?((?:\s*"(?:[^"\\]|\\.)*"\s*,?)+)`)
-	item      = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"(\s*:)?`)
+	listItems = lazy.Regexp(`^\s*(?:"args"\s*:\s*\[|\[)?((?:\s*"(?:[^"\\]|\\.)*"\s*,?)+)`)
+	item      = lazy.Regexp(`"((?:[^"\\]|\\.)*)"(\s*:)?`)
 
 	// plainWords matches names of packages, files and flags: words of letters or of digits, none of
 	// them long. What is random is not so.
-	plainWords = regexp.MustCompile(`^[-@./]*(?:[A-Za-z]{1,16}|[0-9]{1,4})(?:[-_./@]+(?:[A-Za-z]{1,16}|[0-9]{1,4}))+$|^--?[a-z]{1,16}$`)
-	flagAtEnd  = regexp.MustCompile(`"-[^"]*"\s*,?\s*$`)
+	plainWords = lazy.Regexp(`^[-@./]*(?:[A-Za-z]{1,16}|[0-9]{1,4})(?:[-_./@]+(?:[A-Za-z]{1,16}|[0-9]{1,4}))+$|^--?[a-z]{1,16}$`)
+	flagAtEnd  = lazy.Regexp(`"-[^"]*"\s*,?\s*$`)
 )
 
 // plainItems returns which items of a list on a line are no secrets by their looks, and by what
 // stands before them: what follows a flag may be anything.
 func plainItems(line, before string) (spans []span) {
-	at := listItems.FindStringSubmatchIndex(line)
+	at := listItems().FindStringSubmatchIndex(line)
 	if at == nil {
 		return nil
 	}
-	if keys := anyKey.FindAllStringSubmatch(before, -1); !strings.Contains(line[:at[2]], `"args"`) && (len(keys) == 0 || keys[len(keys)-1][1] != "args") {
+	if keys := anyKey().FindAllStringSubmatch(before, -1); !strings.Contains(line[:at[2]], `"args"`) && (len(keys) == 0 || keys[len(keys)-1][1] != "args") {
 		return nil
 	}
-	afterFlag := flagAtEnd.MatchString(before)
-	for _, m := range item.FindAllStringSubmatchIndex(line[at[2]:at[3]], -1) {
+	afterFlag := flagAtEnd().MatchString(before)
+	for _, m := range item().FindAllStringSubmatchIndex(line[at[2]:at[3]], -1) {
 		text := line[at[2]+m[2] : at[2]+m[3]]
-		if m[4] < 0 && !afterFlag && plainWords.MatchString(text) {
+		if m[4] < 0 && !afterFlag && plainWords().MatchString(text) {
 			spans = append(spans, span{at[2] + m[2], at[2] + m[3]})
 		}
 		afterFlag = strings.HasPrefix(text, "-")

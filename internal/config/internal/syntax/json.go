@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 // A jsonParser reads JSON with comments and with commas before a closing bracket.
@@ -163,19 +164,19 @@ func (p *jsonParser) str() (s string) {
 }
 
 var (
-	jsonWord   = regexp.MustCompile(`^[A-Za-z0-9_.+-]+`)
-	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+	jsonWord   = lazy.Regexp(`^[A-Za-z0-9_.+-]+`)
+	jsonNumber = lazy.Regexp(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 )
 
 // word reads what stands without quotes.
 func (p *jsonParser) word(n *Node) {
-	n.Text = jsonWord.FindString(p.text[p.at:])
+	n.Text = jsonWord().FindString(p.text[p.at:])
 	switch {
 	case n.Text == "null":
 		n.Kind = Null
 	case n.Text == "true" || n.Text == "false":
 		n.Kind = Boolean
-	case jsonNumber.MatchString(n.Text):
+	case jsonNumber().MatchString(n.Text):
 		n.Kind = Number
 	case n.Text == "":
 		r, _ := utf8.DecodeRuneInString(p.text[p.at:])

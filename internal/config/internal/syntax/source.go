@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 // Limits of a file.
@@ -44,7 +45,7 @@ func (s *Source) Parse(data []byte) {
 	syntax := syntaxOf(s.Name, data)
 	s.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
 	if syntax == "yaml" {
-		s.lines = yamlBreak.Split(string(data), -1)
+		s.lines = yamlBreak().Split(string(data), -1)
 	}
 	for i, line := range s.lines {
 		if !utf8.ValidString(line) {
@@ -71,7 +72,7 @@ var (
 		".json": "json", ".jsonc": "json", ".json5": "json", ".code-workspace": "json",
 		".toml": "toml", ".yaml": "yaml", ".yml": "yaml",
 	}
-	beginning = regexp.MustCompile(`^(?:\s*#.*\n)*\s*(\{|//|/\*|\[)?`) // behind comments of YAML and TOML
+	beginning = lazy.Regexp(`^(?:\s*#.*\n)*\s*(\{|//|/\*|\[)?`) // behind comments of YAML and TOML
 )
 
 // syntaxOf says how a file is written.
@@ -79,7 +80,7 @@ func syntaxOf(name string, data []byte) string {
 	if syntax := extensions[strings.ToLower(filepath.Ext(name))]; syntax != "" {
 		return syntax
 	}
-	switch string(beginning.FindSubmatch(data)[1]) {
+	switch string(beginning().FindSubmatch(data)[1]) {
 	case "":
 		return "yaml"
 	case "[":

@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
 )
 
 var (
-	yamlError = regexp.MustCompile(`(?s)^(?:yaml: )?(?:line (\d+): )?(.*)$`)
-	yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]") // ends a line
+	yamlError = lazy.Regexp(`(?s)^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+	yamlBreak = lazy.Regexp("\r\n|[\n\r\u0085\u2028\u2029]") // ends a line
 	yamlKinds = map[string]Kind{"!!null": Null, "!!bool": Boolean, "!!int": Number, "!!float": Number}
 )
 
@@ -81,7 +82,7 @@ func yamlFailure(src *Source, err error) {
 
 // yamlMessage takes an error of the parser apart. The line counts from one.
 func yamlMessage(err error) (line int, message string) {
-	m := yamlError.FindStringSubmatch(fmt.Sprint(err))
+	m := yamlError().FindStringSubmatch(fmt.Sprint(err))
 	line, _ = strconv.Atoi(m[1])
 	return max(line, 1), m[2]
 }
