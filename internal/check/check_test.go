@@ -182,7 +182,7 @@ func TestEachDefectOfAProcessBreaksItsRule(t *testing.T) {
 	}
 }
 
-func TestProcessesAreStartedAheadOfTimeAndNoneInVain(t *testing.T) {
+func TestNoProcessIsStartedInVain(t *testing.T) {
 	t.Parallel()
 	for defect, want := range map[badserver.Defect]int{badserver.None: 10, badserver.LegacyOnly: 9, badserver.ModernOnly: 5} {
 		spec, journal := badserver.Journal(t, defect)
@@ -199,7 +199,7 @@ func TestProcessesAreStartedAheadOfTimeAndNoneInVain(t *testing.T) {
 			}
 			most = max(most, waiting)
 		}
-		if started := strings.Count(journal(), "+"); started != want || waiting != 0 || most < 2 || most > 4 { // three, and the one that is greeted
+		if started := strings.Count(journal(), "+"); started != want || waiting != 0 || most > 4 { // three, and the one that is greeted
 			t.Errorf("%s: %d processes were started, %d at once, and %d in vain", defect, started, most, waiting)
 		}
 	}
