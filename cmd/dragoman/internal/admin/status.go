@@ -307,7 +307,7 @@ func tableWidth(rows [][]string) int {
 
 // lastError returns the last error of a server in a line, and how long ago it was.
 func lastError(s *manager.Status) string {
-	text := redact.Printable(firstLine(s.LastError), "")
+	text := redact.Printable(say.Plain(firstLine(s.LastError)), "")
 	if text != "" && s.LastErrorAt != nil {
 		text = people.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
 	}

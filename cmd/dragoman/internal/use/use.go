@@ -476,9 +476,15 @@ func (u *Target) do(c *cobra.Command, args []string, opts *client.Options, f fun
 // Name is what the server is called.
 func (s *Session) Name() string { return cmp.Or(s.ServerInfo().Name, s.server.Name) }
 
+// lacks reports whether an error says that a server does not know what it does not announce either.
+func (s *Session) lacks(what string, err error) bool {
+	e, ok := errors.AsType[*dragoman.Error](err)
+	return ok && e.Code == protocol.CodeMethodNotFound && !s.Can(what)
+}
+
 // without says that a server does not have something, or why its list could not be had.
 func (s *Session) without(what string, err error) error {
-	if e, ok := errors.AsType[*dragoman.Error](err); ok && e.Code == protocol.CodeMethodNotFound && !s.Can(what) {
+	if s.lacks(what, err) {
 		return fmt.Errorf("%s has no %s: %w", s.Name(), what, err)
 	}
 	return err
