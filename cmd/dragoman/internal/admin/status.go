@@ -362,7 +362,8 @@ func showLogs(w io.Writer, body io.Reader) error {
 		case err != nil:
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%s %s\n", l.Time.Format("15:04:05.000"), redact.Printable(l.Text, "")); err != nil {
+		line := l.Time.Format("15:04:05.000") + " " + redact.Printable(say.Plain(l.Text), "")
+		if _, err := fmt.Fprintln(w, say.Wrap(line, "", say.Width(w))); err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,11 @@ func FailureOf(err error) *Failure {
 // report tells why a command has failed: to people, or as one JSON object.
 func (f *Failure) report(w io.Writer, asJSON bool) {
 	if !asJSON {
-		fmt.Fprintf(w, "dragoman: %s\n", f.text())
+		text := "dragoman: " + redact.Printable(f.Error(), "\n")
+		fmt.Fprintf(w, "%s\n", Wrap(text, "", Width(w)))
+		if f.Hint != "" { // which may be a command to copy
+			fmt.Fprintln(w, redact.Printable(f.Hint, "\n"))
+		}
 		return
 	}
 	type told struct {
