@@ -1,7 +1,9 @@
 package client
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 )
 
@@ -110,7 +112,7 @@ func (r *ToolResult) Text() string {
 }
 
 // A Content is a part of a result or a message: text, image, audio, resource or
-// resource_link, as Type says.
+// resource_link, as Type says. Of one whose data is not base64 there is Raw alone.
 type Content struct {
 	Type     string            `json:"type"`
 	Text     string            `json:"text"`
@@ -125,7 +127,11 @@ type Content struct {
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *Content) UnmarshalJSON(text []byte) error {
 	type plain Content
-	return keep(text, (*plain)(c), &c.Raw)
+	err := keep(text, (*plain)(c), &c.Raw)
+	if _, corrupt := errors.AsType[base64.CorruptInputError](err); corrupt {
+		c.Data, c.Resource, err = nil, nil, nil // the other parts are good
+	}
+	return err
 }
 
 // ResourceContents is what a resource holds: Text, or Blob if that is not nil.

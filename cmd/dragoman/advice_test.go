@@ -209,7 +209,7 @@ func TestAdviceForWhoUsesAServerNamesCommands(t *testing.T) {
 func TestWhoIsRefusedAndCannotSignInIsToldThatItIsRefused(t *testing.T) {
 	t.Parallel()
 	at := broken(t) + "/lost"
-	for _, command := range []string{"tools", "probe"} {
+	for _, command := range []string{"tools", "probe", "check"} {
 		stdout, stderr, status := runMain(t, "", command, at)
 		if text := stdout + stderr; status != 3 || !strings.Contains(text, "401") || !strings.Contains(text, "cannot be found out") || strings.Contains(text, "no answer") {
 			t.Errorf("%s: status %d: %s", command, status, text)

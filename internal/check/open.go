@@ -142,6 +142,11 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			if isRefusal(x.Status()) {
 				return x.Status(), &AccessError{x.Status()}
 			}
+			if x.HTTP != nil {
+				if refusal, ok := errors.AsType[*protocol.StatusError](x.HTTP.Err); ok { // which the sign-in could not do anything about
+					return refusal.Status, &UnreachedError{refusal}
+				}
+			}
 			if x.Result() != nil {
 				r.legacy, r.hello = c, x
 			} else if r.declined = x; x.Silent() {

@@ -307,7 +307,7 @@ func tableWidth(rows [][]string) int {
 
 // lastError returns the last error of a server in a line, and how long ago it was.
 func lastError(s *manager.Status) string {
-	text := redact.Printable(firstLine(s.LastError), "")
+	text := redact.Printable(say.Plain(firstLine(s.LastError)), "")
 	if text != "" && s.LastErrorAt != nil {
 		text = people.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
 	}
@@ -362,7 +362,8 @@ func showLogs(w io.Writer, body io.Reader) error {
 		case err != nil:
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%s %s\n", l.Time.Format("15:04:05.000"), redact.Printable(l.Text, "")); err != nil {
+		line := l.Time.Format("15:04:05.000") + " " + redact.Printable(say.Plain(l.Text), "")
+		if _, err := fmt.Fprintln(w, say.Wrap(line, "", say.Width(w))); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func TestReloadAndStatusNameWhatIsLeftOutAndWhy(t *testing.T) {
 func TestStatusFitsIntoTheLinesOfATerminal(t *testing.T) {
 	list := []manager.Status{
 		{Name: "files", State: "ready", Transport: "stdio", Revision: "2025-11-25", Tools: 12},
-		{Name: "mail", State: "backing off", Transport: "stdio", LastError: "cannot start \"mail-server\": executable file not found"},
+		{Name: "mail", State: "backing off", Transport: "stdio", LastError: "stdio: cannot start \"mail-server\": executable file not found"},
 	}
 	for _, width := range []int{40, 60, 100, 200} {
 		var b strings.Builder
@@ -73,10 +73,13 @@ func TestStatusFitsIntoTheLinesOfATerminal(t *testing.T) {
 			}
 		}
 		words := strings.Join(strings.Fields(b.String()), " ")
-		for _, want := range []string{"NAME STATE", "files ready", "mail backing off", list[1].LastError} {
+		for _, want := range []string{"NAME STATE", "files ready", "mail backing off", `cannot start "mail-server": executable file not found`} {
 			if !strings.Contains(words, want) {
 				t.Errorf("%d: no %q in\n%s", width, want, b.String())
 			}
+		}
+		if strings.Contains(words, "stdio: cannot") {
+			t.Errorf("%d: it names a package:\n%s", width, b.String())
 		}
 		if all := strings.Contains(words, "LAST ERROR"); all != (width == 200) {
 			t.Errorf("%d:\n%s", width, b.String())

@@ -195,7 +195,7 @@ func (o *Server) Explain(err error) error {
 		err = e
 	}
 	if o.Process {
-		return fmt.Errorf("the server did not come up: %w%s", err, manager.PassHint(err, true))
+		return fmt.Errorf("the server did not come up: %w%s", say.PlainError(err), manager.PassHint(err, true))
 	}
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
 		return fmt.Errorf("%s: %w", o.Name, e)
@@ -203,7 +203,7 @@ func (o *Server) Explain(err error) error {
 	if e, ok := errors.AsType[*protocol.StatusError](err); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
 		return fmt.Errorf("%s: %w", o.Name, err)
 	}
-	return fmt.Errorf("%s cannot be reached: %w", o.Name, err)
+	return fmt.Errorf("%s cannot be reached: %w", o.Name, say.PlainError(err))
 }
 
 // warnPlain says so if others on the way can read and change what is sent.

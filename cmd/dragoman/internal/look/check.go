@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/check"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
 
@@ -104,10 +105,11 @@ func checkFailure(err error, login string) error {
 	_, access := errors.AsType[*check.AccessError](err)
 	_, signIn := errors.AsType[*oauth.SignInError](err)
 	_, unreached := errors.AsType[*check.UnreachedError](err)
+	refused, _ := errors.AsType[*protocol.StatusError](err)
 	switch {
 	case errors.Is(err, check.ErrUnknown):
 		return &say.Failure{Status: say.ExitUsage, Err: err, Hint: "dragoman check --rules lists them"}
-	case access, signIn:
+	case access, signIn, refused != nil && refused.WantsAuth():
 		return &say.Failure{Status: say.ExitAuthorization, Err: err, Hint: "run: " + login + "; dragoman probe shows what it wants"}
 	case unreached:
 		return &say.Failure{Status: say.ExitUnreachable, Err: err, Hint: "dragoman probe shows why"}

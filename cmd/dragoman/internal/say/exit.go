@@ -59,6 +59,20 @@ func Usage(format string, args ...any) error {
 // packageName finds what errors of the library begin with, which says nothing to people.
 var packageName = lazy.Regexp(`\b(?:client|dragoman|era|oauth|sse|stdio|streamable|ws): (?:the request failed: )?`)
 
+// Plain returns the text of an error as people read it.
+func Plain(text string) string { return packageName().ReplaceAllString(text, "") }
+
+// A plainError is an error as people read it.
+type plainError struct{ error }
+
+// PlainError returns an error with the text that people read.
+func PlainError(err error) error { return plainError{err} }
+
+func (e plainError) Error() string { return Plain(e.error.Error()) }
+
+// Unwrap returns the error itself.
+func (e plainError) Unwrap() error { return e.error }
+
 // FailureOf says how a command ends that has failed.
 func FailureOf(err error) *Failure {
 	if f, ok := errors.AsType[*Failure](err); ok {
@@ -68,7 +82,11 @@ func FailureOf(err error) *Failure {
 	unanswered, isUnanswered := errors.AsType[*client.Error](err)
 	if isUnanswered {
 		f.Status, f.Hint = ExitUnreachable, unanswered.Advice
-		f.Err = errors.New(packageName().ReplaceAllString(strings.TrimSuffix(err.Error(), "; "+unanswered.Advice), ""))
+		text := Plain(strings.TrimSuffix(err.Error(), "; "+unanswered.Advice))
+		if unanswered.Exit != nil { // which is why
+			text = strings.Replace(text, ": conversation closed: ", ": ", 1)
+		}
+		f.Err = errors.New(text)
 	}
 	status, hasStatus := errors.AsType[*protocol.StatusError](err)
 	_, signIn := errors.AsType[*oauth.SignInError](err)
@@ -95,7 +113,11 @@ func FailureOf(err error) *Failure {
 // report tells why a command has failed: to people, or as one JSON object.
 func (f *Failure) report(w io.Writer, asJSON bool) {
 	if !asJSON {
-		fmt.Fprintf(w, "dragoman: %s\n", f.text())
+		text := "dragoman: " + redact.Printable(f.Error(), "\n")
+		fmt.Fprintf(w, "%s\n", Wrap(text, "", Width(w)))
+		if f.Hint != "" { // which may be a command to copy
+			fmt.Fprintln(w, redact.Printable(f.Hint, "\n"))
+		}
 		return
 	}
 	type told struct {

@@ -37,7 +37,7 @@ func TestColumnsFitIntoTheLinesOfATerminal(t *testing.T) {
 	}
 	for width, want := range map[int]string{
 		0:  "echo(text:str)                                Sends its text back, whatever it is and however long that may be.\nsearch(query:str, limit:int?, language:str?)  Looks for something, somewhere.\n",
-		40: "echo(text:str)  Sends its text back, wh…\nsearch(query:str, limit:int?,\n    language:str?)\n                Looks for something, so…\n",
+		40: "echo(text:str)  Sends its text back,\n                whatever it is and\n                however long that may\n                be.\nsearch(query:str, limit:int?,\n    language:str?)\n                Looks for something,\n                somewhere.\n",
 	} {
 		var b strings.Builder
 		if err := columns(&b, rows, width); err != nil || b.String() != want {

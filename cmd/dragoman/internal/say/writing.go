@@ -83,12 +83,13 @@ func columns(w io.Writer, rows [][2]string, screen int) error {
 	}
 	for _, row := range rows {
 		line, about := row[0], row[1]
-		if room := screen - width - 2; screen > 0 {
+		below := strings.Repeat(" ", width+2)
+		if screen > 0 {
 			line, _ = wrapText(line, 0, 0, screen, "    ")
-			about = cutTo(about, max(room, minWrapped))
+			about, _ = wrapText(about, width+2, 0, screen, below)
 		}
 		if about != "" && len([]rune(row[0])) > most {
-			line += "\n" + strings.Repeat(" ", width) + "  " + about
+			line += "\n" + below + about
 		} else if about != "" {
 			line = fmt.Sprintf("%-*s  %s", width, row[0], about)
 		}

@@ -189,10 +189,13 @@ func showContent(w io.Writer, c *client.Content, save string) (err error) {
 	case c.URI != "":
 		_, err = fmt.Fprintf(w, "[%s %s]\n", redact.Printable(c.Type, ""), redact.Printable(c.URI, ""))
 	default:
-		_, err = fmt.Fprintf(w, "[%s] %s\n", redact.Printable(c.Type, ""), redact.Printable(string(c.Raw), ""))
+		_, err = fmt.Fprintf(w, "[%s] %s\n", redact.Printable(c.Type, ""), redact.Printable(redact.Cut(string(c.Raw), maxRaw), ""))
 	}
 	return err
 }
+
+// maxRaw is how much is shown of a part that we cannot make anything of.
+const maxRaw = 1000
 
 // showContents writes what a resource holds.
 func showContents(w io.Writer, r *client.ResourceContents, save string) error {

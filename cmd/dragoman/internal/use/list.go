@@ -38,8 +38,8 @@ func listCommand(what, long, example string, get func(context.Context, *Session)
 		RunE: func(c *cobra.Command, args []string) error {
 			return u.do(c, args, nil, func(ctx context.Context, s *Session, names []string) error {
 				items, err := get(ctx, s)
-				if err != nil {
-					return s.without(what, err)
+				if err != nil && !s.lacks(what, err) { // else there are none
+					return err
 				}
 				if items, err = s.choose(items, names, strings.TrimSuffix(what, "s")); err != nil {
 					return err

@@ -58,6 +58,7 @@ type Target struct {
 	gateway    string       // the socket of the running gateway of which all is used, if it is
 	servers    []string     // of that gateway
 	warned     bool         // of gateways that are not asked
+	unknown    bool         // no server has the name that was looked for
 	Wants      Wanted       // beside the target
 	Voice      *say.Console // set before a server is looked for
 	quiet      bool         // nobody is asked to sign in
@@ -135,7 +136,7 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 	} else {
 		server, err = u.Find(c.Context(), name)
 	}
-	if err != nil && dash < 0 && !(u.Wants.Only && len(args) > least) {
+	if err != nil && dash < 0 && (u.unknown || u.isResource(name)) && !(u.Wants.Only && len(args) > least) {
 		if all, several := u.whole(c.Context(), name); all != nil || several != nil {
 			return all, args, several
 		}
@@ -175,17 +176,22 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 	if here, ok := config.Find("."); ok {
 		return u.serverOfFile(here, name)
 	}
+	u.unknown = true
 	return nil, say.Usage("%q is no URL, no server of a running gateway and no file; for a command write -- before it", name)
 }
 
 // whole returns all of the running gateway, for a word that is the name of something of it and
 // no server; nil if there is none, or the word must be a server.
 func (u *Target) whole(ctx context.Context, word string) (*config.Server, error) {
-	resource := u.Wants.URIs && target.IsURL(word) && !target.Reaches(word)
-	if !resource && (u.Wants.URIs && u.Wants.Least == 0 || target.IsURL(word) || strings.Contains(word, "#") || hostAndPort().MatchString(word)) {
+	if !u.isResource(word) && (u.Wants.URIs && u.Wants.Least == 0 || target.IsURL(word) || strings.Contains(word, "#") || hostAndPort().MatchString(word)) {
 		return nil, nil
 	}
 	return u.running(ctx, "")
+}
+
+// isResource reports whether a word is a resource, and can be no server.
+func (u *Target) isResource(word string) bool {
+	return u.Wants.URIs && target.IsURL(word) && !target.Reaches(word)
 }
 
 // hostAndPort finds words that are a URL without its beginning.
@@ -230,6 +236,7 @@ func (u *Target) serverOfFile(file, name string) (*config.Server, error) {
 	case name == "":
 		return nil, say.Usage("there are several servers in %s; name one: %s", file, file+"#"+strings.Join(loaded.Names, ", "+file+"#"))
 	}
+	u.unknown = true
 	return nil, say.Usage("there is no server %q in %s: there are %s", name, file, strings.Join(loaded.Names, ", "))
 }
 
@@ -266,6 +273,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	}
 	switch {
 	case len(found) == 0 && u.Socket != "":
+		u.unknown = true
 		return nil, say.Usage("the gateway at %s has no server %q: %s", u.Socket, name, cmp.Or(near.Hint(name, slices.Values(names)), "there are "+strings.Join(names, ", ")))
 	case len(found) == 0:
 		return nil, nil
@@ -476,9 +484,15 @@ func (u *Target) do(c *cobra.Command, args []string, opts *client.Options, f fun
 // Name is what the server is called.
 func (s *Session) Name() string { return cmp.Or(s.ServerInfo().Name, s.server.Name) }
 
+// lacks reports whether an error says that a server does not know what it does not announce either.
+func (s *Session) lacks(what string, err error) bool {
+	e, ok := errors.AsType[*dragoman.Error](err)
+	return ok && e.Code == protocol.CodeMethodNotFound && !s.Can(what)
+}
+
 // without says that a server does not have something, or why its list could not be had.
 func (s *Session) without(what string, err error) error {
-	if e, ok := errors.AsType[*dragoman.Error](err); ok && e.Code == protocol.CodeMethodNotFound && !s.Can(what) {
+	if s.lacks(what, err) {
 		return fmt.Errorf("%s has no %s: %w", s.Name(), what, err)
 	}
 	return err
