@@ -122,7 +122,7 @@ func newConnecting(s *Server, opts *Options) (*Client, error) {
 	}
 	c := newClient(t.Name, &dialer{inner: t.Dialer}, &o)
 	c.server = &era.Server{
-		Dialer: c.dialer, Era: c.opts.Era, Stateless: t.Stateless, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
+		Dialer: c.dialer, Era: c.opts.Era, Hint: c.opts.Hint, Stateless: t.Stateless, ProbeTimeout: t.ProbeTimeout, DialTimeout: c.opts.ConnectTimeout,
 		Name: c.opts.Name, Version: c.opts.Version, Logger: c.opts.Logger,
 	}
 	if t.Probe != nil {

@@ -42,6 +42,10 @@ type Options struct {
 	Era      *protocol.Era
 	Revision protocol.Revision
 
+	// Hint is the era that the server spoke when it was last used, if that is
+	// remembered. What is asked first goes by it, see [era.Server].
+	Hint *protocol.Era
+
 	// Sampling, Elicitation (by forms), ElicitationURL (by web sites) and Roots
 	// answer the server's questions. The server is told that we can be asked
 	// what there is a handler for. They may be called by several goroutines at

@@ -67,7 +67,9 @@ func (r *release) image(ctx context.Context, builds []*build) error {
 	if err != nil {
 		return err
 	}
-	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version.String()}
+	// What is loaded is called by the one in Podman, by the other in Docker.
+	name := programName + ":" + r.version.String()
+	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": name, "io.containerd.image.name": "docker.io/library/" + name}
 	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{all}})
 	if err != nil {
 		return err

@@ -423,6 +423,10 @@ func checkImage(t *testing.T, text []byte) {
 	}
 	type index struct{ Manifests []descriptor }
 	all := decode[index](t, list["index.json"].text)
+	const name = "dragoman:1.2.3-rc.4.dev.5.gabcdef012345"
+	if a := all.Manifests[0].Annotations; a["org.opencontainers.image.ref.name"] != name || a["io.containerd.image.name"] != "docker.io/library/"+name {
+		t.Errorf("it is called %v", a)
+	}
 	images := decode[index](t, blob(all.Manifests[0]))
 	if p := images.Manifests[0].Platform; p["os"] != "linux" || p["architecture"] != "amd64" {
 		t.Errorf("the platform is %v", p)

@@ -121,25 +121,33 @@ func TestEraOfACommandIsRemembered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	setenv(t, "XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	setenv(t, markVariable, t.Name())
 	journal := filepath.Join(dir, "journal")
-	asked := func() string {
+	asked := func(by string) string {
 		if err := os.WriteFile(journal, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, scripted(t, `tee -a "$1" | "$0" everything --era legacy`, journal)...)...)
-		peertest.CheckEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Legacy)
-		p.stop(os.Interrupt)
+		server := scripted(t, `tee -a "$1" | "$0" everything --era legacy`, journal)
+		if by == "run" {
+			p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, server...)...)
+			peertest.CheckEcho(t, &streamable.Client{URL: p.place("http://")}, protocol.Legacy)
+			p.stop(os.Interrupt)
+		} else if out, errs, status := runMain(t, "", append([]string{by}, server...)...); status != 0 || !strings.Contains(out, "echo(text:str)") {
+			t.Fatalf("%s: status %d, %s%s", by, status, out, errs)
+		}
 		text, err := os.ReadFile(journal) //nolint:gosec // ours
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(text)
 	}
-	if text := asked(); !strings.Contains(text, protocol.MethodDiscover) {
+	if text := asked("run"); !strings.Contains(text, protocol.MethodDiscover) {
 		t.Errorf("at first it is not asked for its era:\n%s", text)
 	}
-	if text := asked(); strings.Contains(text, protocol.MethodDiscover) || !strings.Contains(text, `"ping"`) {
-		t.Errorf("then it is:\n%s", text)
+	for _, by := range []string{"run", "tools"} {
+		if text := asked(by); strings.Contains(text, protocol.MethodDiscover) || !strings.Contains(text, `"ping"`) {
+			t.Errorf("then %s asks for it:\n%s", by, text)
+		}
 	}
 	var record string
 	_ = filepath.WalkDir(filepath.Join(dir, "cache", "dragoman", "eras"), func(path string, e os.DirEntry, err error) error {
@@ -153,8 +161,11 @@ func TestEraOfACommandIsRemembered(t *testing.T) {
 	if !strings.Contains(record, `"era":"legacy"`) || strings.Contains(record, "tee") {
 		t.Errorf("what is kept is %q", record)
 	}
-	if text := asked(); !strings.Contains(text, protocol.MethodDiscover) {
+	if text := asked("tools"); !strings.Contains(text, protocol.MethodDiscover) {
 		t.Errorf("without the memory it is not asked:\n%s", text)
+	}
+	if text := asked("run"); strings.Contains(text, protocol.MethodDiscover) {
+		t.Errorf("what tools has found out is asked again:\n%s", text)
 	}
 }
 

@@ -309,9 +309,9 @@ func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragom
 		switch req.Method() {
 		case protocol.MethodInitialize:
 			s.up.revision.Store(new(string(resp.Get("protocolVersion"))))
-			s.up.memory.introduced(resp.Get("serverInfo"))
+			s.up.introduced(resp.Get("serverInfo"))
 		case protocol.MethodDiscover:
-			s.up.memory.introduced(resp.Meta(protocol.MetaServerInfo))
+			s.up.introduced(resp.Meta(protocol.MetaServerInfo))
 		}
 		c.answered(began)
 	case err == nil, ctx.Err() != nil && !c.hasAnswered.Load():

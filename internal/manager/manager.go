@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -92,23 +91,8 @@ func New(opts *Options) *Manager {
 		m.opts.Store = state.NewMemory(0)
 	}
 	m.opts.Logger = cmp.Or(m.opts.Logger, slog.New(slog.DiscardHandler))
-	m.salt = m.loadSalt()
+	m.salt = loadSalt(m.opts.Store, m.opts.Logger)
 	return m
-}
-
-// loadSalt returns the salt of digests: that of an earlier process, if there was one.
-func (m *Manager) loadSalt() []byte {
-	const kind, key = "manager", "salt"
-	salt, ok, err := m.opts.Store.Get(kind, key)
-	if ok && err == nil && len(salt) >= sha256.Size {
-		return salt
-	}
-	salt = make([]byte, sha256.Size)
-	_, _ = rand.Read(salt) // it never fails
-	if err := m.opts.Store.Put(kind, key, salt); err != nil {
-		m.opts.Logger.Warn("the state cannot be written, so nothing outlives this process", "error", err)
-	}
-	return salt
 }
 
 // Changes is what Apply did, by names.

@@ -2,14 +2,18 @@ package manager
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -25,12 +29,13 @@ const (
 	maxTitle = 64
 )
 
-// A memory is what is known of a server that is a command from earlier processes: its era
+// A Memory is what is known of a server that is a command from earlier processes: its era
 // and what it calls itself. It is a hint. What the server says now counts, and a server
 // that has another version than it had is asked anew the next time.
-type memory struct {
-	up  *Upstream
-	key string
+type Memory struct {
+	store state.Store
+	log   *slog.Logger
+	key   string // empty if nothing is kept
 
 	writing sync.Mutex // held while the record is written, and taken before mu
 
@@ -47,18 +52,22 @@ type eraRecord struct {
 	At      time.Time `json:"at"` // when the era was found out
 }
 
-// newMemory returns what is known of the server.
-func (u *Upstream) newMemory() *memory {
-	c := u.conf.Load()
-	m := &memory{up: u}
+// Remember returns what a store knows of a server. It is kept there until the caller closes
+// the store.
+func Remember(c *config.Server, store state.Store, log *slog.Logger) *Memory {
+	return remember(c, store, loadSalt(store, log), log)
+}
+
+func remember(c *config.Server, store state.Store, salt []byte, log *slog.Logger) *Memory {
+	m := &Memory{store: store, log: log}
 	if c.Command == "" {
 		return m
 	}
 	text, _ := json.Marshal([]any{c.Command, c.Args, c.Cwd, c.Env, c.Inherit, c.User, c.Framing}) // plain values encode
-	sum := hmac.New(sha256.New, u.manager.salt)
+	sum := hmac.New(sha256.New, salt)
 	_, _ = sum.Write(text) // it never fails
 	m.key = hex.EncodeToString(sum.Sum(nil)[:16])
-	record, ok, err := u.manager.opts.Store.Get(eraKind, m.key)
+	record, ok, err := store.Get(eraKind, m.key)
 	if !ok || err != nil || json.Unmarshal(record, &m.record) != nil {
 		return m
 	}
@@ -68,8 +77,23 @@ func (u *Upstream) newMemory() *memory {
 	return m
 }
 
-// hint returns the era that is remembered, or nil.
-func (m *memory) hint() *protocol.Era {
+// loadSalt returns the salt of digests: that of an earlier process, if there was one.
+func loadSalt(store state.Store, log *slog.Logger) []byte {
+	const kind, key = "manager", "salt"
+	salt, ok, err := store.Get(kind, key)
+	if ok && err == nil && len(salt) >= sha256.Size {
+		return salt
+	}
+	salt = make([]byte, sha256.Size)
+	_, _ = rand.Read(salt) // it never fails
+	if err := store.Put(kind, key, salt); err != nil {
+		log.Warn("the state cannot be written, so nothing outlives this process", "error", err)
+	}
+	return salt
+}
+
+// Hint returns the era that is remembered, or nil.
+func (m *Memory) Hint() *protocol.Era {
 	if !m.known {
 		return nil
 	}
@@ -81,8 +105,8 @@ func (m *memory) hint() *protocol.Era {
 	return nil
 }
 
-// found notes the era of the server.
-func (m *memory) found(era protocol.Era) {
+// Found notes the era of the server.
+func (m *Memory) Found(era protocol.Era) {
 	m.mu.Lock()
 	news := !m.stale && !(m.known && m.record.Era == era.String() && era == protocol.Legacy) // a legacy server was not asked whether it is more than that
 	if news {
@@ -94,9 +118,9 @@ func (m *memory) found(era protocol.Era) {
 	}
 }
 
-// introduced notes what the server calls itself, by its serverInfo.
-func (m *memory) introduced(info json.RawMessage) {
-	name, version := tidyTitle(dragoman.MemberText(info, "name")), tidyTitle(dragoman.MemberText(info, "version"))
+// Introduced notes what the server calls itself.
+func (m *Memory) Introduced(name, version string) {
+	name, version = tidyTitle(name), tidyTitle(version)
 	m.mu.Lock()
 	news := name != "" && (m.record.Name != name || m.record.Version != version)
 	if news {
@@ -112,7 +136,7 @@ func (m *memory) introduced(info json.RawMessage) {
 }
 
 // keep writes what is known, or removes what no longer holds.
-func (m *memory) keep() {
+func (m *Memory) keep() {
 	if m.key == "" {
 		return
 	}
@@ -123,13 +147,13 @@ func (m *memory) keep() {
 	m.mu.Unlock()
 	if !known {
 		if stale {
-			_ = m.up.manager.opts.Store.Delete(eraKind, m.key) // or it is too old one day
+			_ = m.store.Delete(eraKind, m.key) // or it is too old one day
 		}
 		return
 	}
 	text, _ := json.Marshal(record) // plain values encode
-	if err := m.up.manager.opts.Store.Put(eraKind, m.key, text); err != nil {
-		m.up.log.Debug("the era of the server is not remembered", "error", err)
+	if err := m.store.Put(eraKind, m.key, text); err != nil {
+		m.log.Debug("the era of the server is not remembered", "error", err)
 	}
 }
 
@@ -144,16 +168,27 @@ func tidyTitle(name string) string {
 	return strings.TrimSpace(strings.ToValidUTF8(name[:min(len(name), maxTitle)], ""))
 }
 
+// title returns what the server calls itself, now or when it was last used, or "".
+func (m *Memory) title() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.Name
+}
+
+// introduced notes what the server calls itself, by its serverInfo.
+func (u *Upstream) introduced(info json.RawMessage) {
+	u.memory.Introduced(dragoman.MemberText(info, "name"), dragoman.MemberText(info, "version"))
+}
+
 // Title returns what the server calls itself, now or when it was last used, or else its
 // name here. It is for people.
 func (u *Upstream) Title() string {
 	if u.memory == nil {
 		return u.name
 	}
-	u.memory.mu.Lock()
-	defer u.memory.mu.Unlock()
-	if u.memory.record.Name == "" {
+	title := u.memory.title()
+	if title == "" {
 		return u.name
 	}
-	return u.redact(nil, u.memory.record.Name)
+	return u.redact(nil, title)
 }

@@ -1,7 +1,7 @@
 package manager
 
 import (
-	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,16 +13,12 @@ import (
 )
 
 // recall returns the memory of a command as a new process has it.
-func recall(store state.Store, args ...string) *memory {
-	m := New(&Options{Store: store})
-	u := &Upstream{manager: m, name: "x", log: m.opts.Logger}
-	u.conf.Store(&config.Server{Name: "x", Command: "server", Args: args, Env: map[string]string{"TOKEN": "hush-hush"}})
-	u.memory = u.newMemory()
-	return u.memory
+func recall(store state.Store, args ...string) *Memory {
+	return Remember(&config.Server{Name: "x", Command: "server", Args: args, Env: map[string]string{"TOKEN": "hush-hush"}}, store, slog.New(slog.DiscardHandler))
 }
 
-func hintOf(m *memory) string {
-	if h := m.hint(); h != nil {
+func hintOf(m *Memory) string {
+	if h := m.Hint(); h != nil {
 		return h.String()
 	}
 	return ""
@@ -32,19 +28,19 @@ func TestEraOfACommandIsRememberedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory(0)
 		first := recall(store, "a")
-		first.found(protocol.Legacy)
-		first.introduced(json.RawMessage(`{"name":"some\u001b server","version":"1"}`))
+		first.Found(protocol.Legacy)
+		first.Introduced("some\x1b server", "1")
 		if got := hintOf(recall(store, "a")); got != "legacy" {
 			t.Errorf("the era is remembered as %q", got)
 		}
 		if got := hintOf(recall(store, "b")); got != "" {
 			t.Errorf("that of another command is %q", got)
 		}
-		if got := recall(store, "a").up.Title(); got != "some server" {
+		if got := recall(store, "a").title(); got != "some server" {
 			t.Errorf("it is called %q", got)
 		}
 		time.Sleep(eraAge - time.Hour)
-		recall(store, "a").found(protocol.Legacy) // nobody asked whether it is more than that
+		recall(store, "a").Found(protocol.Legacy) // nobody asked whether it is more than that
 		time.Sleep(2 * time.Hour)
 		if got := hintOf(recall(store, "a")); got != "" {
 			t.Errorf("after a week the era is %q", got)
@@ -55,28 +51,28 @@ func TestEraOfACommandIsRememberedForAWhile(t *testing.T) {
 func TestServerOfAnotherVersionIsAskedAnew(t *testing.T) {
 	store := state.NewMemory(0)
 	first := recall(store)
-	first.found(protocol.Legacy)
-	first.introduced(json.RawMessage(`{"name":"s","version":"1"}`))
+	first.Found(protocol.Legacy)
+	first.Introduced("s", "1")
 	same := recall(store)
-	same.found(protocol.Legacy)
-	same.introduced(json.RawMessage(`{"name":"s","version":"1"}`))
+	same.Found(protocol.Legacy)
+	same.Introduced("s", "1")
 	if got := hintOf(recall(store)); got != "legacy" {
 		t.Errorf("of the same version: %q", got)
 	}
 	other := recall(store)
-	other.found(protocol.Legacy)
-	other.introduced(json.RawMessage(`{"name":"s","version":"2"}`))
-	other.found(protocol.Legacy)
+	other.Found(protocol.Legacy)
+	other.Introduced("s", "2")
+	other.Found(protocol.Legacy)
 	if got := hintOf(recall(store)); got != "" {
 		t.Errorf("of another version: %q", got)
 	}
 	other = recall(store)
-	other.found(protocol.Modern)
+	other.Found(protocol.Modern)
 	if got := hintOf(recall(store)); got != "modern" {
 		t.Errorf("asked anew: %q", got)
 	}
 	other = recall(store)
-	other.found(protocol.Legacy)
+	other.Found(protocol.Legacy)
 	if got := hintOf(recall(store)); got != "legacy" {
 		t.Errorf("what it says counts: %q", got)
 	}
@@ -145,14 +141,14 @@ func TestNobodyWaitsForTheDiskToKnowAName(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.found(protocol.Legacy)
+		m.Found(protocol.Legacy)
 	}()
 	<-store.begun
 	named := make(chan string, 1)
-	go func() { named <- m.up.Title() }()
+	go func() { named <- m.title() }()
 	select {
 	case name := <-named:
-		if name != "x" {
+		if name != "" {
 			t.Errorf("it is called %q", name)
 		}
 	case <-time.After(30 * time.Second):

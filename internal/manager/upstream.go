@@ -37,7 +37,7 @@ type Upstream struct {
 	logs     *logs
 	lists    *lists
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
-	memory   *memory                // of earlier processes
+	memory   *Memory                // of earlier processes
 	stray    atomic.Pointer[string] // the first line on its stdout that is no message
 	waiting  atomic.Bool            // it has been told that an answer is waited for
 
@@ -68,7 +68,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		logs: new(logs), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
 	u.conf.Store(c)
-	u.memory = u.newMemory()
+	u.memory = remember(c, m.opts.Store, m.salt, u.log)
 	u.admission = admission{up: u, line: limit.Line{Max: u.set.calls, Queue: u.set.queue}}
 	if c.Disabled {
 		return u
@@ -112,7 +112,7 @@ func (u *Upstream) newServer(d dragoman.Dialer) *era.Server {
 		ProbeTimeout: min(orDefault(t.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
 		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Warm: conf.Pool,
 		MaxSessions: conf.Sessions, MaxPerCaller: conf.SessionsPerClient, MaxSuspended: conf.Suspended, IdleTimeout: set.sessionIdle(conf),
-		Hint: u.memory.hint(), OnEra: u.memory.found,
+		Hint: u.memory.Hint(), OnEra: u.memory.Found,
 		Changed: u.changed, Name: u.manager.opts.Name, Version: u.manager.opts.Version, Logger: u.log,
 	}
 	if t.Probe != nil {

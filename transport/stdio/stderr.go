@@ -154,6 +154,9 @@ var (
 	// decoration is what stands before a line without being part of what it says.
 	decoration = regexp.MustCompile(`^[\s×│╰├─▶>*|-]+`)
 
+	// reason is what stands before each line that says why the line before it is so.
+	reason = regexp.MustCompile(`^\s+(?i:caused by|cause):\s+`)
+
 	// Lines by what they are worth, the best first. In a line of npm its prefix is
 	// left out.
 	causes = []struct {
@@ -171,18 +174,36 @@ var (
 // causeOf returns the line of what a server wrote to stderr that says why it ended, as
 // far as that can be told, without what could play tricks on a terminal or in a log.
 // Installers and runtimes have a last line that says something else. Of lines that are
-// as good the last one counts.
+// as good the last one counts. If it is followed by its reasons, the first and the last
+// of them say what and why.
 func causeOf(text []byte) string {
 	lines := strings.Split(strings.ToValidUTF8(string(text), ""), "\n")
 	lines = lines[max(0, len(lines)-causeLines):]
-	best, top := "", -1
-	for _, line := range lines {
+	best, top, at := "", -1, 0
+	for i, line := range lines {
 		line = printable(strings.TrimRight(line, " \t\r"))
-		if score := scoreOf(line); score >= top && strings.TrimSpace(line) != "" {
-			best, top = line, score
+		if lines[i] = line; strings.TrimSpace(line) == "" || reason.MatchString(line) {
+			continue
+		}
+		if score := scoreOf(line); score >= top {
+			best, top, at = line, score, i
 		}
 	}
 	best = decoration.ReplaceAllString(best, "")
+	var reasons []string
+	for _, line := range lines[min(at+1, len(lines)):] {
+		before := reason.FindString(line)
+		if before == "" {
+			break
+		}
+		reasons = append(reasons, line[len(before):])
+	}
+	if len(reasons) > 0 {
+		best += ": " + reasons[0]
+	}
+	if len(reasons) > 1 {
+		best += ": " + reasons[len(reasons)-1]
+	}
 	return strings.ToValidUTF8(best[:min(len(best), maxCause)], "")
 }
 

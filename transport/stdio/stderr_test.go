@@ -34,6 +34,11 @@ npm ERR! 404 tarball, folder, http url, or git url.
 npm ERR! A complete log of this run can be found in:
 npm ERR!     /home/user/.npm/_logs/2023-01-01T00_00_00_000Z-debug-0.log
 `, "npm ERR! 404  'never-published@*' is not in this registry."},
+		{"uvx, with the reasons of the reason", "error: Request failed after 3 retries in 8.6s\n" +
+			"  cause: Failed to download `https://example.com/cpython-3.15.tar.gz`\n  cause: error sending request\n  cause: dns error\n" +
+			"  cause: failed to lookup address information: Name or service not known\n",
+			"error: Request failed after 3 retries in 8.6s: Failed to download `https://example.com/cpython-3.15.tar.gz`: failed to lookup address information: Name or service not known"},
+		{"uvx, older, with one", "  × Failed to build\nerror: Failed to spawn: `no-such`\n  Caused by: No such file or directory (os error 2)\n", "error: Failed to spawn: `no-such`: No such file or directory (os error 2)"},
 		{"npx, a package without a program", `npm error could not determine executable to run
 npm error A complete log of this run can be found in: /home/user/.npm/_logs/x-debug-0.log
 `, "npm error could not determine executable to run"},
@@ -156,7 +161,7 @@ RuntimeError: cannot connect to db
 			"/usr/bin/python3: can't open file '/srv/nope.py': [Errno 2] No such file or directory"},
 		{"uvx, no such package", `error: No solution found when resolving tool dependencies
   cause: Because no-such-package was not found in the package registry and you require no-such-package, we can conclude that your requirements are unsatisfiable.
-`, "cause: Because no-such-package was not found in the package registry and you require no-such-package, we can conclude that your requirements are unsatisfiable."},
+`, "error: No solution found when resolving tool dependencies: Because no-such-package was not found in the package registry and you require no-such-package, we can conclude that your requirements are unsatisfiable."},
 		{"uvx, older", `  × No solution found when resolving tool dependencies:
   ╰─▶ Because no-such-package was not found in the package registry and you
       require no-such-package, we can conclude that your requirements are
@@ -169,7 +174,7 @@ RuntimeError: cannot connect to db
   cause: client error (Connect)
   cause: tcp connect error
   cause: Connection refused (os error 111)
-`, "error: Failed to fetch: http://127.0.0.1:9/simple/idna2x/"},
+`, "error: Failed to fetch: http://127.0.0.1:9/simple/idna2x/: error sending request for url (http://127.0.0.1:9/simple/idna2x/): Connection refused (os error 111)"},
 		{"docker, no daemon", `docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?
 
 Run 'docker run --help' for more information

@@ -27,6 +27,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -362,6 +363,9 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	if e, ok := map[string]protocol.Era{"legacy": protocol.Legacy, "modern": protocol.Modern}[cmp.Or(server.Era, u.Era)]; ok {
 		o.Era = &e
 	}
+	memory, forget := u.remember(server)
+	defer forget()
+	o.Hint = memory.Hint()
 	notice := time.AfterFunc(manager.StartNotice, func() { v.Printf("waiting for %s …", server.Name) })
 	defer notice.Stop()
 	began := time.Now()
@@ -385,10 +389,28 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 		}
 		return nil, u.unopened(server, err, stray.Load())
 	}
+	if o.Era == nil {
+		memory.Found(c.Era())
+	}
+	memory.Introduced(c.ServerInfo().Name, c.ServerInfo().Version)
 	return &Session{Client: c, server: server, Use: u, How: reached.How, took: time.Since(began), last: last, End: func() {
 		_ = c.Close() // what it did is done
 		reached.Close()
 	}}, nil
+}
+
+// remember returns what is known of a server from earlier commands and gateways. The caller
+// calls forget when nothing more will be noted.
+func (u *Target) remember(server *config.Server) (m *manager.Memory, forget func()) {
+	dir, log := cmdline.CacheDirectory(), u.Voice.Log
+	if server.Command != "" && dir != "" {
+		kept, err := state.Open(dir)
+		if err == nil {
+			return manager.Remember(server, kept, log), func() { _ = kept.Close() } // what was noted is kept
+		}
+		log.Debug("the era of the server is not remembered", "error", err)
+	}
+	return manager.Remember(server, state.NewMemory(0), log), func() {}
 }
 
 // SignInTarget names a server for dragoman login. A URL that may hold a secret is not shown.
