@@ -20,8 +20,9 @@ import (
 
 // What a server has time for, if the Options do not say it.
 const (
-	grace  = 2 * time.Second
-	glance = 500 * time.Millisecond
+	grace    = 2 * time.Second
+	maxGrace = 15 * time.Second // where it starts slowly
+	glance   = 500 * time.Millisecond
 )
 
 // crowded is how many times longer a process may take to start beside others.
@@ -137,6 +138,7 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			answered := x.Answer != nil
 			if r.pool != nil && answered {
 				r.patience = max(r.Timeout, min(r.Start, crowded*x.Took))
+				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, crowded*x.Took))) // a slow machine is slow at the end, too
 			}
 			c.Timeout = r.patience
 			if isRefusal(x.Status()) {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -40,8 +39,8 @@ func stdioFirst(_ context.Context, r *run) outcome {
 }
 
 func stdioEOF(_ context.Context, r *run) outcome {
-	if _, _, byItself := r.pool.Processes[0].Stop(); !byItself {
-		return fail(nil, "it does not end within %v after its standard input is closed, and has to be ended by force", cmp.Or(r.Grace, grace))
+	if _, _, byItself := r.pool.Last().Stop(); !byItself {
+		return fail(nil, "it does not end by itself when its standard input is closed, and has to be ended by force")
 	}
 	return pass()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -43,6 +44,15 @@ func NewPool(c *stdio.Command) *Pool { return &Pool{command: c} }
 func (p *Pool) Expect(n int) {
 	p.expected += n
 	p.fill()
+}
+
+// Allow says how long processes that are started from now on may take to end.
+func (p *Pool) Allow(grace time.Duration) { p.command.Grace = grace }
+
+// Last returns the process that was used last, once those are over that are being ended.
+func (p *Pool) Last() *Process {
+	p.ending.Wait()
+	return p.Processes[len(p.Processes)-1]
 }
 
 // fill starts processes that are expected.
