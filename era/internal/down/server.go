@@ -30,8 +30,8 @@ const (
 	DefaultMaxRounds = 32
 
 	// DefaultGather is how long further questions are waited for after the first
-	// of a round.
-	DefaultGather = 5 * time.Millisecond
+	// of a round. Whoever answers them takes longer, and a busy server may need it.
+	DefaultGather = 25 * time.Millisecond
 )
 
 // Limits that cannot be set.
