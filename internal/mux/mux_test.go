@@ -322,6 +322,38 @@ func TestC14_WritesThatGatherGoTogether(t *testing.T) {
 	}
 }
 
+func TestProgressOfEveryCallIsToldThoughOthersFillTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		w.hold = make(chan struct{})
+		c := mux.New(w, &mux.Options{MaxQueue: 1000})
+		c.Start(nil)
+		defer c.Close()
+		notify := func(text string) {
+			if err := c.Notify(t.Context(), request(t, text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 100 {
+			notify(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":%d}}`, i))
+			synctest.Wait() // the first is being written, the others wait
+		}
+		for i := range 50 {
+			for token := range 3 {
+				notify(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}`, token, i))
+			}
+		}
+		close(w.hold)
+		_ = c.Close()
+		sent := strings.Join(slices.Concat(w.writes...), "\n")
+		for token := range 3 {
+			if n := strings.Count(sent, fmt.Sprintf(`"progressToken":%d`, token)); n != 1 || !strings.Contains(sent, fmt.Sprintf(`"progressToken":%d,"progress":49}`, token)) {
+				t.Errorf("of call %d, progress is told %d times:\n%s", token, n, sent)
+			}
+		}
+	})
+}
+
 func TestD14_SlowReaderBoundsWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()

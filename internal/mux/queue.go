@@ -104,8 +104,9 @@ func (q *queue) writeNow(f Frame, n int) (mark uint64, err error) {
 }
 
 // offer queues a message without waiting. If there is no room, progress
-// replaces what is queued of it, log messages are dropped, and others may go
-// up to twice the limit; beyond that full is true.
+// replaces what is queued of it, log messages are dropped, and others, with the first
+// progress of a call, may go up to twice the limit; beyond that progress is dropped, too,
+// and full is true for the rest.
 func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 	n := m.Len()
 	q.mu.Lock()
@@ -119,8 +120,9 @@ func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 	case m.Method() == protocol.NoteMessage:
 		return false, nil
 	case m.Method() == protocol.NoteProgress:
-		q.replaceProgress(m)
-		return false, nil
+		if q.replaceProgress(m) || q.bytes+n > 2*q.limit {
+			return false, nil
+		}
 	default:
 		full = q.bytes+n > 2*q.limit
 	}
@@ -130,17 +132,19 @@ func (q *queue) offer(m *dragoman.Message) (full bool, err error) {
 	return full, nil
 }
 
-// replaceProgress keeps the newest progress of a token.
-func (q *queue) replaceProgress(m *dragoman.Message) {
+// replaceProgress keeps the newest progress of a token, and reports whether there was
+// any.
+func (q *queue) replaceProgress(m *dragoman.Message) bool {
 	token := m.Get("progressToken")
 	for i := len(q.frames) - 1; i >= 0; i-- {
 		old, ok := q.frames[i].(*dragoman.Message)
 		if ok && old.Method() == protocol.NoteProgress && bytes.Equal(old.Get("progressToken"), token) {
 			q.bytes += m.Len() - old.Len()
 			q.frames[i] = m
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // taken notes that the queue has taken a request: what the other side asks from now

@@ -64,11 +64,22 @@ func (e *Notifications) Add(ctx context.Context, method string) error {
 	return err
 }
 
-// HearAll waits until enough of a method was heard, and returns it.
-func (e *Notifications) HearAll(ctx context.Context, method string, enough int) ([]*dragoman.Message, error) {
-	for {
+// HearAll waits until enough of a method was heard, and returns it. It looks at each note once:
+// there may be thousands of others.
+func (e *Notifications) HearAll(ctx context.Context, method string, enough int) (notes []*dragoman.Message, err error) {
+	for seen := 0; ; {
 		news := e.News()
-		notes := e.Notes(method)
+		e.mu.Lock()
+		if seen > len(e.heard) { // they were forgotten
+			seen, notes = 0, nil
+		}
+		for _, n := range e.heard[seen:] {
+			if n.Method() == method {
+				notes = append(notes, n)
+			}
+		}
+		seen = len(e.heard)
+		e.mu.Unlock()
 		if len(notes) >= enough {
 			return notes, nil
 		}
