@@ -322,12 +322,18 @@ func TestC14_WritesThatGatherGoTogether(t *testing.T) {
 	}
 }
 
+// heldUp returns a conversation whose other side reads nothing before hold is closed.
+func heldUp(maxQueue int) (*mux.Conn, *wire) {
+	w := newWire()
+	w.hold = make(chan struct{})
+	c := mux.New(w, &mux.Options{MaxQueue: maxQueue})
+	c.Start(nil)
+	return c, w
+}
+
 func TestProgressOfEveryCallIsToldThoughOthersFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
-		w.hold = make(chan struct{})
-		c := mux.New(w, &mux.Options{MaxQueue: 1000})
-		c.Start(nil)
+		c, w := heldUp(1000)
 		defer c.Close()
 		notify := func(text string) {
 			if err := c.Notify(t.Context(), request(t, text)); err != nil {
@@ -356,10 +362,7 @@ func TestProgressOfEveryCallIsToldThoughOthersFillTheQueue(t *testing.T) {
 
 func TestD14_SlowReaderBoundsWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
-		w.hold = make(chan struct{})
-		c := mux.New(w, &mux.Options{MaxQueue: 1000})
-		c.Start(nil)
+		c, w := heldUp(1000)
 		defer c.Close()
 		pad := strings.Repeat("x", 100)
 		logNote := request(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+pad+`"}}`)

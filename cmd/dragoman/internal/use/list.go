@@ -243,15 +243,7 @@ func (s *Session) toolNamed(ctx context.Context, name string) (*client.Tool, err
 	if err != nil {
 		return nil, s.without("tools", err)
 	}
-	items := make([]item, len(tools))
-	for i := range tools {
-		items[i].name = tools[i].Name
-	}
-	i, err := s.find(items, name, "tool")
-	if err != nil {
-		return nil, err
-	}
-	return &tools[i], nil
+	return named(s, tools, func(t *client.Tool) string { return t.Name }, name, "tool")
 }
 
 // promptNamed returns a prompt of the server.
@@ -260,15 +252,20 @@ func (s *Session) promptNamed(ctx context.Context, name string) (*client.Prompt,
 	if err != nil {
 		return nil, s.without("prompts", err)
 	}
-	items := make([]item, len(prompts))
-	for i := range prompts {
-		items[i].name = prompts[i].Name
+	return named(s, prompts, func(p *client.Prompt) string { return p.Name }, name, "prompt")
+}
+
+// named returns what goes by a name in a list, see find.
+func named[T any](s *Session, list []T, nameOf func(*T) string, name, kind string) (*T, error) {
+	items := make([]item, len(list))
+	for i := range list {
+		items[i].name = nameOf(&list[i])
 	}
-	i, err := s.find(items, name, "prompt")
+	i, err := s.find(items, name, kind)
 	if err != nil {
 		return nil, err
 	}
-	return &prompts[i], nil
+	return &list[i], nil
 }
 
 // promptLine is how a prompt is shown: its name and what it wants to know.
