@@ -218,7 +218,7 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 	default:
 		err = s.browse(ctx, a, &p, at)
 	}
-	if err != nil && s.ctx.Err() == nil && !errors.Is(err, errNotOffered) {
+	if err != nil && s.ctx.Err() == nil && !errors.Is(err, ErrNotOffered) {
 		_ = s.conf.Store.write(s.key+pendingFile, &pending{Failed: err.Error(), FailedAt: time.Now()}) // err is what matters
 		return err
 	}
@@ -375,7 +375,7 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 	}
 	who, err := s.wire.Register(ctx, r.AS, reg)
 	if e, ok := errors.AsType[*wire.Error](err); ok && r.Guessed && e.Code == "" && !e.Temporary() {
-		return nil, errNotOffered // there is nobody where somebody might have been
+		return nil, ErrNotOffered // there is nobody where somebody might have been
 	}
 	if err != nil {
 		return nil, fmt.Errorf("registration fails: %w", err)

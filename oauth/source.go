@@ -240,8 +240,13 @@ func (s *Source) token(ctx context.Context) (string, error) {
 	}
 }
 
-// errNotOffered says that a server refuses us without a way to sign in.
-var errNotOffered = errors.New("the server offers no sign-in")
+// ErrNotOffered is what a sign-in ends with at a server that has none. Such a server may
+// need no token, or one that its users get elsewhere.
+var ErrNotOffered = errors.New("the server offers no sign-in")
+
+// ErrNoAnswer says that the server, or the one that issues its tokens, was not reached or did
+// not answer in time.
+var ErrNoAnswer = wire.ErrNoAnswer
 
 // errSignIn says that there are no tokens without a sign-in.
 var errSignIn = errors.New("oauth: sign-in needed")
@@ -407,7 +412,7 @@ func (s *Source) answer(ctx context.Context, used string, ch *wire.Challenge) (s
 		return "", s.signInError(Prompt{}, nil)
 	}
 	err = s.await(ctx, s.begin(r, *scope, false))
-	if errors.Is(err, errNotOffered) {
+	if errors.Is(err, ErrNotOffered) {
 		s.notOffered.Store(new(time.Now()))
 		return "", nil
 	}

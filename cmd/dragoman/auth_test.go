@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -161,7 +162,7 @@ func TestLoginIsForAllCommandsUntilLogout(t *testing.T) {
 	if out, _, status := runMain(t, "", "auth", "status"); status != 0 || !strings.Contains(out, "nobody is signed in") {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if _, errs, status := runMain(t, "", "auth", "token", server.URL); status != 1 || !strings.Contains(errs, "dragoman login") {
+	if _, errs, status := runMain(t, "", "auth", "token", server.URL); status != 3 || !strings.Contains(errs, "dragoman login") {
 		t.Errorf("a token before: status %d: %s", status, errs)
 	}
 	out, errs, status := runMain(t, "", "login", server.URL)
@@ -430,12 +431,27 @@ func TestTheCommandLineOfMcpRemoteSignsIn(t *testing.T) {
 	}
 }
 
+func TestLoginWithoutASignInSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	open := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(open.Close)
+	if _, errs, status := runMain(t, "", "login", open.URL); status != 3 || !strings.Contains(errs, "offers no sign-in\n") ||
+		!strings.Contains(errs, "dragoman tools "+open.URL) {
+		t.Errorf("a server without one: status %d: %s", status, errs)
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	if _, errs, status := runMain(t, "", "login", gone.URL); status != 4 || !strings.Contains(errs, "connection refused") {
+		t.Errorf("a server that is not there: status %d: %s", status, errs)
+	}
+}
+
 func TestASignInOfMcpRemoteIsTakenOver(t *testing.T) {
 	t.Parallel()
 	server, dir := protected(t, nil)
 	home := t.TempDir()
 	setenv(t, "MCP_REMOTE_CONFIG_DIR", home)
-	if _, errs, status := runMain(t, "", "login", "--from-mcp-remote", server.URL); status != 1 || !strings.Contains(errs, "mcp-remote has no sign-in") {
+	if _, errs, status := runMain(t, "", "login", "--from-mcp-remote", server.URL); status != 3 || !strings.Contains(errs, "mcp-remote has no sign-in") {
 		t.Errorf("without one: status %d, %s", status, errs)
 	}
 	access, refresh, client := server.Issue()

@@ -135,7 +135,7 @@ func TestS29_HostileMetadataStartsNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := (&evil{challenge: test.challenge, resource: test.resource, metadata: test.metadata}).start(t)
 			out, errs, status := runMain(t, "", "login", e.URL+"/mcp")
-			if status != 1 || out != "" || !strings.Contains(errs, test.want) || strings.Count(errs, "\n") > 2 || len(errs) > 800 {
+			if status != 3 || out != "" || !strings.Contains(errs, test.want) || strings.Count(errs, "\n") > 2 || len(errs) > 800 {
 				t.Errorf("status %d: %s%s", status, out, errs)
 			}
 			if e.posts.Load() != 0 {
@@ -174,7 +174,7 @@ func TestThePageIsOneArgumentOfTheBrowser(t *testing.T) {
 	dir := marker(t)
 	const page = "https://ok.example/;touch$IFS'm';$(m)&a=%0atouch%20m"
 	e := (&evil{metadata: map[string]any{"authorization_endpoint": page}}).start(t)
-	if _, errs, status := runMain(t, "", "login", "--auth-timeout", "1", e.URL+"/mcp"); status != 1 || !strings.Contains(errs, "in time") {
+	if _, errs, status := runMain(t, "", "login", "--auth-timeout", "1", e.URL+"/mcp"); status != 3 || !strings.Contains(errs, "in time") {
 		t.Errorf("status %d: %s", status, errs)
 	}
 	opened, err := filepath.Glob(filepath.Join(dir, "opened*"))

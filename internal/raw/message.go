@@ -100,6 +100,9 @@ type Exchange struct {
 // ErrSilent says that no answer came in time.
 var ErrSilent = errors.New("no answer in time")
 
+// ErrEcho says that a request came back as it was sent.
+var ErrEcho = errors.New("it sends back what it is sent, so it is no MCP server")
+
 // Silent reports whether there is no answer because none came in time.
 func (x *Exchange) Silent() bool { return x.Answer == nil && errors.Is(x.Err, ErrSilent) }
 

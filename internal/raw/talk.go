@@ -185,6 +185,9 @@ func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, fi
 			}
 			x.Got = append(x.Got, m)
 			switch {
+			case m.IsRequest() && bytes.Equal(bytes.TrimSpace(text), x.Sent):
+				x.Err = ErrEcho // our answer to it would come back, too
+				return x
 			case id != nil && m.Is(id):
 				x.Answer, x.Misnamed = m, false
 				return x

@@ -89,6 +89,7 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 		"new": {"command": "x", "env": {"API_TOKEN": "canary-secret"}},
 		"same": {"command": "y"},
 		"other": {"command": "z"},
+		"hollow": {"args": ["x"]},
 		"back": {"command": "/opt/dragoman", "args": ["connect", "http://127.0.0.1:8808/mcp"]}}}`)
 	const before = "# top\nservers:\n  same:\n    command: y # it\n\n  other: {url: http://h}\n# end\n"
 	ours := write(t, filepath.Join(dir, "dragoman.yaml"), before)
@@ -101,7 +102,8 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	notes := strings.Join(im.Notes, "\n")
-	if strings.Contains(notes, "canary") || !strings.Contains(notes, "${API_TOKEN}") || !strings.Contains(notes, "back is left out") {
+	if strings.Contains(notes, "canary") || !strings.Contains(notes, "${API_TOKEN}") || !strings.Contains(notes, "back is left out") ||
+		!strings.Contains(notes, "hollow is left out: it has neither a command nor a URL") {
 		t.Error(notes)
 	}
 	if got := strings.Join(im.Added, " ") + "/" + strings.Join(im.Same, " ") + "/" + strings.Join(im.Kept, " "); got != "new/same/other" {

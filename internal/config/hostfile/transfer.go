@@ -105,12 +105,19 @@ func (h *Host) ImportFrom(file, into string, only []string, ours, replaces func(
 		return nil, err
 	}
 	for _, m := range servers {
-		if at := m.Value.Get("url"); len(only) == 0 && at != nil && ours(at.Text) {
-			im.Notes = append(im.Notes, syntax.Printable(fmt.Sprintf("%s is left out: it leads to this gateway itself; --only %s takes it", m.Key, m.Key)))
-			continue
+		at := m.Value.Get("url")
+		why := ""
+		switch {
+		case at == nil && m.Value.Get("command") == nil:
+			why = "it has neither a command nor a URL"
+		case len(only) > 0:
+		case at != nil && ours(at.Text):
+			why = "it leads to this gateway itself; --only " + m.Key + " takes it"
+		case isOurs(m.Value):
+			why = "it starts dragoman itself; --only " + m.Key + " takes it"
 		}
-		if len(only) == 0 && isOurs(m.Value) {
-			im.Notes = append(im.Notes, syntax.Printable(fmt.Sprintf("%s is left out: it starts dragoman itself; --only %s takes it", m.Key, m.Key)))
+		if why != "" {
+			im.Notes = append(im.Notes, syntax.Printable(m.Key+" is left out: "+why))
 			continue
 		}
 		if err := im.put(m, replaces); err != nil {

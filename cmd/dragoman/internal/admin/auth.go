@@ -26,8 +26,9 @@ import (
 // A signIn is the sign-in at a server that a command line names.
 type signIn struct {
 	*oauth.Source
-	name  string
-	store *oauth.Store
+	name, url string
+	target    string // as the command line names it
+	store     *oauth.Store
 }
 
 func (s *signIn) close() {
@@ -63,6 +64,7 @@ func openSignIn(s *cmdline.SignInSettings, name string, files []string, v *say.C
 	if err != nil {
 		return nil, err
 	}
+	named := name
 	if target.IsURL(name) {
 		name = target.NameOfURL(name)
 	}
@@ -74,7 +76,7 @@ func openSignIn(s *cmdline.SignInSettings, name string, files []string, v *say.C
 		_ = store.Close() // err is what matters
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "oauth: "))
 	}
-	return &signIn{Source: source, name: name, store: store}, nil
+	return &signIn{Source: source, name: name, url: c.URL, target: named, store: store}, nil
 }
 
 // serverNamed returns a server of a configuration.
@@ -135,12 +137,12 @@ it fresh.`,
 		`  dragoman login https://mcp.example.com/mcp
   dragoman login search --no-browser`,
 		func(ctx context.Context, in *signIn, out io.Writer) error {
+			do := in.SignIn
 			if takeOver {
-				if err := in.takeOver(ctx); err != nil {
-					return cmdline.PlainError(err)
-				}
-			} else if err := in.SignIn(ctx); err != nil {
-				return cmdline.PlainError(err)
+				do = in.takeOver
+			}
+			if err := do(ctx); err != nil {
+				return in.failed(err)
 			}
 			st, err := in.Status()
 			if err != nil {
@@ -151,6 +153,21 @@ it fresh.`,
 		})
 	c.Flags().BoolVar(&takeOver, "from-mcp-remote", false, "take over the sign-in that mcp-remote has, in place of a new one")
 	return c
+}
+
+// failed returns why there is no sign-in, with what to do next where that is known.
+func (s *signIn) failed(err error) error {
+	f := say.FailureOf(say.PlainError(err))
+	switch {
+	case errors.Is(err, oauth.ErrNoAnswer):
+		f.Status = say.ExitUnreachable
+	case f.Status == say.ExitOther:
+		f.Status = say.ExitAuthorization
+	}
+	if errors.Is(err, oauth.ErrNotOffered) {
+		f.Hint = "it may need none: dragoman tools " + s.url + "; if it wants a token that you have, add -H 'Authorization: Bearer TOKEN'"
+	}
+	return f
 }
 
 // takeOver takes over the sign-in of mcp-remote, and tries it.
@@ -172,7 +189,7 @@ and forgotten.`, "  dragoman logout https://mcp.example.com/mcp",
 		func(ctx context.Context, in *signIn, out io.Writer) error {
 			had, err := in.SignOut(ctx)
 			if err != nil {
-				return cmdline.PlainError(err)
+				return say.PlainError(err)
 			}
 			text := "signed out of"
 			if !had {
@@ -193,10 +210,10 @@ refreshed; nobody is asked to sign in. Whoever has the token can do what you can
 		func(ctx context.Context, in *signIn, out io.Writer) error {
 			token, err := in.Token(ctx)
 			if _, needed := errors.AsType[*oauth.SignInError](err); needed {
-				return fmt.Errorf("nobody is signed in to %s: run dragoman login", in.name)
+				return &say.Failure{Status: say.ExitAuthorization, Err: fmt.Errorf("nobody is signed in to %s", in.name), Hint: "dragoman login " + in.target}
 			}
 			if err != nil {
-				return cmdline.PlainError(err)
+				return say.PlainError(err)
 			}
 			_, err = fmt.Fprintln(out, token)
 			return err
@@ -222,14 +239,14 @@ else to show.`,
 			defer store.Close()
 			list, err := store.Statuses()
 			if err != nil && len(list) == 0 {
-				return cmdline.PlainError(err)
+				return say.PlainError(err)
 			}
 			if err != nil {
 				v, err2 := say.ConsoleOf(c, "", nil)
 				if err2 != nil {
 					return err2
 				}
-				v.Warnf("%v", cmdline.PlainError(err))
+				v.Warnf("%v", say.PlainError(err))
 			}
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())

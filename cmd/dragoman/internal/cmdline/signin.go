@@ -129,7 +129,7 @@ func OpenSignIns(v *say.Console) func() *oauth.Store {
 	return sync.OnceValue(func() *oauth.Store {
 		store, err := OpenStore()
 		if err != nil {
-			v.Warnf("sign-ins end with this process: %v", PlainError(err))
+			v.Warnf("sign-ins end with this process: %v", say.PlainError(err))
 			return oauth.NewMemory()
 		}
 		return store
@@ -168,15 +168,9 @@ func checkSignIn(c *config.Server) error {
 	}
 	source, err := oauth.New(conf)
 	if err != nil {
-		return PlainError(err)
+		return say.PlainError(err)
 	}
 	return source.Close()
-}
-
-// PlainError returns an error of package oauth for people.
-func PlainError(err error) error {
-	text := strings.ReplaceAll(err.Error(), "\noauth: ", "\n")
-	return errors.New(strings.TrimPrefix(text, "oauth: "))
 }
 
 // callbackPort takes the port that follows the URL on the command line of mcp-remote.
