@@ -54,6 +54,9 @@ type Printer struct {
 	W   io.Writer
 	All bool // rules that hold and those that do not apply, too
 
+	// Fit breaks a text that begins at a column, if need be. It may be nil.
+	Fit func(text string, column int) string
+
 	shown int // results so far
 	begun bool
 }
@@ -63,7 +66,8 @@ func (p *Printer) Show(r *Report) error {
 	var b strings.Builder
 	if !p.begun {
 		p.begun = true
-		fmt.Fprintf(&b, "%s: %s, %s (%s)\n", redact.Printable(r.Target, ""), redact.Printable(cmp.Or(r.Server, "a server without a name"), ""), r.How, strings.Join(r.Eras, " and "))
+		head := fmt.Sprintf("%s: %s, %s (%s)", redact.Printable(r.Target, ""), redact.Printable(cmp.Or(r.Server, "a server without a name"), ""), r.How, strings.Join(r.Eras, " and "))
+		fmt.Fprintln(&b, p.fit(head, 0))
 	}
 	for ; p.shown < len(r.Results); p.shown++ {
 		p.show(&b, &r.Results[p.shown])
@@ -78,18 +82,30 @@ const idWidth = 22
 func (p *Printer) show(b *strings.Builder, x *Result) {
 	switch {
 	case x.State == Failed:
-		fmt.Fprintf(b, "%s %-7s  %-*s  %s\n", marks[x.Level], x.Level, idWidth, x.ID, x.Says)
+		p.rule(b, marks[x.Level], string(x.Level), x.ID, x.Says)
 	case p.All && x.State == Skipped:
-		fmt.Fprintf(b, "- %-7s  %-*s  %s: %s\n", "", idWidth, x.ID, x.Says, redact.Printable(x.Reason, ""))
+		p.rule(b, "-", "", x.ID, x.Says+": "+redact.Printable(x.Reason, ""))
 	case p.All:
-		fmt.Fprintf(b, "✓ %-7s  %-*s  %s\n", "", idWidth, x.ID, x.Says)
+		p.rule(b, "✓", "", x.ID, x.Says)
 	}
 	for _, f := range x.Findings {
-		fmt.Fprintf(b, "    %s\n", redact.Printable(f.Text, ""))
+		fmt.Fprintf(b, "    %s\n", p.fit(redact.Printable(f.Text, ""), 4))
 		for _, frame := range f.Frames {
-			fmt.Fprintf(b, "      %s\n", redact.Printable(frame, ""))
+			fmt.Fprintf(b, "      %s\n", redact.Printable(frame, "")) // as it is, to be copied
 		}
 	}
+}
+
+// rule writes the line of a rule.
+func (p *Printer) rule(b *strings.Builder, mark, level, id, text string) {
+	fmt.Fprintf(b, "%s %-7s  %-*s  %s\n", mark, level, idWidth, id, p.fit(text, 13+max(idWidth, len(id))))
+}
+
+func (p *Printer) fit(text string, column int) string {
+	if p.Fit == nil {
+		return text
+	}
+	return p.Fit(text, column)
 }
 
 // End writes the rest of the report, and what comes of it.
@@ -105,9 +121,10 @@ func (p *Printer) End(r *Report) error {
 	if r.count(Skipped) == 1 {
 		apply = "does not apply"
 	}
-	fmt.Fprintf(&b, "%d %s, %d %s; errors: %d, warnings: %d, notes: %d\n", r.count(Passed), hold, r.count(Skipped), apply, r.Errors, r.Warnings, r.Notes)
+	sum := fmt.Sprintf("%d %s, %d %s; errors: %d, warnings: %d, notes: %d", r.count(Passed), hold, r.count(Skipped), apply, r.Errors, r.Warnings, r.Notes)
+	fmt.Fprintln(&b, p.fit(sum, 0))
 	if r.Tokens > 0 {
-		fmt.Fprintf(&b, "the list of tools costs a model about %d tokens\n", r.Tokens)
+		fmt.Fprintln(&b, p.fit(fmt.Sprintf("the list of tools costs a model about %d tokens", r.Tokens), 0))
 	}
 	_, err := io.WriteString(p.W, b.String())
 	return err

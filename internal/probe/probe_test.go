@@ -53,7 +53,7 @@ func look(t *testing.T, spec *target.Spec, more ...func(*probe.Options)) *probe.
 	r := probe.Run(t.Context(), o)
 	if t.Failed() || testing.Verbose() {
 		var b bytes.Buffer
-		_ = r.WriteText(&b)
+		_ = r.WriteText(&b, func(text string, _ int) string { return text })
 		t.Log("\n" + b.String())
 	}
 	return r

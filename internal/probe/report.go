@@ -115,8 +115,8 @@ func (r *Report) spoken() (list []Revision) {
 
 var marks = map[State]string{OK: "✓", Problem: "✗", Note: "·"}
 
-// WriteText writes the report for people.
-func (r *Report) WriteText(w io.Writer) error {
+// WriteText writes the report for people. fit breaks a text that begins at a column, if need be.
+func (r *Report) WriteText(w io.Writer, fit func(text string, column int) string) error {
 	width := 0
 	for i := range r.Lines {
 		width = max(width, len(r.Lines[i].Topic))
@@ -130,13 +130,13 @@ func (r *Report) WriteText(w io.Writer) error {
 			topic = l.Topic
 		}
 		last = l.Topic
-		fmt.Fprintf(&b, "%-*s  %s %s\n", width, topic, marks[l.State], l.Text)
+		fmt.Fprintf(&b, "%-*s  %s %s\n", width, topic, marks[l.State], fit(l.Text, width+4))
 		indent := strings.Repeat(" ", width+4)
 		for _, more := range l.More {
 			fmt.Fprintf(&b, "%s  | %s\n", indent, more)
 		}
 		if l.Advice != "" {
-			fmt.Fprintf(&b, "%s→ %s\n", indent, l.Advice)
+			fmt.Fprintf(&b, "%s→ %s\n", indent, fit(l.Advice, width+6))
 		}
 	}
 	switch n := r.Problems(); {

@@ -69,7 +69,7 @@ sign-in, 4 if it is not reached or does not answer, 6 if there are problems. See
 				return err
 			}
 			if u.IsText() {
-				err = r.WriteText(c.OutOrStdout())
+				err = r.WriteText(c.OutOrStdout(), say.Fit(c.OutOrStdout()))
 			} else {
 				err = u.Value(c.OutOrStdout(), r)
 			}

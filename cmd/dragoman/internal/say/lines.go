@@ -286,6 +286,21 @@ func Wrap(text, indent string, width int) string {
 	return indent + text
 }
 
+// Fit returns what breaks a text that begins at a column of w, if that is a terminal. It goes on below
+// itself, or further left where too little of the line would remain.
+func Fit(w io.Writer) func(text string, column int) string { return fitInto(Width(w)) }
+
+func fitInto(width int) func(text string, column int) string {
+	return func(text string, column int) string {
+		hang := column
+		if width <= hang+minWrapped {
+			hang = 4
+		}
+		text, _ = wrapText(text, column, 0, width, strings.Repeat(" ", hang))
+		return text
+	}
+}
+
 // end makes the text.
 func (l *line) end() {
 	for i, p := range l.parts {

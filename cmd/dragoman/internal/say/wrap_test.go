@@ -45,3 +45,21 @@ func TestColumnsFitIntoTheLinesOfATerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestTextsThatBeginAtAColumnGoOnBelowThemselves(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		width, column int
+		want          string
+	}{
+		{0, 10, "one two three four five six seven"},
+		{34, 10, "one two three four five\n          six seven"},
+		{28, 10, "one two three four\n    five six seven"}, // too little would be left below it
+		{30, 0, "one two three four five six\nseven"},
+		{20, 0, "one two three four five six seven"}, // the terminal breaks it
+	} {
+		if got := fitInto(test.width)("one two three four five six seven", test.column); got != test.want {
+			t.Errorf("%d of %d: %q, want %q", test.column, test.width, got, test.want)
+		}
+	}
+}
