@@ -384,6 +384,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			h(w, r)
 			return
 		}
+		r = g.now.Load().withoutSlash(r)
 		if r.URL.Path == "/" && wantsPage(r) {
 			g.servePage(w, r, open)
 			return
