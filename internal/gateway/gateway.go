@@ -385,8 +385,8 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			return
 		}
 		r = g.now.Load().withoutSlash(r)
-		if r.URL.Path == "/" && wantsPage(r) {
-			g.servePage(w, r, open)
+		if with := wantsPage(r); with != "" {
+			g.servePage(w, r, with, open)
 			return
 		}
 		if !g.policy.Anyone() {

@@ -125,13 +125,57 @@ func TestAPersonIsToldWhatIsHere(t *testing.T) {
 			t.Errorf("%q is in\n%s", mark, body)
 		}
 	}
-	for _, accept := range []string{"application/json", "*/*", ""} {
-		if status, _, body := look(t, g.url+"/", accept); status != http.StatusNotFound {
-			t.Errorf("a program that accepts %q gets %d %s", accept, status, body)
-		}
-	}
 	if status, _, _ := look(t, g.url+"/nothing", browser); status != http.StatusNotFound {
 		t.Errorf("another page: %d", status)
+	}
+}
+
+func TestAPersonInATerminalIsToldTheSame(t *testing.T) {
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	for _, accept := range []string{"*/*", "text/plain", "text/*;q=0.5"} {
+		status, header, body := look(t, g.url+"/", accept)
+		if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("Vary") == "" {
+			t.Errorf("%s: %d %v", accept, status, header)
+		}
+		for _, want := range []string{"test 1", g.url + "/mcp ", g.url + "/sse ", "/ws ", g.url + "/call ", g.url + "/servers/files\n", g.url + "/status"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %q in\n%s", want, body)
+			}
+		}
+	}
+	if status, _ := send(t, http.DefaultClient, http.MethodHead, g.url+"/"); status != http.StatusNotFound {
+		t.Errorf("HEAD that accepts nothing by name: %d", status)
+	}
+}
+
+// Clients that were given the wrong URL would take a page for an answer.
+func TestAProgramAtTheWrongPlaceIsToldSo(t *testing.T) {
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	for _, accept := range []string{"application/json", "application/json, text/event-stream", "text/event-stream", "text/event-stream, */*", "application/json, text/plain, */*", ""} {
+		for _, path := range []string{"/", "/nothing", "/servers/files/"} {
+			if status, _, body := look(t, g.url+path, accept); status != http.StatusNotFound || !strings.Contains(body, "the doors of a server are /mcp, /sse") {
+				t.Errorf("GET %s by a program that accepts %q: %d %s", path, accept, status, body)
+			}
+		}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodDelete, http.MethodPut, "upgrade"} {
+		req, err := http.NewRequestWithContext(within(t), method, g.url+"/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "*/*")
+		if method == "upgrade" { // a socket, by a client that takes anything
+			req.Method = http.MethodGet
+			req.Header.Set("Connection", "Upgrade")
+			req.Header.Set("Upgrade", "websocket")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", method, resp.Status)
+		}
 	}
 }
 
@@ -141,9 +185,14 @@ func TestAPersonIsNotToldOfServersThatAreProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := begin(t, "auth: {tokenFile: "+tokens+"}\nservers: {hidden-mark: {url: "+upstream(t, protocol.Latest)+"}}\n")
-	status, _, body := look(t, g.url+"/", browser)
-	if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "have to prove who they are") {
-		t.Errorf("%d\n%s", status, body)
+	for _, accept := range []string{browser, "*/*"} {
+		status, _, body := look(t, g.url+"/", accept)
+		if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "have to prove who they are") {
+			t.Errorf("%s: %d\n%s", accept, status, body)
+		}
+	}
+	if status, _, _ := look(t, g.url+"/", "application/json, text/event-stream"); status != http.StatusUnauthorized {
+		t.Errorf("a program: %d", status)
 	}
 	if status, _, _ := look(t, g.url+gateway.StatusPath, browser); status != http.StatusUnauthorized {
 		t.Errorf("the status: %d", status)
