@@ -1,16 +1,20 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -84,6 +88,48 @@ func TestPublicStatusSaysThatTheStateFailsAndNotWhy(t *testing.T) {
 	}
 	if s.StateFailure.Error == "" {
 		t.Error("the owner is told less")
+	}
+}
+
+// jsonNames adds the names that the fields of a type have in JSON, each with where it is.
+func jsonNames(of reflect.Type, at string, names map[string]string) {
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		jsonNames(of.Elem(), at, names)
+	case reflect.Struct:
+		if of == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for f := range of.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" {
+				name = f.Name
+			}
+			names[at+f.Name] = name
+			jsonNames(f.Type, at+f.Name+".", names)
+		}
+	}
+}
+
+func TestEveryNameInTheStatusIsSpelledAlike(t *testing.T) {
+	names := make(map[string]string)
+	for _, of := range []reflect.Type{reflect.TypeFor[gateway.Status](), reflect.TypeFor[gateway.Reloaded](), reflect.TypeFor[gateway.Failed](), reflect.TypeFor[manager.LogLine]()} {
+		jsonNames(of, of.Name()+".", names)
+	}
+	camel := regexp.MustCompile(`^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$`)
+	for at, name := range names {
+		if !camel.MatchString(name) {
+			t.Errorf("%s is %q in JSON", at, name)
+		}
+	}
+	if names["Status.Reload.Changes.Added"] == "" || names["Status.Audit.Webhook.Sent"] == "" || names["Status.Servers.LastErrorAt"] == "" {
+		t.Errorf("not all fields were looked at: %v", names)
+	}
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	g.reload("servers: {files: {url: " + upstream(t, protocol.Latest) + "}, mail: {url: " + upstream(t, protocol.Latest) + "}}\n")
+	text, err := json.Marshal(g.Status())
+	if err != nil || !strings.Contains(string(text), `"changes":{"added":["mail"],"replaced":["files"]}`) {
+		t.Errorf("%v, the status is %s", err, text)
 	}
 }
 
