@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -44,6 +45,7 @@ func broken(t *testing.T) string {
 	refuse("/503", 503, "Retry-After", "3600", "")
 	refuse("/expired", 401, "WWW-Authenticate", `Bearer error="invalid_token", error_description="the token has expired"`, "")
 	refuse("/scope", 403, "WWW-Authenticate", `Bearer error="insufficient_scope", scope="files:write"`, "")
+	refuse("/scopes", 403, "WWW-Authenticate", `Bearer error="insufficient_scope", scope="files:read files:write", error_description="this needs to write"`, "")
 	refuse("/page", 200, "Content-Type", "text/html; charset=utf-8", "<!doctype html><title>Welcome\n to us</title><p>hello")
 	refuse("/other", 200, "Content-Type", "application/json", `{"hello":"world","token":"hush"}`)
 	refuse("/lost", 401, "WWW-Authenticate", `Bearer error_description="who are you?", resource_metadata="http://127.0.0.1:1/metadata"`, "")
@@ -203,6 +205,30 @@ func TestAdviceForWhoUsesAServerNamesCommands(t *testing.T) {
 		if status == 0 || !strings.Contains(stderr, want+web.URL) || strings.Contains(stderr, "package") || strings.Contains(stderr, "later") {
 			t.Errorf("%d: status %d, %s, want %s", code, status, stderr, want)
 		}
+	}
+}
+
+func TestScopesThatAreMissingAreNamedWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	at := broken(t) + "/scopes"
+	const reason = "127.0.0.1: connection failed: the server answers 403 Forbidden: the scope files:read files:write is needed; this needs to write"
+	hint := "ask its owner for a token that has the scope; if it has a sign-in: dragoman login " + at
+	for _, command := range [][]string{{"tools"}, {"tools", "-H", "Authorization: Bearer hush"}} {
+		_, stderr, status := runMain(t, "", append(command, at)...)
+		if want := "dragoman: " + reason + "\n" + hint + "\n"; status != say.ExitAuthorization || stderr != want {
+			t.Errorf("%q: status %d\n%swant\n%s", command, status, stderr, want)
+		}
+		_, stderr, status = runMain(t, "", append(command, "-o", "json", at)...)
+		var told struct {
+			Error struct{ Code, Message, Hint string }
+		}
+		if err := json.Unmarshal([]byte(stderr), &told); err != nil || status != say.ExitAuthorization || told.Error.Code != "authorization" || told.Error.Message != reason || told.Error.Hint != hint {
+			t.Errorf("%q: status %d, %v, a program gets %s", command, status, err, stderr)
+		}
+	}
+	// Of a refusal that is about something else nobody is told to sign in.
+	if _, stderr, status := runMain(t, "", "tools", strings.TrimSuffix(at, "scopes")+"403"); status != say.ExitAuthorization || !strings.Contains(stderr, "403 Forbidden: not your tenant") || strings.Contains(stderr, "scope") {
+		t.Errorf("403 without a challenge: status %d, %s", status, stderr)
 	}
 }
 

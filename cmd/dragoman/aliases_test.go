@@ -18,8 +18,10 @@ func TestCommandLinesOfOtherProgramsWork(t *testing.T) {
 
 	p := startMain(t, append([]string{"run", "--stdio", command, "--outputTransport", "sse", "--port", "0", "--ssePath", "/events", "--messagePath", "/message", "--stateless"}, pass...)...)
 	base := strings.TrimSuffix(p.place("http://127.0.0.1:"), "/mcp")
-	peertest.CheckEcho(t, &sse.Client{URL: base + "/events"}, protocol.Legacy)
-	peertest.CheckEcho(t, &streamable.Client{URL: base + "/mcp"}, protocol.Modern)
+	for _, slash := range []string{"", "/"} {
+		peertest.CheckEcho(t, &sse.Client{URL: base + "/events" + slash}, protocol.Legacy)
+		peertest.CheckEcho(t, &streamable.Client{URL: base + "/mcp" + slash}, protocol.Modern)
+	}
 
 	for _, args := range [][]string{{"run", "--sse", base + "/events"}, {"run", "--streamableHttp", base + "/mcp", "--logLevel", "none"}} {
 		q := startMain(t, args...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 )
@@ -23,15 +24,33 @@ func TestGatewaysAreToldApartByTheirFiles(t *testing.T) {
 		p.place("http://")
 	}
 	t.Chdir(t.TempDir())
-	for _, args := range [][]string{{"status"}, {"reload"}, {"restart", "one"}, {"logs", "one"}} {
+	for _, args := range [][]string{{"status"}, {"reload"}, {"restart", "one"}, {"logs", "one"}, {"tap"}, {"tap", "one"}} {
 		_, stderr, status := runMain(t, "", args...)
-		if status == 0 || !strings.Contains(stderr, "2 gateways are running; name the file of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
+		if status != say.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
+		if args[0] == "tap" { // which goes on
+			p := startMain(t, append(args, f.path, "--record", filepath.Join(t.TempDir(), "record"))...)
+			p.await("looking on")
+			if status := p.stop(os.Interrupt); status != 0 {
+				t.Errorf("%q of a file: status %d, %s", args, status, p.said())
+			}
+			continue
 		}
 		stdout, stderr, status := runMain(t, "", append(args, f.path)...)
 		if status != 0 || args[0] == "status" && (!strings.Contains(stdout, "serves "+f.path) || strings.Contains(stdout, "two")) {
 			t.Errorf("%q of a file: status %d, %s%s", args, status, stdout, stderr)
 		}
+	}
+	for _, args := range [][]string{{"logs", "twoo"}, {"restart", "twoo"}, {"tap", "twoo"}} {
+		if _, stderr, status := runMain(t, "", append(args, other.path)...); status != say.ExitUsage || !strings.Contains(stderr, "there is no server twoo; did you mean") {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
+	}
+	none := filepath.Join(t.TempDir(), "none.yaml")
+	writeAt(t, none, "servers: {}")
+	if _, stderr, status := runMain(t, "", "tap", none); status != say.ExitUnreachable || !strings.Contains(stderr, "no gateway of yours serves "+none) {
+		t.Errorf("tap of a file that none serves: status %d, %s", status, stderr)
 	}
 	// Two that serve the same file are told apart by their sockets.
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")

@@ -37,6 +37,27 @@ func TestTextOnStandardOutputIsToldAtOnce(t *testing.T) {
 	}
 }
 
+func TestA32_TextOnStandardOutputIsToldWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	setenv(t, markVariable, t.Name())
+	const script = `echo "API_KEY=$API_KEY, with $DB_PASSWORD, port $PORT"; echo "again: $DB_PASSWORD token: t9t9"; exec "$0" everything`
+	secrets := []string{"-e", "API_KEY=k3y", "-e", "DB_PASSWORD=pw7", "-e", "PORT=80"}
+	p := startMain(t, append(append([]string{"run", "--debug", "--listen", "127.0.0.1:0"}, secrets...), scripted(t, script, "")...)...)
+	p.place("http://")
+	p.stop(os.Interrupt)
+	_, stderr, status := runMain(t, "", append(append([]string{"tools"}, secrets...), scripted(t, script, "")...)...)
+	for name, said := range map[string]string{"run": p.logged(), "tools": stderr} {
+		if status != 0 || !strings.Contains(said, "API_KEY=[redacted], with [redacted], port 80") {
+			t.Errorf("%s: status %d, it says\n%s", name, status, said)
+		}
+		for _, secret := range []string{"k3y", "pw7", "t9t9"} {
+			if strings.Contains(said, secret) {
+				t.Errorf("%s repeats %s:\n%s", name, secret, said)
+			}
+		}
+	}
+}
+
 func TestServerThatBeginsWithABannerWorks(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {

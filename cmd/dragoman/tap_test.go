@@ -176,7 +176,7 @@ func TestTapOfARunningGateway(t *testing.T) {
 	if out, said, status := runMain(t, "", "replay", "r.ndjson", "all", "--socket", socket); status != 0 || !strings.Contains(said, "0 answered otherwise, 0 not") {
 		t.Errorf("replay: status %d\n%s\n%s", status, out, said)
 	}
-	if _, said, status := runMain(t, "", "tap", "none", "--socket", socket); status != say.ExitUnreachable || !strings.Contains(said, "no server none") {
+	if _, said, status := runMain(t, "", "tap", "none", "--socket", socket); status != say.ExitUsage || !strings.Contains(said, "no server none") {
 		t.Errorf("nobody: status %d\n%s", status, said)
 	}
 }

@@ -55,24 +55,31 @@ func fail(w http.ResponseWriter, status int, text string) {
 // named finds the server that a request names.
 func (g *Gateway) named(do func(http.ResponseWriter, *http.Request, *manager.Upstream)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		up := g.manager.Upstream(r.PathValue("name"))
-		if up == nil {
-			g.mu.Lock()
-			fault, broken := g.file.Fault(r.PathValue("name"))
-			g.mu.Unlock()
-			if broken {
-				fail(w, http.StatusConflict, "the server "+r.PathValue("name")+" is left out, because its configuration has errors:\n"+fault)
-				return
-			}
-			text := "there is no server " + r.PathValue("name") + "; "
-			if hint := near.Hint(r.PathValue("name"), g.serverNames()); hint != "" {
-				text += hint + " "
-			}
-			fail(w, http.StatusNotFound, text+"dragoman status lists them")
-			return
+		if up := g.serverOr(w, r.PathValue("name")); up != nil {
+			do(w, r, up)
 		}
-		do(w, r, up)
 	}
+}
+
+// serverOr returns the server of a name, or says why there is none.
+func (g *Gateway) serverOr(w http.ResponseWriter, name string) *manager.Upstream {
+	up := g.manager.Upstream(name)
+	if up != nil {
+		return up
+	}
+	g.mu.Lock()
+	fault, broken := g.file.Fault(name)
+	g.mu.Unlock()
+	if broken {
+		fail(w, http.StatusConflict, "the server "+name+" is left out, because its configuration has errors:\n"+fault)
+		return nil
+	}
+	text := "there is no server " + name + "; "
+	if hint := near.Hint(name, g.serverNames()); hint != "" {
+		text += hint + " "
+	}
+	fail(w, http.StatusNotFound, text+"dragoman status lists them")
+	return nil
 }
 
 // serverNames returns the names of all servers.

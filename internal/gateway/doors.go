@@ -255,6 +255,31 @@ func (t *routes) nearServers(r *http.Request) string {
 	return hint
 }
 
+// leads reports whether there is a door at a path, whoever may use it.
+func (t *routes) leads(path string) bool {
+	e, rest := t.find(path)
+	if e == nil {
+		return false
+	}
+	door, _ := e.At(rest)
+	return door != nil
+}
+
+// withoutSlash returns a request whose URL is that of a door and a slash as one at the door itself:
+// users copy such URLs. It is not redirected, as many clients lose the body of a POST by that. All that goes
+// by paths is asked about the request that is returned, so that a slash leads around nothing. One that
+// is escaped is part of a name.
+func (t *routes) withoutSlash(r *http.Request) *http.Request {
+	path, ok := strings.CutSuffix(r.URL.Path, "/")
+	if !ok || !strings.HasSuffix(r.URL.EscapedPath(), "/") || t.leads(r.URL.Path) || !t.leads(path) {
+		return r
+	}
+	there, where := *r, *r.URL
+	where.Path, where.RawPath = path, strings.TrimSuffix(where.RawPath, "/")
+	there.URL = &where
+	return &there
+}
+
 // serve answers a request by the doors of its path.
 func (t *routes) serve(w http.ResponseWriter, r *http.Request) {
 	e, rest := t.find(r.URL.Path)

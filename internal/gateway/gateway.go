@@ -384,8 +384,9 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			h(w, r)
 			return
 		}
-		if r.URL.Path == "/" && wantsPage(r) {
-			g.servePage(w, r, open)
+		r = g.now.Load().withoutSlash(r)
+		if with := wantsPage(r); with != "" {
+			g.servePage(w, r, with, open)
 			return
 		}
 		if !g.policy.Anyone() {

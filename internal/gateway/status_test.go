@@ -1,16 +1,20 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -87,6 +91,48 @@ func TestPublicStatusSaysThatTheStateFailsAndNotWhy(t *testing.T) {
 	}
 }
 
+// jsonNames adds the names that the fields of a type have in JSON, each with where it is.
+func jsonNames(of reflect.Type, at string, names map[string]string) {
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		jsonNames(of.Elem(), at, names)
+	case reflect.Struct:
+		if of == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for f := range of.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" {
+				name = f.Name
+			}
+			names[at+f.Name] = name
+			jsonNames(f.Type, at+f.Name+".", names)
+		}
+	}
+}
+
+func TestEveryNameInTheStatusIsSpelledAlike(t *testing.T) {
+	names := make(map[string]string)
+	for _, of := range []reflect.Type{reflect.TypeFor[gateway.Status](), reflect.TypeFor[gateway.Reloaded](), reflect.TypeFor[gateway.Failed](), reflect.TypeFor[manager.LogLine]()} {
+		jsonNames(of, of.Name()+".", names)
+	}
+	camel := regexp.MustCompile(`^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$`)
+	for at, name := range names {
+		if !camel.MatchString(name) {
+			t.Errorf("%s is %q in JSON", at, name)
+		}
+	}
+	if names["Status.Reload.Changes.Added"] == "" || names["Status.Audit.Webhook.Sent"] == "" || names["Status.Servers.LastErrorAt"] == "" {
+		t.Errorf("not all fields were looked at: %v", names)
+	}
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	g.reload("servers: {files: {url: " + upstream(t, protocol.Latest) + "}, mail: {url: " + upstream(t, protocol.Latest) + "}}\n")
+	text, err := json.Marshal(g.Status())
+	if err != nil || !strings.Contains(string(text), `"changes":{"added":["mail"],"replaced":["files"]}`) {
+		t.Errorf("%v, the status is %s", err, text)
+	}
+}
+
 // look gets a page as a browser does, or with another Accept.
 func look(t *testing.T, url, accept string) (int, http.Header, string) {
 	t.Helper()
@@ -125,13 +171,57 @@ func TestAPersonIsToldWhatIsHere(t *testing.T) {
 			t.Errorf("%q is in\n%s", mark, body)
 		}
 	}
-	for _, accept := range []string{"application/json", "*/*", ""} {
-		if status, _, body := look(t, g.url+"/", accept); status != http.StatusNotFound {
-			t.Errorf("a program that accepts %q gets %d %s", accept, status, body)
-		}
-	}
 	if status, _, _ := look(t, g.url+"/nothing", browser); status != http.StatusNotFound {
 		t.Errorf("another page: %d", status)
+	}
+}
+
+func TestAPersonInATerminalIsToldTheSame(t *testing.T) {
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	for _, accept := range []string{"*/*", "text/plain", "text/*;q=0.5"} {
+		status, header, body := look(t, g.url+"/", accept)
+		if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("Vary") == "" {
+			t.Errorf("%s: %d %v", accept, status, header)
+		}
+		for _, want := range []string{"test 1", g.url + "/mcp ", g.url + "/sse ", "/ws ", g.url + "/call ", g.url + "/servers/files\n", g.url + "/status"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %q in\n%s", want, body)
+			}
+		}
+	}
+	if status, _ := send(t, http.DefaultClient, http.MethodHead, g.url+"/"); status != http.StatusNotFound {
+		t.Errorf("HEAD that accepts nothing by name: %d", status)
+	}
+}
+
+// Clients that were given the wrong URL would take a page for an answer.
+func TestAProgramAtTheWrongPlaceIsToldSo(t *testing.T) {
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	for _, accept := range []string{"application/json", "application/json, text/event-stream", "text/event-stream", "text/event-stream, */*", "application/json, text/plain, */*", ""} {
+		for _, path := range []string{"/", "/nothing", "/servers/files/"} {
+			if status, _, body := look(t, g.url+path, accept); status != http.StatusNotFound || !strings.Contains(body, "the doors of a server are /mcp, /sse") {
+				t.Errorf("GET %s by a program that accepts %q: %d %s", path, accept, status, body)
+			}
+		}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodDelete, http.MethodPut, "upgrade"} {
+		req, err := http.NewRequestWithContext(within(t), method, g.url+"/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "*/*")
+		if method == "upgrade" { // a socket, by a client that takes anything
+			req.Method = http.MethodGet
+			req.Header.Set("Connection", "Upgrade")
+			req.Header.Set("Upgrade", "websocket")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", method, resp.Status)
+		}
 	}
 }
 
@@ -141,9 +231,14 @@ func TestAPersonIsNotToldOfServersThatAreProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := begin(t, "auth: {tokenFile: "+tokens+"}\nservers: {hidden-mark: {url: "+upstream(t, protocol.Latest)+"}}\n")
-	status, _, body := look(t, g.url+"/", browser)
-	if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "have to prove who they are") {
-		t.Errorf("%d\n%s", status, body)
+	for _, accept := range []string{browser, "*/*"} {
+		status, _, body := look(t, g.url+"/", accept)
+		if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "have to prove who they are") {
+			t.Errorf("%s: %d\n%s", accept, status, body)
+		}
+	}
+	if status, _, _ := look(t, g.url+"/", "application/json, text/event-stream"); status != http.StatusUnauthorized {
+		t.Errorf("a program: %d", status)
 	}
 	if status, _, _ := look(t, g.url+gateway.StatusPath, browser); status != http.StatusUnauthorized {
 		t.Errorf("the status: %d", status)

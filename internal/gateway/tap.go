@@ -107,8 +107,7 @@ const tapBeat = 15 * time.Second
 // serveTap streams what passes, until who asked has left.
 func (g *Gateway) serveTap(w http.ResponseWriter, r *http.Request) {
 	server := r.URL.Query().Get("server")
-	if server != "" && g.manager.Upstream(server) == nil {
-		fail(w, http.StatusNotFound, "there is no server "+server+"; dragoman status lists them")
+	if server != "" && g.serverOr(w, server) == nil {
 		return
 	}
 	unmasked := r.URL.Query().Get("unmasked") == "true"

@@ -381,7 +381,7 @@ var title = lazy.Regexp(`(?is)<title[^>]*>([^<]+)`)
 // Describe says what a body is that holds no message, with its first words.
 func Describe(h http.Header, body []byte) string {
 	if MediaType(h) != "text/html" {
-		return "no message: " + oneLine(redact.JSON(body[:min(len(body), 4*maxErrorText)]))
+		return "no message: " + oneLine(redact.Line(string(body[:min(len(body), 4*maxErrorText)])))
 	}
 	if found := title().FindSubmatch(body); found != nil {
 		return fmt.Sprintf("a web page (%s), and no message", oneLine(string(found[1])))

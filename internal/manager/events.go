@@ -302,7 +302,7 @@ func (o *output) stderr(line string) {
 // message. The first one is told.
 func (o *output) text(line string) {
 	u := o.up
-	line = cutText(u.redact(o.passed, line))
+	line = cutText(redact.Line(u.redact(o.passed, line)))
 	if !u.stray.CompareAndSwap(nil, &line) {
 		u.log.Debug("the server wrote to its standard output what is no message", "line", line)
 		return

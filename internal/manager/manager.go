@@ -96,7 +96,12 @@ func New(opts *Options) *Manager {
 }
 
 // Changes is what Apply did, by names.
-type Changes struct{ Added, Kept, Replaced, Removed []string }
+type Changes struct {
+	Added    []string `json:"added,omitempty"`
+	Kept     []string `json:"kept,omitempty"`
+	Replaced []string `json:"replaced,omitempty"`
+	Removed  []string `json:"removed,omitempty"`
+}
 
 // Apply makes the servers those of a configuration. One whose configuration is the
 // same is kept with its processes and sessions; what it says of tools, prompts and

@@ -203,14 +203,11 @@ func (u *Upstream) redactSecrets(p *passed, text string) string {
 	if u.credential != nil {
 		secrets = append(secrets, long(u.credential.Secrets())...)
 	}
-	for _, value := range secrets {
-		text = strings.ReplaceAll(text, value, "[redacted]")
-	}
-	return redact.Text(text)
+	return redact.Text(redact.Values(text, secrets))
 }
 
-// secretsOf returns values that must not be shown. Short ones would take too much
-// else with them.
+// secretsOf returns values that must not be shown. Short ones of headers, and what callers pass on, need not be
+// secrets, and would take too much else with them.
 func secretsOf(c *config.Server, p *passed) []string {
 	var list []string
 	add := func(value string) { list = append(list, value) }
@@ -226,17 +223,18 @@ func secretsOf(c *config.Server, p *passed) []string {
 		password, _ := proxy.User.Password()
 		add(password)
 	}
-	for name, value := range c.Env {
-		if looksSecret(name) {
-			add(value)
-		}
-	}
 	if p != nil {
 		for _, value := range p.values {
 			add(value)
 		}
 	}
-	return long(list)
+	list = long(list)
+	for name, value := range c.Env {
+		if looksSecret(name) && !redact.IsDoubtful(name, value) {
+			add(value)
+		}
+	}
+	return list
 }
 
 // long returns the values that can be looked for in texts.
@@ -308,7 +306,9 @@ func Reach(c *config.Server, o *ReachOptions) (*Reached, error) {
 	if o.Notice != nil {
 		var once sync.Once
 		spec.OnText = func(line string) {
-			once.Do(func() { o.Notice(slog.LevelWarn, strayNotice(cutText(redact.Text(line)))) })
+			once.Do(func() {
+				o.Notice(slog.LevelWarn, strayNotice(cutText(redact.Line(redact.Values(line, secretsOf(c, nil))))))
+			})
 		}
 	}
 	var vet func(*exec.Cmd) error

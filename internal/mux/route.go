@@ -2,7 +2,9 @@ package mux
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"log/slog"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -124,7 +126,9 @@ func (c *Conn) stop(m *dragoman.Message) {
 
 // bad answers or skips bytes that are no message.
 func (c *Conn) bad(data []byte, err error) {
-	c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", redact.JSON(head(data)))
+	if c.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		c.opts.Logger.Debug("not a message", "error", err, "bytes", len(data), "text", c.shown(data))
+	}
 	var p *dragoman.ParseError
 	parsed := errors.As(err, &p)
 	if parsed && p.Kind == dragoman.Response && c.calls.Fail(p.ID, err) {
@@ -174,5 +178,12 @@ func (c *Conn) mustSend(m *dragoman.Message) {
 	}
 }
 
-// head returns the beginning of text, for a log.
-func head(text []byte) []byte { return text[:min(len(text), 256)] }
+// shown returns the beginning of what is no message, without secrets. More is masked than is shown, so that
+// a secret that is cut is found.
+func (c *Conn) shown(data []byte) string {
+	text := string(data[:min(len(data), 1024)])
+	if c.opts.Mask != nil {
+		text = c.opts.Mask(text)
+	}
+	return redact.Cut(redact.Line(text), 256)
+}

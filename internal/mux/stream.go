@@ -104,6 +104,10 @@ type Options struct {
 	// no answer to a call, from the goroutine that reads.
 	NotMessage func(frame []byte)
 
+	// Mask, if not nil, takes secrets out of the frames that are logged because they are no
+	// messages, besides what looks like some.
+	Mask func(text string) string
+
 	// Logger receives what is skipped and dropped. If nil, nothing is logged.
 	Logger *slog.Logger
 }

@@ -60,7 +60,7 @@ func (e Event) Masked() Event {
 	if e.Message != nil {
 		e.Message = json.RawMessage(redact.Value(e.Message, maxShown))
 	}
-	e.Text, e.Error, e.Name = redact.JSON([]byte(redact.Cut(e.Text, maxText))), redact.Text(e.Error), redact.URI(e.Name)
+	e.Text, e.Error, e.Name = redact.Line(redact.Cut(e.Text, maxText)), redact.Text(e.Error), redact.URI(e.Name)
 	return e
 }
 

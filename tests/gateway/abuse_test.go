@@ -111,7 +111,7 @@ func TestS10_MethodsTypesAndPathsAreChecked(t *testing.T) {
 			t.Errorf("POST that accepts %q: %s", accept, resp.Status)
 		}
 	}
-	for _, path := range []string{"//evil.example/", "//evil.example/%2e%2e", "/mcp/../admin", "/servers/../status", "/\\evil.example/", "//evil.example/mcp/", "/%2f%2fevil.example", "/http://evil.example/", "/sse/", "/mcp//"} {
+	for _, path := range []string{"//evil.example/", "//evil.example/%2e%2e", "/mcp/../admin", "/servers/../status", "/\\evil.example/", "//evil.example/mcp/", "/%2f%2fevil.example", "/http://evil.example/", "/sse//", "/sse/x", "/mcp//", "/mcp%2f"} {
 		for _, method := range []string{"GET", "POST"} {
 			resp, body := exchange(t, g, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			if resp == nil {

@@ -42,7 +42,8 @@ type Server struct {
 	Caller func(*http.Request) (*dragoman.Caller, error)
 
 	// MessagesPath is where clients find Messages, as a reference relative to
-	// the URL of Stream. Zero means DefaultMessagesPath: beside it.
+	// the URL of Stream. Zero means DefaultMessagesPath: beside it, also if that URL
+	// ends with a slash.
 	MessagesPath string
 
 	// NoSync refuses messages without a session, which are otherwise answered

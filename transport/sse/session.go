@@ -54,6 +54,7 @@ type session struct {
 	id     string
 	caller string // who may use it
 	key    string // whose it is
+	below  bool   // the URL of the stream ends with a slash
 	conn   *mux.Conn
 
 	in      chan []byte   // posted messages
@@ -96,7 +97,7 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 // open makes a session.
 func (s *Server) open(x *httpx.Exchange) (*session, error) {
 	c := &session{
-		server: s, id: httpx.NewID(), caller: x.Caller.Identity(), key: x.Caller.Key(),
+		server: s, id: httpx.NewID(), below: endsWithSlash(x.R), caller: x.Caller.Identity(), key: x.Caller.Key(),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -126,11 +127,24 @@ func (s *Server) find(id, caller string) *session {
 	return nil
 }
 
+// endsWithSlash reports whether the URL that a client has used ends with a slash, so that what is beside
+// the stream for others is a level higher for it. Whoever led the request here may have changed its URL.
+func endsWithSlash(r *http.Request) bool {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if path == "" {
+		path = r.URL.Path
+	}
+	return strings.HasSuffix(path, "/")
+}
+
 // endpoint is where the client posts its messages, relative to the stream's URL.
 func (c *session) endpoint() string {
 	path := c.server.MessagesPath
 	if path == "" {
 		path = DefaultMessagesPath
+		if c.below {
+			path = "../" + path
+		}
 	}
 	separator := "?"
 	if strings.Contains(path, "?") {

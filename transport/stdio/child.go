@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 )
 
 const (
@@ -104,7 +106,8 @@ func (c *Command) start() (*child, error) {
 	p.log.Info("server started", "file", file, "pid", cmd.Process.Pid)
 	onLine := c.OnStderr
 	if onLine == nil {
-		onLine = func(line string) { p.log.Debug("server wrote to stderr", "line", line) }
+		mask := maskOf(cmd.Env)
+		onLine = func(line string) { p.log.Debug("server wrote to stderr", "line", redact.Text(mask(line))) }
 	}
 	p.stderr = newStderrSink(p.errEnd, onLine)
 	go p.supervise() // until stop or the end of the process, and then a bounded time

@@ -365,6 +365,36 @@ func TestC07_StartExitAndStderrAreLogged(t *testing.T) {
 	}
 }
 
+func TestA32_WhatIsNoMessageIsLoggedWithoutSecrets(t *testing.T) {
+	var log lockedBuffer
+	c := script(`for key in "$MY_API_KEY" "$LONG_TOKEN" "$INHERITED_SECRET"; do
+			echo "starting with $key, mode $AUTH_MODE, x${key}x"; echo "complaint about $key" >&2
+		done
+		echo 'DB_PASSWORD=pw7 token: t9 max_tokens=10'; printf '%0250d%s\n' 0 "$LONG_TOKEN"; exec cat >/dev/null`)
+	t.Setenv("INHERITED_SECRET", "zyxwvu")
+	c.Env, c.InheritEnv = []string{"MY_API_KEY=k3y", "LONG_TOKEN=abcdefghijkl", "AUTH_MODE=oauth"}, []string{"INHERITED_SECRET"}
+	c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	conn, err := c.Dial(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "all of it is logged", func() bool {
+		return strings.Count(log.String(), `msg="not a message"`) == 5 && strings.Count(log.String(), `line="complaint`) == 3
+	})
+	_ = conn.Close()
+	text := log.String()
+	for _, want := range []string{`msg="server wrote text to stdout`, `text="starting with [redacted], mode oauth, xk3yx"`, `text="starting with [redacted], mode oauth, x[redacted]x"`, `line="complaint about [redacted]"`, `DB_PASSWORD=[redacted] token: [redacted] max_tokens=10`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	for _, secret := range []string{"k3y,", "about k3y", "abcd", "zyxwvu", "pw7", "t9"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s is in\n%s", secret, text)
+		}
+	}
+}
+
 // A lockedBuffer may be written by one goroutine while another reads it.
 type lockedBuffer struct {
 	mu  sync.Mutex

@@ -55,7 +55,8 @@ func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		p.stop()
 		return nil
 	})
-	conn := mux.New(s, &mux.Options{Limits: limits, NotMessage: c.onText(), Logger: c.Logger})
+	mask := maskOf(p.cmd.Env)
+	conn := mux.New(s, &mux.Options{Limits: limits, NotMessage: c.onText(mask), Mask: mask, Logger: c.Logger})
 	conn.Start(local)
 	return &Conn{Conn: conn, child: p}, nil
 }
@@ -63,15 +64,26 @@ func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 // maxText is how much is told of a line on stdout that is no message.
 const maxText = 1024
 
+// maskOf returns what takes the secrets of an environment out of a text.
+func maskOf(env []string) func(string) string {
+	var secrets []string
+	for _, variable := range env {
+		if name, value, ok := strings.Cut(variable, "="); ok && looksSecret(name, value) && !redact.IsDoubtful(name, value) {
+			secrets = append(secrets, value)
+		}
+	}
+	return func(text string) string { return redact.Values(text, secrets) }
+}
+
 // onText returns what is told of frames that are no messages.
-func (c *Command) onText() func([]byte) {
+func (c *Command) onText(mask func(string) string) func([]byte) {
 	tell := c.OnText
 	if tell == nil {
 		var once sync.Once
 		log := c.logger()
 		tell = func(line string) {
 			once.Do(func() {
-				log.Warn("server wrote text to stdout, which is for messages only; skipped", "command", c.Path, "text", redact.Text(line))
+				log.Warn("server wrote text to stdout, which is for messages only; skipped", "command", c.Path, "text", redact.Line(mask(line)))
 			})
 		}
 	}

@@ -41,7 +41,7 @@ func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
 	if rpc.IsBatch(data) && c.session().batches() {
 		return c.batch(data, from)
 	}
-	c.log.Warn("not a message", "error", err, "text", redact.JSON(data[:min(len(data), 256)]))
+	c.log.Warn("not a message", "error", err, "text", redact.Line(string(data[:min(len(data), 256)])))
 	p, ok := errors.AsType[*dragoman.ParseError](err)
 	if ok && from.call != nil && p.Kind == dragoman.Response && p.ID == from.call.ID() {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
@@ -38,7 +37,7 @@ type tapping struct {
 func TapCommand() *cobra.Command {
 	t := &tapping{}
 	c := &cobra.Command{
-		Use:   "tap [flags] [NAME] | URL | -- command [args...]",
+		Use:   "tap [flags] [NAME] [FILE] | URL | -- command [args...]",
 		Short: "Show the messages between a host and a server, or of a running gateway",
 		Long: `Show the messages that pass, a line each.
 
@@ -49,12 +48,13 @@ command writes to standard error goes there too, and its exit status is ours.
 
 With a NAME, or nothing, the messages of that server of a running gateway are shown, or of all, on
 standard output, until Ctrl-C. The gateway waits for nobody: what comes too fast is not shown, and
-counted.
+counted. If several gateways are running, name the file of one, or its socket with --socket.
 
 Secrets are masked wherever something is shown or written.`,
 		Example: `  dragoman tap --to /tmp/files.log -- npx -y some-server
   dragoman tap --record session.ndjson https://mcp.example.com/mcp
   dragoman tap files --errors
+  dragoman tap files /etc/dragoman.yaml
   dragoman tap --method 'tools/*' --slow 500ms --body`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return t.run(c, args) },
@@ -63,6 +63,14 @@ Secrets are masked wherever something is shown or written.`,
 	f := c.Flags()
 	for _, name := range []string{"era", "timeout", "stderr"} {
 		_ = f.MarkHidden(name) // they mean nothing to who changes nothing
+	}
+	f.Lookup("socket").Hidden = false // it tells gateways apart, as of status and logs
+	first := c.ValidArgsFunction
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault // a file
+		}
+		return first(c, args, typed)
 	}
 	f.StringArrayVar(&t.filter.Methods, "method", nil, "show messages with this `method` alone, and their answers; * and ? stand for any characters (repeatable)")
 	f.BoolVar(&t.filter.Errors, "errors", false, "show errors alone")
@@ -81,8 +89,8 @@ func (t *tapping) run(c *cobra.Command, args []string) (err error) {
 		return say.Usage("--unmasked is for --record; what is shown is always masked")
 	case dash >= 0 && (dash > 0 || len(args) == 0):
 		return say.Usage("a command alone follows --")
-	case dash < 0 && len(args) > 1:
-		return say.Usage("%q follows %q; write -- before a command", args[1], args[0])
+	case dash < 0 && len(args) > 1 && (len(args) > 2 || target.IsURL(args[0]) || !use.IsFile(args[1])):
+		return say.Usage("%q follows %q and is not the file of a gateway; write -- before a command", args[len(args)-1], args[0])
 	}
 	if err := t.CheckFormat(); err != nil {
 		return err
@@ -116,7 +124,11 @@ func (t *tapping) run(c *cobra.Command, args []string) (err error) {
 	case t.URL != "":
 		return t.reach(c, show)
 	}
-	return t.gateway(c, strings.Join(args, ""), show)
+	name, files := "", args
+	if len(args) == 2 || len(args) == 1 && !use.IsFile(args[0]) {
+		name, files = args[0], args[1:]
+	}
+	return t.gateway(c, name, files, show)
 }
 
 // shower returns what shows and records events, and what ends that.
@@ -239,8 +251,8 @@ func (p passing) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	return server, nil
 }
 
-// gateway shows what passes through a running gateway.
-func (t *tapping) gateway(c *cobra.Command, name string, show func(tap.Event)) error {
+// gateway shows what passes through a running gateway: that of the files, if there are any.
+func (t *tapping) gateway(c *cobra.Command, name string, files []string, show func(tap.Event)) error {
 	query := url.Values{}
 	if name != "" {
 		query.Set("server", name)
@@ -248,9 +260,9 @@ func (t *tapping) gateway(c *cobra.Command, name string, show func(tap.Event)) e
 	if t.unmasked {
 		query.Set("unmasked", "true")
 	}
-	body, err := control.Request(c.Context(), t.Socket, nil, http.MethodGet, "/tap?"+query.Encode())
+	body, err := control.Request(c.Context(), t.Socket, files, http.MethodGet, "/tap?"+query.Encode())
 	if err != nil {
-		return &say.Failure{Status: say.ExitUnreachable, Err: err}
+		return err
 	}
 	defer func() { _ = body.Close() }()
 	if say.ToTerminal(os.Stderr) || t.record != "" {

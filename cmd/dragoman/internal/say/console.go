@@ -203,7 +203,7 @@ func ReportFailure(c *cobra.Command, args []string, f *Failure, err error) {
 		v = NewConsole(&LogLevel{}, FormatJSON)
 	}
 	if v == nil {
-		f.report(os.Stderr, asJSON)
+		f.report(os.Stderr, Width(os.Stderr), asJSON)
 		return
 	}
 	v.write(slog.LevelError, f.text())

@@ -110,11 +110,12 @@ func FailureOf(err error) *Failure {
 	return f
 }
 
-// report tells why a command has failed: to people, or as one JSON object.
-func (f *Failure) report(w io.Writer, asJSON bool) {
+// report tells why a command has failed: to people, in lines of that width if it is known, or as one
+// JSON object.
+func (f *Failure) report(w io.Writer, width int, asJSON bool) {
 	if !asJSON {
 		text := "dragoman: " + redact.Printable(f.Error(), "\n")
-		fmt.Fprintf(w, "%s\n", Wrap(text, "", Width(w)))
+		fmt.Fprintf(w, "%s\n", Wrap(text, "", width))
 		if f.Hint != "" { // which may be a command to copy
 			fmt.Fprintln(w, redact.Printable(f.Hint, "\n"))
 		}

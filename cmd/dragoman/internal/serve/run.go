@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
@@ -106,7 +107,7 @@ func newGateway(s *cmdline.Settings, f *ingress, o *cmdline.Server, v *say.Conso
 	return g, nil
 }
 
-// paths leads requests at additional paths to where they belong.
+// paths leads requests at additional paths to where they belong, with a slash at the end too.
 type paths struct {
 	http.Handler
 	also map[string]string
@@ -114,7 +115,11 @@ type paths struct {
 
 // ServeHTTP implements http.Handler.
 func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if as, ok := p.also[r.URL.Path]; ok {
+	as, ok := p.also[r.URL.Path]
+	if !ok && strings.HasSuffix(r.URL.EscapedPath(), "/") {
+		as, ok = p.also[strings.TrimSuffix(r.URL.Path, "/")]
+	}
+	if ok {
 		there, where := *r, *r.URL
 		where.Path, where.RawPath = as, ""
 		there.URL = &where

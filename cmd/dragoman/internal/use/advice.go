@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -43,6 +44,8 @@ func (u *Target) unopened(server *config.Server, err error, stray *string) error
 		f.Hint = "see what it does: dragoman probe -- " + server.Command + " …"
 	case status != nil && status.Status == http.StatusUnauthorized:
 		f.Hint = "send what it accepts: -H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login " + u.SignInTarget(server)
+	case status != nil && status.Status == http.StatusForbidden && strings.Contains(strings.Join(status.Challenges, ","), httpx.InsufficientScope):
+		f.Hint = "ask its owner for a token that has the scope; if it has a sign-in: dragoman login " + u.SignInTarget(server)
 	case status != nil && status.Status == http.StatusNotImplemented:
 		f.Hint = unanswered.Advice + "; to see what is there: dragoman probe " + u.shownTarget(server)
 	}

@@ -160,7 +160,7 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 	if file, server, ok := strings.Cut(name, "#"); ok && file != "" {
 		return u.serverOfFile(file, server)
 	}
-	if info, err := os.Stat(name); name != "" && err == nil && !info.IsDir() {
+	if IsFile(name) {
 		return u.serverOfFile(name, "")
 	}
 	found, err := u.running(ctx, name)
@@ -178,6 +178,12 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 	}
 	u.unknown = true
 	return nil, say.Usage("%q is no URL, no server of a running gateway and no file; for a command write -- before it", name)
+}
+
+// IsFile reports whether a word names a file that there is.
+func IsFile(word string) bool {
+	info, err := os.Stat(word)
+	return err == nil && !info.IsDir()
 }
 
 // whole returns all of the running gateway, for a word that is the name of something of it and

@@ -1,0 +1,79 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Users copy URLs with a slash at the end, and those of some other servers have one.
+func TestDoorsAreThereWithASlashToo(t *testing.T) {
+	g := guard(t, "groups: {all: [a], own: {servers: [a], path: /mine}, sliced: {servers: [a], path: /cut/}}\n")
+	token := g.token(t, "bob")
+	g.ready()
+	for _, d := range []struct {
+		path, transport, tool string
+		era                   protocol.Era
+	}{
+		{"/mcp/", "http-only", "a_echo", protocol.Legacy},
+		{"/mcp/", "http-only", "a_echo", protocol.Modern},
+		{"/servers/a/mcp/", "http-only", "echo", protocol.Legacy},
+		{"/servers/a/mcp/?x=/", "http-only", "echo", protocol.Modern},
+		{"/groups/all/mcp/", "http-only", "a_echo", protocol.Modern},
+		{"/mine/", "http-only", "a_echo", protocol.Modern},
+		{"/cut/", "http-only", "a_echo", protocol.Modern},
+		{"/sse/", "sse-only", "a_echo", protocol.Legacy},
+		{"/servers/a/sse/", "sse-only", "echo", protocol.Legacy},
+		{"/servers/a/sse/?x=y", "sse-only", "echo", protocol.Legacy},
+		{"/servers/a/sse?x=/", "sse-only", "echo", protocol.Legacy},
+		{"/servers/a/ws/", "ws", "echo", protocol.Legacy},
+		{"/servers/a/ws/", "ws", "echo", protocol.Modern},
+	} {
+		c, err := g.connect(t, d.path, d.transport, token, d.era)
+		if err != nil {
+			t.Errorf("%s %s: %v", d.path, d.era, err)
+			continue
+		}
+		echo(t, c, d.tool)
+		if _, err := g.connect(t, d.path, d.transport, token+"x", d.era); err == nil {
+			t.Errorf("%s %s: a wrong token is taken", d.path, d.era)
+		}
+	}
+	if resp := g.do(t, http.MethodGet, "/servers/a/call/", "Bearer "+token, ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("the list of tools: %s", resp.Status)
+	}
+	for _, path := range []string{
+		"/mcp//", "//mcp", "//mcp/", "/mcp/x", "/mcp/x/", "/mcp%2F", "/mcp%2f/", "/sse//", "/ws/x", "/messages//", "/call//", "/call/echo/", "/servers/", "/servers/a/",
+		"/servers/a//mcp", "/servers/a//mcp/", "/servers/a/mcp//", "/servers/a/x/", "/servers//mcp/", "/servers/b/mcp/", "/groups/", "/groups/none/mcp/", "/mine//", "/status/", "/nothing/",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			resp := g.do(t, method, path, "Bearer "+token, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+			if resp.StatusCode != http.StatusNotFound {
+				t.Errorf("%s %s: %s, want 404", method, path, resp.Status)
+			}
+			if resp := g.do(t, method, path, "", ""); resp.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s %s without a token: %s", method, path, resp.Status)
+			}
+		}
+	}
+}
+
+// What goes by the path of a door is asked about the door.
+func TestS27_ASlashLeadsAroundNothing(t *testing.T) {
+	g, issuer := issued(t, "")
+	const ours, ping = "https://gw.example.com", `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for audience, want := range map[string]bool{"/servers/a/mcp": true, "/servers/a/mcp/": true, "/servers/b/mcp": false, "/mcp/": false, "/servers/a": false} {
+		token := "Bearer " + issuer.Mint(map[string]any{"aud": ours + audience})
+		for _, path := range []string{"/servers/a/mcp", "/servers/a/mcp/"} {
+			resp := g.do(t, http.MethodPost, path, token, ping)
+			if (resp.StatusCode != http.StatusUnauthorized) != want {
+				t.Errorf("%s with a token for %s: %s", path, audience, resp.Status)
+			}
+			if at := resp.Header.Get("WWW-Authenticate"); !want && !strings.Contains(at, `/.well-known/oauth-protected-resource/servers/a/mcp"`) {
+				t.Errorf("%s: the metadata is said to be at %s", path, at)
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package redact
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
+)
+
+var (
+	// assigned finds values behind the names of secrets in text that is no JSON: name=value and
+	// name: value. Plurals are no names: tokens are counted.
+	assigned = lazy.Regexp(`(?i)(\bunexpected\s+)?` +
+		`((?:[a-z0-9_.-]*(?:pwd|credentials|api key|` + words + `)(?:[_.-]?(?:v?[0-9]+|value|base|id|key)){0,2}|(?-i:\b[A-Z0-9_]+_KEY))["'` + "`" + `]?)` +
+		`(\s*[=:]\s*)((?:bearer|basic|token)\s+)?` +
+		`("[^"]*"?|'[^']*'?|[^\s"'` + "`" + `&;=>\[/][^\s"'` + "`" + `&;]*)`)
+
+	// scheme finds what may stand before a token.
+	scheme = lazy.Regexp(`(?i)^(?:bearer|basic|token)$`)
+
+	// remark finds words behind a colon that say how a secret is, and are none.
+	remark = lazy.Regexp(`(?i)^(?:missing|invalid|expired|required|revoked|unknown|none|null|nil|undefined|true|false|yes|no|ok|set|unset|empty|denied|failed|found|present|absent|configured|loaded)$`)
+
+	// plain finds words that may be part of a sentence.
+	plain = lazy.Regexp(`^[A-Za-z]?[a-z]+$`)
+)
+
+// Line returns the beginning of a line that a program has written for people, or as JSON, with its
+// secrets replaced: what [JSON] finds, and what stands behind a name of a secret, however short it is.
+func Line(s string) string {
+	s = JSON([]byte(s))
+	if !strings.ContainsAny(s, "=:") {
+		return s
+	}
+	var b strings.Builder
+	at := 0
+	for _, m := range assigned().FindAllStringSubmatchIndex(s, -1) {
+		part := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return s[m[2*i]:m[2*i+1]]
+		}
+		name, value := strings.TrimRight(part(2), "\"'`"), strings.TrimRight(part(5), ",.)}]")
+		behind := s[m[10]+len(value):]
+		if strings.Trim(value, `"'`) == mark || scheme().MatchString(value) && strings.HasPrefix(behind, " "+mark) { // it has been done
+			continue
+		}
+		if part(1) != "" || value == "" || name == progressToken || strings.Contains(strings.ToLower(name), "public") {
+			continue
+		}
+		if strings.Contains(part(3), ":") && part(4) == "" && isProse(value, behind) {
+			continue
+		}
+		b.WriteString(s[at:m[10]])
+		b.WriteString(mark)
+		at = m[10] + len(value)
+	}
+	b.WriteString(s[at:])
+	return b.String()
+}
+
+// isProse reports whether what follows a colon is a sentence and no value: a remark, or a word that others
+// follow. What has a digit, is in quotes or is spelled as no word is a value.
+func isProse(word, rest string) bool {
+	if remark().MatchString(word) || !strings.ContainsFunc(word, isWordRune) {
+		return true
+	}
+	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " \t"))
+	return plain().MatchString(word) && strings.HasPrefix(rest, " ") && unicode.IsLetter(next)
+}
+
+const (
+	// longValue is how long a value must be to be replaced wherever it is found. Shorter ones are
+	// replaced where they are words of their own, or they would take too much else with them.
+	longValue = 6
+
+	// shortValue is how long a value must be to be replaced at all.
+	shortValue = 3
+)
+
+// certain finds names of variables that hold secrets and nothing else.
+var certain = lazy.Regexp(`(?i)` + words + `|(?:^|_)(?:key|pass|pwd|auth)[0-9]*$`)
+
+// IsDoubtful reports whether the value of a variable with a suspicious name is too short to be looked for in
+// texts, as the name may mean something else: AUTH_MODE.
+func IsDoubtful(name, value string) bool {
+	return len(value) < longValue && !certain().MatchString(name)
+}
+
+// Values returns a text in which secrets are replaced whose values are known. Short values that are
+// numbers, or words that say yes or no, are no secrets.
+func Values(text string, values []string) string {
+	values = slices.Clone(values)
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
+	for _, value := range values {
+		switch {
+		case len(value) >= longValue:
+			text = strings.ReplaceAll(text, value, mark)
+		case len(value) >= shortValue && !remark().MatchString(value) && strings.Trim(value, "0123456789") != "":
+			text = replaceWord(text, value)
+		}
+	}
+	return text
+}
+
+// replaceWord replaces a value where it is no part of a longer word.
+func replaceWord(text, value string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, value)
+		if i < 0 {
+			return b.String() + text
+		}
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(value):])
+		if isWordRune(before) || isWordRune(after) {
+			_, size := utf8.DecodeRuneInString(text[i:])
+			b.WriteString(text[:i+size])
+			text = text[i+size:]
+			continue
+		}
+		b.WriteString(text[:i] + mark)
+		text = text[i+len(value):]
+	}
+}
+
+func isWordRune(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_')
+}
