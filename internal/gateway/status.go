@@ -232,11 +232,12 @@ const (
 // takes anything, and says so. Clients of MCP that have come to the wrong place get an
 // error: they name event streams, JSON or the protocol of a socket, or nothing.
 func wantsPage(r *http.Request) string {
+	if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return ""
+	}
 	accept := r.Header.Get("Accept")
 	accepts := func(kind string) bool { return strings.Contains(accept, kind) }
 	switch {
-	case r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return ""
 	case accepts("text/html"):
 		return withBrowser
 	case accepts("text/event-stream") || accepts("json") || r.Header.Get("Upgrade") != "":
