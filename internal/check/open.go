@@ -221,20 +221,20 @@ func (r *run) reach() error {
 		c.Grace = cmp.Or(r.Grace, grace)
 		r.pool, r.how = raw.NewPool(&c), "stdio"
 		r.dial = func(context.Context) (raw.Wire, error) {
-			seat, err := r.pool.Open()
+			conn, err := r.pool.Open()
 			if err != nil {
 				return nil, err
 			}
-			return seat, nil
+			return conn, nil
 		}
 		return nil
 	case *stdio.Address:
 		r.dial = func(ctx context.Context) (raw.Wire, error) {
-			talk, err := raw.DialSocket(ctx, d, r.Spec.Framing)
+			wire, err := raw.DialSocket(ctx, d, r.Spec.Framing)
 			if err != nil {
 				return nil, err
 			}
-			return talk, nil
+			return wire, nil
 		}
 		return nil
 	}
@@ -249,7 +249,7 @@ func (r *run) reach() error {
 				return nil, err
 			}
 			r.opened, r.sockets = cmp.Or(r.opened, reply), append(r.sockets, socket)
-			return raw.NewTalk(socket), nil
+			return raw.NewLinkWire(socket), nil
 		}
 		return nil
 	}
@@ -276,7 +276,7 @@ func (r *run) speakHTTPSSE() {
 			return nil, err
 		}
 		r.streams = append(r.streams, s)
-		return raw.NewTalk(s), nil
+		return raw.NewLinkWire(s), nil
 	}
 }
 
@@ -289,8 +289,8 @@ func (r *run) fresh(ctx context.Context) (raw.Wire, error) {
 		return nil, err
 	}
 	r.wires = append(r.wires, w)
-	if talk, ok := w.(interface{ Hurry() }); ok && r.misnames {
-		talk.Hurry()
+	if wire, ok := w.(interface{ Hurry() }); ok && r.misnames {
+		wire.Hurry()
 	}
 	return w, nil
 }

@@ -212,7 +212,7 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 		defer cancel()
 	}
 	if found, err = s.server.Start(limit); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
-		probeCtx := dragoman.WithCaller(limit, &dragoman.Caller{Principal: ownCaller.Principal, Session: "visit"})
+		probeCtx := dragoman.WithCaller(limit, &dragoman.Caller{Principal: ownCaller.Principal, Session: "first request"})
 		err = s.firstRequest(probeCtx, found)
 		s.server.End(probeCtx)
 	}

@@ -86,8 +86,8 @@ type prober struct {
 
 // client makes a client of the newest legacy revision that can do nothing for the server.
 func (p *prober) client(w raw.Wire) *raw.Client {
-	if talk, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
-		talk.Hurry()
+	if wire, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
+		wire.Hurry()
 	}
 	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.patience)}
 }

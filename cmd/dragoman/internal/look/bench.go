@@ -283,7 +283,7 @@ func (b *benching) measure(ctx context.Context, c *cobra.Command, all crowd, ask
 	call := all.call(ask, &count)
 	b.warm(ctx, call)
 	count.Store(0)
-	bar := say.NewProgress(b.Voice.On, all[0].Name())
+	bar := say.NewProgress(b.Console.On, all[0].Name())
 	done := make(chan struct{})
 	stopped := make(chan struct{})
 	// Ends with done.
@@ -332,7 +332,7 @@ func (b *benching) contrast(ctx context.Context, c *cobra.Command, first, second
 	var count atomic.Int64
 	one, two := first.call(ask, &count), second.call(ask, &count)
 	b.warm(ctx, one, two)
-	bar := say.NewProgress(b.Voice.On, first[0].Name()+" and "+second[0].Name())
+	bar := say.NewProgress(b.Console.On, first[0].Name()+" and "+second[0].Name())
 	x, y := load.Compare(ctx, &b.load, one, two, func(done, of int) {
 		bar.Show(client.Progress{Progress: float64(done), Total: float64(of)})
 	})
