@@ -53,29 +53,29 @@ func (a *postAnswer) startStream() *eventStream {
 	if a.stream != nil || a.over {
 		return a.stream
 	}
-	f := &eventStream{server: a.server, primes: a.primes}
+	es := &eventStream{server: a.server, primes: a.primes}
 	var evicted []string
 	if a.session != nil {
-		evicted = a.session.makeResumable(f, a.number, a.requests())
+		evicted = a.session.makeResumable(es, a.number, a.requests())
 	}
-	c, _ := f.claim(false) // nobody else can know it yet
-	a.stream = f
+	c, _ := es.claim(false) // nobody else can know it yet
+	a.stream = es
 	a.served = make(chan struct{})
 	a.server.quiet.Remove(&a.quiet)
 	// Ends with the stream or the connection; finish waits for it.
 	go func() {
 		defer close(a.served)
-		defer f.leave(c)
+		defer es.leave(c)
 		out, err := a.x.Events()
 		if len(evicted) > 0 {
 			a.session.dropStreams(evicted)
 		}
-		f.prime()
+		es.prime()
 		if err == nil {
-			a.complete = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
+			a.complete = es.serve(c, out, nil, a.x.R.Context().Done(), nil)
 		}
 	}()
-	return f
+	return es
 }
 
 // requests returns those that it answers.
@@ -88,20 +88,20 @@ func (a *postAnswer) requests() []*dragoman.Message {
 
 // tell sends a notification before the response.
 func (a *postAnswer) tell(note *dragoman.Message) error {
-	f := a.startStream()
-	if f == nil {
+	es := a.startStream()
+	if es == nil {
 		return dragoman.ErrClosed
 	}
-	return f.tell(note)
+	return es.tell(note)
 }
 
 // ask sends a question before the response.
 func (a *postAnswer) ask(ctx context.Context, req *dragoman.Message) error {
-	f := a.startStream()
-	if f == nil {
+	es := a.startStream()
+	if es == nil {
 		return dragoman.ErrClosed
 	}
-	return f.ask(ctx, req)
+	return es.ask(ctx, req)
 }
 
 // finish sends the responses, which may be none, and returns when they have
@@ -114,14 +114,14 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	}
 	a.mu.Lock()
 	a.over = true
-	f := a.stream
+	es := a.stream
 	a.mu.Unlock()
-	if f == nil {
+	if es == nil {
 		a.server.quiet.Remove(&a.quiet)
 		a.x.JSON(status, body)
 		written = true
 	} else {
-		f.end(responses)
+		es.end(responses)
 		<-a.served
 		written = a.complete
 	}
@@ -160,7 +160,7 @@ func (a *postAnswer) cut(retry time.Duration) {
 	if !a.primes {
 		return
 	}
-	if f := a.startStream(); f != nil {
-		f.disconnect(retry)
+	if es := a.startStream(); es != nil {
+		es.disconnect(retry)
 	}
 }

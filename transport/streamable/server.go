@@ -203,8 +203,8 @@ func (s *Server) endSessions() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
-	for _, v := range all {
-		v.endHere(dragoman.ErrClosed, s.Store == nil)
+	for _, ss := range all {
+		ss.endHere(dragoman.ErrClosed, s.Store == nil)
 	}
 }
 
