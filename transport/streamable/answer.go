@@ -10,19 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-// A postAnswer is what becomes of one POST with requests: JSON if the responses
-// are all there is to say, and an event stream as soon as something comes
-// before them, or nothing comes for a while.
+// A postAnswer is the answer to one POST with requests: JSON if it has nothing but
+// the responses, or an event stream as soon as a message comes before them, or
+// nothing comes for a while.
 type postAnswer struct {
 	server  *Server
-	session *session // whose stream it is, that can be resumed; may be nil
+	session *session // that keeps the stream, so that it can be resumed; may be nil
 	number  int      // of the stream in the session
 	primes  bool     // the client's revision wants an empty event first
 	x       *httpx.Exchange
 	ctx     callContext          // of the request, if it is one
-	one     [1]*dragoman.Message // the request, of the legacy era
-	batch   []*dragoman.Message  // or those that came with it
-	client  requestClient        // who is told and asked by it; of the legacy era
+	one     [1]*dragoman.Message // the request, in the legacy era
+	batch   []*dragoman.Message  // in its place, the messages of a batch
+	client  requestClient        // the from of the request, in the legacy era
 
 	quiet httpx.Timeout // on server.quiet, until the answer begins or is over
 
@@ -30,19 +30,19 @@ type postAnswer struct {
 	stream   *eventStream  // nil until it is an event stream
 	over     bool          // finish has been called
 	served   chan struct{} // closed when the event stream has been served
-	complete bool          // to its end; set before
+	complete bool          // served to its end; set before served is closed
 }
 
-// newAnswer returns an answer that is finished, or abandoned before it is
-// watched.
+// newAnswer returns an answer, for which the caller must call finish or respond once it
+// has called watchQuiet.
 func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
 	return &postAnswer{server: s, x: x}
 }
 
-// watchQuiet begins to count how long the answer is silent.
+// watchQuiet makes the answer an event stream if nothing is sent for a while.
 func (a *postAnswer) watchQuiet() { a.server.quiet.Add(&a.quiet, a) }
 
-// Expired makes an answer that has been silent for too long an event stream.
+// Expired is called when nothing has been sent for too long, see watchQuiet.
 func (a *postAnswer) Expired() { a.startStream() }
 
 // startStream turns the answer into an event stream, unless it is over, and returns
@@ -105,8 +105,8 @@ func (a *postAnswer) ask(ctx context.Context, req *dragoman.Message) error {
 }
 
 // finish sends the responses, which may be none, and returns when they have
-// been written or cannot be. If the answer has been no stream so far, body says
-// how they look together, and status with what. It reports whether all has been
+// been written or cannot be. If the answer is no stream so far, it is status and
+// body, which has all responses. It reports whether all has been
 // written, so far as a stream can know.
 func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []byte) (written bool) {
 	if len(responses) == 0 {
@@ -125,7 +125,7 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 		<-a.served
 		written = a.complete
 	}
-	a.x = nil // what keeps the context need not keep that
+	a.x = nil // a context that somebody keeps must not keep the exchange in memory
 	return written
 }
 
@@ -137,7 +137,8 @@ func (a *postAnswer) respond(resp *dragoman.Message, status int) (written bool) 
 	return a.finish([]*dragoman.Message{resp}, status, resp.Bytes())
 }
 
-// challenge says which token a request needs, unless it is too late for that.
+// challenge sets the header that says which token a request needs, unless the headers
+// have been sent.
 func (a *postAnswer) challenge(resp *dragoman.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +147,7 @@ func (a *postAnswer) challenge(resp *dragoman.Message) {
 	}
 }
 
-// removeHeader takes a header back, unless it is too late for that.
+// removeHeader removes a header, unless the headers have been sent.
 func (a *postAnswer) removeHeader(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -53,7 +54,7 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	return nil
 }
 
-// session returns the session of a request, entered.
+// session returns the session of a request, after enter. The caller must call leave.
 func (s *Server) session(x *httpx.Exchange) (*session, error) {
 	if err := s.checkVersion(x.R); err != nil {
 		return nil, err
@@ -72,14 +73,14 @@ func (s *Server) session(x *httpx.Exchange) (*session, error) {
 	return ss, nil
 }
 
-// initialize opens a session. A session id that the client may have sent is of
-// one that it has given up. If the client is gone before it has the answer, the
+// initialize opens a session. A session id in the request is ignored: it is of one that
+// the client has given up. If the client is gone before it has the answer, the
 // session ends: nobody else can know its id.
 func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, protocol.VersionOf(m))
 	}
-	left := x.R.Context()
+	clientLeft := x.R.Context()
 	ss, opened := s.newSession(httpx.NewID(), x.Caller.Identity()), false
 	defer func() {
 		if !opened {
@@ -104,9 +105,9 @@ func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	a.watchQuiet()
 	ctx, cancel := context.WithCancelCause(ss.ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })()
+	defer context.AfterFunc(clientLeft, func() { cancel(dragoman.ErrCancelled) })()
 	resp, admitted := ss.call(ctx, m, a), false
-	if resp != nil && !resp.IsError() && left.Err() == nil {
+	if resp != nil && !resp.IsError() && clientLeft.Err() == nil {
 		ss.rev = protocol.ParseRevision(protocol.VersionOf(resp))
 		ss.background.setRevision(ss.rev)
 		ss.record(m, resp) // first: Shutdown, which ends what is admitted, leaves the record
@@ -135,7 +136,7 @@ func flushed(w http.ResponseWriter) bool {
 // request serves one request.
 func (ss *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 	a := ss.newAnswer(x)
-	a.ctx.parent, a.ctx.cancelledByParent = ss.ctx, true
+	a.ctx.parent, a.ctx.cancelledWithParent = ss.ctx, true
 	defer a.ctx.close()
 	if e := ss.addRequest(m, &a.ctx); e != nil {
 		return refuseRequest(m, e)
@@ -179,8 +180,16 @@ func (c *requestClient) Notify(_ context.Context, note *dragoman.Message) error 
 // for the rest.
 func (c *requestClient) CutStream(retry time.Duration) { c.answer.cut(retry) }
 
-// batch takes an array of messages, which one revision has.
-func (s *Server) batch(x *httpx.Exchange, parts [][]byte) error {
+// batch takes a body that is not one message, which is what bad says: an array of
+// messages, in the one revision that has them, or nothing that can be read.
+func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
+	parts, err := dragoman.Elements(body)
+	if err != nil || !s.opts.legacy {
+		return httpx.Unreadable(bad)
+	}
+	if protocol.EraOf(x.R.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
+		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
+	}
 	ss, err := s.session(x)
 	if err != nil {
 		return err
@@ -198,11 +207,11 @@ func (s *Server) batch(x *httpx.Exchange, parts [][]byte) error {
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
 		}
 	}
-	return ss.batch(x, messages)
+	return ss.serveBatch(x, messages)
 }
 
-// batch serves the messages of a batch, its requests at once.
-func (ss *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
+// serveBatch serves the messages of a batch, its requests at the same time.
+func (ss *session) serveBatch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var responses []*dragoman.Message
@@ -226,7 +235,7 @@ func (ss *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error 
 				a.batch = messages
 				a.watchQuiet()
 			}
-			ctx := &callContext{parent: ss.ctx, cancelledByParent: true}
+			ctx := &callContext{parent: ss.ctx, cancelledWithParent: true}
 			if e := ss.addRequest(m, ctx); e != nil {
 				add(m.Fail(e))
 				continue
@@ -253,14 +262,15 @@ func (ss *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error 
 	return nil
 }
 
-// backgroundName is the name of the stream that a client opens by GET: of what
-// belongs to none of its requests.
+// backgroundName is the name of the background stream: the one that a client opens
+// by GET, for what belongs to none of its requests.
 const backgroundName = "0"
 
-// get takes a GET: a client that wants to hear, or one that lost a stream.
+// get takes a GET: of a client that opens its background stream, or resumes a stream
+// that it lost.
 func (s *Server) get(x *httpx.Exchange) error {
 	r := x.R
-	if !httpx.Accepts(r, sseContentType) {
+	if !httpx.Accepts(r, sse.ContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
 	}
 	ss, err := s.session(x)
@@ -291,8 +301,8 @@ func (s *Server) get(x *httpx.Exchange) error {
 	return es.connect(x.Context(), x, n, nil) // it ends with its requests, also when the session does
 }
 
-// serveBackground serves the stream of what belongs to no request, which has no end:
-// it ends with the session, with the proof of its caller, and when the server stops.
+// serveBackground serves the stream of what belongs to no request. It ends with the
+// session, when its caller's authentication expires, and when the server stops.
 func (ss *session) serveBackground(x *httpx.Exchange, position int64) error {
 	ctx, cancel := context.WithCancel(x.Context())
 	defer cancel()

@@ -31,21 +31,21 @@ type session struct {
 
 	questions *rpc.Calls // what we asked the client
 
-	ctx    context.Context // of its requests; ends with it
+	ctx    context.Context // of its requests; ends with the session
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
 	used    time.Time                    // when it was used last
 	busy    int                          // HTTP requests under way
-	idle    *time.Timer                  // looks whether it is still used
+	idle    *time.Timer                  // runs checkIdle
 	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
 	streams map[string]*eventStream      // streams that can be resumed, by name
-	order   []string                     // of streams, oldest first
+	order   []string                     // names in streams, oldest first
 	number  int                          // of the stream that began last
-	gone    bool
+	gone    bool                         // it has ended
 
-	reserved     bool                              // it has a place and is not in the table yet; guarded by Server.mu
-	streamPrefix string                            // in names of its streams; "" if it was opened here
+	reserved     bool                              // it counts but is not in the table yet, see reserve; guarded by Server.mu
+	streamPrefix string                            // of names of its streams; "" if it was opened here
 	recorder     atomic.Pointer[handover.Recorder] // nil if it is not recorded
 }
 
@@ -66,8 +66,9 @@ func (s *Server) newSession(id, owner string) *session {
 	return ss
 }
 
-// reserve gives a session its place, or returns why there is none. Nothing is done
-// for a session without: a server may need a process for it.
+// reserve counts a session against the limit before it is opened, or returns why it
+// may not be opened. The server may start a process for a session, so that is done
+// first.
 func (s *Server) reserve(ss *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +89,8 @@ func (ss *session) openingContext(ctx context.Context) context.Context {
 	return dragoman.WithCaller(ctx, dragoman.CallerOf(ctx).InSession(ss.id))
 }
 
-// admit adds a session that has a place to the table, unless it is too late for that.
+// admit adds a session that is reserved to the table. It reports false if the Server
+// is being shut down or the session has ended.
 func (s *Server) admit(ss *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +149,8 @@ func (ss *session) checkIdle() {
 	}
 }
 
-// enter and leave keep a session from being idle.
+// enter keeps the session from being idle until leave is called, also if it reports
+// that the session has ended.
 func (ss *session) enter() bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -162,12 +165,12 @@ func (ss *session) leave() {
 	ss.used = time.Now()
 }
 
-// end makes the session over, once, and reports whether this did it. Nobody can go
-// on with it.
+// end ends the session everywhere: no other Server can go on with it. It reports
+// false if the session had ended before.
 func (ss *session) end(reason error) bool { return ss.endHere(reason, true) }
 
-// endHere makes the session over here, once, and reports whether this did it. If it
-// is not forgotten, another Server can go on with it.
+// endHere ends the session at this Server. Another Server can go on with it unless
+// forget is true. It reports false if the session had ended before.
 func (ss *session) endHere(reason error, forget bool) bool {
 	ss.mu.Lock()
 	if ss.gone {
@@ -208,7 +211,8 @@ func (ss *session) endHere(reason error, forget bool) bool {
 // key is the name of a stream in the log.
 func (ss *session) key(stream string) string { return ss.id + "/" + stream }
 
-// newAnswer returns the answer to a POST, as a stream that can be resumed.
+// newAnswer returns the answer to a POST, whose stream can be resumed if the client's
+// revision has that.
 func (ss *session) newAnswer(x *httpx.Exchange) *postAnswer {
 	a := ss.server.newAnswer(x)
 	a.client = requestClient{ss, a}
@@ -222,8 +226,8 @@ func (ss *session) newAnswer(x *httpx.Exchange) *postAnswer {
 	return a
 }
 
-// makeResumable makes a stream that is about to begin one that can be resumed, and returns
-// those to drop in its place.
+// makeResumable gives a stream that is about to begin a name and ids, so that it can be
+// resumed. It returns the streams that the caller must drop from the log.
 func (ss *session) makeResumable(es *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
 	es.name, es.ids = ss.streamPrefix+strconv.Itoa(number), true
 	if ss.server.records != nil {
@@ -234,10 +238,10 @@ func (ss *session) makeResumable(es *eventStream, number int, requests []*dragom
 	return evicted
 }
 
-// addStream makes a stream one that can be resumed, unless there is one of its name,
-// and returns that which is there. When there are too many, the oldest are evicted
-// that have ended, for the caller to drop; the others are no more than there are
-// requests.
+// addStream adds a stream to those that can be resumed, and returns it, or the one of
+// its name that is there. If there are too many, it evicts the oldest that have ended,
+// which the caller must drop from the log. Those that have not are no more than there
+// are requests.
 func (ss *session) addStream(es *eventStream) (kept *eventStream, evicted []string) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -274,7 +278,7 @@ func (ss *session) stream(name string) *eventStream {
 	return ss.streams[name]
 }
 
-// forgetStream makes a stream be none that can be resumed. mu is held.
+// forgetStream removes a stream from those that can be resumed. mu is held.
 func (ss *session) forgetStream(name string) {
 	delete(ss.streams, name)
 	if i := slices.Index(ss.order, name); i >= 0 {
@@ -293,7 +297,7 @@ func (ss *session) Notify(_ context.Context, note *dragoman.Message) error {
 		return err
 	}
 	if ss.server.records != nil && ss.server.draining.Err() != nil {
-		return dragoman.ErrClosed // the client hears that from the Server that takes over
+		return dragoman.ErrClosed // the Server that takes over tells the client
 	}
 	return ss.background.tell(note)
 }
@@ -314,8 +318,8 @@ func (ss *session) Done() <-chan struct{} { return ss.ctx.Done() }
 // Err says why it is over.
 func (ss *session) Err() error { return context.Cause(ss.ctx) }
 
-// An outbound is what a message to the client goes out by: the stream of what belongs
-// to no request, or that of the request it belongs to.
+// An outbound sends messages to the client: on the background stream, or on that of the
+// request that they belong to.
 type outbound interface {
 	tell(note *dragoman.Message) error
 	ask(ctx context.Context, req *dragoman.Message) error
@@ -376,8 +380,8 @@ func (ss *session) notify(note *dragoman.Message) {
 	rpc.Notify(ss.ctx, ss.peer, note, ss.server.opts.logger)
 }
 
-// addRequest notes a request under way by its context. It fails if its id is in use or
-// there are too many.
+// addRequest adds a request to those under way, so that it can be cancelled. It fails if
+// its id is in use or there are too many.
 func (ss *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman.Error {
 	key := req.ID().Key()
 	ss.mu.Lock()

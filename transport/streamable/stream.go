@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	sseContentType = sse.ContentType
-	sseKeepAlive   = sse.KeepAlive
-
 	// maxPending is how many bytes may wait for a connection to be written, not
 	// counting a single message that is larger.
 	maxPending = 4 << 20
@@ -30,16 +27,15 @@ const (
 	maxWrite = 64 << 10
 )
 
-// An eventStream is one event stream to a client: what belongs to one of its
-// requests, or what belongs to none. At most one connection of the client is
-// served at a time. In a legacy session the stream is logged, under ids: a
-// connection begins with what the log has behind the last event that the client
-// has seen, and goes on with what is said from then on. A stream that is not
-// logged has one connection, and ends with it.
+// An eventStream is one event stream to a client: for the messages of one of its
+// requests, or for those that belong to none. It has at most one connection at a time.
+// In a legacy session the stream is logged, with ids: a connection begins with what
+// the log has behind the last event that the client has seen, and goes on with new
+// events. A stream that is not logged has one connection, and ends with it.
 //
-// Nobody who speaks waits for the client to read: when too much waits to be
-// written, notifications are dropped, but of progress the newest is kept if the stream
-// is not logged; questions wait for room, and answers need none.
+// Notifications do not wait for the client to read: when too much waits to be written,
+// they are dropped, but of progress the newest is kept if the stream is not logged.
+// Questions wait for room, and answers need none.
 type eventStream struct {
 	server *Server
 	name   string // of the stream in its session
@@ -47,34 +43,34 @@ type eventStream struct {
 	ids    bool   // events have ids
 	primes bool   // the first event is a cursor alone
 
-	// appending is held by who adds an event, also while the log writes it, and
-	// taken before mu, which is never held meanwhile.
+	// appending is held while an event is added and the log writes it. It is taken
+	// before mu, which is not held while the log writes.
 	appending  sync.Mutex
 	primed     bool
-	unanswered map[dragoman.ID]dragoman.ID // requests that its Server left without an answer, perhaps
+	unanswered map[dragoman.ID]dragoman.ID // requests that may have no answer, as their Server is gone; see answerOrphans
 
 	mu     sync.Mutex
 	conn   *streamConn   // the connection that is served, or nil
-	ended  bool          // nothing more will be said
-	dead   bool          // nobody can read it any more
-	last   int64         // position of what was logged last, here
-	sent   int64         // position up to which it has been written to a connection
-	unread int           // bytes that have not
-	space  chan struct{} // closed when they are fewer; nil while nobody waits
+	ended  bool          // no more events will be added
+	dead   bool          // it has lost its only connection
+	last   int64         // position of the last event that was logged here
+	sent   int64         // position up to which events have been written to a connection
+	unread int           // bytes that have not been written
+	space  chan struct{} // closed when unread is less; nil while nobody waits
 
 	unlogged bool  // the last event could not be logged
-	gap      int64 // what is behind an earlier position is not all logged
+	gap      int64 // events behind an earlier position than this are not all logged
 }
 
 // A streamConn is the connection of a stream.
 type streamConn struct {
-	pending []event     // what was said since the connection is there; guarded by the stream's mu
+	pending []event     // what was added since the connection is there; guarded by the stream's mu
 	out     *sse.Writer // nil until the answer has begun; guarded by the stream's mu
 
 	wake    chan struct{}      // holds a token when there is something new
 	hangup  chan time.Duration // makes the connection end, though the stream does not
 	evicted chan struct{}      // closed when another takes its place
-	left    chan struct{}      // closed when it has ended
+	left    chan struct{}      // closed by leave
 }
 
 // event is a message and its position in the log, or zero if it is not logged.
@@ -145,8 +141,8 @@ func (es *eventStream) end(last []*dragoman.Message) {
 	es.wake()
 }
 
-// prime says where the stream begins, if the client's revision has that and it has
-// not been said.
+// prime adds the event that names the beginning of the stream, once, if the client's
+// revision has that.
 func (es *eventStream) prime() {
 	es.appending.Lock()
 	defer es.appending.Unlock()
@@ -178,7 +174,7 @@ func (es *eventStream) room(n int) (<-chan struct{}, error) {
 	return es.space, nil
 }
 
-// unblock lets those go on who wait for room. mu is held.
+// unblock wakes those who wait for room. mu is held.
 func (es *eventStream) unblock() {
 	if es.space != nil {
 		close(es.space)
@@ -199,8 +195,8 @@ func (es *eventStream) replaceProgress(m event) {
 	}
 }
 
-// add logs a message, if the stream is, and gives it to the connection, if there is
-// one. appending is held.
+// add logs a message, if the stream is logged, and gives it to the connection, if there
+// is one. appending is held.
 func (es *eventStream) add(m event) {
 	if len(m.data) > 0 {
 		es.primeLocked()
@@ -237,7 +233,7 @@ func (es *eventStream) add(m event) {
 	es.unread += len(m.data)
 }
 
-// wake has the connection look what is new. mu is held.
+// wake makes serve look for new events. mu is held.
 func (es *eventStream) wake() {
 	if es.conn != nil {
 		select {
@@ -260,15 +256,15 @@ func (es *eventStream) disconnect(retry time.Duration) {
 	}
 }
 
-// over reports whether nothing more will be said and nobody is being told.
+// over reports whether the stream has ended and has no connection.
 func (es *eventStream) over() bool {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	return es.ended && es.conn == nil
 }
 
-// claim makes a connection the one that is served. One that resumes the stream takes
-// the place of another: its client would not come if the old one still worked.
+// claim gives the stream a connection. One that resumes the stream takes the place of
+// another: its client would not come back if the old one still worked.
 func (es *eventStream) claim(resumes bool) (*streamConn, error) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
@@ -284,8 +280,8 @@ func (es *eventStream) claim(resumes bool) (*streamConn, error) {
 	return es.conn, nil
 }
 
-// evict ends the connection that is served, and reports whether it could. mu is held,
-// but not meanwhile.
+// evict ends the connection of the stream, and reports whether it could. mu is held by
+// the caller, and released while evict waits.
 func (es *eventStream) evict() bool {
 	c := es.conn
 	if c.out == nil {
@@ -303,7 +299,7 @@ func (es *eventStream) evict() bool {
 	return true
 }
 
-// leave gives the connection up. A stream that is not logged dies with it.
+// leave ends a connection. A stream that is not logged is dead then.
 func (es *eventStream) leave(c *streamConn) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
@@ -317,14 +313,13 @@ func (es *eventStream) leave(c *streamConn) {
 
 // connect serves the stream to a connection, until the stream ends or ctx does, or
 // until draining is closed, if that is not nil: then the client is asked to come back,
-// if its revision has that.
-// It begins behind position or, if that is negative, with what has not been written
+// if its revision has that. It begins behind position or, if that is negative, with what has not been written
 // to any connection.
 func (es *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
 	resumes := position >= 0
 	if resumes {
 		if _, err := es.replay(ctx, position); err != nil {
-			return err // before another is sent away for nothing
+			return err // before another connection is evicted for nothing
 		}
 	} else {
 		es.prime()
@@ -341,7 +336,7 @@ func (es *eventStream) connect(ctx context.Context, x *httpx.Exchange, position 
 	if err == nil {
 		es.serve(c, out, missed, ctx.Done(), draining)
 	}
-	return nil // or the client is gone already
+	return nil // also if the client is gone
 }
 
 // attach claims the stream for a connection, and returns what that begins with and
@@ -397,8 +392,8 @@ func (es *eventStream) replay(ctx context.Context, position int64) ([]event, err
 	return events, nil
 }
 
-// serve writes what was missed and then what is said to a connection, and reports
-// whether it has been written to the end of the stream.
+// serve writes what was missed and then new events to a connection, and reports whether
+// it has written the stream to its end.
 func (es *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone, draining <-chan struct{}) bool {
 	es.mu.Lock()
 	c.out = out
@@ -437,8 +432,8 @@ func (es *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gon
 	return false
 }
 
-// take returns what waits longest for a connection, and whether the stream is at its
-// end.
+// take returns the first events that wait for a connection, as many as are written at
+// once, and whether the stream has ended.
 func (es *eventStream) take(c *streamConn) (batch []event, ended bool) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
@@ -489,7 +484,7 @@ func (es *eventStream) encode(events []event) (text []byte) {
 	return text
 }
 
-// written notes that events have been written.
+// written records that events have been written.
 func (es *eventStream) written(events []event) {
 	es.mu.Lock()
 	defer es.mu.Unlock()

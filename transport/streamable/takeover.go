@@ -29,7 +29,7 @@ var (
 	errRevision = errors.New("the server speaks another revision now")
 )
 
-// record begins to record a session that hello has opened.
+// record begins to record a session, which hello, its initialize, has opened.
 func (ss *session) record(hello, answer *dragoman.Message) {
 	switch {
 	case ss.server.records == nil:
@@ -46,7 +46,7 @@ func (ss *session) recordAs(memory *legacy.Memory) *handover.Recorder {
 	r := ss.server.records.Record(ss.id, ss.identity, memory, ss.lastUse)
 	ss.recorder.Store(r)
 	if ss.Err() != nil {
-		r.Close(true) // over before it was recorded
+		r.Close(true) // the session ended before it was recorded
 	}
 	return r
 }
@@ -81,7 +81,8 @@ func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error)
 	return id, record, nil
 }
 
-// adopt returns a session that another Server has opened, as one of ours.
+// adopt takes over a session that another Server has opened. If several requests name
+// it at once, all wait for one runAdoption.
 func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 	id, record, err := s.loadRecord(x)
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 	return nil, unavailable(err)
 }
 
-// runAdoption makes a session of a record.
+// runAdoption opens the session of a record at this Server.
 func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Record) (_ *session, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
 	defer cancel()
@@ -117,7 +118,7 @@ func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Re
 			ss.endHere(dragoman.ErrClosed, false)
 		}
 	}()
-	// Its streams are told from those of the Servers before by their names.
+	// Its streams must not have names that those of earlier Servers have.
 	ss.streamPrefix = strings.ToLower(rand.Text()[:8]) + "-"
 	if err := ss.resume(ctx, record); err != nil {
 		if s.draining.Err() != nil {
@@ -129,7 +130,8 @@ func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Re
 	return ss, nil
 }
 
-// resume makes the session go on where its record ends.
+// resume brings a new session to where its record ends: it repeats the handshake to the
+// server, and what the client has subscribed to and set.
 func (ss *session) resume(ctx context.Context, record *handover.Record) error {
 	s := ss.server
 	memory, err := record.Restore(s.opts.limits)
@@ -146,15 +148,15 @@ func (ss *session) resume(ctx context.Context, record *handover.Record) error {
 		return httpx.Unavailable(protocol.Unavailable(err))
 	}
 	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
-	same := func(answer *dragoman.Message) error {
+	sameRevision := func(answer *dragoman.Message) error {
 		if protocol.VersionOf(answer) != record.Revision {
 			return errRevision
 		}
 		return nil
 	}
-	switch err := memory.Replay(ctx, ss.peer, newID, same, s.opts.logger); {
+	switch err := memory.Replay(ctx, ss.peer, newID, sameRevision, s.opts.logger); {
 	case errors.Is(err, errRevision):
-		s.records.Forget(ss.id) // the client has to know
+		s.records.Forget(ss.id) // the client has to negotiate again
 		return sessionGone()
 	case err != nil:
 		return unavailable(err)
@@ -174,7 +176,8 @@ func (ss *session) resume(ctx context.Context, record *handover.Record) error {
 	return nil
 }
 
-// sendReminders tells the client what may have changed while nobody listened.
+// sendReminders tells the client of what may have changed while no Server had the
+// session.
 func (ss *session) sendReminders(missed protocol.Interest) {
 	for note := range missed.ChangeNotes() {
 		if err := ss.background.tell(note); err != nil {
@@ -196,9 +199,9 @@ func (s *Server) deleteRecorded(x *httpx.Exchange) error {
 	return nil
 }
 
-// predecessors calls f with the sessions of the Servers before this one that are the
-// same session, until f reports that this was the one. It reports whether one was.
-// What a client says about calls of an old Server is handed to that.
+// predecessors calls f with the session of that id at each Server before this one, until
+// f returns true. It reports whether f has. So what a client sends about a call that an
+// old Server finishes reaches that Server.
 func (s *Server) predecessors(id, owner string, f func(*session) bool) bool {
 	return s.link.Before(func(o *Server) bool {
 		o.mu.Lock()
@@ -208,8 +211,8 @@ func (s *Server) predecessors(id, owner string, f func(*session) bool) bool {
 	})
 }
 
-// reopenStream returns a stream that the session has here no more: from a Server that
-// is about to end, or as far as it has been logged.
+// reopenStream returns a stream that the session does not have at this Server: that of a
+// Server before it which still runs, or else what has been logged of it.
 func (ss *session) reopenStream(ctx context.Context, name string, position int64) (es *eventStream, err error) {
 	if ss.server.records == nil {
 		return nil, streamGone()
@@ -238,7 +241,7 @@ func (es *eventStream) answerOrphans(ctx context.Context, position int64) error 
 	es.appending.Lock()
 	defer es.appending.Unlock()
 	if es.unanswered == nil {
-		return nil // done
+		return nil // another request has done it
 	}
 	if err := handover.Settle(ctx, es.server.opts.log, es.key, position, es.unanswered); err != nil {
 		return cannotReplay(err)
