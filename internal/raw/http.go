@@ -514,7 +514,7 @@ func (s *OldSession) Receive() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(e.Data) > 0 && (e.Name == "" || e.Name == "message") {
+		if e.HasMessage() {
 			return e.Data, nil
 		}
 		if ReadMessage(e.Data) != nil {
