@@ -223,7 +223,7 @@ func (q *question) serve(r *rpc.Request) *dragoman.Message {
 	case <-c.ctx.Done():
 		return resp
 	}
-	if !k.answered || !c.calls.Asking() {
+	if !k.answered || !c.calls.HasCalls() {
 		return resp
 	}
 	q.call = nil
