@@ -183,20 +183,20 @@ func (s *Server) Found() (protocol.Era, bool) {
 	return s.found.Peek()
 }
 
-// Accept begins a conversation with a client of either era. It is the door for
-// sessions, and for transports whose conversations carry both eras.
+// Accept begins a conversation with a client of either era. Sessions come in by it, and
+// transports whose conversations carry both eras.
 func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	s.once.Do(s.prepare)
 	return s.front.Accept(ctx, client)
 }
 
-// Requests is the door for requests of the modern era.
+// Requests returns the peer that answers requests of the modern era.
 func (s *Server) Requests() dragoman.Peer {
 	s.once.Do(s.prepare)
 	return requests{server: s}
 }
 
-// Main is the door for modern requests of our own. They have a conversation that is
+// Main returns the peer that answers modern requests of our own. They have a conversation that is
 // nobody else's, unless all share one, and that stays open. A legacy server is told
 // there that everything can be asked, so that it hides nothing; there is nobody to ask,
 // though, so what a request seems to wait for is refused.
@@ -303,7 +303,7 @@ func (s *Server) dialContext(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("era: the server cannot be reached within %v", limit))
 }
 
-// requests is a door for requests of the modern era.
+// requests is the peer that answers requests of the modern era.
 type requests struct {
 	server *Server
 	main   bool // they are our own
