@@ -18,7 +18,7 @@ const (
 	maxNoise  = 5 // lines that are shown
 	maxStderr = 5
 	maxNames  = 12
-	crowded   = 4 // times longer a process may take to start beside others
+	slowStart = 4 // times longer a process may take to start beside others
 )
 
 // command looks at a server that is started.
@@ -61,7 +61,7 @@ func (p *prober) command(ctx context.Context) {
 		return
 	}
 	cmd.Grace = p.nextGrace()
-	p.patience = min(p.Start, crowded*first.First.Sub(first.Began))
+	p.answerTimeout = min(p.Start, slowStart*first.First.Sub(first.Began))
 	pool := raw.NewPool(&cmd)
 	defer pool.Close()
 	p.expect = pool.Expect

@@ -76,17 +76,17 @@ type LinkWire struct {
 	// First is when the first text came, once it has been taken.
 	First time.Time
 
-	first     time.Time // set before the first text is put into in
-	begun     bool      // there was an exchange
-	loose     []*Message
-	looseSize int
-	abandoned map[string]bool // ids whose answers nobody waits for any more
-	patience  time.Duration   // with an answer of the wrong id
+	first       time.Time // set before the first text is put into in
+	begun       bool      // there was an exchange
+	loose       []*Message
+	looseSize   int
+	abandoned   map[string]bool // ids whose answers nobody waits for any more
+	wrongIDWait time.Duration   // how long the right answer is waited for after one with a wrong id
 }
 
 // NewLinkWire begins to read a link, which is the LinkWire's from then on.
 func NewLinkWire(link Link) *LinkWire {
-	w := &LinkWire{link: link, in: make(chan []byte, 8), done: make(chan struct{}), abandoned: map[string]bool{}, patience: quiet}
+	w := &LinkWire{link: link, in: make(chan []byte, 8), done: make(chan struct{}), abandoned: map[string]bool{}, wrongIDWait: quiet}
 	go w.read() // until the link ends, which Close sees to
 	return w
 }
@@ -120,7 +120,7 @@ func (w *LinkWire) Close() {
 
 // Hurry says that the server is known to answer under wrong ids: the right answer is not long
 // waited for behind such a one.
-func (w *LinkWire) Hurry() { w.patience = brief }
+func (w *LinkWire) Hurry() { w.wrongIDWait = brief }
 
 // Loose implements Wire.
 func (w *LinkWire) Loose() []*Message { return w.loose }
@@ -155,7 +155,7 @@ func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage
 	sent := make(chan error, 1)
 	sends.Go(func() { sent <- w.link.Send(ctx, text) })
 	var spent budget
-	var patience <-chan time.Time
+	var giveUp <-chan time.Time
 	answers, unread := 0, true
 	for {
 		select {
@@ -165,7 +165,7 @@ func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage
 				return x
 			}
 			if id == nil {
-				patience = time.After(quiet)
+				giveUp = time.After(quiet)
 			}
 		case text, open := <-w.in:
 			if !open {
@@ -203,9 +203,9 @@ func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage
 				if id == nil {
 					return x
 				}
-				patience = time.After(w.patience)
+				giveUp = time.After(w.wrongIDWait)
 			}
-		case <-patience:
+		case <-giveUp:
 			if x.Answer == nil {
 				x.Err = ErrSilent
 			} else if x.Misnamed {
