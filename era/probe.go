@@ -78,7 +78,7 @@ func (s *Server) isModernOnly(ctx context.Context) bool {
 
 // find finds out the era: on one conversation by asking what no legacy server knows,
 // and if there is no answer soon, also by a handshake on another one. A server that
-// starts slowly answers the first; one that does not know such a request, the second. Neither is
+// starts slowly answers the first; one that ignores it or ends because of it, the second. Neither is
 // stopped before the other has answered.
 //
 // If neither has an answer, the next attempts make one of them each, in turns.
