@@ -1,7 +1,8 @@
-// Package dragoman holds the nouns of the Model Context Protocol as this
-// project sees it: a [Message] is its bytes, a [Peer] is somebody who can be
+// Package dragoman has the types that all other packages share: a [Message] is one
+// message of the Model Context Protocol as bytes, a [Peer] is somebody who can be
 // asked and told, a [Conn] is an open conversation with one. It does no I/O and
-// starts no goroutines; the transports, in the packages under transport/, do.
+// starts no goroutines; the transports, in the packages under transport/, do. To use
+// a server, begin with package client; to bridge or serve, with era and a transport.
 //
 //	server := &stdio.Command{Path: "npx", Args: []string{"-y", "some-server"}} // a Dialer
 //	conn, err := server.Dial(ctx, nil)

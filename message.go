@@ -26,7 +26,7 @@ func (k Kind) String() string {
 // parts that matter lie in them. It is immutable and may be shared. What it
 // returns shares its memory and must not be changed.
 //
-// The body of a message is the object that its Get and Meta talk about: params
+// The body of a message is the object that its Get and Meta read: params
 // of a request or notification, result of a response.
 type Message struct {
 	raw     []byte

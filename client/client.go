@@ -226,7 +226,7 @@ func (c *Client) handle(ctx context.Context, handle Handler, params json.RawMess
 	return json.Marshal(result)
 }
 
-// notify gives a notification to whom it may concern.
+// notify calls OnNotification, if there is one.
 func (c *Client) notify(note *dragoman.Message) {
 	if c.opts.OnNotification != nil {
 		c.opts.OnNotification(note)

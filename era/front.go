@@ -56,11 +56,11 @@ func (f *Front) prepare(peer dragoman.Peer, opts *FrontOptions) {
 	f.up = up.New(peer, &up.Options{Name: opts.Name, Version: opts.Version, Logger: opts.Logger})
 }
 
-// Requests is the door for requests of the modern era.
+// Requests returns the peer that answers requests of the modern era.
 func (f *Front) Requests() dragoman.Peer { return f.peer }
 
-// Accept begins a conversation with a client of either era. It is the door for
-// sessions, and for transports whose conversations carry both eras.
+// Accept begins a conversation with a client of either era. Sessions come in by it, and
+// transports whose conversations carry both eras.
 func (f *Front) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	if f.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed

@@ -35,7 +35,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 			asked.Store(true)
 			era, err := s.find(dragoman.WithCallerOf(s.ctx, ctx)) // it ends with us, not with who asks first
 			if err == nil {
-				s.vain.Store(false)
+				s.handshakeFailed.Store(false)
 				if s.OnEra != nil {
 					s.OnEra(era)
 				}
@@ -50,16 +50,17 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 	}
 }
 
-// forget has the era found out anew: the server may be another one by now.
+// forget makes the next request find out the era again: the server may be another one
+// by now.
 func (s *Server) forget() {
 	s.found.Forget(nil)
 	s.refuses.Store(false)
 }
 
-// isModernOnly reports whether a legacy client has no use in asking the server. As
-// long as that is not known it has; but if somebody is finding it out, that is waited
-// for, since a conversation comes of it that a legacy server can be asked on. Where it
-// costs no conversation, it is found out first.
+// isModernOnly reports whether the server is known to serve no legacy clients. If
+// somebody is finding that out, it waits for the outcome, since a conversation comes of
+// it that a legacy server can be asked on. If it costs no conversation, it finds that out
+// first.
 func (s *Server) isModernOnly(ctx context.Context) bool {
 	if s.Era != nil {
 		return *s.Era == protocol.Modern
@@ -77,7 +78,7 @@ func (s *Server) isModernOnly(ctx context.Context) bool {
 
 // find finds out the era: on one conversation by asking what no legacy server knows,
 // and if there is no answer soon, also by a handshake on another one. A server that
-// starts slowly answers the first; one that cannot bear it, the second. Neither is
+// starts slowly answers the first; one that ignores it or ends because of it, the second. Neither is
 // stopped before the other has answered.
 //
 // If neither has an answer, the next attempts make one of them each, in turns.
@@ -100,31 +101,31 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 	limit := cmp.Or(s.ProbeTimeout, DefaultProbeTimeout)
 	if hint != nil {
-		limit *= hintPatience
+		limit *= hintFactor
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
-	tardy, vain := late.C, s.vain.Load()
-	if vain || hint != nil && *hint == protocol.Modern {
-		tardy = nil // a handshake was tried before or is not called for, so that one conversation is enough
+	timeout, handshakeFailed := late.C, s.handshakeFailed.Load()
+	if handshakeFailed || hint != nil && *hint == protocol.Modern {
+		timeout = nil // a handshake has failed before or is not needed: one conversation is enough
 	}
 	select {
 	case v := <-asked:
 		if errors.Is(v.err, errHint) {
 			return s.find(ctx)
 		}
-		if !errors.Is(v.err, errProbeUnanswered) || vain {
+		if !errors.Is(v.err, errProbeUnanswered) || handshakeFailed {
 			return v.era, v.err
 		}
 		return protocol.Legacy, s.handshake(ctx)
-	case <-tardy:
+	case <-timeout:
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of the handshake, if the other answers first
-	greeted := make(chan error, 1)
-	if !s.busy.Start(func() { greeted <- s.handshake(ctx) }) {
+	handshake := make(chan error, 1)
+	if !s.busy.Start(func() { handshake <- s.handshake(ctx) }) {
 		return 0, dragoman.ErrClosed
 	}
 	for first := true; ; first = false {
@@ -140,18 +141,18 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 				return v.era, v.err
 			}
 			asked = nil
-		case err := <-greeted:
+		case err := <-handshake:
 			if err == nil || !first {
 				return protocol.Legacy, err
 			}
-			greeted = nil
+			handshake = nil
 		}
 	}
 }
 
-// hintPatience is how many times as long a server may take that is asked what it knows, as
+// hintFactor is how many times as long a server may take that is asked what it knows, as
 // far as is remembered.
-const hintPatience = 3
+const hintFactor = 3
 
 // hint returns the era that is remembered, once: what comes of it is known better then.
 func (s *Server) hint() *protocol.Era {
@@ -247,7 +248,7 @@ func (s *Server) handshake(ctx context.Context) error {
 		return err
 	}
 	if err = s.down.Handshake(ctx, req); err != nil && ctx.Err() == nil {
-		s.vain.Store(true)
+		s.handshakeFailed.Store(true)
 	}
 	return err
 }

@@ -61,7 +61,7 @@ type Server struct {
 
 	// Probe finds out the era, if that is known. If nil, it is done by asking on
 	// a conversation, and if there is no answer after ProbeTimeout by a handshake on
-	// another one, too; after that in vain, by one of them in each attempt.
+	// another one, too. If neither is answered, each later attempt does one of them.
 	Probe func(context.Context) (protocol.Era, error)
 
 	// ProbeTimeout is how long a server may take to answer what no legacy server
@@ -109,22 +109,22 @@ type Server struct {
 	// logged.
 	Logger *slog.Logger
 
-	once    sync.Once
-	ctx     context.Context // ends with Close
-	cancel  context.CancelCauseFunc
-	busy    running.Group // our goroutines
-	log     *slog.Logger
-	found   flight.Flight[protocol.Era]
-	silent  atomic.Bool   // the last probe had no answer, and nothing has been opened since
-	vain    atomic.Bool   // nor had the last handshake of our own
-	hinted  atomic.Bool   // Hint has been used
-	refuses atomic.Bool   // the server is modern, and has refused a handshake
-	refused atomic.Uint64 // handshakes ever that were
-	repeats atomic.Int64  // for ids
-	pool    *pool.Pool
-	spares  warmConns    // conversations that nobody uses yet
-	front   Front        // what clients come to
-	down    *down.Server // for modern clients of a legacy server
+	once            sync.Once
+	ctx             context.Context // ends with Close
+	cancel          context.CancelCauseFunc
+	busy            running.Group // our goroutines
+	log             *slog.Logger
+	found           flight.Flight[protocol.Era]
+	silent          atomic.Bool   // the last probe had no answer, and nothing has been opened since
+	handshakeFailed atomic.Bool   // the last handshake of our own had no answer either
+	hinted          atomic.Bool   // Hint has been used
+	refuses         atomic.Bool   // the server is modern, and has refused a handshake
+	refused         atomic.Uint64 // handshakes that were refused so far
+	repeats         atomic.Int64  // for ids
+	pool            *pool.Pool
+	spares          warmConns    // conversations that nobody uses yet
+	front           Front        // what clients come to
+	down            *down.Server // for modern clients of a legacy server
 }
 
 func (s *Server) prepare() {
@@ -183,20 +183,20 @@ func (s *Server) Found() (protocol.Era, bool) {
 	return s.found.Peek()
 }
 
-// Accept begins a conversation with a client of either era. It is the door for
-// sessions, and for transports whose conversations carry both eras.
+// Accept begins a conversation with a client of either era. Sessions come in by it, and
+// transports whose conversations carry both eras.
 func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	s.once.Do(s.prepare)
 	return s.front.Accept(ctx, client)
 }
 
-// Requests is the door for requests of the modern era.
+// Requests returns the peer that answers requests of the modern era.
 func (s *Server) Requests() dragoman.Peer {
 	s.once.Do(s.prepare)
 	return requests{server: s}
 }
 
-// Main is the door for modern requests of our own. They have a conversation that is
+// Main returns the peer that answers modern requests of our own. They have a conversation that is
 // nobody else's, unless all share one, and that stays open. A legacy server is told
 // there that everything can be asked, so that it hides nothing; there is nobody to ask,
 // though, so what a request seems to wait for is refused.
@@ -303,7 +303,7 @@ func (s *Server) dialContext(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("era: the server cannot be reached within %v", limit))
 }
 
-// requests is a door for requests of the modern era.
+// requests is the peer that answers requests of the modern era.
 type requests struct {
 	server *Server
 	main   bool // they are our own

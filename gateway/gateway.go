@@ -10,7 +10,7 @@
 // Each server is at /servers/NAME, all of them together are at the root, and those of a
 // group are at /groups/NAME. Below each of these are /mcp (Streamable HTTP), /sse with
 // /messages (HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP). /healthz,
-// /readyz and /status tell how the gateway is.
+// /readyz and /status report the health of the gateway.
 //
 // A Gateway opens no sockets. docs/config.md describes the files, docs/gateway.md what
 // the gateway does with them.

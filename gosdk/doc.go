@@ -4,7 +4,7 @@
 //	// A client of the SDK, over WebSocket:
 //	session, err := client.Connect(ctx, gosdk.Transport(&ws.Client{URL: "ws://127.0.0.1:8808/ws"}), nil)
 //
-//	// A server of the SDK, for clients of either era, on any number of doors:
+//	// A server of the SDK, for clients of either era, over any number of transports:
 //	s := &era.Server{Dialer: gosdk.Dialer(server)}
 //	defer s.Close()
 //	http.Handle("/mcp", &streamable.Server{Sessions: s, Requests: s.Requests()})
@@ -15,5 +15,6 @@
 // between is handled here: the SDK is given ids of its own, small ones, because it rounds
 // large ones and takes some for others; a request that could not be delivered is answered
 // by an error and does not end the session; what a server tells and asks while it
-// works on a request travels with that request; a cancel reaches who works on it.
+// works on a request travels with that request; a cancel reaches whoever works on
+// the request.
 package gosdk

@@ -54,8 +54,9 @@ func (s *Source) callback() *Callback {
 	return c.Callback()
 }
 
-// A visitor is a browser that is waited for: it comes back from the authorization server.
-type visitor struct {
+// A codeWaiter waits for the browser of one sign-in, which comes back from the authorization
+// server with a code.
+type codeWaiter struct {
 	redirect, state string
 	as              *wire.Metadata
 	outcome         chan outcome // gets the first
@@ -70,14 +71,14 @@ type outcome struct {
 	err  error
 }
 
-func newVisitor(redirect, state string, as *wire.Metadata) *visitor {
-	return &visitor{redirect: redirect, state: state, as: as, outcome: make(chan outcome, 1), close: func() {}}
+func newCodeWaiter(redirect, state string, as *wire.Metadata) *codeWaiter {
+	return &codeWaiter{redirect: redirect, state: state, as: as, outcome: make(chan outcome, 1), close: func() {}}
 }
 
 // wait returns the code that the browser brings.
-func (b *visitor) wait(ctx context.Context) (string, error) {
+func (w *codeWaiter) wait(ctx context.Context) (string, error) {
 	select {
-	case o := <-b.outcome:
+	case o := <-w.outcome:
 		return o.code, o.err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
@@ -86,22 +87,22 @@ func (b *visitor) wait(ctx context.Context) (string, error) {
 
 // open has a callback wait for the browser of a sign-in whose user is sent to a URL, and returns
 // the page that the user is told.
-func (b *visitor) open(at *Callback, to string, expires time.Time) (page string, err error) {
-	page, end, err := at.Open(&Visit{URL: to, State: b.state, Expires: expires, Take: func(answer url.Values) error { return b.take(answer).err }})
+func (w *codeWaiter) open(at *Callback, to string, expires time.Time) (page string, err error) {
+	page, end, err := at.Open(&SignIn{URL: to, State: w.state, Expires: expires, Take: func(answer url.Values) error { return w.take(answer).err }})
 	if err == nil {
-		b.close = end
+		w.close = end
 	}
 	return page, err
 }
 
 // A listener waits for a browser on this machine.
 type listener struct {
-	*visitor
+	*codeWaiter
 	host, path string // of redirect
 }
 
 // listenAt listens at a redirect address; port 0 becomes a free one.
-func listenAt(redirect, state string, as *wire.Metadata) (*visitor, error) {
+func listenAt(redirect, state string, as *wire.Metadata) (*codeWaiter, error) {
 	u, err := url.Parse(redirect)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func listenAt(redirect, state string, as *wire.Metadata) (*visitor, error) {
 		return nil, err
 	}
 	u.Host = net.JoinHostPort(u.Hostname(), port)
-	b := &listener{visitor: newVisitor(u.String(), state, as), host: strings.TrimSuffix(u.Host, ":80"), path: u.Path}
+	b := &listener{codeWaiter: newCodeWaiter(u.String(), state, as), host: strings.TrimSuffix(u.Host, ":80"), path: u.Path}
 	server := &http.Server{Handler: http.HandlerFunc(b.serve), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: maxCallback}
 	go func() { _ = server.Serve(l) }() // ends with close
 	b.close = func() {
@@ -127,7 +128,7 @@ func listenAt(redirect, state string, as *wire.Metadata) (*visitor, error) {
 			_ = server.Close() // whoever is slow has seen enough
 		}
 	}
-	return b.visitor, nil
+	return b.codeWaiter, nil
 }
 
 // serve takes what the browser brings. Somebody else's, with another state, changes
@@ -158,26 +159,26 @@ func (b *listener) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // take returns the first answer, whichever this is: who reloads the page sees it again.
-func (b *visitor) take(q url.Values) outcome {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.first == nil {
-		o := b.read(q)
-		b.first = &o
-		b.outcome <- o
+func (w *codeWaiter) take(q url.Values) outcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.first == nil {
+		o := w.read(q)
+		w.first = &o
+		w.outcome <- o
 	}
-	return *b.first
+	return *w.first
 }
 
 // read checks that an answer is from the authorization server that was asked (RFC 9207).
-func (b *visitor) read(q url.Values) outcome {
+func (w *codeWaiter) read(q url.Values) outcome {
 	iss, said := q["iss"]
 	switch {
 	case q == nil:
 		return outcome{err: errors.New("the user did not agree to sign in")}
-	case said && (len(iss) != 1 || iss[0] != b.as.Issuer):
+	case said && (len(iss) != 1 || iss[0] != w.as.Issuer):
 		return outcome{err: errors.New("the answer is from another authorization server than the one that was asked")}
-	case !said && b.as.IssParameter:
+	case !said && w.as.IssParameter:
 		return outcome{err: errors.New("the answer does not say which authorization server it is from, as it should")}
 	case q.Get("error") != "":
 		return outcome{err: fmt.Errorf("the authorization server says %s", clean(q.Get("error"), q.Get("error_description")))}

@@ -165,13 +165,13 @@ type Callback struct {
 	URI string
 
 	// Open is told of a sign-in that begins, or that goes on here, and returns the page that the user
-	// is told in place of Visit.URL. It calls Visit.Take with what comes back to URI with the state. end
+	// is told in place of SignIn.URL. It calls SignIn.Take with what comes back to URI with the state. end
 	// is called when that is not waited for any more.
-	Open func(v *Visit) (page string, end func(), err error)
+	Open func(s *SignIn) (page string, end func(), err error)
 }
 
-// A Visit is a sign-in that waits for a browser.
-type Visit struct {
+// A SignIn is a sign-in that waits for a browser.
+type SignIn struct {
 	// URL is where the user signs in, and State what comes back from there, once.
 	URL, State string
 

@@ -1,4 +1,5 @@
-// Package oauth signs in to MCP servers.
+// Package oauth signs in to MCP servers that want a token. It is for clients; servers
+// check tokens by the Caller of their transport.
 //
 //	store, err := oauth.OpenStore(dir)
 //	…
@@ -16,6 +17,7 @@
 // tokens fresh. All processes that share a [Store] share its sign-ins: one of them
 // refreshes a token or shows a window, the others wait for the outcome.
 //
-// Who cannot ask anybody leaves Prompt out and gets a [SignInError] where a sign-in is
-// needed. Grants that need nobody, such as [ClientCredentials], never get one.
+// A program that cannot ask a user leaves Prompt nil and gets a [SignInError] where a
+// sign-in is needed. Grants that need no user, such as [ClientCredentials], never
+// return one.
 package oauth

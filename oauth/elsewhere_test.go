@@ -19,12 +19,12 @@ type site struct {
 	url string
 
 	mu    sync.Mutex
-	open  map[string]*oauth.Visit // by state
+	open  map[string]*oauth.SignIn // by state
 	ended int
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{open: make(map[string]*oauth.Visit)}
+	s := &site{open: make(map[string]*oauth.SignIn)}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		v := s.open[r.FormValue("state")]
@@ -46,7 +46,7 @@ func newSite(t *testing.T) *site {
 }
 
 func (s *site) callback() *oauth.Callback {
-	return &oauth.Callback{URI: s.url + "/back", Open: func(v *oauth.Visit) (string, func(), error) {
+	return &oauth.Callback{URI: s.url + "/back", Open: func(v *oauth.SignIn) (string, func(), error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.open[v.State] = v
@@ -156,7 +156,7 @@ func TestAClientOfAWebsiteIsRegisteredAsOne(t *testing.T) {
 	source := newSource(t, &oauth.Config{
 		Server: server.URL, Prompt: func(oauth.Prompt) bool { t.Error("the user is asked"); return true },
 		Callback: func() *oauth.Callback {
-			return &oauth.Callback{URI: back, Open: func(*oauth.Visit) (string, func(), error) { return "", nil, full }}
+			return &oauth.Callback{URI: back, Open: func(*oauth.SignIn) (string, func(), error) { return "", nil, full }}
 		},
 	})
 	if err := source.SignIn(t.Context()); !errors.Is(err, full) {

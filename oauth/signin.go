@@ -275,7 +275,7 @@ func (s *Source) fits(r *record, a *attempt, p *pending, at *Callback) bool {
 
 // expect waits for the browser to come back: for that of a sign-in that has begun, or else
 // for one of a new one.
-func (s *Source) expect(ctx context.Context, r *record, a *attempt, p *pending, at *Callback) (*visitor, *pending, error) {
+func (s *Source) expect(ctx context.Context, r *record, a *attempt, p *pending, at *Callback) (*codeWaiter, *pending, error) {
 	if p != nil {
 		if b, err := s.goOn(r, p, at); err == nil {
 			s.log.Info("the sign-in that another process began is waited for here; its page is still good",
@@ -306,11 +306,11 @@ func (s *Source) expect(ctx context.Context, r *record, a *attempt, p *pending, 
 }
 
 // goOn waits for the browser of a sign-in that has begun.
-func (s *Source) goOn(r *record, p *pending, at *Callback) (*visitor, error) {
+func (s *Source) goOn(r *record, p *pending, at *Callback) (*codeWaiter, error) {
 	if at == nil {
 		return listenAt(p.Redirect, p.State, r.AS)
 	}
-	b := newVisitor(at.URI, p.State, r.AS)
+	b := newCodeWaiter(at.URI, p.State, r.AS)
 	page, err := b.open(at, s.authorizeURL(r, p), p.Prompt.Expires)
 	if err == nil && page != p.Prompt.URL { // which the user has been told
 		b.close()
@@ -322,7 +322,7 @@ func (s *Source) goOn(r *record, p *pending, at *Callback) (*visitor, error) {
 // register returns who we are at the authorization server, and what waits for its browser. A
 // client that registered itself comes back to where it said it would; if that is somewhere
 // else, or not free, it registers anew.
-func (s *Source) register(ctx context.Context, r *record, at *Callback) (*visitor, *wire.Credentials, error) {
+func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWaiter, *wire.Credentials, error) {
 	if r.AS.AuthorizationEndpoint == "" {
 		return nil, nil, errors.New("the authorization server has no sign-in by browser; configure another grant")
 	}
@@ -330,10 +330,10 @@ func (s *Source) register(ctx context.Context, r *record, at *Callback) (*visito
 	kept := r.Clients[r.AS.Issuer]
 	registered := who != nil && kept != nil && kept.Ours && kept.ID == who.ID
 	reuse := registered && s.redirectFits(kept.Redirect, at)
-	var b *visitor
+	var b *codeWaiter
 	var err error
 	if at != nil {
-		b = newVisitor(at.URI, state, r.AS)
+		b = newCodeWaiter(at.URI, state, r.AS)
 	}
 	if at == nil && reuse {
 		b, err = listenAt(kept.Redirect, state, r.AS)

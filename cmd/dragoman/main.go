@@ -56,7 +56,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Version:       say.Version(),
 	}
-	say.AddVoice(c.PersistentFlags())
+	say.AddConsoleFlags(c.PersistentFlags())
 	addCommands(c)
 	use.CompleteFlags(c)
 	markUsage(c)

@@ -32,8 +32,8 @@ const (
 	// retryInterval is how long it takes until what could not be written is tried again.
 	retryInterval = time.Second
 
-	// calmTime is how long nothing may fail before the log counts as written again.
-	calmTime = 10 * time.Second
+	// endFailureAfter is how long nothing may fail before the log counts as written again.
+	endFailureAfter = 10 * time.Second
 
 	// deniedWindow is the time in which so many requests that were denied at the door
 	// are written down, in all and of one address. Others are counted.
@@ -273,7 +273,7 @@ func (l *Log) run() {
 				}
 			case <-windows.C:
 				l.endWindow()
-				l.calm()
+				l.endFailure()
 				continue
 			case <-l.closing:
 				ended = len(l.queue) == 0
@@ -374,15 +374,15 @@ func (l *Log) recovered(lost uint64) {
 	l.mu.Lock()
 	l.lost -= lost
 	l.mu.Unlock()
-	l.calm()
+	l.endFailure()
 }
 
-// calm ends a failure when nothing has failed for a while: a disk that is full, and a
+// endFailure ends a failure when nothing has failed for a while: a disk that is full, and a
 // queue, have room now and then.
-func (l *Log) calm() {
+func (l *Log) endFailure() {
 	l.mu.Lock()
 	since := l.failure.Since
-	over := l.failing && !l.blocked.Load() && l.lost == 0 && time.Since(l.last) >= calmTime
+	over := l.failing && !l.blocked.Load() && l.lost == 0 && time.Since(l.last) >= endFailureAfter
 	if over {
 		l.failing = false
 	}

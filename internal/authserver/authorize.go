@@ -217,7 +217,7 @@ func (s *Server) toProvider(w http.ResponseWriter, r *http.Request, t *transacti
 		s.fail(w, http.StatusServiceUnavailable, "The identity provider cannot be reached. Try again in a minute.")
 		return
 	}
-	if !s.keepTransaction(w, r, t) { // that of a visit always fits
+	if !s.keepTransaction(w, r, t) { // that of a sign-in at a server always fits
 		s.leave(w, r, t.Request.back(s.issuer, url.Values{"error": {"invalid_request"}, "error_description": {"the request is too long: use a shorter state, redirect URI or list of scopes"}}))
 		return
 	}

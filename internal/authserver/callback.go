@@ -34,7 +34,7 @@ func (s *Server) returned(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if t.Request == nil {
-		s.askVisitor(w, r, t, query)
+		s.askServerSignIn(w, r, t, query)
 		return
 	}
 	code, e := s.complete(r, t, query)

@@ -64,11 +64,11 @@ func (s *Server) browser(w http.ResponseWriter, r *http.Request) digest {
 type transaction struct {
 	Request *request `json:"r,omitempty"` // of the client that it is for, or nil
 
-	// If it is for a visit: which, and who the user has proven to be. As long as that is empty, the
+	// If it is for a sign-in at a server: which, and who the user has proven to be. As long as that is empty, the
 	// browser is at the provider, after that at the server's authorization server.
-	Visit     string `json:"i,omitempty"`
-	Server    string `json:"h,omitempty"`
-	Principal string `json:"p,omitempty"`
+	ServerSignIn string `json:"i,omitempty"`
+	Server       string `json:"h,omitempty"`
+	Principal    string `json:"p,omitempty"`
 
 	State    string `json:"s"` // what comes back
 	Nonce    string `json:"n,omitempty"`

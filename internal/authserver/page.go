@@ -41,7 +41,7 @@ var consentPage = template.Must(template.New("consent").Parse(head + `<p>An appl
 </body></html>
 `))
 
-var visitPage = template.Must(template.New("visit").Parse(head + `<p>{{.Us}} signs in to a server for you, and uses it in your name from then on.</p>
+var serverSignInPage = template.Must(template.New("server sign-in").Parse(head + `<p>{{.Us}} signs in to a server for you, and uses it in your name from then on.</p>
 <dl>
 <dt>The server</dt><dd>{{.Name}}</dd>
 <dt>You sign in at</dt><dd>{{.Provider}}</dd>

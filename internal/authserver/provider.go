@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,18 +13,15 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/flight"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 const (
-	maxAnswer   = 1 << 20         // bytes of an answer of the provider
-	askTime     = 5 * time.Second // for one question
-	metadataFor = time.Hour       // it is used, or as long as there is none that is newer
-	maxGrant    = 16 << 10        // bytes of a token of the provider that is kept
-	pageSize    = 100             // elements of a list in one answer
-	maxPages    = 10              // of a list
+	metadataFor = time.Hour // it is used, or as long as there is none that is newer
+	maxGrant    = 16 << 10  // bytes of a token of the provider that is kept
+	pageSize    = 100       // elements of a list in one answer
+	maxPages    = 10        // of a list
 )
 
 // A Provider is who knows the users. We are one of its clients, registered there by hand.
@@ -96,7 +92,7 @@ type endpoints struct {
 // A provider asks a Provider.
 type provider struct {
 	Provider
-	client *httpx.Client
+	asker  *policy.Asker
 	reader *policy.UserReader
 	tokens *policy.IDTokens // nil if it does not speak OpenID Connect
 	found  flight.Flight[*endpoints]
@@ -114,12 +110,9 @@ func newProvider(o *Options) (*provider, error) {
 			return nil, err
 		}
 	}
-	if p.client, err = httpx.NewClient("authserver", &httpx.ClientOptions{URL: p.Issuer, HTTP: p.HTTP}); err != nil {
+	if p.asker, err = policy.NewAsker(p.Issuer, p.HTTP); err != nil {
 		return nil, err
 	}
-	p.client.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	p.client.HTTP.Jar = nil
-	p.client.Acquire()
 	return p, nil
 }
 
@@ -127,7 +120,7 @@ func (p *provider) close() {
 	if p.tokens != nil {
 		p.tokens.Close()
 	}
-	p.client.Release()
+	p.asker.Close()
 }
 
 // endpoints returns where the provider is asked. What was found out stays good if it cannot be
@@ -155,7 +148,7 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 	}
 	places := append([]string{strings.TrimSuffix(p.Issuer, "/") + "/.well-known/openid-configuration"}, issuer.MetadataPlaces(u)...)
 	for _, at := range places {
-		status, text, err := p.ask(ctx, http.MethodGet, at, nil, nil)
+		status, text, err := p.asker.Ask(ctx, http.MethodGet, at, nil, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -190,46 +183,6 @@ func (e *endpoints) check(provider *url.URL, at string) error {
 		}
 	}
 	return nil
-}
-
-// ask makes a request. An error means that there is no answer, or none that tells anything.
-// It has nothing of what was sent.
-func (p *provider) ask(ctx context.Context, method, at string, form url.Values, header http.Header) (status int, text []byte, err error) {
-	u, err := issuer.ParseURL(at)
-	if err != nil {
-		return 0, nil, fmt.Errorf("a URL of the identity provider %w", err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("no answer within %v", askTime))
-	defer cancel()
-	var body []byte
-	if form != nil {
-		body = []byte(form.Encode())
-	}
-	resp, err := p.client.Do(ctx, method, u, body, func(h http.Header) {
-		h.Set("Accept", "application/json")
-		h.Set("User-Agent", "dragoman")
-		if form != nil {
-			h.Set("Content-Type", "application/x-www-form-urlencoded")
-		}
-		for name, values := range header {
-			h[name] = values
-		}
-	})
-	place := u.Host + u.Path
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return 0, nil, fmt.Errorf("%s: %w", place, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode/100 == 3 {
-		return 0, nil, fmt.Errorf("%s answered %d", place, resp.StatusCode)
-	}
-	if text, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1)); err != nil || len(text) > maxAnswer {
-		return 0, nil, fmt.Errorf("%s: the answer did not arrive, or has more than 1 MiB", place)
-	}
-	return resp.StatusCode, text, nil
 }
 
 // authorizeURL returns where a user signs in.
@@ -295,7 +248,7 @@ func (p *provider) post(ctx context.Context, e *endpoints, to string, form url.V
 		r := http.Request{Header: header}
 		r.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(p.ClientSecret))
 	}
-	return p.ask(ctx, http.MethodPost, to, form, header)
+	return p.asker.Ask(ctx, http.MethodPost, to, form, header)
 }
 
 // revoke has the provider end what it has given (RFC 7009), if it does that.
@@ -405,7 +358,7 @@ func (p *provider) more(ctx context.Context, claims *policy.Claims, token string
 		}
 		return nil, errors.New("the identity provider does not say who the user is: it has no userinfo endpoint")
 	}
-	status, text, err := p.ask(ctx, http.MethodGet, e.Userinfo, nil, http.Header{"Authorization": {"Bearer " + token}})
+	status, text, err := p.asker.Ask(ctx, http.MethodGet, e.Userinfo, nil, http.Header{"Authorization": {"Bearer " + token}})
 	switch {
 	case err != nil:
 		return nil, err
@@ -441,7 +394,7 @@ func (p *provider) list(ctx context.Context, l *List, token string) (values []st
 			return nil, fmt.Errorf("%s has more than %d pages", l.URL, maxPages)
 		}
 		at := withQuery(l.URL, url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page)}})
-		status, text, err := p.ask(ctx, http.MethodGet, at, nil, http.Header{"Authorization": {"Bearer " + token}})
+		status, text, err := p.asker.Ask(ctx, http.MethodGet, at, nil, http.Header{"Authorization": {"Bearer " + token}})
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("%s answered %d; it may need another of auth.provider.scopes", l.URL, status)
 		}

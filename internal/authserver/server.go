@@ -77,15 +77,15 @@ type Options struct {
 
 	// OnEvent, if not nil, is told what happens: register, sign-in, denied, token, refresh, revoke, gone,
 	// reuse, replay, misuse. Who is empty while nobody has signed in. With connect and stranger it is told in place
-	// of the client the server of a visit.
+	// of the client the server that is signed in to.
 	OnEvent func(kind, who, client string)
 
 	// Rate is how often one address may ask, at all places but the metadata. Zero means
 	// DefaultRate.
 	Rate limit.Rate
 
-	// Visits are sign-ins at servers, whose pages the Server shows. If nil, there are none.
-	Visits *Visits
+	// ServerSignIns are sign-ins at servers, whose pages the Server shows. If nil, there are none.
+	ServerSignIns *ServerSignIns
 
 	// Documents fetches the metadata documents of clients. If nil, a transport does that
 	// reaches public addresses alone.

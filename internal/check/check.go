@@ -160,7 +160,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, chosen: chosen, expected: map[string]bool{}, patience: o.Timeout, tried: map[string]*trial{}}
+	r := &run{Options: o, chosen: chosen, expected: map[string]bool{}, answerTimeout: o.Timeout, tried: map[string]*trial{}}
 	defer r.close()
 	tell := o.Progress
 	if tell == nil {

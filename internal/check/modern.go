@@ -205,7 +205,7 @@ func (r *run) subscribe(ctx context.Context, params raw.Object) (*raw.Exchange, 
 	text, id := c.Request(protocol.MethodListen, params, nil)
 	wait, cancel := context.WithTimeoutCause(ctx, c.Timeout, raw.ErrSilent)
 	defer cancel()
-	return r.keep(c.Hear(wait, text, id)), nil
+	return r.keep(c.ExchangeFirst(wait, text, id)), nil
 }
 
 // An acknowledgement is the first message of a subscription.

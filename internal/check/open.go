@@ -25,16 +25,16 @@ const (
 	glance   = 500 * time.Millisecond
 )
 
-// crowded is how many times longer a process may take to start beside others.
-const crowded = 4
+// slowStart is how many times longer a process may take to start beside others.
+const slowStart = 4
 
 // A run looks at one server.
 type run struct {
 	*Options
-	chosen   []Rule
-	expected map[string]bool // rules whose processes are started ahead of time
-	patience time.Duration   // how long an answer may take
-	how      string
+	chosen        []Rule
+	expected      map[string]bool // rules whose processes are started ahead of time
+	answerTimeout time.Duration   // how long an answer may take
+	how           string
 
 	// dial opens a conversation that knows nothing of those before. One of pool, http, old and
 	// opened is set where that is how the server is reached: a command, Streamable HTTP,
@@ -93,10 +93,10 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.reach(); err != nil {
 		return &UnreachedError{err}
 	}
-	status, err := r.greet(ctx)
+	status, err := r.openEras(ctx)
 	if _, unreached := errors.AsType[*UnreachedError](err); unreached && r.http != nil && mayBeOld(status) {
 		r.speakHTTPSSE()
-		if _, again := r.greet(ctx); again != nil {
+		if _, again := r.openEras(ctx); again != nil {
 			return &UnreachedError{fmt.Errorf("by Streamable HTTP: %w; by HTTP+SSE: %w", err, again)}
 		}
 		err = nil
@@ -121,8 +121,8 @@ func mayBeOld(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
-// greet opens a conversation in each era. If that fails, it returns the status of HTTP, too.
-func (r *run) greet(ctx context.Context) (status int, err error) {
+// openEras opens a conversation in each era. If that fails, it returns the status of HTTP, too.
+func (r *run) openEras(ctx context.Context) (status int, err error) {
 	r.silent = map[needs]string{}
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		w, err := r.fresh(ctx)
@@ -137,10 +137,10 @@ func (r *run) greet(ctx context.Context) (status int, err error) {
 			x := r.keep(c.Begin(ctx))
 			answered := x.Answer != nil
 			if r.pool != nil && answered {
-				r.patience = max(r.Timeout, min(r.Start, crowded*x.Took))
-				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, crowded*x.Took))) // a slow machine is slow at the end, too
+				r.answerTimeout = max(r.Timeout, min(r.Start, slowStart*x.Took))
+				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, slowStart*x.Took))) // a slow machine is slow at the end, too
 			}
-			c.Timeout = r.patience
+			c.Timeout = r.answerTimeout
 			if isRefusal(x.Status()) {
 				return x.Status(), &AccessError{x.Status()}
 			}
@@ -221,20 +221,20 @@ func (r *run) reach() error {
 		c.Grace = cmp.Or(r.Grace, grace)
 		r.pool, r.how = raw.NewPool(&c), "stdio"
 		r.dial = func(context.Context) (raw.Wire, error) {
-			seat, err := r.pool.Open()
+			conn, err := r.pool.Open()
 			if err != nil {
 				return nil, err
 			}
-			return seat, nil
+			return conn, nil
 		}
 		return nil
 	case *stdio.Address:
 		r.dial = func(ctx context.Context) (raw.Wire, error) {
-			talk, err := raw.DialSocket(ctx, d, r.Spec.Framing)
+			wire, err := raw.DialSocket(ctx, d, r.Spec.Framing)
 			if err != nil {
 				return nil, err
 			}
-			return talk, nil
+			return wire, nil
 		}
 		return nil
 	}
@@ -249,7 +249,7 @@ func (r *run) reach() error {
 				return nil, err
 			}
 			r.opened, r.sockets = cmp.Or(r.opened, reply), append(r.sockets, socket)
-			return raw.NewTalk(socket), nil
+			return raw.NewLinkWire(socket), nil
 		}
 		return nil
 	}
@@ -276,7 +276,7 @@ func (r *run) speakHTTPSSE() {
 			return nil, err
 		}
 		r.streams = append(r.streams, s)
-		return raw.NewTalk(s), nil
+		return raw.NewLinkWire(s), nil
 	}
 }
 
@@ -289,8 +289,8 @@ func (r *run) fresh(ctx context.Context) (raw.Wire, error) {
 		return nil, err
 	}
 	r.wires = append(r.wires, w)
-	if talk, ok := w.(interface{ Hurry() }); ok && r.misnames {
-		talk.Hurry()
+	if wire, ok := w.(interface{ Hurry() }); ok && r.misnames {
+		wire.Hurry()
 	}
 	return w, nil
 }
@@ -311,7 +311,7 @@ func (r *run) begin(ctx context.Context) (*raw.Client, error) {
 }
 
 func (r *run) client(w raw.Wire, rev protocol.Revision) *raw.Client {
-	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.patience}
+	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.answerTimeout}
 }
 
 // main returns the conversation in which most is looked at.

@@ -232,7 +232,7 @@ func (s *views) of(ctx context.Context, began *dragoman.Caller) *view {
 	return v
 }
 
-// hides returns what tells whether a notification is about a resource that a caller is not
+// hides returns a function that reports whether a notification is about a resource that a caller is not
 // offered when it comes.
 func (s *views) hides(ctx context.Context, began *dragoman.Caller) func(*dragoman.Message) bool {
 	at := dragoman.WithCallerOf(context.Background(), ctx)

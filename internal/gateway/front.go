@@ -79,7 +79,7 @@ func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
 		},
 		Doors: g.siblings, Store: store, Key: key, Logger: g.log,
 		Revoked: func(hashes ...[32]byte) { g.policy.Doubt(hashes...) },
-		OnEvent: g.auditSignIn, Visits: &g.visits,
+		OnEvent: g.auditSignIn, ServerSignIns: &g.serverSignIns,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("auth.provider: %w", err)
@@ -144,9 +144,9 @@ func (g *Gateway) callback(server, principal string) *oauth.Callback {
 	if f == nil || !f.Knows(principal) {
 		return nil
 	}
-	return &oauth.Callback{URI: f.Callback(server), Open: func(in *oauth.Visit) (string, func(), error) {
-		v := &authserver.Visit{Server: server, Principal: principal, URL: in.URL, State: in.State, Expires: in.Expires, Take: in.Take}
-		end, err := g.visits.Begin(v)
+	return &oauth.Callback{URI: f.Callback(server), Open: func(in *oauth.SignIn) (string, func(), error) {
+		v := &authserver.ServerSignIn{Server: server, Principal: principal, URL: in.URL, State: in.State, Expires: in.Expires, Take: in.Take}
+		end, err := g.serverSignIns.Begin(v)
 		return f.Page(v), end, err
 	}}
 }

@@ -96,22 +96,22 @@ type Options struct {
 
 // A Gateway lets clients to the servers of a configuration.
 type Gateway struct {
-	opts     Options
-	log      *slog.Logger
-	began    time.Time
-	manager  *manager.Manager
-	policy   *policy.Policy
-	rules    atomic.Pointer[rules.Set]
-	front    atomic.Pointer[front] // nil if users do not sign in by us
-	signIns  signIns
-	visits   authserver.Visits // sign-ins of callers at servers, that wait for their browsers
-	store    state.Store       // of sessions
-	events   eventlog.Log      // of all doors' streams
-	disk     *disk             // where both are; nil if that is memory
-	boundKey []byte            // of what servers give out to callers
-	closers  []func() error
-	entrance *entrance
-	first    *config.File // of which listen, state, log.format, limits and audit.file are in force
+	opts          Options
+	log           *slog.Logger
+	began         time.Time
+	manager       *manager.Manager
+	policy        *policy.Policy
+	rules         atomic.Pointer[rules.Set]
+	front         atomic.Pointer[front] // nil if users do not sign in by us
+	signIns       signIns
+	serverSignIns authserver.ServerSignIns // sign-ins of callers at servers, that wait for their browsers
+	store         state.Store              // of sessions
+	events        eventlog.Log             // of all doors' streams
+	disk          *disk                    // where both are; nil if that is memory
+	boundKey      []byte                   // of what servers give out to callers
+	closers       []func() error
+	entrance      *entrance
+	first         *config.File // of which listen, state, log.format, limits and audit.file are in force
 
 	taps tap.Hub // who looks at what passes
 

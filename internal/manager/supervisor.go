@@ -110,7 +110,7 @@ func (s *supervisor) run() {
 		}
 		again = !s.set.lazy
 		if s.start() == nil {
-			again = s.attend()
+			again = s.superviseRunning()
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 		defer cancel()
 	}
 	if found, err = s.server.Start(limit); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
-		probeCtx := dragoman.WithCaller(limit, &dragoman.Caller{Principal: ownCaller.Principal, Session: "visit"})
+		probeCtx := dragoman.WithCaller(limit, &dragoman.Caller{Principal: ownCaller.Principal, Session: "first request"})
 		err = s.firstRequest(probeCtx, found)
 		s.server.End(probeCtx)
 	}
@@ -240,9 +240,9 @@ func (s *supervisor) firstRequest(ctx context.Context, found protocol.Era) error
 	return nil
 }
 
-// attend looks after a server that has been started, until it is lost or stopped. It
+// superviseRunning supervises a server that has been started, until it is lost or stopped. It
 // reports whether it is to be started again without being asked for.
-func (s *supervisor) attend() (again bool) {
+func (s *supervisor) superviseRunning() (again bool) {
 	ctx := dragoman.WithCaller(s.ctx, ownCaller)
 	s.up.lists.begin()
 	var ticks <-chan time.Time

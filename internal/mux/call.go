@@ -44,7 +44,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		return nil, err
 	}
 	c.out.wasRead(mark)
-	c.learn(req, resp)
+	c.learnRevision(req, resp)
 	return k.Incoming(resp), nil
 }
 
@@ -95,7 +95,7 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 	if c.askLocal.Load() {
 		c.calls.PauseAll()
 		done = c.calls.ResumeAll
-	} else if k := c.owner(); k != nil {
+	} else if k := c.onlyCall(); k != nil {
 		if ctx, answered, ok := k.Ask(c.ctx); ok {
 			peer, parent, done = k.From(), ctx, answered
 		}
@@ -118,7 +118,7 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 		defer r.Done()
 		resp := rpc.Serve(r.Context(), peer, req, r, c.opts.Logger)
 		if resp != nil {
-			c.learn(req, resp)
+			c.learnRevision(req, resp)
 		}
 		done()
 		r.Free()
@@ -137,33 +137,3 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 // better than we can which call it belongs to, and may take longer over it than the
 // call takes. As long as one is open no call is taken to last too long.
 func (c *Conn) AskLocal() { c.askLocal.Store(true) }
-
-// Abort cancels what the other side has asked and has no answer yet, which is then
-// answered as lost. The conversation goes on: the caller should wait for the
-// answers for a while before it ends it.
-func (c *Conn) Abort() { c.requests.CancelAll() }
-
-// Drain refuses new requests from now on, ends listens in good order, and waits
-// until what is under way has been answered and the answers are written. What we
-// are told meanwhile counts: cancels, and answers to our questions. The error is
-// that of ctx if it ended first. The conversation goes on until it is closed.
-func (c *Conn) Drain(ctx context.Context) error {
-	c.requests.Drain()
-	c.requests.EndListens()
-	for _, over := range [...]func() <-chan struct{}{c.requests.Idle, c.out.whenEmpty} {
-		quiet := over()
-		select {
-		case <-quiet: // even if ctx has ended
-			continue
-		default:
-		}
-		select {
-		case <-quiet:
-		case <-c.done:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}

@@ -23,15 +23,15 @@ type Conn struct {
 	stall   *time.Timer // owned by the goroutine that writes
 	in      *rpc.Inbox[struct{}]
 
-	ctx     context.Context // of the requests that are served; ends with the conversation
-	cancel  context.CancelCauseFunc
-	done    chan struct{} // closed when the conversation is over
-	ended   atomic.Bool
-	err     error         // set before done is closed
-	reading func()        // read; one goroutine at a time is in it
-	reader  chan struct{} // closed when nobody reads any more
-	writer  chan struct{} // likewise for the one that writes
-	closed  chan struct{} // closed when the stream has been closed
+	ctx       context.Context // of the requests that are served; ends with the conversation
+	cancel    context.CancelCauseFunc
+	done      chan struct{} // closed when the conversation is over
+	ended     atomic.Bool
+	err       error         // set before done is closed
+	reading   func()        // c.read, made once; one goroutine at a time runs it
+	readDone  chan struct{} // closed when nobody reads any more
+	writeDone chan struct{} // closed when nobody writes any more
+	closed    chan struct{} // closed when the stream has been closed
 
 	askLocal atomic.Bool // see AskLocal
 	calls    *rpc.Calls
@@ -52,12 +52,12 @@ var (
 // New returns the conversation over stream. Nothing is read before Start.
 func New(stream Stream, opts *Options) *Conn {
 	c := &Conn{
-		stream: stream,
-		opts:   opts.withDefaults(),
-		done:   make(chan struct{}),
-		reader: make(chan struct{}),
-		writer: make(chan struct{}),
-		closed: make(chan struct{}),
+		stream:    stream,
+		opts:      opts.withDefaults(),
+		done:      make(chan struct{}),
+		readDone:  make(chan struct{}),
+		writeDone: make(chan struct{}),
+		closed:    make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = newQueue(c.opts.MaxQueue, c.writeOut)
@@ -91,11 +91,11 @@ func (c *Conn) read() {
 	for !c.ended.Load() {
 		frame, err := c.stream.Read()
 		if err == nil {
-			serve := c.frame(frame)
+			serve := c.takeFrame(frame)
 			switch {
 			case serve != nil && !c.serveNow(serve):
 				return
-			case serve == nil && !c.more() && c.calls.Asking():
+			case serve == nil && !c.hasBuffered() && c.calls.HasCalls():
 				// The caller that was woken goes first, and more answers gather meanwhile.
 				// With one call alone there is nothing to gain by that.
 				runtime.Gosched()
@@ -113,11 +113,11 @@ func (c *Conn) read() {
 		c.end(err)
 		break
 	}
-	close(c.reader)
+	close(c.readDone)
 }
 
-// linger lets the requests that are being served finish after the other side
-// has said its last word. What we asked cannot be answered any more.
+// linger lets the requests that are being served finish after the other side has ended
+// its stream. What we asked cannot be answered any more.
 func (c *Conn) linger() {
 	if c.opts.Linger <= 0 {
 		return
@@ -128,19 +128,19 @@ func (c *Conn) linger() {
 	c.out.drain(closeWait)
 }
 
-// end makes the conversation over, once. It does not wait.
+// end ends the conversation, once. It does not wait.
 func (c *Conn) end(reason error) {
 	if !c.ended.CompareAndSwap(false, true) {
 		return
 	}
 	c.err = dragoman.Closed(reason)
-	c.out.close(c.err) // first: those who are told to stop have nothing more to say
-	close(c.done)      // before callers learn of it: none of them may take us for alive
+	c.out.close(c.err) // first: what is answered because of the end is not sent
+	close(c.done)      // before calls end: their callers must see that it is over
 	c.calls.End(c.err)
 	c.cancel(c.err)
 	c.in.Close()
 	c.workers.close()
-	// Ends when the stream is closed, which it does.
+	// Ends when it has closed the stream.
 	go c.closeStream()
 }
 
@@ -151,7 +151,7 @@ func (c *Conn) closeStream() {
 	t := time.NewTimer(closeWait)
 	defer t.Stop()
 	select {
-	case <-c.writer:
+	case <-c.writeDone:
 	case <-t.C:
 	}
 	_ = c.stream.Close()
@@ -162,10 +162,10 @@ func (c *Conn) Close() error {
 	c.end(nil)
 	<-c.closed
 	if c.started.Load() && !c.opts.Abandon {
-		<-c.reader
+		<-c.readDone
 	}
 	c.in.Wait(peerWait)
-	<-c.writer
+	<-c.writeDone
 	c.requests.Wait(peerWait, nil)
 	return nil
 }
@@ -191,8 +191,8 @@ func (c *Conn) Err() error {
 // protocol.Unknown.
 func (c *Conn) Revision() protocol.Revision { return protocol.Revision(c.revision.Load()) } // #nosec G115 -- was stored as a Revision
 
-// learn notes the revision that an answer to initialize names.
-func (c *Conn) learn(req, resp *dragoman.Message) {
+// learnRevision stores the revision that an answer to initialize names.
+func (c *Conn) learnRevision(req, resp *dragoman.Message) {
 	if req.Method() == protocol.MethodInitialize && !resp.IsError() {
 		c.revision.Store(uint32(protocol.ParseRevision(protocol.VersionOf(resp))))
 	}

@@ -32,8 +32,9 @@ func isHandshake(m *dragoman.Message) bool {
 	return m.Method() == protocol.MethodInitialize || m.Method() == protocol.NoteInitialized
 }
 
-// hold keeps m if the barrier is up, and reports so; full if there is no room for
-// it. Otherwise m may go on, and puts the barrier up if others have to wait for it.
+// hold keeps m if the barrier is up, and reports whether it did, or that there is no
+// room for it. If the barrier is down, m may go on; if others have to wait for m, the
+// barrier is up then.
 func (b *handshakeBarrier) hold(m *dragoman.Message, in *batchReply) (held, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -90,7 +90,7 @@ func (q *queue) wasRead(mark uint64) {
 
 // writeNow writes a frame. q.mu is locked, and unlocked when it returns.
 func (q *queue) writeNow(f Frame, n int) (mark uint64, err error) {
-	taken(f)
+	markSent(f)
 	q.writing = true
 	q.bytes += n
 	q.sent += uint64(n) // #nosec G115 -- a length
@@ -147,16 +147,16 @@ func (q *queue) replaceProgress(m *dragoman.Message) bool {
 	return false
 }
 
-// taken notes that the queue has taken a request: what the other side asks from now
+// markSent notes that a request is in the queue, and so on its way: what the other side asks from now
 // on may belong to it.
-func taken(f Frame) {
+func markSent(f Frame) {
 	if k, ok := f.(*rpc.Call); ok {
 		k.Sent()
 	}
 }
 
 func (q *queue) push(f Frame, n int) {
-	taken(f)
+	markSent(f)
 	q.frames = append(q.frames, f)
 	q.bytes += n
 	q.sent += uint64(n) // #nosec G115 -- a length
@@ -247,7 +247,7 @@ func (q *queue) drain(limit time.Duration) {
 // write writes what is queued until the queue is closed. Frames that have
 // gathered meanwhile go together.
 func (c *Conn) write() {
-	defer close(c.writer)
+	defer close(c.writeDone)
 	var spare []Frame
 	for {
 		frames, ok := c.out.take(spare)

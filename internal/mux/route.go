@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// frame takes one frame: a message, or a batch where the revision has them. If
-// it was a request, frame returns what serves it.
-func (c *Conn) frame(data []byte) func() {
+// takeFrame takes one frame: a message, or a batch where the revision has them. If
+// it was a request, takeFrame returns what serves it.
+func (c *Conn) takeFrame(data []byte) func() {
 	m, err := c.opts.Limits.Parse(data)
 	if err != nil && !c.opts.Server && !utf8.Valid(data) {
 		m, err = c.opts.Limits.Parse(bytes.ToValidUTF8(data, []byte("\uFFFD")))
@@ -71,30 +71,30 @@ func (c *Conn) answer(resp *dragoman.Message) {
 	}
 }
 
-// owner returns the call that a request or log message of a server belongs to, or
+// onlyCall returns the call that a request or log message of a server belongs to, or
 // nil: the only one under way, because a pipe does not say which. A client's
 // requests and log messages are no part of what we asked it.
-func (c *Conn) owner() *rpc.Call {
+func (c *Conn) onlyCall() *rpc.Call {
 	if c.opts.Server {
 		return nil
 	}
 	return c.calls.Only()
 }
 
-// notification gives a notification to whom it belongs to.
+// notification gives a notification to the call or peer that it belongs to.
 func (c *Conn) notification(m *dragoman.Message) {
 	switch m.Method() {
 	case protocol.NoteProgress:
 		c.progress(m)
 		return
 	case protocol.NoteCancelled:
-		c.stop(m)
+		c.cancelled(m)
 		return
 	case protocol.MethodBatch:
 		c.unwrapBatch(m)
 		return
 	case protocol.NoteMessage:
-		if k := c.owner(); k != nil && k.From() != nil {
+		if k := c.onlyCall(); k != nil && k.From() != nil {
 			k.Enqueue(m)
 			return
 		}
@@ -116,9 +116,9 @@ func (c *Conn) progress(m *dragoman.Message) {
 	}
 }
 
-// stop cancels what the other side asked of us; or it ends a listen of ours,
+// cancelled cancels what the other side asked of us; or it ends a listen of ours,
 // the one request that a server may end by cancelling.
-func (c *Conn) stop(m *dragoman.Message) {
+func (c *Conn) cancelled(m *dragoman.Message) {
 	if id, ok := dragoman.ParseID(m.Get("requestId")); ok && !c.requests.Cancel(id) {
 		c.calls.CancelListen(id)
 	}
@@ -148,7 +148,7 @@ func (c *Conn) bad(data []byte, err error) {
 }
 
 // badFrame is bad for a frame that was not kept. If it was a request, it is
-// refused; if it was the answer to a call, that call gets to know.
+// refused; if it was the answer to a call, the call fails.
 func (c *Conn) badFrame(bad *BadFrame) {
 	if !bad.Call.IsZero() {
 		c.calls.Fail(bad.Call, bad.Err)
@@ -171,7 +171,7 @@ func refusal(err error) *dragoman.Error {
 }
 
 // mustSend queues what may not be dropped, without waiting: the goroutine that
-// reads must go on. A client that asks without reading the answers is cut.
+// reads must go on. A client that asks without reading the answers is disconnected.
 func (c *Conn) mustSend(m *dragoman.Message) {
 	if full, _ := c.out.offer(m); full {
 		c.end(dragoman.ErrSlow)

@@ -10,8 +10,8 @@ import (
 )
 
 // A Stream carries frames of one message each. Read is called by one goroutine
-// at a time and Write by another. A Stream that also has a method Buffered
-// tells by it how many bytes it has read beyond the last frame.
+// at a time and Write by another. A Stream may have a method Buffered, which
+// returns how many bytes it has read beyond the last frame.
 type Stream interface {
 	// Read returns the next frame, whose memory is the caller's. After a
 	// *BadFrame the stream goes on; any other error ends it, io.EOF in good
@@ -82,7 +82,7 @@ type Options struct {
 	// Server says that the other side is a client. Its requests and log messages
 	// are no part of what we ask it, and frames that are no message are answered
 	// with an error. Without it they are skipped, bytes that are not UTF-8 are
-	// mended, and a request or log message belongs to the only call
+	// replaced by U+FFFD, and a request or log message belongs to the only call
 	// under way.
 	Server bool
 

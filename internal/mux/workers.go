@@ -106,24 +106,23 @@ const (
 	// goroutine that reads serves the next itself and reads on afterwards.
 	inlineAfter = 16
 
-	// watchInterval is how often somebody looks whether that goroutine is stuck.
+	// watchInterval is how often watchReader looks whether that goroutine is stuck.
 	watchInterval = time.Millisecond
 )
 
-// inlineServing lets the goroutine that reads serve requests as long as they take next
-// to no time. To hand the reading over for each costs more than such a request
-// does: another thread has to be woken. If one takes longer after all, the
-// reading is taken over from that goroutine, within two looks, and the row
-// begins anew.
+// inlineServing lets the goroutine that reads serve requests as long as they are quick.
+// To hand the reading over for each costs more than such a request does: another thread
+// has to be woken. If one takes longer after all, another goroutine takes over the
+// reading, after two intervals of watchReader at most, and the row begins anew.
 type inlineServing struct {
 	row     atomic.Int32  // quick requests in a row
 	epoch   atomic.Uint64 // odd while the goroutine that reads serves a request
-	watched atomic.Bool   // somebody looks at epoch
+	watched atomic.Bool   // watchReader runs
 }
 
-// more reports whether the next message is waiting already. Then others should
+// hasBuffered reports whether the next message is waiting already. Then others should
 // serve it meanwhile, and the answers go out together.
-func (c *Conn) more() bool {
+func (c *Conn) hasBuffered() bool {
 	b, ok := c.stream.(interface{ Buffered() int })
 	return ok && b.Buffered() > 0
 }
@@ -132,7 +131,7 @@ func (c *Conn) more() bool {
 // whether that goroutine reads on.
 func (c *Conn) serveNow(serve func()) bool {
 	q := &c.inline
-	here := q.row.Load() >= inlineAfter && !c.more()
+	here := q.row.Load() >= inlineAfter && !c.hasBuffered()
 	var epoch uint64
 	if here {
 		epoch = q.epoch.Add(1)
@@ -150,7 +149,7 @@ func (c *Conn) serveNow(serve func()) bool {
 	return here && q.epoch.CompareAndSwap(epoch, epoch+1)
 }
 
-// startWatch makes sure that somebody looks at epoch.
+// startWatch makes sure that watchReader runs.
 func (c *Conn) startWatch() {
 	if c.inline.watched.Load() || !c.inline.watched.CompareAndSwap(false, true) {
 		return
@@ -189,7 +188,7 @@ func (c *Conn) watchReader() {
 			continue
 		}
 		// A goroutine that began to serve before this has changed epoch already; one
-		// that begins after it starts another look.
+		// that begins after it starts another watchReader.
 		q.watched.Store(false)
 		if q.epoch.Load() == epoch || !q.watched.CompareAndSwap(false, true) {
 			return

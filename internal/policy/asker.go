@@ -17,12 +17,13 @@ const (
 	askTime     = 5 * time.Second // for one request to it
 )
 
-// An asker makes requests to an issuer. It follows no redirects, and has no cookies.
-type asker struct{ client *httpx.Client }
+// An Asker makes requests to an issuer or identity provider. It follows no redirects, and has
+// no cookies.
+type Asker struct{ client *httpx.Client }
 
-// newAsker returns an asker for the URLs of an issuer, which the caller closes. HTTP may be
+// NewAsker returns an Asker for the URLs of an issuer, which the caller closes. HTTP may be
 // nil.
-func newAsker(at string, given *http.Client) (*asker, error) {
+func NewAsker(at string, given *http.Client) (*Asker, error) {
 	client, err := httpx.NewClient("policy", &httpx.ClientOptions{URL: at, HTTP: given})
 	if err != nil {
 		return nil, err
@@ -30,35 +31,31 @@ func newAsker(at string, given *http.Client) (*asker, error) {
 	client.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.HTTP.Jar = nil
 	client.Acquire()
-	return &asker{client}, nil
+	return &Asker{client}, nil
 }
 
-func (a *asker) close() { a.client.Release() }
+// Close releases the connections.
+func (a *Asker) Close() { a.client.Release() }
 
-// get returns the object at a URL, or nil if there is nothing for us.
-func (a *asker) get(ctx context.Context, at string) (claimSet, error) {
-	return a.do(ctx, http.MethodGet, at, nil, nil)
-}
-
-// post sends a form to a URL, with headers, and returns the object that is the answer, or
-// nil if it is refused.
-func (a *asker) post(ctx context.Context, at string, form url.Values, header http.Header) (claimSet, error) {
-	return a.do(ctx, http.MethodPost, at, []byte(form.Encode()), header)
-}
-
-// do makes a request. The error has nothing of what was sent, or came back.
-func (a *asker) do(ctx context.Context, method, at string, body []byte, header http.Header) (claimSet, error) {
+// Ask makes a request, with a form if that is not nil. An error means that there is no answer,
+// or none that says anything: a redirect, or that the issuer cannot answer now. It has nothing
+// of what was sent, or came back. The status is set also if the text could not be read.
+func (a *Asker) Ask(ctx context.Context, method, at string, form url.Values, header http.Header) (status int, text []byte, err error) {
 	u, err := issuer.ParseURL(at)
 	if err != nil {
-		return nil, fmt.Errorf("a URL of the issuer %w", err)
+		return 0, nil, fmt.Errorf("a URL of the issuer %w", err)
 	}
-	place := u.Scheme + "://" + u.Host + u.EscapedPath()
+	place := placeOf(u)
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("no answer within %v", askTime))
 	defer cancel()
+	var body []byte
+	if form != nil {
+		body = []byte(form.Encode())
+	}
 	resp, err := a.client.Do(ctx, method, u, body, func(h http.Header) {
 		h.Set("Accept", "application/json")
 		h.Set("User-Agent", "dragoman")
-		if body != nil {
+		if form != nil {
 			h.Set("Content-Type", "application/x-www-form-urlencoded")
 		}
 		for name, values := range header {
@@ -66,24 +63,48 @@ func (a *asker) do(ctx context.Context, method, at string, body []byte, header h
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
+		return 0, nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode/100 == 3:
-		return nil, fmt.Errorf("%s leads elsewhere, which is not followed", place)
+		return 0, nil, fmt.Errorf("%s leads elsewhere, which is not followed", place)
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
-		return nil, fmt.Errorf("%s answered %d", place, resp.StatusCode)
-	case resp.StatusCode != http.StatusOK:
-		return nil, nil
+		return 0, nil, fmt.Errorf("%s answered %d", place, resp.StatusCode)
 	}
-	text, err := httpx.ReadAll(resp, maxDocument)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
+	if text, err = httpx.ReadAll(resp, maxDocument); err != nil {
+		return resp.StatusCode, nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
+	}
+	return resp.StatusCode, text, nil
+}
+
+// placeOf returns a URL for an error, without its query.
+func placeOf(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+
+// get returns the object at a URL, or nil if there is nothing for us.
+func (a *Asker) get(ctx context.Context, at string) (claimSet, error) {
+	return a.object(ctx, http.MethodGet, at, nil, nil)
+}
+
+// post sends a form to a URL, with headers, and returns the object that is the answer, or
+// nil if it is refused.
+func (a *Asker) post(ctx context.Context, at string, form url.Values, header http.Header) (claimSet, error) {
+	return a.object(ctx, http.MethodPost, at, form, header)
+}
+
+// object is Ask for an answer that is an object. It returns nil with any status but 200.
+func (a *Asker) object(ctx context.Context, method, at string, form url.Values, header http.Header) (claimSet, error) {
+	status, text, err := a.Ask(ctx, method, at, form, header)
+	switch {
+	case status != 0 && status != http.StatusOK:
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
 	set, err := decodeObject(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: the answer cannot be read: %w", place, err)
+		u, _ := issuer.ParseURL(at) // Ask could read it
+		return nil, fmt.Errorf("%s: the answer cannot be read: %w", placeOf(u), err)
 	}
 	return set, nil
 }
@@ -98,7 +119,7 @@ func withCause(ctx context.Context, err error) error {
 
 // findKeys returns a function that fetches the keys of an issuer. If no URL is given, the
 // issuer's metadata have it; they are read each time, since it may change.
-func (a *asker) findKeys(name, keysURL string) func(context.Context) (claimSet, error) {
+func (a *Asker) findKeys(name, keysURL string) func(context.Context) (claimSet, error) {
 	return func(ctx context.Context) (claimSet, error) {
 		at, err := keysURL, error(nil)
 		if at == "" {
@@ -116,7 +137,7 @@ func (a *asker) findKeys(name, keysURL string) func(context.Context) (claimSet, 
 }
 
 // keysURL asks an issuer where its keys are.
-func (a *asker) keysURL(ctx context.Context, name string) (string, error) {
+func (a *Asker) keysURL(ctx context.Context, name string) (string, error) {
 	u, err := issuer.ParseURL(name)
 	if err != nil {
 		return "", fmt.Errorf("the issuer's URL %w", err)

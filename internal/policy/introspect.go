@@ -48,7 +48,7 @@ type IntrospectionOptions struct {
 type Introspection struct {
 	opts   IntrospectionOptions
 	reader *claimReader
-	asker  *asker
+	asker  *Asker
 	room   chan struct{}      // a place for each inquiry under way
 	group  running.Group      // of inquiries
 	ctx    context.Context    // of inquiries; ends with Close
@@ -82,7 +82,7 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 		opts: *o, reader: reader, room: make(chan struct{}, maxInquiries),
 		under: make(map[digest]*flight.Flight[*identity]), refused: make(map[digest]refusal),
 	}
-	if v.asker, err = newAsker(o.Endpoint, o.HTTP); err != nil {
+	if v.asker, err = NewAsker(o.Endpoint, o.HTTP); err != nil {
 		return nil, err
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 func (v *Introspection) Close() {
 	v.cancel()
 	v.group.Wait()
-	v.asker.close()
+	v.asker.Close()
 }
 
 // verify implements Verifier.

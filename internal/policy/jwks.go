@@ -28,7 +28,7 @@ const (
 type keyStore struct {
 	issuer string
 	load   func(context.Context) (claimSet, error)
-	asker  *asker // nil if they are in a file
+	asker  *Asker // nil if they are in a file
 	limit  time.Duration
 	log    *slog.Logger
 
@@ -66,7 +66,7 @@ func newKeyStore(o *JWTOptions) (*keyStore, error) {
 		}
 	}
 	var err error
-	if s.asker, err = newAsker(o.Issuer, o.HTTP); err != nil {
+	if s.asker, err = NewAsker(o.Issuer, o.HTTP); err != nil {
 		return nil, err
 	}
 	s.load = s.asker.findKeys(o.Issuer, o.KeysURL)
@@ -77,7 +77,7 @@ func (s *keyStore) close() {
 	s.cancel()
 	s.group.Wait()
 	if s.asker != nil {
-		s.asker.close()
+		s.asker.Close()
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	maxNoise  = 5 // lines that are shown
 	maxStderr = 5
 	maxNames  = 12
-	crowded   = 4 // times longer a process may take to start beside others
+	slowStart = 4 // times longer a process may take to start beside others
 )
 
 // command looks at a server that is started.
@@ -61,7 +61,7 @@ func (p *prober) command(ctx context.Context) {
 		return
 	}
 	cmd.Grace = p.nextGrace()
-	p.patience = min(p.Start, crowded*first.First.Sub(first.Began))
+	p.answerTimeout = min(p.Start, slowStart*first.First.Sub(first.Began))
 	pool := raw.NewPool(&cmd)
 	defer pool.Close()
 	p.expect = pool.Expect
@@ -218,11 +218,11 @@ func (p *prober) socket(ctx context.Context) {
 	open := func(ctx context.Context) (raw.Wire, error) {
 		ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
-		talk, err := raw.DialSocket(ctx, at, p.Spec.Framing)
+		wire, err := raw.DialSocket(ctx, at, p.Spec.Framing)
 		if err != nil {
 			return nil, err
 		}
-		return talk, nil
+		return wire, nil
 	}
 	began := time.Now()
 	w, err := open(ctx)
@@ -234,7 +234,7 @@ func (p *prober) socket(ctx context.Context) {
 	p.ok("connect", "%s %s, %v", at.Network, at.Address, people.Duration(time.Since(began)))
 	c := p.client(w)
 	x := c.Begin(ctx)
-	noise := w.(*raw.Talk).Noise
+	noise := w.(*raw.LinkWire).Noise
 	w.Close()
 	if len(noise) > 0 {
 		p.problem("stream", "write nothing but messages to the socket", "%s of text that is no message", people.Count(len(noise), "line"))

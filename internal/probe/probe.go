@@ -81,13 +81,13 @@ type prober struct {
 	expect func(int)
 	kept   map[protocol.Revision]*conversation
 
-	patience time.Duration // how long an answer may take of a process that starts beside others
+	answerTimeout time.Duration // how long an answer may take of a process that starts beside others
 }
 
 // client makes a client of the newest legacy revision that can do nothing for the server.
 func (p *prober) client(w raw.Wire) *raw.Client {
-	if talk, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
-		talk.Hurry()
+	if wire, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
+		wire.Hurry()
 	}
-	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.patience)}
+	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.answerTimeout)}
 }

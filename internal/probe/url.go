@@ -228,7 +228,7 @@ func (p *prober) httpSSE(ctx context.Context, h *raw.HTTP) opener {
 			if err != nil {
 				return nil, err
 			}
-			return raw.NewTalk(s), nil
+			return raw.NewLinkWire(s), nil
 		}
 	}
 	p.Transports[httpSSE] = false
@@ -261,7 +261,7 @@ func (p *prober) webSocket(ctx context.Context, h *raw.HTTP, named bool) opener 
 		if err != nil {
 			return nil, r, err
 		}
-		return raw.NewTalk(socket), r, nil
+		return raw.NewLinkWire(socket), r, nil
 	}
 	began := time.Now()
 	w, r, err := open(ctx, nil)

@@ -302,8 +302,8 @@ func (s *Session) Exchange(ctx context.Context, text []byte, id json.RawMessage)
 	return s.post(ctx, text, id, false)
 }
 
-// Hear implements Wire.
-func (s *Session) Hear(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+// ExchangeFirst implements Wire.
+func (s *Session) ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
 	return s.post(ctx, text, id, true)
 }
 
@@ -514,7 +514,7 @@ func (s *OldSession) Receive() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(e.Data) > 0 && (e.Name == "" || e.Name == "message") {
+		if e.HasMessage() {
 			return e.Data, nil
 		}
 		if ReadMessage(e.Data) != nil {

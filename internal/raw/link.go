@@ -141,7 +141,7 @@ func (l *Lines) Close() { l.end() }
 
 // A Process is a server's process and the conversation with it.
 type Process struct {
-	*Talk
+	*LinkWire
 	*stdio.Process
 	Lines *Lines
 	Began time.Time
@@ -165,7 +165,7 @@ func Start(c *stdio.Command) (*Process, error) {
 		p.exit = started.Stop()
 		p.took = time.Since(at)
 	})
-	p.Talk = NewTalk(p.Lines)
+	p.LinkWire = NewLinkWire(p.Lines)
 	return p, nil
 }
 
@@ -177,18 +177,18 @@ func (p *Process) Close() { _, _, _ = p.Stop() }
 func (p *Process) Stop() (exit *stdio.ExitError, took time.Duration, byItself bool) {
 	if !p.ended {
 		p.ended = true
-		p.Talk.Close()
+		p.LinkWire.Close()
 	}
 	return p.exit, p.took, p.took < p.grace
 }
 
 // DialSocket opens a socket that carries lines.
-func DialSocket(ctx context.Context, a *stdio.Address, framing stdio.Framing) (*Talk, error) {
+func DialSocket(ctx context.Context, a *stdio.Address, framing stdio.Framing) (*LinkWire, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, a.Network, a.Address)
 	if err != nil {
 		return nil, err
 	}
-	return NewTalk(NewLines(nc, framing, func() { _ = nc.Close() })), nil // it is not used after that
+	return NewLinkWire(NewLines(nc, framing, func() { _ = nc.Close() })), nil // it is not used after that
 }
 
 // A Socket is a WebSocket as a Link.

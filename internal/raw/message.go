@@ -220,8 +220,8 @@ type Wire interface {
 	// with that id. Without an id it is any answer, and it is not long waited for.
 	Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange
 
-	// Hear is the same, and returns with the first message that comes.
-	Hear(ctx context.Context, text []byte, id json.RawMessage) *Exchange
+	// ExchangeFirst is the same, and returns with the first message that comes.
+	ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange
 
 	// All sends several requests at once, and returns what came of each, in their order.
 	All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange

@@ -12,13 +12,13 @@ import (
 )
 
 // maxAhead is how many processes wait to be used. They take their time to start, and a server
-// that is spoken to meanwhile must not want for the processor.
+// that is in use meanwhile needs the processor.
 const maxAhead = 3
 
 // A Pool starts the processes of a command, those that are expected ahead of time. One
-// goroutine uses it and its Seats.
+// goroutine uses it and its PoolConns.
 //
-// Some servers bear no second process beside the first: they listen on a port, or lock a file. Such
+// Some servers allow no second process beside the first: they listen on a port, or lock a file. Such
 // a process ends before it answers, and answers when it is alone. From then on no two run at once: a
 // conversation that is gone on with gets a process of its own again.
 type Pool struct {
@@ -26,11 +26,11 @@ type Pool struct {
 	Processes []*Process
 
 	command  *stdio.Command
-	expected int        // conversations that will be opened
-	spare    []*Process // that nobody has used
-	seats    []*Seat    // that have a process
-	running  int        // processes that were started since all were ended
-	alone    bool       // no two processes can run at once
+	expected int         // conversations that will be opened
+	spare    []*Process  // that nobody has used
+	conns    []*PoolConn // that have a process
+	running  int         // processes that were started since all were ended
+	alone    bool        // no two processes can run at once
 
 	ending sync.WaitGroup // processes whose conversations are closed
 }
@@ -78,8 +78,8 @@ func (p *Pool) start() (*Process, error) {
 	return next, nil
 }
 
-// Open opens a conversation with a process that nobody has spoken to.
-func (p *Pool) Open() (*Seat, error) {
+// Open opens a conversation with a process that nobody has used.
+func (p *Pool) Open() (*PoolConn, error) {
 	if len(p.spare) == 0 {
 		next, err := p.start()
 		if err != nil {
@@ -87,8 +87,8 @@ func (p *Pool) Open() (*Seat, error) {
 		}
 		p.spare = append(p.spare, next)
 	}
-	s := &Seat{pool: p}
-	s.sit(p.spare[0])
+	s := &PoolConn{pool: p}
+	s.attach(p.spare[0])
 	p.spare = slices.Delete(p.spare, 0, 1)
 	p.expected = max(0, p.expected-1)
 	p.fill()
@@ -97,14 +97,14 @@ func (p *Pool) Open() (*Seat, error) {
 
 // clear ends all processes, and waits for that. Their conversations can go on with others.
 func (p *Pool) clear() {
-	for _, s := range p.seats {
-		s.rise()
+	for _, s := range p.conns {
+		s.detach()
 	}
 	for _, unused := range p.spare {
 		p.end(unused)
 	}
 	p.ending.Wait()
-	p.seats, p.spare, p.running = nil, nil, 0
+	p.conns, p.spare, p.running = nil, nil, 0
 }
 
 // end ends a process that nobody uses from then on.
@@ -116,56 +116,56 @@ func (p *Pool) Close() {
 	p.clear()
 }
 
-// A Seat is a conversation with a process of a Pool.
-type Seat struct {
+// A PoolConn is a conversation with a process of a Pool.
+type PoolConn struct {
 	*Process // that it is held with, or was held with last
 
-	pool    *Pool
-	seated  bool // its process is there for it
-	spoken  bool // it has said something
-	talking bool // its opening is over
-	hurried bool
-	opening []remark   // what has to be said to another process before it is gone on with
-	past    []*Message // loose ones of processes before
+	pool     *Pool
+	attached bool // its process is there for it
+	used     bool // it has sent something
+	opened   bool // its opening is over
+	hurried  bool
+	opening  []sentText // what has to be sent to another process before it is gone on with
+	earlier  []*Message // loose ones of processes before
 }
 
-// A remark is a text that was sent, and the id of the answer if one was waited for.
-type remark struct {
+// A sentText is a text that was sent, and the id of the answer if one was waited for.
+type sentText struct {
 	text []byte
 	id   json.RawMessage
 }
 
-var _ Wire = (*Seat)(nil)
+var _ Wire = (*PoolConn)(nil)
 
-// sit gives the seat a process.
-func (s *Seat) sit(next *Process) {
+// attach gives the conversation a process.
+func (s *PoolConn) attach(next *Process) {
 	if s.Process != nil {
-		s.past = append(s.past, s.Process.Loose()...)
+		s.earlier = append(s.earlier, s.Process.Loose()...)
 	}
-	s.Process, s.seated = next, true
+	s.Process, s.attached = next, true
 	if s.hurried {
 		next.Hurry()
 	}
-	s.pool.seats = append(s.pool.seats, s)
+	s.pool.conns = append(s.pool.conns, s)
 	s.pool.Processes = append(s.pool.Processes, next)
 }
 
-// rise has the seat's process end. It may go on with another one.
-func (s *Seat) rise() {
-	s.seated = false
+// detach ends the process of the conversation, which may go on with another one.
+func (s *PoolConn) detach() {
+	s.attached = false
 	s.pool.end(s.Process)
 }
 
-// resume gives a seat another process if its own is gone, and repeats what was said first.
-func (s *Seat) resume(ctx context.Context) error {
-	if s.seated {
+// resume gives the conversation another process if its own is gone, and repeats what was sent first.
+func (s *PoolConn) resume(ctx context.Context) error {
+	if s.attached {
 		return nil
 	}
 	next, err := s.pool.start()
 	if err != nil {
 		return err
 	}
-	s.sit(next)
+	s.attach(next)
 	for _, r := range s.opening {
 		if r.id == nil {
 			next.Tell(ctx, r.text)
@@ -178,14 +178,14 @@ func (s *Seat) resume(ctx context.Context) error {
 
 // do sends a text to the process. If it is the first one, and the process ends, another is tried by
 // itself.
-func (s *Seat) do(ctx context.Context, said remark, send func(*Process) *Exchange) *Exchange {
+func (s *PoolConn) do(ctx context.Context, sent sentText, send func(*Process) *Exchange) *Exchange {
 	if err := s.resume(ctx); err != nil {
-		return &Exchange{Sent: said.text, Err: err}
+		return &Exchange{Sent: sent.text, Err: err}
 	}
-	first := !s.spoken
-	s.spoken = true
-	if !s.talking {
-		s.talking = !first && said.id != nil
+	first := !s.used
+	s.used = true
+	if !s.opened {
+		s.opened = !first && sent.id != nil
 	}
 	x := send(s.Process)
 	if _, died := errors.AsType[*stdio.ExitError](x.Err); first && died && s.pool.running > 1 {
@@ -195,30 +195,30 @@ func (s *Seat) do(ctx context.Context, said remark, send func(*Process) *Exchang
 			s.pool.alone = x.Answer != nil
 		}
 	}
-	if !s.talking {
-		s.opening = append(s.opening, said)
+	if !s.opened {
+		s.opening = append(s.opening, sent)
 	}
 	return x
 }
 
 // Exchange implements Wire.
-func (s *Seat) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return s.do(ctx, remark{text, id}, func(p *Process) *Exchange { return p.Exchange(ctx, text, id) })
+func (s *PoolConn) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+	return s.do(ctx, sentText{text, id}, func(p *Process) *Exchange { return p.Exchange(ctx, text, id) })
 }
 
-// Hear implements Wire.
-func (s *Seat) Hear(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return s.do(ctx, remark{text, id}, func(p *Process) *Exchange { return p.Hear(ctx, text, id) })
+// ExchangeFirst implements Wire.
+func (s *PoolConn) ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+	return s.do(ctx, sentText{text, id}, func(p *Process) *Exchange { return p.ExchangeFirst(ctx, text, id) })
 }
 
 // Tell implements Wire.
-func (s *Seat) Tell(ctx context.Context, text []byte) *Exchange {
-	return s.do(ctx, remark{text: text}, func(p *Process) *Exchange { return p.Tell(ctx, text) })
+func (s *PoolConn) Tell(ctx context.Context, text []byte) *Exchange {
+	return s.do(ctx, sentText{text: text}, func(p *Process) *Exchange { return p.Tell(ctx, text) })
 }
 
 // All implements Wire.
-func (s *Seat) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
-	s.talking = true
+func (s *PoolConn) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
+	s.opened = true
 	if err := s.resume(ctx); err != nil {
 		list := make([]*Exchange, len(texts))
 		for i, text := range texts {
@@ -229,19 +229,19 @@ func (s *Seat) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) [
 	return s.Process.All(ctx, texts, ids)
 }
 
-// Hurry is that of its Talk.
-func (s *Seat) Hurry() {
+// Hurry makes its LinkWire wait less.
+func (s *PoolConn) Hurry() {
 	s.hurried = true
 	s.Process.Hurry()
 }
 
 // Loose implements Wire.
-func (s *Seat) Loose() []*Message { return slices.Concat(s.past, s.Process.Loose()) }
+func (s *PoolConn) Loose() []*Message { return slices.Concat(s.earlier, s.Process.Loose()) }
 
 // Close implements Wire. The process ends meanwhile.
-func (s *Seat) Close() {
-	if s.seated {
-		s.rise()
-		s.pool.seats = slices.DeleteFunc(s.pool.seats, func(other *Seat) bool { return other == s })
+func (s *PoolConn) Close() {
+	if s.attached {
+		s.detach()
+		s.pool.conns = slices.DeleteFunc(s.pool.conns, func(other *PoolConn) bool { return other == s })
 	}
 }

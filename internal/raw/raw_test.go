@@ -40,7 +40,7 @@ func (l *link) Close() {}
 
 func TestAnExchangeHasABudgetOfBytes(t *testing.T) {
 	l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
-	talk := raw.NewTalk(l)
+	wire := raw.NewLinkWire(l)
 	done := make(chan struct{})
 	go func() { // until there was enough
 		defer close(l.writes)
@@ -52,14 +52,14 @@ func TestAnExchangeHasABudgetOfBytes(t *testing.T) {
 			}
 		}
 	}()
-	x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("1"))
+	x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage("1"))
 	close(done)
-	talk.Close()
+	wire.Close()
 	if !errors.Is(x.Err, raw.ErrFlood) {
 		t.Errorf("error %v", x.Err)
 	}
-	if len(talk.Noise) == 0 || len(talk.Noise[0]) > 2000 {
-		t.Errorf("%d lines are kept, the first of %d bytes", len(talk.Noise), len(talk.Noise[0]))
+	if len(wire.Noise) == 0 || len(wire.Noise[0]) > 2000 {
+		t.Errorf("%d lines are kept, the first of %d bytes", len(wire.Noise), len(wire.Noise[0]))
 	}
 }
 
@@ -94,10 +94,10 @@ func TestWhatAServerAsksIsAnsweredSoOften(t *testing.T) {
 			l.writes <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
 		}
 		l.writes <- `{"jsonrpc":"2.0","id":"own","result":{}}`
-		talk := raw.NewTalk(l)
-		x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage(`"own"`))
+		wire := raw.NewLinkWire(l)
+		x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage(`"own"`))
 		close(l.writes)
-		talk.Close()
+		wire.Close()
 		if n := len(answers); x.Result() == nil || n != 101 {
 			t.Errorf("%s: %d texts were sent", x.Says(), n)
 		}
@@ -160,10 +160,10 @@ func TestRequestsOfASessionThatAreUnderWayAtOnceDoNotRace(t *testing.T) {
 func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
-		talk := raw.NewTalk(l)
+		wire := raw.NewLinkWire(l)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, raw.ErrSilent)
 		defer cancel()
-		for _, x := range talk.All(ctx, [][]byte{[]byte("{}"), []byte("{}")}, []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}) {
+		for _, x := range wire.All(ctx, [][]byte{[]byte("{}"), []byte("{}")}, []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}) {
 			if !x.Silent() {
 				t.Errorf("it gets %s", x.Says())
 			}
@@ -175,10 +175,10 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 			time.Sleep(5 * time.Second) // longer than the right answer is waited for behind a wrong one
 			l.writes <- `{"jsonrpc":"2.0","id":3,"result":{}}`
 		}()
-		if x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("3")); x.Result() == nil || x.Misnamed || len(x.Got) != 1 {
+		if x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage("3")); x.Result() == nil || x.Misnamed || len(x.Got) != 1 {
 			t.Errorf("it gets %s, misnamed: %v, of %d messages", x.Says(), x.Misnamed, len(x.Got))
 		}
-		talk.Close()
+		wire.Close()
 	})
 }
 
@@ -211,7 +211,7 @@ func TestConfiguredHeadersGoWithEveryTransport(t *testing.T) {
 func TestTheFirstTextIsTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &link{writes: make(chan string), send: func(context.Context, string) error { return nil }}
-		talk := raw.NewTalk(l)
+		wire := raw.NewLinkWire(l)
 		began := time.Now()
 		go func() { // until all is written
 			defer close(l.writes)
@@ -220,12 +220,12 @@ func TestTheFirstTextIsTheFirst(t *testing.T) {
 			time.Sleep(time.Minute)
 			l.writes <- `{"jsonrpc":"2.0","id":1,"result":{}}`
 		}()
-		if x := talk.Exchange(t.Context(), []byte("{}"), json.RawMessage("1")); x.Result() == nil {
+		if x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage("1")); x.Result() == nil {
 			t.Errorf("it gets %s", x.Says())
 		}
-		if after := talk.First.Sub(began); after != time.Second {
+		if after := wire.First.Sub(began); after != time.Second {
 			t.Errorf("the first text came after %v", after)
 		}
-		talk.Close()
+		wire.Close()
 	})
 }

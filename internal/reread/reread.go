@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Stamp tells whether a file has changed.
+// A Stamp is the size and the time of a file: two that differ say that it has changed.
 type Stamp struct {
 	size     int64
 	modified time.Time

@@ -26,22 +26,22 @@ type Call struct {
 	sent   atomic.Bool
 	listen bool
 
-	over     bool // guarded by mu: resp or err is set, or the caller has left; nothing more is taken
+	over     bool // guarded by mu: resp or err is set, or Finish was called; nothing more is taken
 	finished bool // guarded by telling
 
 	// Guarded by Calls.mu; see clock.
 	began  time.Duration // zero if it may take for ever
 	due    time.Duration // when it has taken too long
-	paused int           // questions of the other side that have no answer
+	paused int           // questions of the other side that have no answer yet
 
-	mu     sync.Mutex // guards the fields up to the blank line
-	notes  Queue[struct{}]
-	resp   *dragoman.Message
-	err    error
-	asking map[context.Context]context.CancelFunc // questions without an answer
+	mu        sync.Mutex // guards the fields up to the blank line
+	notes     Queue[struct{}]
+	resp      *dragoman.Message
+	err       error
+	questions map[context.Context]context.CancelFunc // questions without an answer
 
-	asks    sync.WaitGroup // questions that from is answering
-	telling sync.Mutex     // held while from is told something by Notify
+	answering sync.WaitGroup // questions that from is answering
+	telling   sync.Mutex     // held while from is told something by Notify
 }
 
 // A TimeoutError says that a call took too long. It is a
@@ -129,10 +129,10 @@ func (c *Call) Outcome() (resp *dragoman.Message, over bool, err error) {
 	return c.resp, c.over, c.err
 }
 
-// Ready holds something when there is something for Wait to take.
+// Ready returns a channel that holds a token when there is something for Wait to take.
 func (c *Call) Ready() <-chan struct{} { return c.ready }
 
-// Wake gives back what was taken from Ready.
+// Wake puts the token into Ready, also for who has taken it from there without Wait.
 func (c *Call) Wake() {
 	select {
 	case c.ready <- struct{}{}:
@@ -197,8 +197,8 @@ func (c *Call) Notify(ctx context.Context, note *dragoman.Message, log *slog.Log
 }
 
 // Ask reserves the caller for one question of the other side, until done is called.
-// Meanwhile the call takes no time. The context ends then, and with parent and the call.
-// It returns false when the call is over, or nobody takes questions.
+// Meanwhile the time of the call is not counted. The context ends with done, with parent
+// and with the call. It returns false if the call is over, or has no from.
 func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok bool) {
 	c.mu.Lock()
 	if c.over || c.from == nil {
@@ -206,20 +206,20 @@ func (c *Call) Ask(parent context.Context) (ctx context.Context, done func(), ok
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(parent)
-	if c.asking == nil {
-		c.asking = make(map[context.Context]context.CancelFunc)
+	if c.questions == nil {
+		c.questions = make(map[context.Context]context.CancelFunc)
 	}
-	c.asking[ctx] = cancel
-	c.asks.Add(1)
+	c.questions[ctx] = cancel
+	c.answering.Add(1)
 	c.mu.Unlock()
 	c.table.pause(c)
 	return ctx, func() {
 		cancel()
 		c.mu.Lock()
-		delete(c.asking, ctx)
+		delete(c.questions, ctx)
 		c.mu.Unlock()
 		c.table.resume(c)
-		c.asks.Done()
+		c.answering.Done()
 	}, true
 }
 
@@ -240,11 +240,11 @@ func (c *Call) Remove() (open bool, ended error) {
 func (c *Call) Finish() {
 	c.mu.Lock()
 	c.over = true
-	for _, cancel := range c.asking {
+	for _, cancel := range c.questions {
 		cancel()
 	}
 	c.mu.Unlock()
-	c.asks.Wait()
+	c.answering.Wait()
 	c.telling.Lock()
 	c.finished = true
 	c.telling.Unlock()

@@ -14,11 +14,11 @@ import (
 type Calls struct {
 	limit int
 
-	mu     sync.Mutex
-	open   map[int64]*Call
-	asking int   // how many of open are not listens
-	ended  error // why no more may be added
-	clock  clock // how long each may take
+	mu         sync.Mutex
+	open       map[int64]*Call
+	notListens int   // how many of open are not listens
+	ended      error // why no more may be added
+	clock      clock // how long each may take
 }
 
 // NewCalls returns a table for so many calls at a time.
@@ -26,7 +26,8 @@ func NewCalls(limit int) *Calls {
 	return &Calls{limit: limit, open: make(map[int64]*Call), clock: clock{zero: time.Now()}}
 }
 
-// An Owner does something else than Wait while its call is under way.
+// An Owner has a call and does not use Wait, because it does something else while the
+// call is under way.
 type Owner interface {
 	// Ended is called, at most once, when the table has an answer or an error for
 	// the call. It should make the owner finish the call. The error is nil if there
@@ -80,7 +81,7 @@ func (t *Calls) add(c *Call) error {
 	c.key = NewID(t.open)
 	t.open[c.key] = c
 	if !c.listen {
-		t.asking++
+		t.notListens++
 		t.start(c)
 	}
 	return nil
@@ -88,7 +89,7 @@ func (t *Calls) add(c *Call) error {
 
 // take takes the call with that id out of the table and returns it, or nil.
 func (t *Calls) take(id dragoman.ID) *Call {
-	key, _ := id.Int() // what is no number is no id of ours
+	key, _ := id.Int() // zero if it is no number, which is no id of ours
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.open[key]
@@ -102,7 +103,7 @@ func (t *Calls) take(id dragoman.ID) *Call {
 func (t *Calls) remove(c *Call) {
 	delete(t.open, c.key)
 	if !c.listen {
-		t.asking--
+		t.notListens--
 	}
 }
 
@@ -117,8 +118,8 @@ const (
 )
 
 // Answer gives a response to the call that it belongs to. An error without an id
-// says that the other side could not read what we sent: if there is but one call, it
-// was that.
+// says that the other side could not read what we sent: if only one call is under way,
+// it was that.
 func (t *Calls) Answer(resp *dragoman.Message) Match {
 	if resp.IsError() && (resp.ID().IsZero() || resp.ID().IsNull()) {
 		if c := t.Only(); c != nil {
@@ -168,7 +169,7 @@ func (t *Calls) get(key int64) *Call {
 func (t *Calls) Only() (only *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.asking == 0 {
+	if t.notListens == 0 {
 		return nil
 	}
 	for _, c := range t.open {
@@ -183,16 +184,16 @@ func (t *Calls) Only() (only *Call) {
 	return only
 }
 
-// Asking reports whether there are calls under way, not counting listens.
-func (t *Calls) Asking() bool {
+// HasCalls reports whether there are calls under way, not counting listens.
+func (t *Calls) HasCalls() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.asking > 0
+	return t.notListens > 0
 }
 
 // Progress returns the call that progress belongs to, and the notification with the
-// caller's token. The call has as long again to end. It returns nil if there is no
-// such call, or it wants none.
+// caller's token. The time of the call is counted anew. It returns nil if there is no
+// such call, or it wants no progress.
 func (t *Calls) Progress(note *dragoman.Message) (*Call, *dragoman.Message) {
 	key, ok := number(note.Get("progressToken"))
 	if !ok {
@@ -221,7 +222,7 @@ func (t *Calls) Listens(note *dragoman.Message) (list []*Call) {
 	id := note.Meta(protocol.MetaSubscriptionID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.open) == t.asking {
+	if len(t.open) == t.notListens {
 		return nil
 	}
 	if id != nil {
@@ -259,7 +260,7 @@ func (t *Calls) End(err error) {
 	open := t.Refuse(err)
 	t.mu.Lock()
 	clear(t.open)
-	t.asking = 0
+	t.notListens = 0
 	t.clock.stop()
 	t.mu.Unlock()
 	for _, c := range open {
@@ -267,14 +268,14 @@ func (t *Calls) End(err error) {
 	}
 }
 
-// A clock is how long calls may take. One timer serves them all: it is set for the
-// call that is due first, and calls that end before leave it alone, since to set it
-// for each costs more than all else that is done for a call. Times are counted from
-// when the table was made, and are not zero.
+// A clock ends calls that take too long. One timer serves them all: it is set for the
+// call that is due first, and a call that ends before does not change it, since to set
+// the timer for each call costs more than all else that is done for a call. Times are
+// counted from when the table was made, and are never zero.
 type clock struct {
 	zero   time.Time
-	after  time.Duration // zero means for ever
-	most   time.Duration // whatever progress and questions there are; zero means for ever
+	after  time.Duration // how long a call may take without progress; zero means for ever
+	max    time.Duration // whatever progress and questions there are; zero means for ever
 	timer  *time.Timer
 	at     time.Duration // when the timer fires; zero if it does not run
 	paused int           // questions that may be of any call and have no answer
@@ -292,10 +293,10 @@ func (l *clock) stop() {
 // while the other side waits for an answer of ours; and how long at most, even so. A
 // call that takes longer ends with a *[TimeoutError]. A listen has no limit. It is
 // for calls that begin afterwards; zero means none, as before it is called.
-func (t *Calls) SetTimeout(after, most time.Duration) {
+func (t *Calls) SetTimeout(after, atMost time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.clock.after, t.clock.most = after, most
+	t.clock.after, t.clock.max = after, atMost
 }
 
 // start sets how long a new call may take. mu is held.
@@ -313,8 +314,8 @@ func (t *Calls) arm(c *Call, now time.Duration) {
 		return
 	}
 	c.due = now + l.after
-	if l.most > 0 {
-		c.due = min(c.due, c.began+l.most)
+	if l.max > 0 {
+		c.due = min(c.due, c.began+l.max)
 	}
 	switch {
 	case l.at != 0 && l.at <= c.due:
@@ -327,7 +328,7 @@ func (t *Calls) arm(c *Call, now time.Duration) {
 	l.at = c.due
 }
 
-// renew counts anew for a call that gets on.
+// renew counts the time of a call anew, because there is progress.
 func (t *Calls) renew(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -373,9 +374,9 @@ func (t *Calls) ResumeAll() {
 	}
 }
 
-// expire ends the calls that are due, and comes again for the next. The caller
-// tells the other side. Those that wait for an answer of ours are due at their
-// maximum, and set the timer when they have it.
+// expire ends the calls that are due, and sets the timer for the next. The caller of
+// each tells the other side. A call that is paused is due at its maximum, and sets the
+// timer when it is resumed.
 func (t *Calls) expire() {
 	t.mu.Lock()
 	l := &t.clock
@@ -384,8 +385,8 @@ func (t *Calls) expire() {
 	for _, c := range t.open {
 		due := c.due
 		if c.paused > 0 || l.paused > 0 {
-			if due = 0; l.most > 0 && c.began != 0 {
-				due = c.began + l.most
+			if due = 0; l.max > 0 && c.began != 0 {
+				due = c.began + l.max
 			}
 		}
 		switch {

@@ -15,13 +15,13 @@ import (
 // it they fit into an int32, which is all that some servers have for them.
 const idBits = 30
 
-// A counter mints ids, which come again after 2³⁰.
+// A counter makes ids, which repeat after 2³⁰.
 type counter struct{ last atomic.Uint32 }
 
 func (c *counter) next() int64 { return 1<<idBits | int64(c.last.Add(1)&(1<<idBits-1)) }
 
-// ids counts for all conversations of the process. It begins anywhere, so that
-// two processes that speak to one server hardly ever use the same ids.
+// ids counts for all conversations of the process. It begins at a random
+// number, so that two processes that use one server hardly ever have the same ids.
 var ids = func() *counter {
 	c := new(counter)
 	c.last.Store(rand.Uint32()) // #nosec G404 -- ids are no secret, and belong to one conversation
@@ -57,20 +57,20 @@ func IsBatch(text []byte) bool {
 // of the envelope then: inside a string the quotes would be escaped, and inside
 // params or result more braces would follow.
 const (
-	aText    = `"(?:[^"\\]|\\.)*"`
-	aVersion = `"jsonrpc"\s*:\s*"2\.0"`
-	anID     = `"id"\s*:\s*(` + aText + `|-?\d+)`
+	textPattern    = `"(?:[^"\\]|\\.)*"`
+	versionPattern = `"jsonrpc"\s*:\s*"2\.0"`
+	idPattern      = `"id"\s*:\s*(` + textPattern + `|-?\d+)`
 )
 
 var (
-	beginning   = lazy.Regexp(`^\s*\{\s*(?:` + aVersion + `\s*,\s*)?(?:` + anID + `\s*,\s*)?"(method|result|error)"`)
-	afterMethod = lazy.Regexp(`^\s*:\s*` + aText + `\s*,\s*(?:` + aVersion + `\s*,\s*)?` + anID)
-	ending      = lazy.Regexp(`,\s*` + anID + `\s*(?:,\s*` + aVersion + `\s*)?\}\s*$`)
+	beginning   = lazy.Regexp(`^\s*\{\s*(?:` + versionPattern + `\s*,\s*)?(?:` + idPattern + `\s*,\s*)?"(method|result|error)"`)
+	afterMethod = lazy.Regexp(`^\s*:\s*` + textPattern + `\s*,\s*(?:` + versionPattern + `\s*,\s*)?` + idPattern)
+	ending      = lazy.Regexp(`,\s*` + idPattern + `\s*(?:,\s*` + versionPattern + `\s*)?\}\s*$`)
 )
 
-// Oversize tells what a message is from its head and tail. The kind is Invalid
-// if that cannot be told. What has a method, and no id where one is looked for, is
-// a notification.
+// Oversize returns the kind and id of a message of which only head and tail were kept.
+// The kind is Invalid if they do not show it. A message that has a method, and no id
+// where one is looked for, is a notification.
 func Oversize(head, tail []byte) (kind dragoman.Kind, id dragoman.ID) {
 	first := beginning().FindSubmatch(head)
 	if first == nil {

@@ -30,6 +30,12 @@ type Event struct {
 	Retry int
 }
 
+// HasMessage reports whether the event carries a message: it has data, and its type is
+// "message".
+func (e *Event) HasMessage() bool {
+	return len(e.Data) > 0 && (e.Name == "" || e.Name == "message")
+}
+
 // Append appends an event to dst as it goes over the wire, its blank line
 // included. Whatever the fields hold, it is one event: Data is JSON text, whose
 // line ends stand between tokens and become spaces, and whose U+2028, U+2029 and

@@ -276,7 +276,7 @@ func (l *clientStream) readEvents(body io.ReadCloser) {
 			l.keepFirst(e)
 			continue
 		case err == nil:
-			if (e.Name == "" || e.Name == eventMessage) && len(e.Data) > 0 {
+			if e.HasMessage() {
 				l.keepFirst(e)
 				l.deliver(l.check(e.Data))
 			}

@@ -1,6 +1,7 @@
 // Package sse carries MCP over HTTP with server-sent events, the HTTP transport
-// of the first revision, which Streamable HTTP has replaced. Old clients and
-// servers still speak it: [Server] is for the ones, [Client] for the others.
+// of the first revision, which Streamable HTTP has replaced. Use it for
+// what still speaks nothing else: [Server] serves old clients, [Client] reaches old
+// servers.
 //
 //	server := &sse.Server{Acceptor: acceptor}
 //	http.Handle("/sse", server.Stream())
@@ -23,8 +24,8 @@
 // to initialize. It has no batches.
 //
 // The limits: sessions, and the size of a message, by number; what waits to be
-// written to a client by bytes, as docs/design.md has it; a client that
-// does not read is cut by a deadline for each write. A POST that finds too many
+// written to a client by bytes (docs/design.md has the numbers); a client that
+// does not read is disconnected by a deadline for each write. A POST that finds too many
 // others of its session waiting is refused after five seconds. A client's POSTs are
 // bounded for each kind of message, so that no kind keeps another from being sent.
 package sse

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"syscall"
-	"time"
 )
 
 // newProcAttr returns how a server is started: in a group of its own. account
@@ -56,18 +55,4 @@ func (g *processGroup) signal(sig syscall.Signal) error {
 func (g *processGroup) alive() bool {
 	err := g.signal(0)
 	return err == nil || !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.EPERM)
-}
-
-// sweep kills the group until nobody is left, for at most d, and reports whether
-// nobody is.
-func (g *processGroup) sweep(d time.Duration) bool {
-	end := time.Now().Add(d)
-	for pause := time.Millisecond; g.alive(); pause = min(2*pause, 20*time.Millisecond) {
-		g.kill()
-		if time.Now().After(end) {
-			return false
-		}
-		time.Sleep(pause)
-	}
-	return true
 }

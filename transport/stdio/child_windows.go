@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 	"unsafe"
 )
 
@@ -108,20 +107,6 @@ func (g *processGroup) alive() bool {
 	}
 	ok, _, _ := kernel("QueryInformationJobObject").Call(uintptr(g.job), accounting, uintptr(unsafe.Pointer(&info)), unsafe.Sizeof(info), 0)
 	return ok != 0 && info.active > 0
-}
-
-// sweep kills the job until nobody is left, for at most d, and reports whether
-// nobody is.
-func (g *processGroup) sweep(d time.Duration) bool {
-	end := time.Now().Add(d)
-	for pause := time.Millisecond; g.alive(); pause = min(2*pause, 20*time.Millisecond) {
-		g.kill()
-		if time.Now().After(end) {
-			return false
-		}
-		time.Sleep(pause)
-	}
-	return true
 }
 
 // newJob returns a job whose processes end when its handle closes.

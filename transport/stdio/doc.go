@@ -7,7 +7,7 @@
 //
 // A message is a line, or a frame with a Content-Length header as in the
 // Language Server Protocol. A reader takes both and tells them apart by the
-// first bytes of each message. A server answers as it was spoken to; a client
+// first bytes of each message. A server answers in the framing that its client uses; a client
 // writes lines unless told otherwise.
 //
 // The limits: a line or frame may have 16 MiB unless configured; a longer one

@@ -10,19 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 )
 
-// A postAnswer is what becomes of one POST with requests: JSON if the responses
-// are all there is to say, and an event stream as soon as something comes
-// before them, or nothing comes for a while.
+// A postAnswer is the answer to one POST with requests: JSON if it has nothing but
+// the responses, or an event stream as soon as a message comes before them, or
+// nothing comes for a while.
 type postAnswer struct {
 	server  *Server
-	session *session // whose stream it is, that can be resumed; may be nil
+	session *session // that keeps the stream, so that it can be resumed; may be nil
 	number  int      // of the stream in the session
 	primes  bool     // the client's revision wants an empty event first
 	x       *httpx.Exchange
 	ctx     callContext          // of the request, if it is one
-	one     [1]*dragoman.Message // the request, of the legacy era
-	batch   []*dragoman.Message  // or those that came with it
-	client  requestClient        // who is told and asked by it; of the legacy era
+	one     [1]*dragoman.Message // the request, in the legacy era
+	batch   []*dragoman.Message  // in its place, the messages of a batch
+	client  requestClient        // the from of the request, in the legacy era
 
 	quiet httpx.Timeout // on server.quiet, until the answer begins or is over
 
@@ -30,19 +30,19 @@ type postAnswer struct {
 	stream   *eventStream  // nil until it is an event stream
 	over     bool          // finish has been called
 	served   chan struct{} // closed when the event stream has been served
-	complete bool          // to its end; set before
+	complete bool          // served to its end; set before served is closed
 }
 
-// newAnswer returns an answer that is finished, or abandoned before it is
-// watched.
+// newAnswer returns an answer, for which the caller must call finish or respond once it
+// has called watchQuiet.
 func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
 	return &postAnswer{server: s, x: x}
 }
 
-// watchQuiet begins to count how long the answer is silent.
+// watchQuiet makes the answer an event stream if nothing is sent for a while.
 func (a *postAnswer) watchQuiet() { a.server.quiet.Add(&a.quiet, a) }
 
-// Expired makes an answer that has been silent for too long an event stream.
+// Expired is called when nothing has been sent for too long, see watchQuiet.
 func (a *postAnswer) Expired() { a.startStream() }
 
 // startStream turns the answer into an event stream, unless it is over, and returns
@@ -53,29 +53,29 @@ func (a *postAnswer) startStream() *eventStream {
 	if a.stream != nil || a.over {
 		return a.stream
 	}
-	f := &eventStream{server: a.server, primes: a.primes}
+	es := &eventStream{server: a.server, primes: a.primes}
 	var evicted []string
 	if a.session != nil {
-		evicted = a.session.makeResumable(f, a.number, a.requests())
+		evicted = a.session.makeResumable(es, a.number, a.requests())
 	}
-	c, _ := f.claim(false) // nobody else can know it yet
-	a.stream = f
+	c, _ := es.claim(false) // nobody else can know it yet
+	a.stream = es
 	a.served = make(chan struct{})
 	a.server.quiet.Remove(&a.quiet)
 	// Ends with the stream or the connection; finish waits for it.
 	go func() {
 		defer close(a.served)
-		defer f.leave(c)
+		defer es.leave(c)
 		out, err := a.x.Events()
 		if len(evicted) > 0 {
 			a.session.dropStreams(evicted)
 		}
-		f.prime()
+		es.prime()
 		if err == nil {
-			a.complete = f.serve(c, out, nil, a.x.R.Context().Done(), nil)
+			a.complete = es.serve(c, out, nil, a.x.R.Context().Done(), nil)
 		}
 	}()
-	return f
+	return es
 }
 
 // requests returns those that it answers.
@@ -88,25 +88,25 @@ func (a *postAnswer) requests() []*dragoman.Message {
 
 // tell sends a notification before the response.
 func (a *postAnswer) tell(note *dragoman.Message) error {
-	f := a.startStream()
-	if f == nil {
+	es := a.startStream()
+	if es == nil {
 		return dragoman.ErrClosed
 	}
-	return f.tell(note)
+	return es.tell(note)
 }
 
 // ask sends a question before the response.
 func (a *postAnswer) ask(ctx context.Context, req *dragoman.Message) error {
-	f := a.startStream()
-	if f == nil {
+	es := a.startStream()
+	if es == nil {
 		return dragoman.ErrClosed
 	}
-	return f.ask(ctx, req)
+	return es.ask(ctx, req)
 }
 
 // finish sends the responses, which may be none, and returns when they have
-// been written or cannot be. If the answer has been no stream so far, body says
-// how they look together, and status with what. It reports whether all has been
+// been written or cannot be. If the answer is no stream so far, it is status and
+// body, which has all responses. It reports whether all has been
 // written, so far as a stream can know.
 func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []byte) (written bool) {
 	if len(responses) == 0 {
@@ -114,18 +114,18 @@ func (a *postAnswer) finish(responses []*dragoman.Message, status int, body []by
 	}
 	a.mu.Lock()
 	a.over = true
-	f := a.stream
+	es := a.stream
 	a.mu.Unlock()
-	if f == nil {
+	if es == nil {
 		a.server.quiet.Remove(&a.quiet)
 		a.x.JSON(status, body)
 		written = true
 	} else {
-		f.end(responses)
+		es.end(responses)
 		<-a.served
 		written = a.complete
 	}
-	a.x = nil // what keeps the context need not keep that
+	a.x = nil // a context that somebody keeps must not keep the exchange in memory
 	return written
 }
 
@@ -137,7 +137,8 @@ func (a *postAnswer) respond(resp *dragoman.Message, status int) (written bool) 
 	return a.finish([]*dragoman.Message{resp}, status, resp.Bytes())
 }
 
-// challenge says which token a request needs, unless it is too late for that.
+// challenge sets the header that says which token a request needs, unless the headers
+// have been sent.
 func (a *postAnswer) challenge(resp *dragoman.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +147,7 @@ func (a *postAnswer) challenge(resp *dragoman.Message) {
 	}
 }
 
-// removeHeader takes a header back, unless it is too late for that.
+// removeHeader removes a header, unless the headers have been sent.
 func (a *postAnswer) removeHeader(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,7 +161,7 @@ func (a *postAnswer) cut(retry time.Duration) {
 	if !a.primes {
 		return
 	}
-	if f := a.startStream(); f != nil {
-		f.disconnect(retry)
+	if es := a.startStream(); es != nil {
+		es.disconnect(retry)
 	}
 }

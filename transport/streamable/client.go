@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,15 +26,14 @@ const (
 // A Client reaches a server over Streamable HTTP. It is a Dialer. All fields but
 // URL may be left out, and none may be changed once it is in use.
 //
-// Its conversations carry both eras, message by message: what has an envelope
-// goes out by the rules of the modern era, all else belongs to the session that
-// initialize opens, and end with it: a request that the server refuses because it has
+// Its conversations carry both eras, message by message: what has an envelope goes out
+// by the rules of the modern era, all else belongs to the session that initialize opens.
+// A conversation ends with its session. A request that the server refuses because it has
 // ended the session fails with an error that is [ErrSessionGone], [dragoman.ErrClosed]
 // and a [protocol.Fault] which says that it was not carried out; others under way fail
 // with [dragoman.ErrClosed]. To go on, dial again, as package era does.
 //
-// They keep what a Conn promises; at the limit of 1,024 calls
-// under way a call fails with [dragoman.ErrOverloaded].
+// At the limit of 1,024 calls under way a call fails with [dragoman.ErrOverloaded].
 //
 // Notifications go out in the background, one after the other. When 1,024 of
 // them or 4 MiB wait, progress keeps the newest, log messages are dropped, and
@@ -105,15 +102,15 @@ type Client struct {
 // unixPath is the endpoint on a Unix socket if the URL names none.
 const unixPath = "/mcp"
 
-// A Retry is how streams that break are opened anew: after Min, then after twice
+// A Retry is how streams that break are opened again: after Min, then after twice
 // as long, and so on up to Max, each time less a random part of up to a fifth.
-// After Attempts failures in a row nobody tries any more. What the server says
-// about the time to wait goes before. Zero means 250 milliseconds, 10 seconds
+// After Attempts failures in a row the stream is given up. A time to wait that the
+// server asks for takes precedence. Zero means 250 milliseconds, 10 seconds
 // and 5; negative Attempts mean none.
 //
 // In the same way the answer to a question of the server is sent again when the
 // link breaks before the server has confirmed it, for a minute at most and as long
-// as the call that it belongs to is under way; and so is that a request is
+// as the call that it belongs to is under way. So is the notification that a request is
 // cancelled. A server that gets one of them twice ignores the second.
 type Retry struct {
 	Min, Max time.Duration
@@ -174,7 +171,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 	if v := c.remembered(); v != nil && v.SSE && c.Fallback != nil {
 		conn, err := c.Fallback.Dial(ctx, local)
 		if err != nil {
-			c.forget() // it may have learnt something new
+			c.forget() // the server may speak something else now
 		}
 		return conn, err
 	}
@@ -218,9 +215,3 @@ func (e *TimeoutError) Is(target error) bool { return target == context.Deadline
 
 // Timeout implements net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
-
-// isUnknownMethod reports whether a refusal says that the server has no such method. The
-// Go SDK says that in plain text.
-func isUnknownMethod(e *protocol.StatusError, method string) bool {
-	return e.Status == http.StatusBadRequest && strings.Contains(string(e.Body), strconv.Quote(method)+" unsupported")
-}

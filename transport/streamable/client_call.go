@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -19,7 +21,7 @@ type clientCall struct {
 	conn   *clientConn
 	modern bool
 
-	ctx    context.Context // the caller's; ends also when the table has something for the call
+	ctx    context.Context // the caller's; ends also when Ended is called
 	cancel context.CancelCauseFunc
 
 	// owned by the caller's goroutine
@@ -27,9 +29,9 @@ type clientCall struct {
 	session *clientSession // what it was sent in
 	opened  *clientSession // what the answer to initialize opened
 
-	cancelSent chan struct{} // closed when the server has been told of a cancel, if it is
-	mark       uint64        // that notification; set before cancelSent is closed
-	answered   bool          // that is why the call is over; likewise
+	cancelSent chan struct{} // closed by finish, when a cancel that is needed has been queued
+	mark       uint64        // of that cancel in the queue; set before cancelSent is closed
+	answered   bool          // the call has its answer; set before cancelSent is closed
 }
 
 // begin enters a call into the table.
@@ -42,7 +44,7 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 	if err := c.calls.BeginOwned(&k.Call, k, req, from); err != nil {
 		k.cancel(nil)
 		if errors.Is(err, ErrSessionGone) {
-			err = refusedError{err} // as it would have been
+			err = refusedError{err} // the server would have refused it
 		}
 		return nil, err
 	}
@@ -52,9 +54,9 @@ func (c *clientConn) begin(ctx context.Context, req *dragoman.Message, from drag
 var errAnsweredElsewhere = errors.New("streamable: answered on another stream")
 
 // Ended implements rpc.Owner: the answer came on another stream, the call took too
-// long, or the conversation is over. When that is because the server refuses its
-// session, this call may be refused for it too, which is worth a moment: then it was
-// not carried out.
+// long, or the conversation is over. If that is because the server has ended the
+// session, the call goes on for goneWait: the server may refuse it too, and then it is
+// known that it was not carried out.
 func (k *clientCall) Ended(err error) {
 	if errors.Is(err, ErrSessionGone) {
 		time.AfterFunc(goneWait, func() { k.cancel(err) })
@@ -69,8 +71,8 @@ func (k *clientCall) Ended(err error) {
 	k.cancel(err)
 }
 
-// finish takes the call out of the table and makes sure that from is not used
-// any more. It returns what the caller gets to know of err.
+// finish takes the call out of the table and makes sure that from is not used any
+// more. It returns the error for the caller, which may be another one than err.
 func (k *clientCall) finish(err error) error {
 	_, ended := k.Remove()
 	if err != nil && ended == nil && k.ctx.Err() != nil {
@@ -98,15 +100,15 @@ func (k *clientCall) run() (*dragoman.Message, error) {
 	if k.Request().Method() != protocol.MethodInitialize {
 		k.session = c.session()
 	}
-	resp, err := k.once(nil)
+	resp, err := k.roundTrip(nil)
 	if err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeLost {
-		err = c.check(k)
+		err = c.checkSession(k)
 	}
 	return resp, err
 }
 
-// once sends the request and returns the answer.
-func (k *clientCall) once(header http.Header) (*dragoman.Message, error) {
+// roundTrip sends the request and returns the answer.
+func (k *clientCall) roundTrip(header http.Header) (*dragoman.Message, error) {
 	k.Sent()
 	x, err := k.conn.post(k.ctx, k.AppendTo(nil), k.session, header)
 	if err != nil {
@@ -119,7 +121,7 @@ func (k *clientCall) once(header http.Header) (*dragoman.Message, error) {
 	}
 	resp, err := k.readResponse(x)
 	if err == nil && k.Request().Method() == protocol.MethodInitialize && !k.modern {
-		err = k.learn(x, resp)
+		err = k.readSession(x, resp)
 	}
 	return resp, err
 }
@@ -127,9 +129,9 @@ func (k *clientCall) once(header http.Header) (*dragoman.Message, error) {
 // tell tells the caller, unless its call is over.
 func (k *clientCall) tell(note *dragoman.Message) { k.Notify(k.ctx, note, k.conn.log) }
 
-// cancelAll tells the server that nobody waits for any call of the session any more.
-// Not every server takes the end of a session for that. What a server makes of the
-// calls then does not count: they end because the conversation does.
+// cancelAll cancels all calls of the session at the server, because not every server
+// does so when the session ends. The calls end with the conversation, whatever the
+// server answers.
 func (c *clientConn) cancelAll() {
 	open := c.calls.Refuse(dragoman.ErrClosed)
 	if c.session() == nil {
@@ -142,7 +144,7 @@ func (c *clientConn) cancelAll() {
 	}
 }
 
-// readResponse reads the answer out of a response with a good status.
+// readResponse reads the answer from a response with a status of success.
 func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 	if x.isStream() {
 		return k.readStream(x)
@@ -166,8 +168,8 @@ func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 	return resp, err
 }
 
-// readRefusal reads the answer out of a response with a bad status: the body is it
-// if that is a JSON-RPC error.
+// readRefusal reads a response with a status of failure. Its body is the answer if that
+// is a JSON-RPC error.
 func (k *clientCall) readRefusal(x *httpCall) (*dragoman.Message, error) {
 	refusal := httpx.ReadStatus(x.resp)
 	resp := refusal.Response(k.conn.opts.limits)
@@ -177,7 +179,7 @@ func (k *clientCall) readRefusal(x *httpCall) (*dragoman.Message, error) {
 	}
 	ours := resp != nil && resp.ID() == k.ID()
 	if (!ours || resp.RPCError().Code == codeSessionGone) && k.conn.endIfSessionGone(refusal.Status, k.session) {
-		return nil, refusedError{k.conn.why()}
+		return nil, refusedError{k.conn.endReason()}
 	}
 	if ours || resp != nil && (resp.ID().IsNull() || resp.ID().IsZero()) {
 		return resp, nil
@@ -191,6 +193,14 @@ func (k *clientCall) readRefusal(x *httpCall) (*dragoman.Message, error) {
 	return nil, refusal
 }
 
+// isUnknownMethod reports whether a refusal says that the server has no such method. The
+// Go SDK says that in plain text.
+func isUnknownMethod(e *protocol.StatusError, method string) bool {
+	return e.Status == http.StatusBadRequest && strings.Contains(string(e.Body), strconv.Quote(method)+" unsupported")
+}
+
+// noResponse returns the error of a call that has no answer. Whether the request was
+// carried out is not known.
 func (k *clientCall) noResponse(reason error) error {
 	return httpx.UnknownOutcome(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
 }
@@ -210,19 +220,8 @@ func (k *clientCall) await() (*dragoman.Message, error) {
 	return nil, k.noResponse(errEmptyAnswer)
 }
 
-const (
-	// maxServerSessionID bounds the session id that a server gives us, and
-	// maxEventID the event id behind which a stream is resumed, both in bytes:
-	// they go back to the server in headers.
-	maxServerSessionID = 1024
-	maxEventID         = 8 << 10
-)
-
-// errStreamEnded says that a stream ended.
-var errStreamEnded = errors.New("the stream ended")
-
-// oversize tells what a message was that is too large, from its ends, if that can
-// be told. A question is refused.
+// oversize returns the kind and the id of a message that is too large, as far as its
+// head and tail say. A question is refused.
 func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
 	kind, id := rpc.Oversize(head, tail)
 	if kind == dragoman.Request {
@@ -233,8 +232,12 @@ func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
 	return kind, id
 }
 
-// learn takes the session out of the answer to initialize.
-func (k *clientCall) learn(x *httpCall, resp *dragoman.Message) error {
+// maxServerSessionID bounds the session id that a server gives us, in bytes: it goes
+// back to the server in a header.
+const maxServerSessionID = 1024
+
+// readSession takes the session out of the answer to initialize.
+func (k *clientCall) readSession(x *httpCall, resp *dragoman.Message) error {
 	if resp.IsError() {
 		return nil
 	}

@@ -29,9 +29,9 @@ const (
 	peerWait = 500 * time.Millisecond
 )
 
-// A clientConn is a conversation over Streamable HTTP. There is no connection
-// behind it: each message is an HTTP request. A caller's goroutine makes its own
-// and reads the answer.
+// A clientConn is a conversation over Streamable HTTP. It has no connection of its own:
+// each message is an HTTP request, which the caller's goroutine makes and whose answer
+// it reads.
 type clientConn struct {
 	client *Client
 	opts   *clientOptions
@@ -41,7 +41,7 @@ type clientConn struct {
 	ctx         context.Context // ends with the conversation
 	cancel      context.CancelCauseFunc
 	done        chan struct{}   // closed when the conversation is over
-	sending     context.Context // of notifications; ends a little later
+	sending     context.Context // of notifications; ends when those that waited have been sent
 	stopSending context.CancelFunc
 	closed      chan struct{} // closed when its goroutines have ended
 
@@ -50,12 +50,12 @@ type clientConn struct {
 	fallback dragoman.Conn  // takes all messages, if the server speaks HTTP+SSE
 	current  *clientSession // or nil
 
-	busy     sync.WaitGroup // our goroutines; none is added after the end
+	busy     sync.WaitGroup // our goroutines; none is added once ended is set
 	calls    *rpc.Calls     // their owners are *clientCall
 	requests *rpc.Requests  // of the server
 	in       *rpc.Inbox[*clientCall]
 	out      noteQueue
-	drains   atomic.Int32
+	drains   atomic.Int32 // goroutines in readToEnd
 }
 
 var (
@@ -68,7 +68,7 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 	if local == nil {
 		local = dragoman.Nobody
 	}
-	client.opts.http.Acquire() // until shut
+	client.opts.http.Acquire() // until shutDown
 	c := &clientConn{
 		client:   client,
 		opts:     &client.opts,
@@ -86,8 +86,8 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 	return c
 }
 
-// start runs f on a goroutine that Close waits for. It does not when the
-// conversation is over.
+// start runs f on a goroutine that Close waits for. It reports false, and does not run
+// f, if the conversation is over.
 func (c *clientConn) start(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *clientConn) start(f func()) bool {
 
 // Call implements dragoman.Peer.
 func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if other := c.other(); other != nil {
+	if other := c.fallbackConn(); other != nil {
 		return other.Call(ctx, req, from)
 	}
 	k, resp, err := c.call(ctx, req, from)
@@ -120,7 +120,7 @@ func (c *clientConn) Call(ctx context.Context, req *dragoman.Message, from drago
 			return other.Call(ctx, req, from)
 		}
 	case k.opened != nil:
-		c.adopt(k.opened)
+		c.setSession(k.opened)
 	}
 	return resp, err
 }
@@ -147,21 +147,22 @@ func (c *clientConn) call(ctx context.Context, req *dragoman.Message, from drago
 	return k, resp, nil
 }
 
-// Notify implements dragoman.Peer. It does not wait for the server, except for
-// that notification which other messages must not overtake.
+// Notify implements dragoman.Peer. It does not wait for the server, except with
+// notifications/initialized, which other messages must not overtake.
 func (c *clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
-	if other := c.other(); other != nil {
+	if other := c.fallbackConn(); other != nil {
 		return other.Notify(ctx, note)
 	}
 	if note.Method() == protocol.NoteInitialized && !protocol.IsModern(note) {
-		return c.ready(ctx, note)
+		return c.sendInitialized(ctx, note)
 	}
 	_, err := c.send(note)
 	return err
 }
 
-// other is the conversation that takes the place of this one, or nil.
-func (c *clientConn) other() dragoman.Conn {
+// fallbackConn returns the conversation over HTTP+SSE that takes the place of this one,
+// or nil.
+func (c *clientConn) fallbackConn() dragoman.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fallback
@@ -221,22 +222,22 @@ func isModernCode(code int) bool {
 
 // Correlates implements dragoman.Correlator: what belongs to a request comes on
 // its stream.
-func (c *clientConn) Correlates() bool { return c.other() == nil }
+func (c *clientConn) Correlates() bool { return c.fallbackConn() == nil }
 
-// ReceivesBackground implements dragoman.BackgroundReceiver: a server that refuses the background stream
-// has no other way.
+// ReceivesBackground implements dragoman.BackgroundReceiver: a server that refuses the
+// background stream cannot send what belongs to no request.
 func (c *clientConn) ReceivesBackground() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fallback != nil || c.current == nil || c.current.background != backgroundRefused
 }
 
-// end makes the conversation over, once. It waits for nobody outside.
+// end ends the conversation, once. It does not wait for the server or for peers.
 func (c *clientConn) end(reason error) {
 	c.mu.Lock()
 	if c.ended != nil {
 		c.mu.Unlock()
-		<-c.done // so that nobody is told of an end that Err does not know yet
+		<-c.done // Err must return the reason once any end has returned
 		return
 	}
 	c.ended = dragoman.Closed(reason)
@@ -247,12 +248,13 @@ func (c *clientConn) end(reason error) {
 	close(c.done)
 	c.calls.End(ended)
 	c.cancel(ended)
-	// Ends when everything has been said, or that takes too long.
-	go c.shut(s, reason)
+	// Ends when everything has been sent, or that takes too long.
+	go c.shutDown(s, reason)
 }
 
-// shut says what is left to say: the notifications that wait, then the DELETE.
-func (c *clientConn) shut(s *clientSession, reason error) {
+// shutDown sends the notifications that wait, then the DELETE, and waits for all
+// goroutines of the conversation.
+func (c *clientConn) shutDown(s *clientSession, reason error) {
 	defer close(c.closed)
 	c.out.drain(closeWait)
 	c.stopSending()
@@ -261,7 +263,7 @@ func (c *clientConn) shut(s *clientSession, reason error) {
 		c.deleteSession(ctx, s)
 		cancel()
 	}
-	if other := c.other(); other != nil {
+	if other := c.fallbackConn(); other != nil {
 		_ = other.Close()
 	}
 	c.busy.Wait()
@@ -285,14 +287,14 @@ func (c *clientConn) Done() <-chan struct{} { return c.done }
 func (c *clientConn) Err() error {
 	select {
 	case <-c.done:
-		return c.why()
+		return c.endReason()
 	default:
 		return nil
 	}
 }
 
-// why says why the conversation is over, or nil.
-func (c *clientConn) why() error {
+// endReason returns why the conversation is over, or nil.
+func (c *clientConn) endReason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended

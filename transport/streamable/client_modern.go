@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// A list of tools counts for toolsFresh if the server does not say for how long:
-	// a server that misses a header says so. If it cannot be had, nobody asks for it
-	// again for toolsFailed, unless a header is missing.
+	// A list of tools is used for toolsFresh if the server does not say for how long:
+	// a server that misses a header refuses the call. If the list cannot be fetched, it
+	// is not asked for again for toolsFailed, unless a header is missing.
 	toolsFresh  = time.Hour
 	toolsFailed = time.Minute
 )
@@ -37,7 +37,7 @@ func (k *clientCall) runModern() (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodCallTool {
 		return k.runTool()
 	}
-	resp, err := k.once(modernHeaders(req))
+	resp, err := k.roundTrip(modernHeaders(req))
 	if err == nil && req.Method() == protocol.MethodListTools {
 		k.conn.client.tools.Learn("", req, resp)
 		resp = k.conn.withoutInvalidTools(resp)
@@ -54,24 +54,24 @@ func (k *clientCall) runTool() (*dragoman.Message, error) {
 	if !c.client.NoToolList {
 		var err error
 		if list, err = tools.Get(k.ctx, "", meta, k.listTools); err != nil {
-			c.log.Debug("list of tools not to be had", "error", err)
+			c.log.Debug("list of tools not fetched", "error", err)
 		}
 	}
-	resp, err := k.once(k.toolHeaders(list))
+	resp, err := k.roundTrip(k.toolHeaders(list))
 	if err != nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeHeaderMismatch {
 		return resp, err
 	}
 	var newer *toollist.List
 	if list == nil {
-		tools.Forget("") // that it could not be had
+		tools.Forget("") // the failure to fetch it
 		newer, err = tools.Get(k.ctx, "", meta, k.listTools)
 	} else {
 		newer = tools.Newer(k.ctx, "", list, meta, k.listTools)
 	}
 	if err != nil || newer == list {
-		return resp, nil //nolint:nilerr // the server's own words say more than why that failed
+		return resp, nil //nolint:nilerr // the server's own error says more than why that failed
 	}
-	return k.once(k.toolHeaders(newer))
+	return k.roundTrip(k.toolHeaders(newer))
 }
 
 // toolHeaders returns the headers of a tool call, those for its arguments

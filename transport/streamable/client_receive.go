@@ -93,7 +93,7 @@ func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Mess
 		return m
 	}
 	if !unnamed {
-		c.calls.Answer(m) // or it is late, or nobody's
+		c.calls.Answer(m) // ignored if it is of no call under way
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 		c.client.tools.Forget("")
 	case protocol.NoteMessage:
 		if from.late {
-			return nil // it is of the call, and must not be taken for another's
+			return nil // it belongs to a call that is over
 		}
 	}
 	switch {
@@ -133,7 +133,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	of, own := c.calls.Progress(m)
 	switch {
-	case of == nil: // late, or nobody's
+	case of == nil: // of no call under way
 	case of.Owner() == rpc.Owner(on):
 		on.tell(own)
 	default:
@@ -166,7 +166,7 @@ type question struct {
 	// owned by the goroutine that answers
 	call *clientCall     // whose caller is asked, or nil
 	ctx  context.Context // ends with the call
-	done func()          // lets the call go on
+	done func()          // see rpc.Call.Ask
 
 	mu   sync.Mutex
 	mark uint64 // guarded by mu: the last notification that must go before the answer
@@ -189,8 +189,8 @@ func (c *clientConn) serve(req *dragoman.Message, from source) {
 		c.postRefusal(req.Fail(refusal))
 		return
 	}
-	// Ends when the peer has answered and the server has the answer, at the
-	// latest with the conversation if the peer heeds its context.
+	// Ends when the peer has answered and the server has the answer; at the latest
+	// with the conversation, if the peer returns when its context ends.
 	go func() {
 		defer r.Done()
 		resp := q.serve(r)
@@ -223,7 +223,7 @@ func (q *question) serve(r *rpc.Request) *dragoman.Message {
 	case <-c.ctx.Done():
 		return resp
 	}
-	if !k.answered || !c.calls.Asking() {
+	if !k.answered || !c.calls.HasCalls() {
 		return resp
 	}
 	q.call = nil
@@ -254,7 +254,7 @@ func (c *clientConn) postRefusal(resp *dragoman.Message) {
 	}()
 }
 
-// reply sends the answer, behind what was told before it.
+// reply sends the answer, after the notifications that were sent before it.
 func (q *question) reply(resp *dragoman.Message) {
 	c := q.conn
 	q.mu.Lock()
@@ -269,13 +269,13 @@ func (q *question) reply(resp *dragoman.Message) {
 			return
 		}
 	}
-	_ = c.out.sent(c.ctx, mark) // the answer goes out in any case
+	_ = c.out.waitSent(c.ctx, mark) // the answer is sent even if that failed
 	if c.ctx.Err() != nil {
 		return
 	}
 	while := c.ctx
 	if q.call != nil {
-		while = q.call.ctx // nobody waits for the answer after it
+		while = q.call.ctx // after that the server does not need the answer
 	}
 	if err := c.repeat(c.ctx, while, resp); err != nil && c.ctx.Err() == nil {
 		c.log.Warn("answer not taken by the server", "method", q.req.Method(), "error", err)

@@ -29,9 +29,9 @@ const (
 
 // An httpCall is one HTTP request and its answer.
 type httpCall struct {
-	resp   *http.Response
-	cancel context.CancelCauseFunc
-	unhook func() bool
+	resp      *http.Response
+	cancel    context.CancelCauseFunc
+	stopWatch func() bool
 }
 
 // do makes a request. It ends with ctx and with the conversation.
@@ -42,7 +42,7 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	// The answer's body outlives ctx when it is read to its end for nobody.
 	hctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &httpCall{cancel: cancel}
-	x.unhook = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	x.stopWatch = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	var err error
 	x.resp, err = c.opts.http.Do(hctx, method, c.opts.http.URL, body, set) //nolint:bodyclose // the caller closes x
 	if err == nil {
@@ -56,11 +56,11 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 }
 
 func (x *httpCall) done() {
-	x.unhook()
+	x.stopWatch()
 	x.cancel(nil)
 }
 
-// close gives up what has not been read.
+// close ends the request, also if its answer has not been read.
 func (x *httpCall) close() {
 	x.done()
 	_ = x.resp.Body.Close()
@@ -71,7 +71,7 @@ func (x *httpCall) close() {
 // there belongs to no call any more, but may be a question.
 func (k *clientCall) readToEnd(x *httpCall, r *sse.Reader) {
 	c := k.conn
-	x.unhook()
+	x.stopWatch()
 	if c.drains.Add(1) <= maxDrains && c.start(func() {
 		defer c.drains.Add(-1)
 		defer x.close()
@@ -84,7 +84,7 @@ func (k *clientCall) readToEnd(x *httpCall, r *sse.Reader) {
 			return
 		}
 		var u cursor
-		_ = c.readBackground(r, source{late: true}, &u)
+		_ = c.readOutsideCalls(r, source{late: true}, &u)
 	}) {
 		return
 	}
@@ -138,12 +138,12 @@ func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message) error 
 	}
 	refusal := httpx.ReadStatus(x.resp)
 	if c.endIfSessionGone(refusal.Status, s) {
-		return c.why()
+		return c.endReason()
 	}
 	return refusal
 }
 
-// deleteSession tells the server that a session is over. It need not care.
+// deleteSession tells the server that a session is over. Its answer does not matter.
 func (c *clientConn) deleteSession(ctx context.Context, s *clientSession) {
 	x, err := c.do(ctx, http.MethodDelete, nil, s.set)
 	if err != nil {
@@ -165,11 +165,11 @@ type noteQueue struct {
 	sending bool
 	last    uint64 // the number of the last that was put
 	done    uint64 // the number of the last that was sent
-	ended   error  // why no more may be put
+	ended   error  // why no more are taken
 	waiters []waiter
 
-	// lastCancelFailed says that the last cancel was given up: then the next is not
-	// insisted on, so that they do not pile up. The goroutine that sends owns it.
+	// lastCancelFailed says that the last cancel was given up: then the next is sent
+	// only once, so that they do not pile up. Owned by the goroutine that sends.
 	lastCancelFailed bool
 }
 
@@ -201,7 +201,7 @@ func (c *clientConn) send(note *dragoman.Message) (uint64, error) {
 	}
 	if !q.sending && !c.start(c.sendAll) {
 		q.notes, q.last = rpc.Queue[struct{}]{}, q.done
-		return 0, c.why()
+		return 0, c.endReason()
 	}
 	q.sending = true
 	return q.last, nil
@@ -225,14 +225,14 @@ func (c *clientConn) sendAll() {
 			c.log.Debug("notification not taken by the server", "method", note.Method(), "error", err)
 		}
 		q.mu.Lock()
-		q.done = max(q.done, mark) // drain may have given up
+		q.done = max(q.done, mark) // drain may have set it already
 		q.wake(err)
 		q.mu.Unlock()
 	}
 }
 
-// sendOne sends a notification, a cancel again if the link breaks: the server
-// would work on for nobody. That must not hold up the end of the conversation.
+// sendOne sends a notification. A cancel is sent again if the link breaks, because the
+// server would go on with the request, but not once the conversation is over.
 func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 	ctx := c.sending // what was queued before the end is still sent, for a while
 	if note.Method() != protocol.NoteCancelled {
@@ -247,7 +247,7 @@ func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 	return err
 }
 
-// wake tells those who wait for what has been sent.
+// wake wakes those who wait for what has been sent, or failed with err. mu is held.
 func (q *noteQueue) wake(err error) {
 	kept := q.waiters[:0]
 	for _, w := range q.waiters {
@@ -263,8 +263,8 @@ func (q *noteQueue) wake(err error) {
 	q.waiters = kept
 }
 
-// sent waits until what has the mark was sent, and returns why it failed.
-func (q *noteQueue) sent(ctx context.Context, mark uint64) error {
+// waitSent waits until the notification with the mark was sent, and returns why it failed.
+func (q *noteQueue) waitSent(ctx context.Context, mark uint64) error {
 	q.mu.Lock()
 	if q.done >= mark {
 		q.mu.Unlock()
@@ -295,7 +295,7 @@ func (q *noteQueue) drain(limit time.Duration) {
 	q.mu.Lock()
 	mark := q.last
 	q.mu.Unlock()
-	_ = q.sent(ctx, mark) // it was logged
+	_ = q.waitSent(ctx, mark) // it was logged
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.notes = rpc.Queue[struct{}]{}
@@ -303,17 +303,16 @@ func (q *noteQueue) drain(limit time.Duration) {
 	q.wake(q.ended)
 }
 
-// What a server takes once however often it comes, answers to its questions and
-// cancels, is posted again when the link breaks before the server has said that
-// it has it: as often and after such waits as a Retry says. One attempt may take
-// so long, and all of them together.
+// Answers to questions of the server and cancels may come twice: the server ignores the
+// second. So they are posted again, as Retry says, when the link breaks before the server
+// has confirmed them.
 const (
-	repeatOne = 10 * time.Second
-	repeatAll = time.Minute
+	repeatOne = 10 * time.Second // how long one attempt may take
+	repeatAll = time.Minute      // how long all attempts may take
 )
 
 // repeat posts such a message until the server has taken or refused it. It is
-// posted again only as long as while goes on.
+// posted again only as long as the context while has not ended.
 func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, repeatAll)
 	defer cancel()

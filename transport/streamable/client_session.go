@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A clientSession is a session of the legacy era. It does not change, but for
-// what is said of its background stream.
+// A clientSession is a session of the legacy era. It does not change, except for the
+// state of its background stream.
 type clientSession struct {
-	id       string // may be empty: then the server knows none
-	version  string // as the server spelt it
+	id       string // empty if the server has given none
+	version  string // as the server spells it
 	revision protocol.Revision
 
 	background     int           // guarded by clientConn.mu: one of the constants below
-	backgroundDone chan struct{} // guarded by clientConn.mu: closed when there is none any more
+	backgroundDone chan struct{} // guarded by clientConn.mu: closed when the stream has ended
 }
 
 // The background stream of a session.
@@ -55,8 +55,8 @@ func (c *clientConn) session() *clientSession {
 	return c.current
 }
 
-// adopt makes s the session of the conversation.
-func (c *clientConn) adopt(s *clientSession) {
+// setSession makes s the session of the conversation.
+func (c *clientConn) setSession(s *clientSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended == nil {
@@ -64,23 +64,23 @@ func (c *clientConn) adopt(s *clientSession) {
 	}
 }
 
-// ready sends the notification that ends the handshake, waits until the server
+// sendInitialized sends the notification that ends the handshake, waits until the server
 // has it, and opens the background stream, so that no request overtakes it.
-func (c *clientConn) ready(ctx context.Context, note *dragoman.Message) error {
+func (c *clientConn) sendInitialized(ctx context.Context, note *dragoman.Message) error {
 	s := c.session()
 	mark, err := c.send(note)
 	if err != nil {
 		return err
 	}
-	if err := c.out.sent(ctx, mark); err != nil {
+	if err := c.out.waitSent(ctx, mark); err != nil {
 		return err
 	}
-	c.awaitStream(ctx, s)
+	c.awaitBackground(ctx, s)
 	return nil
 }
 
-// endIfSessionGone ends the conversation if a status says that the server has ended its session
-// s, and reports whether it does.
+// endIfSessionGone ends the conversation if a status says that the server has ended the
+// session s, and reports whether it says so.
 func (c *clientConn) endIfSessionGone(status int, s *clientSession) bool {
 	if status != http.StatusNotFound || s == nil || s.id == "" {
 		return false
@@ -89,10 +89,10 @@ func (c *clientConn) endIfSessionGone(status int, s *clientSession) bool {
 	return true
 }
 
-// check asks whether the session of a call is still there, after a server has
+// checkSession asks whether the session of a call is still there, after a server has
 // answered that a conversation is lost: that may be ours, or another behind it. It
 // returns why the conversation is over, if it is.
-func (c *clientConn) check(k *clientCall) error {
+func (c *clientConn) checkSession(k *clientCall) error {
 	ping, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodPing, nil)
 	if err != nil || k.session == nil || k.session.id == "" {
 		return err
@@ -100,26 +100,26 @@ func (c *clientConn) check(k *clientCall) error {
 	p, err := c.begin(k.ctx, ping, nil)
 	if err == nil {
 		p.session = k.session
-		_, err = p.once(nil)
-		_ = p.finish(err) // all that counts is what it did to the conversation
+		_, err = p.roundTrip(nil)
+		_ = p.finish(err) // what counts is whether it has ended the conversation
 	} else if errors.Is(err, dragoman.ErrClosed) {
 		return err // we are closing it ourselves
 	}
-	return c.why()
+	return c.endReason()
 }
 
 const (
-	// steadyAfter is how long a stream without events must last to count as one.
+	// steadyAfter is how long a stream without events must last to count as good.
 	steadyAfter = 10 * time.Second
 
 	// listenWait is how long the end of the handshake waits until the
-	// background stream is open: what a server says there before that is lost.
-	// Some send no header before they have something to say.
+	// background stream is open: what a server sends there before that is lost.
+	// Some servers send no header before their first event.
 	listenWait = time.Second
 )
 
-// backgroundDone returns what is closed when there is no background stream any more, or
-// nil if there is none now.
+// backgroundDone returns a channel that is closed when the background stream has ended,
+// or nil if there is none now.
 func (c *clientConn) backgroundDone(s *clientSession) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,9 +129,9 @@ func (c *clientConn) backgroundDone(s *clientSession) <-chan struct{} {
 	return s.backgroundDone
 }
 
-// awaitStream waits until the background stream of a session is open, or the server has
-// said otherwise, but not for long.
-func (c *clientConn) awaitStream(ctx context.Context, s *clientSession) {
+// awaitBackground opens the background stream of a session and waits until the server
+// has answered, for listenWait at most.
+func (c *clientConn) awaitBackground(ctx context.Context, s *clientSession) {
 	opened := c.openBackground(s)
 	if opened == nil {
 		return
@@ -146,9 +146,9 @@ func (c *clientConn) awaitStream(ctx context.Context, s *clientSession) {
 	}
 }
 
-// openBackground opens the background stream of a session, unless it is open, or the
-// server is known to have none: then it returns nil. What it returns is closed
-// when the server has answered.
+// openBackground opens the background stream of a session. It returns a channel that is
+// closed when the server has answered, or nil if the stream is open already or the server
+// is known to have none.
 func (c *clientConn) openBackground(s *clientSession) <-chan struct{} {
 	if s == nil || !s.revision.HasStreamableHTTP() && s.id == "" {
 		return nil
@@ -206,7 +206,7 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 			c.log.Debug("background stream failed", "error", err)
 		case x.resp.StatusCode == http.StatusOK && x.isStream():
 			opened = true
-			if c.readStream(x, &u) {
+			if c.readBackground(x, &u) {
 				failures = 0
 			} else {
 				failures++
@@ -235,20 +235,20 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 	}
 }
 
-// readStream takes what the background stream brings until it ends. It reports
+// readBackground takes what the background stream brings until it ends. It reports
 // whether that was a good stream.
-func (c *clientConn) readStream(x *httpCall, u *cursor) bool {
+func (c *clientConn) readBackground(x *httpCall, u *cursor) bool {
 	defer x.close()
 	u.count = 0
 	began := time.Now()
-	if err := c.readBackground(c.newEventReader(x.resp.Body), source{}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
+	if err := c.readOutsideCalls(c.newEventReader(x.resp.Body), source{}, u); !errors.Is(err, io.EOF) && c.ctx.Err() == nil {
 		c.log.Debug("background stream broken", "error", err)
 	}
 	return u.count > 0 || time.Since(began) > steadyAfter
 }
 
-// readBackground takes what a stream brings that belongs to no call, until it ends.
-func (c *clientConn) readBackground(r *sse.Reader, from source, u *cursor) error {
+// readOutsideCalls takes what a stream brings that belongs to no call, until it ends.
+func (c *clientConn) readOutsideCalls(r *sse.Reader, from source, u *cursor) error {
 	for {
 		e, err := r.Next()
 		if errors.Is(err, dragoman.ErrTooLarge) {
@@ -261,7 +261,7 @@ func (c *clientConn) readBackground(r *sse.Reader, from source, u *cursor) error
 			return err
 		}
 		u.advance(e)
-		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+		if !e.HasMessage() {
 			continue
 		}
 		// What is returned would be the answer to a call; this stream has none.

@@ -16,11 +16,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 )
 
+// errStreamEnded says that a stream ended.
+var errStreamEnded = errors.New("the stream ended")
+
+// maxEventID bounds the event id behind which a stream is resumed, in bytes: it goes
+// back to the server in a header.
+const maxEventID = 8 << 10
+
 // A cursor is how far a stream has been read.
 type cursor struct {
 	last  string        // the id of the last event that has one; empty if the stream cannot be resumed
 	retry time.Duration // what the server asks to wait
-	known bool          // it does
+	known bool          // retry is set
 	count int           // events so far
 }
 
@@ -89,7 +96,7 @@ func (k *clientCall) readEvents(r *sse.Reader, u *cursor) (*dragoman.Message, er
 			return nil, fmt.Errorf("%w: %w", errStreamEnded, err)
 		}
 		u.advance(e)
-		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+		if !e.HasMessage() {
 			continue
 		}
 		if resp, err := k.take(e.Data); resp != nil || err != nil {
@@ -104,7 +111,8 @@ func (k *clientCall) wasAnswer(kind dragoman.Kind, id dragoman.ID) bool {
 	return kind == dragoman.Invalid || kind == dragoman.Response && id == k.ID()
 }
 
-// newEventReader reads events with room for the fields around the largest message.
+// newEventReader returns a reader for events that have room for the largest message and
+// the fields around it.
 func (c *clientConn) newEventReader(body io.Reader) *sse.Reader {
 	return sse.NewReader(body, c.opts.limits.Message()+1024)
 }
@@ -148,7 +156,7 @@ func (k *clientCall) resume(u *cursor) (*httpCall, error) {
 	}
 }
 
-// isTemporary reports whether what a status says may be otherwise soon.
+// isTemporary reports whether the same request may get another status soon.
 func isTemporary(status int) bool {
 	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }

@@ -8,32 +8,33 @@ import (
 
 // A callContext is the context of one request: it ends with its parent, when the
 // request is cancelled, and when it has been served. Most requests are served
-// before anybody wants more of it than Done, so what else it needs is made on
-// demand: package context's own cost more than many a request.
+// before anybody asks for more of it than Done, so what else it needs is made on
+// demand: a context of package context costs more than many requests do.
 type callContext struct {
 	parent context.Context
 	reason error // why it ends when parent does; nil means parent's own
 
-	// cancelledByParent says that the end of parent cancels this one too.
-	cancelledByParent bool
+	// cancelledWithParent says that who ends parent also cancels this context, as
+	// session.endHere does, so that Done need not watch parent.
+	cancelledWithParent bool
 
-	mu    sync.Mutex
-	cause context.Context // has ended, and says why this one has; nil before
-	done  chan struct{}   // nil as long as nobody wanted it
-	after map[*func()]struct{}
-	leave func() bool // takes it off parent; nil if it is not on it
+	mu        sync.Mutex
+	cause     context.Context // ended; has the Err and Cause of this one; nil until it ends
+	done      chan struct{}   // nil until Done is called
+	after     map[*func()]struct{}
+	stopWatch func() bool // see watch; nil if parent is not watched
 }
 
 var _ context.Context = (*callContext)(nil)
 
-// servedContext is the end of a request that has been served.
+// servedContext is the cause of a request's context when it has been served.
 var servedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// end makes it end as another has, unless it has ended before.
+// end ends the context with the Err and Cause of another, unless it has ended before.
 func (c *callContext) end(as context.Context) {
 	c.mu.Lock()
 	if c.cause != nil {
@@ -44,26 +45,26 @@ func (c *callContext) end(as context.Context) {
 	if c.done != nil {
 		close(c.done)
 	}
-	after, leave := c.after, c.leave
-	c.after, c.leave = nil, nil
+	after, stop := c.after, c.stopWatch
+	c.after, c.stopWatch = nil, nil
 	c.mu.Unlock()
 	for f := range after {
 		(*f)()
 	}
-	if leave != nil {
-		leave()
+	if stop != nil {
+		stop()
 	}
 }
 
-// cancel ends it, for a reason.
+// cancel ends the context for a reason.
 func (c *callContext) cancel(reason error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(reason)
 	c.end(ctx)
 }
 
-// follow ends it because parent has ended.
-func (c *callContext) follow() {
+// endWithParent ends the context because parent has ended.
+func (c *callContext) endWithParent() {
 	reason := c.reason
 	if reason == nil {
 		reason = context.Cause(c.parent)
@@ -86,27 +87,27 @@ func (c *callContext) Done() <-chan struct{} {
 		c.done = make(chan struct{})
 		if c.cause != nil {
 			close(c.done)
-		} else if !c.cancelledByParent || c.parent.Err() != nil {
+		} else if !c.cancelledWithParent || c.parent.Err() != nil {
 			c.watch()
 		}
 	}
 	return c.done
 }
 
-// watch has it end with parent. mu is held.
+// watch makes the context end with parent. mu is held.
 func (c *callContext) watch() {
-	if c.leave == nil && c.cause == nil {
-		c.leave = context.AfterFunc(c.parent, c.follow)
+	if c.stopWatch == nil && c.cause == nil {
+		c.stopWatch = context.AfterFunc(c.parent, c.endWithParent)
 	}
 }
 
-// AfterFunc is what package context looks for in a context of another make, to
-// have those end that are made of it. It has asked for Done before.
+// AfterFunc is the method that package context looks for in contexts that are not its
+// own, to end their children. Package context calls Done before it.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cause != nil {
-		go f() // ends the context that is being made, whose maker must not wait for it
+		go f() // it ends a child that is being made, by a caller who holds its lock
 		return func() bool { return false }
 	}
 	if c.after == nil {
@@ -122,14 +123,14 @@ func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// ended returns what it has ended as, or nil. The end of parent counts at once
-// and not in a moment, so that Cause says why.
+// ended returns the cause, or nil if the context has not ended. It ends the context
+// if parent has ended and nobody has done so yet, so that Cause says why.
 func (c *callContext) ended() context.Context {
 	c.mu.Lock()
 	cause := c.cause
 	c.mu.Unlock()
 	if cause == nil && c.parent.Err() != nil {
-		c.follow()
+		c.endWithParent()
 		c.mu.Lock()
 		cause = c.cause
 		c.mu.Unlock()
@@ -145,8 +146,8 @@ func (c *callContext) Err() error {
 	return nil
 }
 
-// Value implements context.Context: with the values of parent, except for the one
-// that package context asks for why it has ended.
+// Value implements context.Context. The values are those of parent, except for the key
+// by which package context finds the context that ends, see Cause.
 func (c *callContext) Value(key any) any {
 	if cause := c.ended(); cause != nil {
 		if v := cause.Value(key); v != nil {
@@ -154,7 +155,7 @@ func (c *callContext) Value(key any) any {
 		}
 	}
 	v := c.parent.Value(key)
-	if _, ok := v.(context.Context); ok { // what parent ends with, as like as not
+	if _, ok := v.(context.Context); ok { // probably that key: parent's own cancellation
 		v = context.WithoutCancel(c.parent).Value(key)
 	}
 	return v

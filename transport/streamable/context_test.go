@@ -13,7 +13,7 @@ type contextKey struct{}
 // contexts are the ways in which a callContext may depend on its parent.
 func contexts(t *testing.T, f func(t *testing.T, c *callContext, end context.CancelCauseFunc)) {
 	for name, c := range map[string]*callContext{
-		"alone": {}, "cancelled": {cancelledByParent: true},
+		"alone": {}, "cancelled": {cancelledWithParent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -22,7 +22,7 @@ func contexts(t *testing.T, f func(t *testing.T, c *callContext, end context.Can
 				c.parent = parent
 				f(t, c, func(cause error) {
 					end(cause)
-					if c.cancelledByParent {
+					if c.cancelledWithParent {
 						c.cancel(cause)
 					}
 				})
@@ -76,7 +76,7 @@ func TestContextOfARequestKnowsAtOnceThatItsParentHasEnded(t *testing.T) {
 		if c.Err() == nil {
 			t.Error("it goes on")
 		}
-		if cause := context.Cause(c); c.cancelledByParent == errors.Is(cause, errTest) {
+		if cause := context.Cause(c); c.cancelledWithParent == errors.Is(cause, errTest) {
 			t.Errorf("it has ended because of %v", cause)
 		}
 		<-c.Done()

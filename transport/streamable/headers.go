@@ -14,14 +14,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// listFailed is how long nobody asks again for a list of tools that the server has
+// listFailedFor is how long nobody asks again for a list of tools that the server has
 // refused.
-const listFailed = time.Second
+const listFailedFor = time.Second
 
 // checkHeaders checks the headers of a modern request that repeat parts of its
 // body, and returns why it is refused.
 func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
-	err := checkName(x.R, m)
+	err := checkMethodAndName(x.R, m)
 	if err == nil && m.Method() == protocol.MethodCallTool {
 		if err = s.checkParams(x, m); errors.As(err, new(*httpx.Refusal)) {
 			return err
@@ -33,8 +33,8 @@ func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
 	return nil
 }
 
-// checkName checks the headers that every request may need.
-func checkName(r *http.Request, m *dragoman.Message) error {
+// checkMethodAndName checks Mcp-Method, which every request has, and Mcp-Name.
+func checkMethodAndName(r *http.Request, m *dragoman.Message) error {
 	method, present, err := httpx.Single(r, protocol.HeaderMethod)
 	switch {
 	case err != nil:
@@ -70,7 +70,7 @@ func checkName(r *http.Request, m *dragoman.Message) error {
 // has none of these headers.
 func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
 	ctx, caller, meta := x.Context(), x.Caller.View(), m.Get("_meta")
-	list, err := s.tools.Get(ctx, caller, meta, s.list)
+	list, err := s.tools.Get(ctx, caller, meta, s.listTools)
 	if err != nil {
 		e, ok := errors.AsType[*dragoman.Error](err)
 		if ok && e.Code == protocol.CodeMethodNotFound || errors.Is(err, toollist.ErrNoTools) {
@@ -84,7 +84,7 @@ func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
 			return nil
 		}
 	}
-	newer := s.tools.Newer(ctx, caller, list, meta, s.list)
+	newer := s.tools.Newer(ctx, caller, list, meta, s.listTools)
 	if tool = newer.Tool(m.Name()); newer == list || tool == nil {
 		return err // what there is no tool for, the server refuses
 	}
@@ -104,15 +104,15 @@ func notListed(m *dragoman.Message, err error) *httpx.Refusal {
 	default:
 		e = protocol.Unavailable(fmt.Errorf("its list of tools, by which headers are checked, is missing: %s", reason))
 	}
-	return &httpx.Refusal{Status: statusOf(m.Method(), m.Fail(e)), Code: e.Code, Message: e.Message, Data: e.Data, ID: m.ID()}
+	return &httpx.Refusal{Status: modernStatus(m.Method(), m.Fail(e)), Code: e.Code, Message: e.Message, Data: e.Data, ID: m.ID()}
 }
 
-// list asks the server for its tools.
-func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+// listTools asks the server for its tools.
+func (s *Server) listTools(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.door.Aborted(), func() { cancel(dragoman.ErrClosed) })()
-	return s.call(ctx, req, nil), nil
+	return s.callModern(ctx, req, nil), nil
 }
 
 // checkTool compares the headers that a tool asks for with the arguments of a call.
@@ -124,7 +124,7 @@ func checkTool(r *http.Request, m *dragoman.Message, tool *toollist.Tool) error 
 			return refuseMessage(m, http.StatusBadRequest, protocol.CodeInvalidRequest, err.Error())
 		}
 		if err != nil || !present {
-			continue // the tool will say what it thinks of that
+			continue // the tool judges its arguments itself
 		}
 		got, sent, err := httpx.Single(r, h.Header())
 		switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -36,84 +37,84 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && m.Method() == protocol.MethodInitialize {
 		return s.initialize(x, m)
 	}
-	v, err := s.session(x)
+	ss, err := s.session(x)
 	if err != nil {
 		return refusedSession(m, err)
 	}
-	defer v.leave()
+	defer ss.leave()
 	switch m.Kind() {
 	case dragoman.Request:
-		return v.request(x, m)
+		return ss.request(x, m)
 	case dragoman.Notification:
-		v.notify(m)
+		ss.notify(m)
 	default:
-		v.reply(m)
+		ss.reply(m)
 	}
 	x.Accepted()
 	return nil
 }
 
-// session returns the session of a request, entered.
+// session returns the session of a request, after enter. The caller must call leave.
 func (s *Server) session(x *httpx.Exchange) (*session, error) {
 	if err := s.checkVersion(x.R); err != nil {
 		return nil, err
 	}
-	v, err := s.find(x)
+	ss, err := s.find(x)
 	if err != nil && s.records != nil {
-		v, err = s.adopt(x)
+		ss, err = s.adopt(x)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !v.enter() {
-		v.leave()
+	if !ss.enter() {
+		ss.leave()
 		return nil, sessionGone()
 	}
-	return v, nil
+	return ss, nil
 }
 
-// initialize opens a session. A session id that the client may have sent is of
-// one that it has given up. If the client is gone before it has the answer, the
+// initialize opens a session. A session id in the request is ignored: it is of one that
+// the client has given up. If the client is gone before it has the answer, the
 // session ends: nobody else can know its id.
 func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, protocol.VersionOf(m))
 	}
-	left := x.R.Context()
-	v, opened := s.newSession(httpx.NewID(), x.Caller.Identity()), false
+	clientLeft := x.R.Context()
+	ss, opened := s.newSession(httpx.NewID(), x.Caller.Identity()), false
 	defer func() {
 		if !opened {
-			v.end(dragoman.ErrClosed)
+			ss.end(dragoman.ErrClosed)
 		}
 	}()
-	if err := s.reserve(v); err != nil {
+	if err := s.reserve(ss); err != nil {
 		return refusedSession(m, err)
 	}
 	a := s.newAnswer(x)
-	peer, err := s.Sessions.Accept(v.openingContext(x.Context()), v)
+	peer, err := s.Sessions.Accept(ss.openingContext(x.Context()), ss)
 	if err != nil {
 		resp := protocol.Failure(m, err)
 		a.respond(resp, initializeStatus(resp))
 		return nil
 	}
-	v.peer = peer
-	v.enter()
-	defer v.leave()
-	x.W.Header().Set(protocol.HeaderSession, v.id)
-	a.client = requestClient{v, a}
+	ss.peer = peer
+	ss.enter()
+	defer ss.leave()
+	x.W.Header().Set(protocol.HeaderSession, ss.id)
+	a.client = requestClient{ss, a}
 	a.watchQuiet()
-	ctx, cancel := context.WithCancelCause(v.ctx)
+	ctx, cancel := context.WithCancelCause(ss.ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(left, func() { cancel(dragoman.ErrCancelled) })()
-	resp, admitted := v.call(ctx, m, a), false
-	if resp != nil && !resp.IsError() && left.Err() == nil {
-		v.rev = protocol.ParseRevision(protocol.VersionOf(resp))
-		v.background.setRevision(v.rev)
-		v.record(m, resp) // first: Shutdown, which ends what is admitted, leaves the record
-		admitted = s.admit(v)
+	defer context.AfterFunc(clientLeft, func() { cancel(dragoman.ErrCancelled) })()
+	resp, admitted := ss.call(ctx, m, a), false
+	if resp != nil && !resp.IsError() && clientLeft.Err() == nil {
+		ss.rev = protocol.ParseRevision(protocol.VersionOf(resp))
+		ss.background.setRevision(ss.rev)
+		ss.record(m, resp) // first: Shutdown, which ends what is admitted, leaves the record
+		admitted = s.admit(ss)
 	}
 	if !admitted {
-		v.end(dragoman.ErrClosed)
+		ss.end(dragoman.ErrClosed)
 		a.removeHeader(protocol.HeaderSession)
 		if resp == nil || !resp.IsError() {
 			resp = m.Fail(protocol.Draining())
@@ -133,17 +134,17 @@ func flushed(w http.ResponseWriter) bool {
 }
 
 // request serves one request.
-func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
-	a := v.newAnswer(x)
-	a.ctx.parent, a.ctx.cancelledByParent = v.ctx, true
+func (ss *session) request(x *httpx.Exchange, m *dragoman.Message) error {
+	a := ss.newAnswer(x)
+	a.ctx.parent, a.ctx.cancelledWithParent = ss.ctx, true
 	defer a.ctx.close()
-	if e := v.addRequest(m, &a.ctx); e != nil {
+	if e := ss.addRequest(m, &a.ctx); e != nil {
 		return refuseRequest(m, e)
 	}
 	a.one[0] = m
 	a.watchQuiet()
-	resp := v.call(&a.ctx, m, a)
-	v.removeRequest(m)
+	resp := ss.call(&a.ctx, m, a)
+	ss.removeRequest(m)
 	if resp == nil {
 		a.finish(nil, 0, nil)
 	} else {
@@ -153,9 +154,9 @@ func (v *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 }
 
 // call asks the peer. It returns nil if the client has cancelled the request.
-func (v *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) *dragoman.Message {
-	resp := rpc.Serve(ctx, v.peer, m, &a.client, v.server.opts.logger)
-	v.recorder.Load().Learn(m, resp)
+func (ss *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) *dragoman.Message {
+	resp := rpc.Serve(ctx, ss.peer, m, &a.client, ss.server.opts.logger)
+	ss.recorder.Load().Learn(m, resp)
 	return resp
 }
 
@@ -166,43 +167,51 @@ type requestClient struct {
 }
 
 // Call asks the client on the stream of its request.
-func (i *requestClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return i.session.sendRequest(ctx, req, from, i.answer)
+func (c *requestClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return c.session.sendRequest(ctx, req, from, c.answer)
 }
 
 // Notify tells the client on the stream of its request.
-func (i *requestClient) Notify(_ context.Context, note *dragoman.Message) error {
-	return i.answer.tell(note)
+func (c *requestClient) Notify(_ context.Context, note *dragoman.Message) error {
+	return c.answer.tell(note)
 }
 
 // CutStream ends the connection but not the stream: the client is to come back
 // for the rest.
-func (i *requestClient) CutStream(retry time.Duration) { i.answer.cut(retry) }
+func (c *requestClient) CutStream(retry time.Duration) { c.answer.cut(retry) }
 
-// batch takes an array of messages, which one revision has.
-func (s *Server) batch(x *httpx.Exchange, parts [][]byte) error {
-	v, err := s.session(x)
+// batch takes a body that is not one message, which is what bad says: an array of
+// messages, in the one revision that has them, or nothing that can be read.
+func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
+	parts, err := dragoman.Elements(body)
+	if err != nil || !s.opts.legacy {
+		return httpx.Unreadable(bad)
+	}
+	if protocol.EraOf(x.R.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
+		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
+	}
+	ss, err := s.session(x)
 	if err != nil {
 		return err
 	}
-	defer v.leave()
-	if !v.rev.HasBatch() || len(parts) == 0 {
+	defer ss.leave()
+	if !ss.rev.HasBatch() || len(parts) == 0 {
 		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: a batch must not be empty, and the negotiated revision must have batches")
 	}
 	messages := make([]*dragoman.Message, len(parts))
 	for i, part := range parts {
 		if messages[i], err = s.opts.limits.Parse(part); err != nil {
-			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d of the batch: %v", i, err))
+			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d of the batch: %ss", i, err))
 		}
 		if messages[i].Method() == protocol.MethodInitialize || protocol.IsModern(messages[i]) {
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
 		}
 	}
-	return v.batch(x, messages)
+	return ss.serveBatch(x, messages)
 }
 
-// batch serves the messages of a batch, its requests at once.
-func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
+// serveBatch serves the messages of a batch, its requests at the same time.
+func (ss *session) serveBatch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var responses []*dragoman.Message
@@ -217,24 +226,24 @@ func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	for _, m := range messages {
 		switch m.Kind() {
 		case dragoman.Response:
-			v.reply(m)
+			ss.reply(m)
 		case dragoman.Notification:
-			v.notify(m)
+			ss.notify(m)
 		default:
 			if a == nil {
-				a = v.newAnswer(x)
+				a = ss.newAnswer(x)
 				a.batch = messages
 				a.watchQuiet()
 			}
-			ctx := &callContext{parent: v.ctx, cancelledByParent: true}
-			if e := v.addRequest(m, ctx); e != nil {
+			ctx := &callContext{parent: ss.ctx, cancelledWithParent: true}
+			if e := ss.addRequest(m, ctx); e != nil {
 				add(m.Fail(e))
 				continue
 			}
 			wg.Go(func() { // ends when the peer answers
 				defer ctx.close()
-				resp := v.call(ctx, m, a)
-				v.removeRequest(m)
+				resp := ss.call(ctx, m, a)
+				ss.removeRequest(m)
 				add(resp)
 			})
 		}
@@ -253,52 +262,53 @@ func (v *session) batch(x *httpx.Exchange, messages []*dragoman.Message) error {
 	return nil
 }
 
-// backgroundName is the name of the stream that a client opens by GET: of what
-// belongs to none of its requests.
+// backgroundName is the name of the background stream: the one that a client opens
+// by GET, for what belongs to none of its requests.
 const backgroundName = "0"
 
-// get takes a GET: a client that wants to hear, or one that lost a stream.
+// get takes a GET: of a client that opens its background stream, or resumes a stream
+// that it lost.
 func (s *Server) get(x *httpx.Exchange) error {
 	r := x.R
-	if !httpx.Accepts(r, sseContentType) {
+	if !httpx.Accepts(r, sse.ContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
 	}
-	v, err := s.session(x)
+	ss, err := s.session(x)
 	if err != nil {
 		return err
 	}
-	defer v.leave()
+	defer ss.leave()
 	id, present, err := httpx.Single(r, protocol.HeaderLastEventID)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
 	if !present || id == "" {
-		return v.serveBackground(x, -1)
+		return ss.serveBackground(x, -1)
 	}
 	name, n, err := parseEventID(id)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
 	if name == backgroundName {
-		return v.serveBackground(x, n)
+		return ss.serveBackground(x, n)
 	}
-	f := v.stream(name)
-	if f == nil {
-		if f, err = v.reopenStream(x.Context(), name, n); err != nil {
+	es := ss.stream(name)
+	if es == nil {
+		if es, err = ss.reopenStream(x.Context(), name, n); err != nil {
 			return err
 		}
 	}
-	return f.connect(x.Context(), x, n, nil) // it ends with its requests, also when the session does
+	return es.connect(x.Context(), x, n, nil) // it ends with its requests, also when the session does
 }
 
-// serveBackground serves the stream of what belongs to no request, which has no end:
-// it ends with the session, with the proof of its caller, and when the server stops.
-func (v *session) serveBackground(x *httpx.Exchange, position int64) error {
+// serveBackground serves the stream of what belongs to no request. It ends with the
+// session, when its caller's authentication expires, and when the server stops.
+func (ss *session) serveBackground(x *httpx.Exchange, position int64) error {
 	ctx, cancel := context.WithCancel(x.Context())
 	defer cancel()
-	defer context.AfterFunc(v.ctx, cancel)()
+	defer context.AfterFunc(ss.ctx, cancel)()
 	x.OnExpired(cancel)
-	return v.background.connect(ctx, x, position, v.server.draining.Done())
+	return ss.background.connect(ctx, x, position, ss.server.draining.Done())
 }
 
 // delete takes a DELETE, which ends a session.
@@ -307,7 +317,7 @@ func (s *Server) delete(x *httpx.Exchange) error {
 	if err := s.checkVersion(r); err != nil {
 		return err
 	}
-	v, err := s.find(x)
+	ss, err := s.find(x)
 	switch {
 	case err != nil && s.records != nil:
 		if err := s.deleteRecorded(x); err != nil {
@@ -315,10 +325,10 @@ func (s *Server) delete(x *httpx.Exchange) error {
 		}
 	case err != nil:
 		return err
-	case !v.end(nil):
+	case !ss.end(nil):
 		return sessionGone()
 	default:
-		s.predecessors(v.id, v.identity, func(o *session) bool { o.end(nil); return false })
+		s.predecessors(ss.id, ss.identity, func(o *session) bool { o.end(nil); return false })
 	}
 	x.NoContent()
 	return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// modern takes a request of the modern era: it checks that the request says who
-// it is, and that its headers say the same as its body.
+// modern takes a request of the modern era: it checks that the request has its
+// envelope, and that its headers say the same as its body.
 func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) error {
 	e, err := protocol.ReadEnvelope(m)
 	if err != nil {
@@ -30,13 +30,13 @@ func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) e
 	if err := s.checkHeaders(x, m); err != nil {
 		return err
 	}
-	return s.request(x, m)
+	return s.modernRequest(x, m)
 }
 
-// note takes a notification of the modern era. The protocol has none that mean
-// anything here: requests are cancelled by closing them, and acting on an id
+// modernNotification takes a notification of the modern era. The protocol has none that mean
+// anything here: requests are cancelled by closing their connection, and acting on an id
 // that anybody may name would let one caller cancel another's work.
-func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) modernNotification(x *httpx.Exchange, m *dragoman.Message) error {
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
 		rpc.Notify(x.Context(), s.Requests, m, s.opts.logger)
 	}
@@ -44,9 +44,9 @@ func (s *Server) note(x *httpx.Exchange, m *dragoman.Message) error {
 	return nil
 }
 
-// request serves a request of the modern era. A connection that is dropped
+// modernRequest serves a request of the modern era. A connection that is dropped
 // cancels it.
-func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) modernRequest(x *httpx.Exchange, m *dragoman.Message) error {
 	a := s.newAnswer(x)
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = dragoman.WithCaller(x.R.Context(), protocol.Named(x.Caller, m)), dragoman.ErrCancelled
@@ -58,7 +58,7 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 		x.OnExpired(lost)
 	}
 	a.watchQuiet()
-	resp := s.call(ctx, m, modernClient{a})
+	resp := s.callModern(ctx, m, modernClient{a})
 	if x.R.Context().Err() != nil {
 		a.finish(nil, 0, nil) // nobody reads it
 		return nil
@@ -66,12 +66,12 @@ func (s *Server) request(x *httpx.Exchange, m *dragoman.Message) error {
 	if m.Method() == protocol.MethodListTools {
 		s.tools.Learn(x.Caller.View(), m, resp)
 	}
-	a.respond(resp, statusOf(m.Method(), resp))
+	a.respond(resp, modernStatus(m.Method(), resp))
 	return nil
 }
 
-// call asks the server. There is always an answer.
-func (s *Server) call(ctx context.Context, m *dragoman.Message, from dragoman.Peer) *dragoman.Message {
+// callModern asks the server. There is always an answer.
+func (s *Server) callModern(ctx context.Context, m *dragoman.Message, from dragoman.Peer) *dragoman.Message {
 	resp := rpc.Serve(ctx, s.Requests, m, from, s.opts.logger)
 	if resp == nil {
 		resp = protocol.Failure(m, dragoman.ErrCancelled)

@@ -16,7 +16,7 @@ import (
 
 // A Protocol is what a server turned out to speak.
 type Protocol struct {
-	// Era is what it should be spoken to in.
+	// Era is that in which it should be used.
 	Era protocol.Era
 
 	// Revisions are those of the era that it is known to speak and we do too,
@@ -33,8 +33,8 @@ var ErrNoRevision = errors.New("streamable: the server speaks no revision that w
 // Probe finds out what the server speaks: it asks for server/discover. If the
 // answer leaves that open, it tries initialize, then looks for HTTP+SSE. A session
 // that initialize opens is left to expire: some servers do not survive a DELETE.
-// That is remembered until something contradicts it. It remains open for a server
-// that cannot be reached, that wants authorization or that fails.
+// The result is remembered until something contradicts it. Probe fails if the server
+// cannot be reached, wants authorization or fails.
 func (c *Client) Probe(ctx context.Context) (Protocol, error) {
 	if err := c.prepare(); err != nil {
 		return Protocol{}, err
@@ -67,8 +67,8 @@ func (c *Client) remember(v *Protocol) {
 // forget is called when the server contradicts what is remembered.
 func (c *Client) forget() { c.remember(nil) }
 
-// forgetIfRefused forgets what is remembered if the server refuses a call without a word of
-// JSON-RPC, as one of another era or transport would.
+// forgetIfRefused forgets what is remembered if the server refuses a call without a
+// JSON-RPC error, as one of another era or transport would.
 func (c *Client) forgetIfRefused(err error) {
 	if err != nil && isProtocolRefusal(err) && c.remembered() != nil {
 		c.forget()
@@ -115,8 +115,8 @@ func (c *clientConn) discover(ctx context.Context) (*clientCall, *dragoman.Messa
 
 var ourInfo = map[string]string{"name": "dragoman", "version": dragoman.Version}
 
-// readDiscover draws the conclusion from an answer of a server that may be modern. It
-// returns false if there is none.
+// readDiscover returns what an answer of a server that may be modern says about it. It
+// returns false if the answer leaves that open.
 func (c *clientConn) readDiscover(status int, resp *dragoman.Message) (v Protocol, ok bool, err error) {
 	if resp.IsError() && (status == http.StatusForbidden || isTemporary(status)) {
 		return v, false, resp.RPCError()
@@ -151,7 +151,7 @@ func declines(code int) bool {
 	return code >= -32768 && code <= -32000 && code != protocol.CodeInternal
 }
 
-// readRevisions reads a list of revisions. Modern ones go before.
+// readRevisions reads a list of revisions, and keeps those of the newest era.
 func readRevisions(list json.RawMessage) (v Protocol, ok bool) {
 	var names []string
 	if json.Unmarshal(list, &names) != nil {
@@ -171,8 +171,8 @@ func readRevisions(list json.RawMessage) (v Protocol, ok bool) {
 	return v, len(v.Revisions) > 0
 }
 
-// probeLegacy tries initialize, then HTTP+SSE. The session is nobody's: the
-// conversation does not adopt it, so that its end does not delete it.
+// probeLegacy tries initialize, then HTTP+SSE. The session does not become that of the
+// conversation, so that the end of the conversation does not delete it.
 func (c *clientConn) probeLegacy(ctx context.Context) (Protocol, error) {
 	req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodInitialize, map[string]any{
 		"protocolVersion": protocol.LatestLegacy.String(), "capabilities": struct{}{}, "clientInfo": ourInfo,

@@ -67,7 +67,7 @@ func streamGone() error {
 	return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request anew if you need its answer")
 }
 
-// unavailable refuses what was not sent because the server is away. An answer of
+// unavailable refuses what was not sent because the server cannot be reached. An answer of
 // the server's to our own request says no more than that.
 func unavailable(reason error) error {
 	if e, ok := errors.AsType[*dragoman.Error](reason); ok {
@@ -108,10 +108,10 @@ func initializeStatus(resp *dragoman.Message) int {
 	return legacyStatus(resp)
 }
 
-// statusOf is the HTTP status that goes with a response to a method of the modern
+// modernStatus is the HTTP status that goes with a response to a method of the modern
 // era. Once a stream has begun, it is 200 whatever comes. 404 is for a method that
 // the server does not have, not for what a request names.
-func statusOf(method string, resp *dragoman.Message) int {
+func modernStatus(method string, resp *dragoman.Message) int {
 	if resp.IsError() {
 		switch resp.RPCError().Code {
 		case protocol.CodeMethodNotFound:

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -56,10 +57,9 @@ type Server struct {
 	// resume them. If nil, it is in memory.
 	Log eventlog.Log
 
-	// Store remembers sessions beyond the life of this Server, so that one that
-	// comes after it goes on with them as if
-	// nothing had happened. Streams can then be resumed if Log outlives it too. If
-	// nil, sessions end with the Server.
+	// Store keeps sessions beyond the life of this Server, so that the Server that
+	// comes after it goes on with them as if nothing had happened. Streams can then
+	// be resumed if Log outlives it too. If nil, sessions end with the Server.
 	Store SessionStore
 
 	// Before is the Server whose place this one takes, and whose Store and Log
@@ -88,22 +88,22 @@ type Server struct {
 	Logger *slog.Logger
 
 	once          sync.Once
-	opts          settings
+	opts          serverOptions
 	door          *httpx.Door
 	tools         toollist.Cache
 	draining      context.Context // ends with Shutdown
 	startDraining context.CancelFunc
-	quiet         *httpx.Timeouts             // answers that are no stream yet
+	quiet         *httpx.Timeouts             // of answers that are no stream yet, see postAnswer.Expired
 	records       *handover.Records[*session] // nil without a Store
 	link          handover.Link[*Server]
 
 	mu       sync.Mutex
 	sessions map[string]*session
-	opening  int // sessions that have a place and are not there yet
+	opening  int // sessions that count but are not in the table yet, see reserve
 }
 
-// settings are the fields of a Server with their defaults filled in.
-type settings struct {
+// serverOptions are the fields of a Server with their defaults filled in.
+type serverOptions struct {
 	limits                   dragoman.Limits
 	maxSessions, maxRequests int
 	idle, keepAlive, retry   time.Duration
@@ -118,12 +118,12 @@ func (s *Server) prepare() {
 		MaxRequests: httpx.Limit(s.MaxConcurrent, DefaultMaxConcurrent), MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	})
-	s.opts = settings{
+	s.opts = serverOptions{
 		limits:      s.door.Limits,
 		maxSessions: httpx.Limit(s.MaxSessions, DefaultMaxSessions),
 		maxRequests: httpx.Limit(s.MaxRequests, DefaultMaxRequests),
 		idle:        httpx.Duration(s.IdleTimeout, DefaultIdleTimeout),
-		keepAlive:   httpx.Duration(s.KeepAlive, sseKeepAlive),
+		keepAlive:   httpx.Duration(s.KeepAlive, sse.KeepAlive),
 		retry:       max(cmp.Or(s.Retry, DefaultRetry), 0),
 		log:         s.Log,
 		logger:      s.door.Log,
@@ -133,7 +133,7 @@ func (s *Server) prepare() {
 	if s.opts.log == nil {
 		s.opts.log = eventlog.NewMemory(nil)
 	}
-	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailed}
+	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailedFor}
 	s.quiet = httpx.NewTimeouts(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.draining, s.startDraining = context.WithCancel(context.Background())
@@ -203,14 +203,14 @@ func (s *Server) endSessions() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
-	for _, v := range all {
-		v.endHere(dragoman.ErrClosed, s.Store == nil)
+	for _, ss := range all {
+		ss.endHere(dragoman.ErrClosed, s.Store == nil)
 	}
 }
 
-// post takes a POST: it reads the body and finds the door that it means.
+// post takes a POST: it reads the body and finds out by which era's rules to serve it.
 func (s *Server) post(x *httpx.Exchange) error {
-	if !httpx.Accepts(x.R, "application/json", sseContentType) {
+	if !httpx.Accepts(x.R, "application/json", sse.ContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list application/json and text/event-stream")
 	}
 	body, err := x.Body()
@@ -219,7 +219,7 @@ func (s *Server) post(x *httpx.Exchange) error {
 	}
 	m, err := s.opts.limits.Parse(body)
 	if err != nil {
-		return s.serveBatch(x, body, err)
+		return s.batch(x, body, err)
 	}
 	header, _, err := httpx.Single(x.R, protocol.HeaderVersion)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *Server) post(x *httpx.Exchange) error {
 	case m.Kind() == dragoman.Response && (modernHeader || !s.opts.legacy):
 		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: a client of this era sends no responses")
 	case m.Kind() == dragoman.Notification && (isModern || modernHeader):
-		return s.note(x, m)
+		return s.modernNotification(x, m)
 	case isModern:
 		return s.modern(x, m, header)
 	case m.Method() == protocol.MethodInitialize && modernHeader:
@@ -242,21 +242,9 @@ func (s *Server) post(x *httpx.Exchange) error {
 	return s.legacy(x, m)
 }
 
-// serveBatch takes a body that is not one message: a batch, or nothing.
-func (s *Server) serveBatch(x *httpx.Exchange, body []byte, err error) error {
-	parts, e := dragoman.Elements(body)
-	if e != nil || !s.opts.legacy {
-		return httpx.Unreadable(err)
-	}
-	if protocol.EraOf(x.R.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
-		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
-	}
-	return s.batch(x, parts)
-}
-
 // A SessionStore keeps a record of each session, by its id, for longer than a
 // Server lives. Any number of goroutines may use it at once. Records are of one
-// door: a session that was opened at another must not be found in it.
+// endpoint: a session that was opened at another must not be found in it.
 type SessionStore interface {
 	Put(id string, record []byte) error
 	Get(id string) (record []byte, ok bool, err error)

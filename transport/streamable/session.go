@@ -31,21 +31,21 @@ type session struct {
 
 	questions *rpc.Calls // what we asked the client
 
-	ctx    context.Context // of its requests; ends with it
+	ctx    context.Context // of its requests; ends with the session
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
 	used    time.Time                    // when it was used last
 	busy    int                          // HTTP requests under way
-	idle    *time.Timer                  // looks whether it is still used
+	idle    *time.Timer                  // runs checkIdle
 	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
 	streams map[string]*eventStream      // streams that can be resumed, by name
-	order   []string                     // of streams, oldest first
+	order   []string                     // names in streams, oldest first
 	number  int                          // of the stream that began last
-	gone    bool
+	gone    bool                         // it has ended
 
-	reserved     bool                              // it has a place and is not in the table yet; guarded by Server.mu
-	streamPrefix string                            // in names of its streams; "" if it was opened here
+	reserved     bool                              // it counts but is not in the table yet, see reserve; guarded by Server.mu
+	streamPrefix string                            // of names of its streams; "" if it was opened here
 	recorder     atomic.Pointer[handover.Recorder] // nil if it is not recorded
 }
 
@@ -55,20 +55,21 @@ const maxResumable = 64
 var _ dragoman.Conn = (*session)(nil)
 
 func (s *Server) newSession(id, owner string) *session {
-	v := &session{
+	ss := &session{
 		server: s, id: id, identity: owner, used: time.Now(),
 		open:    make(map[dragoman.ID]*callContext),
 		streams: make(map[string]*eventStream),
 	}
-	v.questions = rpc.NewCalls(s.opts.maxRequests)
-	v.ctx, v.cancel = context.WithCancelCause(context.Background())
-	v.background = &eventStream{server: s, name: backgroundName, key: v.key(backgroundName)}
-	return v
+	ss.questions = rpc.NewCalls(s.opts.maxRequests)
+	ss.ctx, ss.cancel = context.WithCancelCause(context.Background())
+	ss.background = &eventStream{server: s, name: backgroundName, key: ss.key(backgroundName)}
+	return ss
 }
 
-// reserve gives a session its place, or returns why there is none. Nothing is done
-// for a session without: a server may need a process for it.
-func (s *Server) reserve(v *session) error {
+// reserve counts a session against the limit before it is opened, or returns why it
+// may not be opened. The server may start a process for a session, so that is done
+// first.
+func (s *Server) reserve(ss *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -78,29 +79,30 @@ func (s *Server) reserve(v *session) error {
 		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	s.opening++
-	v.reserved = true
+	ss.reserved = true
 	return nil
 }
 
 // openingContext returns the context in which the session is opened: its caller's, with its
 // id.
-func (v *session) openingContext(ctx context.Context) context.Context {
-	return dragoman.WithCaller(ctx, dragoman.CallerOf(ctx).InSession(v.id))
+func (ss *session) openingContext(ctx context.Context) context.Context {
+	return dragoman.WithCaller(ctx, dragoman.CallerOf(ctx).InSession(ss.id))
 }
 
-// admit adds a session that has a place to the table, unless it is too late for that.
-func (s *Server) admit(v *session) bool {
+// admit adds a session that is reserved to the table. It reports false if the Server
+// is being shut down or the session has ended.
+func (s *Server) admit(ss *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining.Err() != nil || !v.reserved {
+	if s.draining.Err() != nil || !ss.reserved {
 		return false
 	}
 	s.opening--
-	v.reserved = false
-	s.sessions[v.id] = v
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.idle = time.AfterFunc(s.opts.idle, v.checkIdle)
+	ss.reserved = false
+	s.sessions[ss.id] = ss
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.idle = time.AfterFunc(s.opts.idle, ss.checkIdle)
 	return true
 }
 
@@ -123,199 +125,201 @@ func (s *Server) find(x *httpx.Exchange) (*session, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	v := s.sessions[id]
+	ss := s.sessions[id]
 	s.mu.Unlock()
-	if v == nil || v.identity != x.Caller.Identity() {
+	if ss == nil || ss.identity != x.Caller.Identity() {
 		return nil, sessionGone()
 	}
-	return v, nil
+	return ss, nil
 }
 
 // checkIdle ends the session if nobody has used it for too long.
-func (v *session) checkIdle() {
-	v.mu.Lock()
-	left := v.server.opts.idle - time.Since(v.used)
-	if v.busy > 0 {
-		left = v.server.opts.idle
+func (ss *session) checkIdle() {
+	ss.mu.Lock()
+	left := ss.server.opts.idle - time.Since(ss.used)
+	if ss.busy > 0 {
+		left = ss.server.opts.idle
 	}
-	if left > 0 && !v.gone {
-		v.idle.Reset(left)
+	if left > 0 && !ss.gone {
+		ss.idle.Reset(left)
 	}
-	v.mu.Unlock()
+	ss.mu.Unlock()
 	if left <= 0 {
-		v.endHere(dragoman.ErrClosed, !v.recorder.Load().UsedElsewhere())
+		ss.endHere(dragoman.ErrClosed, !ss.recorder.Load().UsedElsewhere())
 	}
 }
 
-// enter and leave keep a session from being idle.
-func (v *session) enter() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.busy++
-	return !v.gone
+// enter keeps the session from being idle until leave is called, also if it reports
+// that the session has ended.
+func (ss *session) enter() bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.busy++
+	return !ss.gone
 }
 
-func (v *session) leave() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.busy--
-	v.used = time.Now()
+func (ss *session) leave() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.busy--
+	ss.used = time.Now()
 }
 
-// end makes the session over, once, and reports whether this did it. Nobody can go
-// on with it.
-func (v *session) end(reason error) bool { return v.endHere(reason, true) }
+// end ends the session everywhere: no other Server can go on with it. It reports
+// false if the session had ended before.
+func (ss *session) end(reason error) bool { return ss.endHere(reason, true) }
 
-// endHere makes the session over here, once, and reports whether this did it. If it
-// is not forgotten, another Server can go on with it.
-func (v *session) endHere(reason error, forget bool) bool {
-	v.mu.Lock()
-	if v.gone {
-		v.mu.Unlock()
+// endHere ends the session at this Server. Another Server can go on with it unless
+// forget is true. It reports false if the session had ended before.
+func (ss *session) endHere(reason error, forget bool) bool {
+	ss.mu.Lock()
+	if ss.gone {
+		ss.mu.Unlock()
 		return false
 	}
-	v.gone = true
-	if v.idle != nil {
-		v.idle.Stop()
+	ss.gone = true
+	if ss.idle != nil {
+		ss.idle.Stop()
 	}
-	names := slices.Clone(v.order)
-	v.mu.Unlock()
-	v.server.mu.Lock()
-	if v.server.sessions[v.id] == v {
-		delete(v.server.sessions, v.id)
+	names := slices.Clone(ss.order)
+	ss.mu.Unlock()
+	ss.server.mu.Lock()
+	if ss.server.sessions[ss.id] == ss {
+		delete(ss.server.sessions, ss.id)
 	}
-	if v.reserved {
-		v.server.opening--
-		v.reserved = false
+	if ss.reserved {
+		ss.server.opening--
+		ss.reserved = false
 	}
-	v.server.mu.Unlock()
+	ss.server.mu.Unlock()
 	reason = dragoman.Closed(reason)
-	v.cancel(reason)
-	v.questions.End(reason)
-	v.mu.Lock()
-	open := slices.Collect(maps.Values(v.open)) // those that come later see that it has ended
-	v.mu.Unlock()
+	ss.cancel(reason)
+	ss.questions.End(reason)
+	ss.mu.Lock()
+	open := slices.Collect(maps.Values(ss.open)) // those that come later see that it has ended
+	ss.mu.Unlock()
 	for _, ctx := range open {
 		ctx.cancel(reason)
 	}
-	v.recorder.Load().Close(forget)
+	ss.recorder.Load().Close(forget)
 	if forget {
-		v.dropStreams(append(names, backgroundName))
+		ss.dropStreams(append(names, backgroundName))
 	}
 	return true
 }
 
 // key is the name of a stream in the log.
-func (v *session) key(stream string) string { return v.id + "/" + stream }
+func (ss *session) key(stream string) string { return ss.id + "/" + stream }
 
-// newAnswer returns the answer to a POST, as a stream that can be resumed.
-func (v *session) newAnswer(x *httpx.Exchange) *postAnswer {
-	a := v.server.newAnswer(x)
-	a.client = requestClient{v, a}
-	if !v.rev.ResumesStreams() {
+// newAnswer returns the answer to a POST, whose stream can be resumed if the client's
+// revision has that.
+func (ss *session) newAnswer(x *httpx.Exchange) *postAnswer {
+	a := ss.server.newAnswer(x)
+	a.client = requestClient{ss, a}
+	if !ss.rev.ResumesStreams() {
 		return a
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.number++
-	a.session, a.number, a.primes = v, v.number, v.rev.PrimesStreams()
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.number++
+	a.session, a.number, a.primes = ss, ss.number, ss.rev.PrimesStreams()
 	return a
 }
 
-// makeResumable makes a stream that is about to begin one that can be resumed, and returns
-// those to drop in its place.
-func (v *session) makeResumable(f *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
-	f.name, f.ids = v.streamPrefix+strconv.Itoa(number), true
-	if v.server.records != nil {
-		f.name += handover.NameRequests(requests)
+// makeResumable gives a stream that is about to begin a name and ids, so that it can be
+// resumed. It returns the streams that the caller must drop from the log.
+func (ss *session) makeResumable(es *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
+	es.name, es.ids = ss.streamPrefix+strconv.Itoa(number), true
+	if ss.server.records != nil {
+		es.name += handover.NameRequests(requests)
 	}
-	f.key = v.key(f.name)
-	_, evicted = v.addStream(f)
+	es.key = ss.key(es.name)
+	_, evicted = ss.addStream(es)
 	return evicted
 }
 
-// addStream makes a stream one that can be resumed, unless there is one of its name,
-// and returns that which is there. When there are too many, the oldest are evicted
-// that have ended, for the caller to drop; the others are no more than there are
-// requests.
-func (v *session) addStream(f *eventStream) (kept *eventStream, evicted []string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if known := v.streams[f.name]; known != nil {
+// addStream adds a stream to those that can be resumed, and returns it, or the one of
+// its name that is there. If there are too many, it evicts the oldest that have ended,
+// which the caller must drop from the log. Those that have not are no more than there
+// are requests.
+func (ss *session) addStream(es *eventStream) (kept *eventStream, evicted []string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if known := ss.streams[es.name]; known != nil {
 		return known, nil
 	}
-	v.streams[f.name] = f
-	v.order = append(v.order, f.name)
-	for _, name := range v.order {
-		if len(v.order)-len(evicted) <= maxResumable {
+	ss.streams[es.name] = es
+	ss.order = append(ss.order, es.name)
+	for _, name := range ss.order {
+		if len(ss.order)-len(evicted) <= maxResumable {
 			break
 		}
-		if v.streams[name].over() {
+		if ss.streams[name].over() {
 			evicted = append(evicted, name)
 		}
 	}
 	for _, name := range evicted {
-		v.forgetStream(name)
+		ss.forgetStream(name)
 	}
-	return f, evicted
+	return es, evicted
 }
 
 // dropStreams drops streams from the log. No lock is held: that may write a file.
-func (v *session) dropStreams(names []string) {
+func (ss *session) dropStreams(names []string) {
 	for _, name := range names {
-		_ = v.server.opts.log.Drop(context.Background(), v.key(name)) // or it goes when it is too old
+		_ = ss.server.opts.log.Drop(context.Background(), ss.key(name)) // or it goes when it is too old
 	}
 }
 
 // stream returns a stream that can be resumed by its name, or nil.
-func (v *session) stream(name string) *eventStream {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.streams[name]
+func (ss *session) stream(name string) *eventStream {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.streams[name]
 }
 
-// forgetStream makes a stream be none that can be resumed. mu is held.
-func (v *session) forgetStream(name string) {
-	delete(v.streams, name)
-	if i := slices.Index(v.order, name); i >= 0 {
-		v.order = slices.Delete(v.order, i, i+1)
+// forgetStream removes a stream from those that can be resumed. mu is held.
+func (ss *session) forgetStream(name string) {
+	delete(ss.streams, name)
+	if i := slices.Index(ss.order, name); i >= 0 {
+		ss.order = slices.Delete(ss.order, i, i+1)
 	}
 }
 
 // Call asks the client, outside of any request of its own.
-func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return v.sendRequest(ctx, req, from, v.background)
+func (ss *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return ss.sendRequest(ctx, req, from, ss.background)
 }
 
 // Notify tells the client something that belongs to no request.
-func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
-	if err := v.Err(); err != nil {
+func (ss *session) Notify(_ context.Context, note *dragoman.Message) error {
+	if err := ss.Err(); err != nil {
 		return err
 	}
-	if v.server.records != nil && v.server.draining.Err() != nil {
-		return dragoman.ErrClosed // the client hears that from the Server that takes over
+	if ss.server.records != nil && ss.server.draining.Err() != nil {
+		return dragoman.ErrClosed // the Server that takes over tells the client
 	}
-	return v.background.tell(note)
+	return ss.background.tell(note)
 }
 
 // Close ends the session.
-func (v *session) Close() error {
-	v.end(nil)
+func (ss *session) Close() error {
+	ss.end(nil)
 	return nil
 }
 
 // AfterDone has f called when the session is over, on a goroutine of its own, unless stop
 // is called before.
-func (v *session) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(v.ctx, f) }
+func (ss *session) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(ss.ctx, f) }
 
 // Done is closed when the session is over.
-func (v *session) Done() <-chan struct{} { return v.ctx.Done() }
+func (ss *session) Done() <-chan struct{} { return ss.ctx.Done() }
 
 // Err says why it is over.
-func (v *session) Err() error { return context.Cause(v.ctx) }
+func (ss *session) Err() error { return context.Cause(ss.ctx) }
 
-// An outbound is what a message to the client goes out by: the stream of what belongs
-// to no request, or that of the request it belongs to.
+// An outbound sends messages to the client: on the background stream, or on that of the
+// request that they belong to.
 type outbound interface {
 	tell(note *dragoman.Message) error
 	ask(ctx context.Context, req *dragoman.Message) error
@@ -323,11 +327,11 @@ type outbound interface {
 
 // sendRequest sends a request to the client, under an id of our own, and waits for the
 // answer, which comes by POST.
-func (v *session) sendRequest(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
+func (ss *session) sendRequest(ctx context.Context, req *dragoman.Message, from dragoman.Peer, by outbound) (*dragoman.Message, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	q, err := v.questions.Begin(req, from)
+	q, err := ss.questions.Begin(req, from)
 	if err != nil {
 		return nil, err
 	}
@@ -335,12 +339,12 @@ func (v *session) sendRequest(ctx context.Context, req *dragoman.Message, from d
 	defer func() { _, _ = q.Remove() }()
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(v.ctx, func() { cancel(v.Err()) })()
+	defer context.AfterFunc(ss.ctx, func() { cancel(ss.Err()) })()
 	if err := by.ask(sending, q.Message()); err != nil {
 		return nil, err
 	}
 	q.Sent()
-	resp, err := q.Wait(ctx, v.server.opts.logger)
+	resp, err := q.Wait(ctx, ss.server.opts.logger)
 	if err != nil {
 		if ctx.Err() != nil {
 			_ = by.tell(q.CancelNote(context.Cause(ctx).Error())) // or the client is gone
@@ -351,58 +355,58 @@ func (v *session) sendRequest(ctx context.Context, req *dragoman.Message, from d
 }
 
 // reply takes a response of the client. One to no question is ignored.
-func (v *session) reply(resp *dragoman.Message) {
-	if v.questions.Answer(resp) != rpc.Matched {
-		v.server.predecessors(v.id, v.identity, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
+func (ss *session) reply(resp *dragoman.Message) {
+	if ss.questions.Answer(resp) != rpc.Matched {
+		ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
 	}
 }
 
 // notify takes a notification of the client.
-func (v *session) notify(note *dragoman.Message) {
+func (ss *session) notify(note *dragoman.Message) {
 	switch note.Method() {
 	case protocol.NoteCancelled:
-		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !v.cancelRequest(id) {
-			v.server.predecessors(v.id, v.identity, func(o *session) bool { return o.cancelRequest(id) })
+		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !ss.cancelRequest(id) {
+			ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.cancelRequest(id) })
 		}
 		return
 	case protocol.NoteProgress:
-		if q, own := v.questions.Progress(note); q != nil {
+		if q, own := ss.questions.Progress(note); q != nil {
 			q.Enqueue(own)
 		}
 		return
 	case protocol.NoteInitialized:
-		v.recorder.Load().Initialized()
+		ss.recorder.Load().Initialized()
 	}
-	rpc.Notify(v.ctx, v.peer, note, v.server.opts.logger)
+	rpc.Notify(ss.ctx, ss.peer, note, ss.server.opts.logger)
 }
 
-// addRequest notes a request under way by its context. It fails if its id is in use or
-// there are too many.
-func (v *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman.Error {
+// addRequest adds a request to those under way, so that it can be cancelled. It fails if
+// its id is in use or there are too many.
+func (ss *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman.Error {
 	key := req.ID().Key()
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	switch {
-	case v.open[key] != nil:
+	case ss.open[key] != nil:
 		return protocol.IDInUse(req)
-	case len(v.open) >= v.server.opts.maxRequests:
+	case len(ss.open) >= ss.server.opts.maxRequests:
 		return protocol.Limited(protocol.LimitSession, "too many requests of this session are under way; wait for answers before you send more", 0)
 	}
-	v.open[key] = ctx
+	ss.open[key] = ctx
 	return nil
 }
 
-func (v *session) removeRequest(req *dragoman.Message) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.open, req.ID().Key())
+func (ss *session) removeRequest(req *dragoman.Message) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.open, req.ID().Key())
 }
 
 // cancelRequest cancels a request, and reports whether there was one.
-func (v *session) cancelRequest(id dragoman.ID) bool {
-	v.mu.Lock()
-	ctx := v.open[id.Key()]
-	v.mu.Unlock()
+func (ss *session) cancelRequest(id dragoman.ID) bool {
+	ss.mu.Lock()
+	ctx := ss.open[id.Key()]
+	ss.mu.Unlock()
 	if ctx != nil {
 		ctx.cancel(dragoman.ErrCancelled)
 		return true

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	sseContentType = sse.ContentType
-	sseKeepAlive   = sse.KeepAlive
-
 	// maxPending is how many bytes may wait for a connection to be written, not
 	// counting a single message that is larger.
 	maxPending = 4 << 20
@@ -30,16 +27,15 @@ const (
 	maxWrite = 64 << 10
 )
 
-// An eventStream is one event stream to a client: what belongs to one of its
-// requests, or what belongs to none. At most one connection of the client is
-// served at a time. In a legacy session the stream is logged, under ids: a
-// connection begins with what the log has behind the last event that the client
-// has seen, and goes on with what is said from then on. A stream that is not
-// logged has one connection, and ends with it.
+// An eventStream is one event stream to a client: for the messages of one of its
+// requests, or for those that belong to none. It has at most one connection at a time.
+// In a legacy session the stream is logged, with ids: a connection begins with what
+// the log has behind the last event that the client has seen, and goes on with new
+// events. A stream that is not logged has one connection, and ends with it.
 //
-// Nobody who speaks waits for the client to read: when too much waits to be
-// written, notifications are dropped, but of progress the newest is kept if the stream
-// is not logged; questions wait for room, and answers need none.
+// Notifications do not wait for the client to read: when too much waits to be written,
+// they are dropped, but of progress the newest is kept if the stream is not logged.
+// Questions wait for room, and answers need none.
 type eventStream struct {
 	server *Server
 	name   string // of the stream in its session
@@ -47,34 +43,34 @@ type eventStream struct {
 	ids    bool   // events have ids
 	primes bool   // the first event is a cursor alone
 
-	// appending is held by who adds an event, also while the log writes it, and
-	// taken before mu, which is never held meanwhile.
+	// appending is held while an event is added and the log writes it. It is taken
+	// before mu, which is not held while the log writes.
 	appending  sync.Mutex
 	primed     bool
-	unanswered map[dragoman.ID]dragoman.ID // requests that its Server left without an answer, perhaps
+	unanswered map[dragoman.ID]dragoman.ID // requests that may have no answer, as their Server is gone; see answerOrphans
 
 	mu     sync.Mutex
 	conn   *streamConn   // the connection that is served, or nil
-	ended  bool          // nothing more will be said
-	dead   bool          // nobody can read it any more
-	last   int64         // position of what was logged last, here
-	sent   int64         // position up to which it has been written to a connection
-	unread int           // bytes that have not
-	space  chan struct{} // closed when they are fewer; nil while nobody waits
+	ended  bool          // no more events will be added
+	dead   bool          // it has lost its only connection
+	last   int64         // position of the last event that was logged here
+	sent   int64         // position up to which events have been written to a connection
+	unread int           // bytes that have not been written
+	space  chan struct{} // closed when unread is less; nil while nobody waits
 
 	unlogged bool  // the last event could not be logged
-	gap      int64 // what is behind an earlier position is not all logged
+	gap      int64 // events behind an earlier position than this are not all logged
 }
 
 // A streamConn is the connection of a stream.
 type streamConn struct {
-	pending []event     // what was said since the connection is there; guarded by the stream's mu
+	pending []event     // what was added since the connection is there; guarded by the stream's mu
 	out     *sse.Writer // nil until the answer has begun; guarded by the stream's mu
 
 	wake    chan struct{}      // holds a token when there is something new
 	hangup  chan time.Duration // makes the connection end, though the stream does not
 	evicted chan struct{}      // closed when another takes its place
-	left    chan struct{}      // closed when it has ended
+	left    chan struct{}      // closed by leave
 }
 
 // event is a message and its position in the log, or zero if it is not logged.
@@ -86,41 +82,41 @@ type event struct {
 
 // setRevision sets what depends on the client's revision, before there is a
 // connection.
-func (f *eventStream) setRevision(rev protocol.Revision) {
-	f.appending.Lock()
-	defer f.appending.Unlock()
-	f.ids, f.primes = rev.ResumesStreams(), rev.PrimesStreams()
+func (es *eventStream) setRevision(rev protocol.Revision) {
+	es.appending.Lock()
+	defer es.appending.Unlock()
+	es.ids, es.primes = rev.ResumesStreams(), rev.PrimesStreams()
 }
 
 // tell sends a notification, if there is room.
-func (f *eventStream) tell(note *dragoman.Message) error {
+func (es *eventStream) tell(note *dragoman.Message) error {
 	m := event{data: note.Bytes()}
 	if note.Method() == protocol.NoteProgress {
 		m.progress = string(note.Get("progressToken"))
 	}
-	f.appending.Lock()
-	defer f.appending.Unlock()
-	room, err := f.room(len(m.data))
+	es.appending.Lock()
+	defer es.appending.Unlock()
+	room, err := es.room(len(m.data))
 	switch {
 	case err != nil:
 		return err
 	case room == nil:
-		f.add(m)
-	case m.progress != "" && f.key == "":
-		f.replaceProgress(m)
+		es.add(m)
+	case m.progress != "" && es.key == "":
+		es.replaceProgress(m)
 	}
 	return nil
 }
 
 // ask sends a question, and waits for room.
-func (f *eventStream) ask(ctx context.Context, req *dragoman.Message) error {
+func (es *eventStream) ask(ctx context.Context, req *dragoman.Message) error {
 	for {
-		f.appending.Lock()
-		room, err := f.room(req.Len())
+		es.appending.Lock()
+		room, err := es.room(req.Len())
 		if err == nil && room == nil {
-			f.add(event{data: req.Bytes()})
+			es.add(event{data: req.Bytes()})
 		}
-		f.appending.Unlock()
+		es.appending.Unlock()
 		if err != nil || room == nil {
 			return err
 		}
@@ -133,115 +129,115 @@ func (f *eventStream) ask(ctx context.Context, req *dragoman.Message) error {
 }
 
 // end sends the last messages and ends the stream.
-func (f *eventStream) end(last []*dragoman.Message) {
-	f.appending.Lock()
-	defer f.appending.Unlock()
+func (es *eventStream) end(last []*dragoman.Message) {
+	es.appending.Lock()
+	defer es.appending.Unlock()
 	for _, m := range last {
-		f.add(event{data: m.Bytes()})
+		es.add(event{data: m.Bytes()})
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ended = true
-	f.wake()
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.ended = true
+	es.wake()
 }
 
-// prime says where the stream begins, if the client's revision has that and it has
-// not been said.
-func (f *eventStream) prime() {
-	f.appending.Lock()
-	defer f.appending.Unlock()
-	f.primeLocked()
+// prime adds the event that names the beginning of the stream, once, if the client's
+// revision has that.
+func (es *eventStream) prime() {
+	es.appending.Lock()
+	defer es.appending.Unlock()
+	es.primeLocked()
 }
 
 // primeLocked is prime for who holds appending.
-func (f *eventStream) primeLocked() {
-	if f.primes && !f.primed {
-		f.primed = true
-		f.add(event{})
+func (es *eventStream) primeLocked() {
+	if es.primes && !es.primed {
+		es.primed = true
+		es.add(event{})
 	}
 }
 
 // room returns a channel that is closed when there is room for so many bytes, or nil
 // if there is. It fails if nobody can be told any more.
-func (f *eventStream) room(n int) (<-chan struct{}, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.dead || f.ended {
+func (es *eventStream) room(n int) (<-chan struct{}, error) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if es.dead || es.ended {
 		return nil, dragoman.ErrClosed
 	}
-	if f.unread == 0 || f.unread+n <= maxPending {
+	if es.unread == 0 || es.unread+n <= maxPending {
 		return nil, nil
 	}
-	if f.space == nil {
-		f.space = make(chan struct{})
+	if es.space == nil {
+		es.space = make(chan struct{})
 	}
-	return f.space, nil
+	return es.space, nil
 }
 
-// unblock lets those go on who wait for room. mu is held.
-func (f *eventStream) unblock() {
-	if f.space != nil {
-		close(f.space)
-		f.space = nil
+// unblock wakes those who wait for room. mu is held.
+func (es *eventStream) unblock() {
+	if es.space != nil {
+		close(es.space)
+		es.space = nil
 	}
 }
 
 // replaceProgress puts newer progress in the place of the last that waits.
-func (f *eventStream) replaceProgress(m event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.conn == nil || len(f.conn.pending) == 0 {
+func (es *eventStream) replaceProgress(m event) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if es.conn == nil || len(es.conn.pending) == 0 {
 		return
 	}
-	if last := &f.conn.pending[len(f.conn.pending)-1]; last.progress == m.progress {
-		f.unread += len(m.data) - len(last.data)
+	if last := &es.conn.pending[len(es.conn.pending)-1]; last.progress == m.progress {
+		es.unread += len(m.data) - len(last.data)
 		last.data = m.data
 	}
 }
 
-// add logs a message, if the stream is, and gives it to the connection, if there is
-// one. appending is held.
-func (f *eventStream) add(m event) {
+// add logs a message, if the stream is logged, and gives it to the connection, if there
+// is one. appending is held.
+func (es *eventStream) add(m event) {
 	if len(m.data) > 0 {
-		f.primeLocked()
+		es.primeLocked()
 	}
 	var err error
-	if f.key != "" {
-		m.at, err = f.server.opts.log.Append(context.Background(), f.key, m.data)
+	if es.key != "" {
+		m.at, err = es.server.opts.log.Append(context.Background(), es.key, m.data)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	es.mu.Lock()
+	defer es.mu.Unlock()
 	switch {
 	case err != nil:
 		// It goes out without an id. The stream cannot be resumed behind what
 		// was before it.
-		if !f.unlogged {
-			f.server.opts.logger.Warn("a stream cannot be resumed: its events are not logged", "error", err)
+		if !es.unlogged {
+			es.server.opts.logger.Warn("a stream cannot be resumed: its events are not logged", "error", err)
 		}
-		f.unlogged, m.at = true, 0
-	case f.key != "":
-		if f.unlogged {
-			f.unlogged, f.gap = false, m.at
+		es.unlogged, m.at = true, 0
+	case es.key != "":
+		if es.unlogged {
+			es.unlogged, es.gap = false, m.at
 		}
-		if f.last == 0 && f.sent == 0 {
-			f.sent = m.at - 1 // others may have been logged before, by another Server
+		if es.last == 0 && es.sent == 0 {
+			es.sent = m.at - 1 // others may have been logged before, by another Server
 		}
-		f.last = m.at
+		es.last = m.at
 	}
-	if f.conn != nil {
-		f.conn.pending = append(f.conn.pending, m)
-		f.wake()
+	if es.conn != nil {
+		es.conn.pending = append(es.conn.pending, m)
+		es.wake()
 	} else if m.at == 0 {
 		return // nobody will have it
 	}
-	f.unread += len(m.data)
+	es.unread += len(m.data)
 }
 
-// wake has the connection look what is new. mu is held.
-func (f *eventStream) wake() {
-	if f.conn != nil {
+// wake makes serve look for new events. mu is held.
+func (es *eventStream) wake() {
+	if es.conn != nil {
 		select {
-		case f.conn.wake <- struct{}{}:
+		case es.conn.wake <- struct{}{}:
 		default:
 		}
 	}
@@ -249,45 +245,45 @@ func (f *eventStream) wake() {
 
 // disconnect ends the connection but not the stream: the client is to come back for
 // the rest.
-func (f *eventStream) disconnect(retry time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.conn != nil {
+func (es *eventStream) disconnect(retry time.Duration) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if es.conn != nil {
 		select {
-		case f.conn.hangup <- retry:
+		case es.conn.hangup <- retry:
 		default:
 		}
 	}
 }
 
-// over reports whether nothing more will be said and nobody is being told.
-func (f *eventStream) over() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ended && f.conn == nil
+// over reports whether the stream has ended and has no connection.
+func (es *eventStream) over() bool {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	return es.ended && es.conn == nil
 }
 
-// claim makes a connection the one that is served. One that resumes the stream takes
-// the place of another: its client would not come if the old one still worked.
-func (f *eventStream) claim(resumes bool) (*streamConn, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for f.conn != nil {
-		if !resumes || !f.evict() {
+// claim gives the stream a connection. One that resumes the stream takes the place of
+// another: its client would not come back if the old one still worked.
+func (es *eventStream) claim(resumes bool) (*streamConn, error) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	for es.conn != nil {
+		if !resumes || !es.evict() {
 			return nil, refuse(http.StatusConflict, protocol.CodeServer, "Conflict: this stream is open already; close it first")
 		}
 	}
-	f.conn = &streamConn{
+	es.conn = &streamConn{
 		wake: make(chan struct{}, 1), hangup: make(chan time.Duration, 1),
 		evicted: make(chan struct{}), left: make(chan struct{}),
 	}
-	return f.conn, nil
+	return es.conn, nil
 }
 
-// evict ends the connection that is served, and reports whether it could. mu is held,
-// but not meanwhile.
-func (f *eventStream) evict() bool {
-	c := f.conn
+// evict ends the connection of the stream, and reports whether it could. mu is held by
+// the caller, and released while evict waits.
+func (es *eventStream) evict() bool {
+	c := es.conn
 	if c.out == nil {
 		return false
 	}
@@ -296,97 +292,96 @@ func (f *eventStream) evict() bool {
 	default:
 		close(c.evicted)
 	}
-	f.mu.Unlock()
-	defer f.mu.Lock()
+	es.mu.Unlock()
+	defer es.mu.Lock()
 	c.out.Abort()
 	<-c.left // at once: a write that is under way fails
 	return true
 }
 
-// leave gives the connection up. A stream that is not logged dies with it.
-func (f *eventStream) leave(c *streamConn) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.conn = nil
+// leave ends a connection. A stream that is not logged is dead then.
+func (es *eventStream) leave(c *streamConn) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.conn = nil
 	close(c.left)
-	if f.key == "" {
-		f.dead = true
-		f.unblock()
+	if es.key == "" {
+		es.dead = true
+		es.unblock()
 	}
 }
 
 // connect serves the stream to a connection, until the stream ends or ctx does, or
 // until draining is closed, if that is not nil: then the client is asked to come back,
-// if its revision has that.
-// It begins behind position or, if that is negative, with what has not been written
+// if its revision has that. It begins behind position or, if that is negative, with what has not been written
 // to any connection.
-func (f *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
+func (es *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
 	resumes := position >= 0
 	if resumes {
-		if _, err := f.replay(ctx, position); err != nil {
-			return err // before another is sent away for nothing
+		if _, err := es.replay(ctx, position); err != nil {
+			return err // before another connection is evicted for nothing
 		}
 	} else {
-		f.prime()
+		es.prime()
 	}
-	c, missed, position, err := f.attach(ctx, position)
+	c, missed, position, err := es.attach(ctx, position)
 	if err != nil {
 		return err
 	}
-	defer f.leave(c)
+	defer es.leave(c)
 	out, err := x.Events()
-	if err == nil && !resumes && f.primes && position > 0 {
-		err = out.Event(&sse.Event{ID: eventID(f.name, position)})
+	if err == nil && !resumes && es.primes && position > 0 {
+		err = out.Event(&sse.Event{ID: eventID(es.name, position)})
 	}
 	if err == nil {
-		f.serve(c, out, missed, ctx.Done(), draining)
+		es.serve(c, out, missed, ctx.Done(), draining)
 	}
-	return nil // or the client is gone already
+	return nil // also if the client is gone
 }
 
 // attach claims the stream for a connection, and returns what that begins with and
 // behind which position. Nobody adds an event meanwhile.
-func (f *eventStream) attach(ctx context.Context, position int64) (c *streamConn, missed []event, from int64, err error) {
-	f.appending.Lock()
-	defer f.appending.Unlock()
+func (es *eventStream) attach(ctx context.Context, position int64) (c *streamConn, missed []event, from int64, err error) {
+	es.appending.Lock()
+	defer es.appending.Unlock()
 	resumes := position >= 0
-	if c, err = f.claim(resumes); err != nil {
+	if c, err = es.claim(resumes); err != nil {
 		return nil, nil, 0, err
 	}
-	f.mu.Lock()
-	last := f.last
-	if from = f.sent; resumes {
+	es.mu.Lock()
+	last := es.last
+	if from = es.sent; resumes {
 		from = position
 	}
-	f.mu.Unlock()
+	es.mu.Unlock()
 	if resumes || last > from {
-		missed, err = f.replay(ctx, from)
+		missed, err = es.replay(ctx, from)
 	}
 	switch {
 	case err != nil && resumes:
-		f.leave(c)
+		es.leave(c)
 		return nil, nil, 0, err
 	case err != nil:
 		from = last // what could not be kept for the client is lost to it
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.sent, f.unread = from, 0
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.sent, es.unread = from, 0
 	for _, m := range missed {
-		f.unread += len(m.data)
+		es.unread += len(m.data)
 	}
-	f.unblock()
+	es.unblock()
 	return c, missed, from, nil
 }
 
 // replay returns what is logged behind a position.
-func (f *eventStream) replay(ctx context.Context, position int64) ([]event, error) {
-	logged, err := f.server.opts.log.After(ctx, f.key, position)
-	f.mu.Lock()
-	if f.unlogged || position < f.gap {
+func (es *eventStream) replay(ctx context.Context, position int64) ([]event, error) {
+	logged, err := es.server.opts.log.After(ctx, es.key, position)
+	es.mu.Lock()
+	if es.unlogged || position < es.gap {
 		err = eventlog.ErrLost
 	}
-	f.mu.Unlock()
+	es.mu.Unlock()
 	if err != nil {
 		return nil, cannotReplay(err)
 	}
@@ -397,17 +392,17 @@ func (f *eventStream) replay(ctx context.Context, position int64) ([]event, erro
 	return events, nil
 }
 
-// serve writes what was missed and then what is said to a connection, and reports
-// whether it has been written to the end of the stream.
-func (f *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone, draining <-chan struct{}) bool {
-	f.mu.Lock()
+// serve writes what was missed and then new events to a connection, and reports whether
+// it has written the stream to its end.
+func (es *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone, draining <-chan struct{}) bool {
+	es.mu.Lock()
 	c.out = out
-	f.mu.Unlock()
-	beat := time.NewTicker(f.server.opts.keepAlive)
+	es.mu.Unlock()
+	beat := time.NewTicker(es.server.opts.keepAlive)
 	defer beat.Stop()
-	for f.write(out, missed) == nil {
+	for es.write(out, missed) == nil {
 		var ended bool
-		if missed, ended = f.take(c); len(missed) > 0 {
+		if missed, ended = es.take(c); len(missed) > 0 {
 			continue
 		}
 		if ended {
@@ -424,7 +419,7 @@ func (f *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone
 				return false
 			}
 		case <-draining:
-			if retry := f.server.opts.retry; retry > 0 && f.primes {
+			if retry := es.server.opts.retry; retry > 0 && es.primes {
 				_ = out.Event(&sse.Event{Retry: int(retry.Milliseconds())}) // or the client is gone
 			}
 			return false
@@ -437,18 +432,18 @@ func (f *eventStream) serve(c *streamConn, out *sse.Writer, missed []event, gone
 	return false
 }
 
-// take returns what waits longest for a connection, and whether the stream is at its
-// end.
-func (f *eventStream) take(c *streamConn) (batch []event, ended bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// take returns the first events that wait for a connection, as many as are written at
+// once, and whether the stream has ended.
+func (es *eventStream) take(c *streamConn) (batch []event, ended bool) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
 	n := fitting(c.pending)
 	batch = slices.Clone(c.pending[:n])
 	clear(c.pending[:n])
 	if c.pending = c.pending[n:]; len(c.pending) == 0 {
 		c.pending = nil
 	}
-	return batch, f.ended
+	return batch, es.ended
 }
 
 // fitting returns how many of the first events are written at once.
@@ -462,42 +457,42 @@ func fitting(events []event) (n int) {
 }
 
 // write writes events, several at once if they are short.
-func (f *eventStream) write(out *sse.Writer, events []event) error {
+func (es *eventStream) write(out *sse.Writer, events []event) error {
 	for len(events) > 0 {
 		n := fitting(events)
-		if err := out.Raw(f.encode(events[:n])); err != nil {
+		if err := out.Raw(es.encode(events[:n])); err != nil {
 			return err
 		}
-		f.written(events[:n])
+		es.written(events[:n])
 		events = events[n:]
 	}
 	return nil
 }
 
 // encode returns events as they go over the wire.
-func (f *eventStream) encode(events []event) (text []byte) {
+func (es *eventStream) encode(events []event) (text []byte) {
 	for _, m := range events {
 		e := &sse.Event{Name: "message", Data: m.data}
 		if len(m.data) == 0 {
 			e.Name = "" // a cursor alone
 		}
-		if f.ids && m.at > 0 {
-			e.ID = eventID(f.name, m.at)
+		if es.ids && m.at > 0 {
+			e.ID = eventID(es.name, m.at)
 		}
 		text = sse.Append(text, e)
 	}
 	return text
 }
 
-// written notes that events have been written.
-func (f *eventStream) written(events []event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// written records that events have been written.
+func (es *eventStream) written(events []event) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
 	for _, m := range events {
-		f.unread -= len(m.data)
-		f.sent = max(f.sent, m.at)
+		es.unread -= len(m.data)
+		es.sent = max(es.sent, m.at)
 	}
-	f.unblock()
+	es.unblock()
 }
 
 func eventID(stream string, n int64) string { return stream + "_" + strconv.FormatInt(n, 10) }

@@ -29,36 +29,36 @@ var (
 	errRevision = errors.New("the server speaks another revision now")
 )
 
-// record begins to record a session that hello has opened.
-func (v *session) record(hello, answer *dragoman.Message) {
+// record begins to record a session, which hello, its initialize, has opened.
+func (ss *session) record(hello, answer *dragoman.Message) {
 	switch {
-	case v.server.records == nil:
+	case ss.server.records == nil:
 	case hello.Len() > legacy.MaxHello:
-		v.server.opts.logger.Warn("a session is not recorded: its initialize is too long", "bytes", hello.Len())
+		ss.server.opts.logger.Warn("a session is not recorded: its initialize is too long", "bytes", hello.Len())
 	default:
 		memory := new(legacy.Memory)
 		memory.Opened(hello, answer)
-		v.recordAs(memory).Save()
+		ss.recordAs(memory).Save()
 	}
 }
 
-func (v *session) recordAs(memory *legacy.Memory) *handover.Recorder {
-	r := v.server.records.Record(v.id, v.identity, memory, v.lastUse)
-	v.recorder.Store(r)
-	if v.Err() != nil {
-		r.Close(true) // over before it was recorded
+func (ss *session) recordAs(memory *legacy.Memory) *handover.Recorder {
+	r := ss.server.records.Record(ss.id, ss.identity, memory, ss.lastUse)
+	ss.recorder.Store(r)
+	if ss.Err() != nil {
+		r.Close(true) // the session ended before it was recorded
 	}
 	return r
 }
 
 // lastUse returns when the session was used last.
-func (v *session) lastUse() time.Time {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.busy > 0 {
+func (ss *session) lastUse() time.Time {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.busy > 0 {
 		return time.Now()
 	}
-	return v.used
+	return ss.used
 }
 
 // loadRecord returns what is recorded of the session that a request names, if it is
@@ -81,104 +81,107 @@ func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error)
 	return id, record, nil
 }
 
-// adopt returns a session that another Server has opened, as one of ours.
+// adopt takes over a session that another Server has opened. If several requests name
+// it at once, all wait for one runAdoption.
 func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 	id, record, err := s.loadRecord(x)
 	if err != nil {
 		return nil, err
 	}
 	known := func() (*session, bool) {
-		v, err := s.find(x)
-		return v, err == nil
+		ss, err := s.find(x)
+		return ss, err == nil
 	}
 	ctx := context.WithoutCancel(x.Context())
-	v, err := s.records.Adopt(x.R.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
+	ss, err := s.records.Adopt(x.R.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
 	switch {
 	case err == nil || errors.As(err, new(*httpx.Refusal)):
-		return v, err
+		return ss, err
 	case s.draining.Err() != nil:
 		return nil, refuseDraining()
 	}
 	return nil, unavailable(err)
 }
 
-// runAdoption makes a session of a record.
+// runAdoption opens the session of a record at this Server.
 func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Record) (_ *session, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
-	v := s.newSession(id, dragoman.CallerOf(ctx).Identity())
+	ss := s.newSession(id, dragoman.CallerOf(ctx).Identity())
 	defer func() {
 		if p := recover(); p != nil {
 			s.opts.logger.Error("panic while a session was taken over", "panic", p, "stack", string(debug.Stack()))
 			err = unavailable(errors.New("the server of the session failed on it"))
 		}
 		if err != nil {
-			v.endHere(dragoman.ErrClosed, false)
+			ss.endHere(dragoman.ErrClosed, false)
 		}
 	}()
-	// Its streams are told from those of the Servers before by their names.
-	v.streamPrefix = strings.ToLower(rand.Text()[:8]) + "-"
-	if err := v.resume(ctx, record); err != nil {
+	// Its streams must not have names that those of earlier Servers have.
+	ss.streamPrefix = strings.ToLower(rand.Text()[:8]) + "-"
+	if err := ss.resume(ctx, record); err != nil {
 		if s.draining.Err() != nil {
 			err = refuseDraining()
 		}
 		s.opts.logger.Info("a session was not taken over", "error", err)
 		return nil, err
 	}
-	return v, nil
+	return ss, nil
 }
 
-// resume makes the session go on where its record ends.
-func (v *session) resume(ctx context.Context, record *handover.Record) error {
-	s := v.server
+// resume brings a new session to where its record ends: it repeats the handshake to the
+// server, and what the client has subscribed to and set.
+func (ss *session) resume(ctx context.Context, record *handover.Record) error {
+	s := ss.server
 	memory, err := record.Restore(s.opts.limits)
 	if err != nil {
-		s.records.Forget(v.id)
+		s.records.Forget(ss.id)
 		return sessionGone()
 	}
-	v.rev = protocol.ParseRevision(record.Revision)
-	v.background.setRevision(v.rev)
-	if err := s.reserve(v); err != nil {
+	ss.rev = protocol.ParseRevision(record.Revision)
+	ss.background.setRevision(ss.rev)
+	if err := s.reserve(ss); err != nil {
 		return err
 	}
-	if v.peer, err = s.Sessions.Accept(v.openingContext(ctx), v); err != nil {
+	if ss.peer, err = s.Sessions.Accept(ss.openingContext(ctx), ss); err != nil {
 		return httpx.Unavailable(protocol.Unavailable(err))
 	}
 	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
-	same := func(answer *dragoman.Message) error {
+	sameRevision := func(answer *dragoman.Message) error {
 		if protocol.VersionOf(answer) != record.Revision {
 			return errRevision
 		}
 		return nil
 	}
-	switch err := memory.Replay(ctx, v.peer, newID, same, s.opts.logger); {
+	switch err := memory.Replay(ctx, ss.peer, newID, sameRevision, s.opts.logger); {
 	case errors.Is(err, errRevision):
-		s.records.Forget(v.id) // the client has to know
+		s.records.Forget(ss.id) // the client has to negotiate again
 		return sessionGone()
 	case err != nil:
 		return unavailable(err)
 	}
-	recorder := v.recordAs(memory)
-	if !s.admit(v) {
+	recorder := ss.recordAs(memory)
+	if !s.admit(ss) {
 		return refuseDraining()
 	}
-	if !s.records.Has(v.id) {
-		v.end(nil) // deleted meanwhile
+	if !s.records.Has(ss.id) {
+		ss.end(nil) // deleted meanwhile
 		return sessionGone()
 	}
 	recorder.Save()
 	if record.Ready {
-		v.sendReminders(memory.Missed())
+		ss.sendReminders(memory.Missed())
 	}
 	return nil
 }
 
-// sendReminders tells the client what may have changed while nobody listened.
-func (v *session) sendReminders(missed protocol.Interest) {
+// sendReminders tells the client of what may have changed while no Server had the
+// session.
+func (ss *session) sendReminders(missed protocol.Interest) {
 	for note := range missed.ChangeNotes() {
-		if err := v.background.tell(note); err != nil {
-			v.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
+		if err := ss.background.tell(note); err != nil {
+			ss.server.opts.logger.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}
 	}
 }
@@ -192,60 +195,60 @@ func (s *Server) deleteRecorded(x *httpx.Exchange) error {
 	if !s.records.Delete(id) {
 		return sessionGone()
 	}
-	s.predecessors(id, x.Caller.Identity(), func(v *session) bool { v.end(nil); return false })
+	s.predecessors(id, x.Caller.Identity(), func(ss *session) bool { ss.end(nil); return false })
 	return nil
 }
 
-// predecessors calls f with the sessions of the Servers before this one that are the
-// same session, until f reports that this was the one. It reports whether one was.
-// What a client says about calls of an old Server is handed to that.
+// predecessors calls f with the session of that id at each Server before this one, until
+// f returns true. It reports whether f has. So what a client sends about a call that an
+// old Server finishes reaches that Server.
 func (s *Server) predecessors(id, owner string, f func(*session) bool) bool {
 	return s.link.Before(func(o *Server) bool {
 		o.mu.Lock()
-		v := o.sessions[id]
+		ss := o.sessions[id]
 		o.mu.Unlock()
-		return v != nil && v.identity == owner && f(v)
+		return ss != nil && ss.identity == owner && f(ss)
 	})
 }
 
-// reopenStream returns a stream that the session has here no more: from a Server that
-// is about to end, or as far as it has been logged.
-func (v *session) reopenStream(ctx context.Context, name string, position int64) (f *eventStream, err error) {
-	if v.server.records == nil {
+// reopenStream returns a stream that the session does not have at this Server: that of a
+// Server before it which still runs, or else what has been logged of it.
+func (ss *session) reopenStream(ctx context.Context, name string, position int64) (es *eventStream, err error) {
+	if ss.server.records == nil {
 		return nil, streamGone()
 	}
-	if v.server.predecessors(v.id, v.identity, func(o *session) bool { f = o.stream(name); return f != nil }) {
-		return f, nil
+	if ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { es = o.stream(name); return es != nil }) {
+		return es, nil
 	}
 	requests := handover.RequestsOf(name)
-	if len(requests) == 0 || v.streamPrefix != "" && strings.HasPrefix(name, v.streamPrefix) {
+	if len(requests) == 0 || ss.streamPrefix != "" && strings.HasPrefix(name, ss.streamPrefix) {
 		return nil, streamGone()
 	}
-	f, evicted := v.addStream(&eventStream{server: v.server, name: name, key: v.key(name), ids: true, unanswered: requests})
-	v.dropStreams(evicted)
-	if err := f.answerOrphans(ctx, position); err != nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.forgetStream(name)
+	es, evicted := ss.addStream(&eventStream{server: ss.server, name: name, key: ss.key(name), ids: true, unanswered: requests})
+	ss.dropStreams(evicted)
+	if err := es.answerOrphans(ctx, position); err != nil {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		ss.forgetStream(name)
 		return nil, err
 	}
-	return f, nil
+	return es, nil
 }
 
 // answerOrphans ends a stream whose Server is gone: with an error for each request
 // that has no answer.
-func (f *eventStream) answerOrphans(ctx context.Context, position int64) error {
-	f.appending.Lock()
-	defer f.appending.Unlock()
-	if f.unanswered == nil {
-		return nil // done
+func (es *eventStream) answerOrphans(ctx context.Context, position int64) error {
+	es.appending.Lock()
+	defer es.appending.Unlock()
+	if es.unanswered == nil {
+		return nil // another request has done it
 	}
-	if err := handover.Settle(ctx, f.server.opts.log, f.key, position, f.unanswered); err != nil {
+	if err := handover.Settle(ctx, es.server.opts.log, es.key, position, es.unanswered); err != nil {
 		return cannotReplay(err)
 	}
-	f.unanswered = nil
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ended = true
+	es.unanswered = nil
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.ended = true
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package ws carries MCP over WebSocket. No revision of the protocol defines
-// that; what is spoken here is what clients and servers have agreed on.
+// that; this package speaks it as existing clients and servers do.
 //
 //	http.Handle("/ws", &ws.Server{Acceptor: acceptor})                        // a server
 //	conn, err := (&ws.Client{URL: "wss://mcp.example.com/ws"}).Dial(ctx, nil) // a client

@@ -194,7 +194,7 @@ func (v *session) finish(c *pendingCall, resp *dragoman.Message, err error) []*q
 func (c *pendingCall) Call(ctx context.Context, msg *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	by := c
 	if !c.session.correlates {
-		by = nil // it is but the only call at the moment
+		by = nil // the conversation does not say that it belongs to this call
 	}
 	return c.session.question(ctx, msg, by)
 }

@@ -1,7 +1,7 @@
 // Package down carries clients of the modern era down to a server of the legacy
 // era.
 //
-// A [Server] is the modern door. Behind it each caller has one session with the
+// A [Server] is what modern requests come to. Each caller has one session with the
 // legacy server, initialized with what that caller can be asked, and all its calls
 // run there side by side:
 //
@@ -18,7 +18,7 @@
 // says it belongs to, or else by any call of the session, since they are all one
 // caller's; if there is none, it waits for the next.
 //
-//	server.go    the door: what a request says of its sender, and where it goes
+//	server.go    where requests come in: what one says of its sender, and where it goes
 //	session.go   one conversation: its handshake, log level, what the server tells
 //	question.go  what the server asks, and which call carries it
 //	call.go      one request upstream, and the client's request that waits for it

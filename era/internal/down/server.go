@@ -177,7 +177,7 @@ type Server struct {
 
 var _ dragoman.Peer = (*Server)(nil)
 
-// New returns the modern door of a legacy server. dial opens a conversation with
+// New returns a peer of the modern era for a legacy server. dial opens a conversation with
 // it that is not initialized yet; local is asked and told what belongs to no call.
 // Changes are not promised to anybody if the Conn is a [dragoman.BackgroundReceiver] that
 // receives nothing. opts may be nil.
@@ -208,7 +208,7 @@ func (s *Server) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	return s.serve(ctx, req, from, false)
 }
 
-// Main returns the door for requests of our own. They have a session that is nobody
+// Main returns the peer for requests of our own. They have a session that is nobody
 // else's, unless sessions are shared, and that stays open. What the server asks there
 // is answered at once, since there is nobody to ask.
 func (s *Server) Main() dragoman.Peer {

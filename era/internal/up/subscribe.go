@@ -80,7 +80,7 @@ func (v *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Mes
 }
 
 // unsubscribe serves resources/unsubscribe. From then on the client hears
-// nothing of that resource; the server gets to know in a while.
+// nothing of that resource; the server is told later.
 func (v *session) unsubscribe(req *dragoman.Message) (*dragoman.Message, error) {
 	uri := req.URI()
 	if uri == "" {

@@ -16,7 +16,7 @@ import (
 // newRoot returns the commands that read settings, which take is given.
 func newRoot(take func(*cobra.Command, *Settings) error) *cobra.Command {
 	root := &cobra.Command{Use: "dragoman", SilenceErrors: true, SilenceUsage: true}
-	say.AddVoice(root.PersistentFlags())
+	say.AddConsoleFlags(root.PersistentFlags())
 	root.AddCommand(NewRunCommand(take), NewConnectCommand(take))
 	root.SetFlagErrorFunc(ExplainFlag)
 	return root

@@ -137,7 +137,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 		ask = benchRequest{protocol.MethodCallTool, params}
 	}
 	ctx := c.Context()
-	first, err := b.gather(func() (*use.Session, error) { return b.Open(ctx, server, &client.Options{}) })
+	first, err := b.openSessions(func() (*use.Session, error) { return b.Open(ctx, server, &client.Options{}) })
 	defer first.close()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	second, err := b.gather(func() (*use.Session, error) { return other.Open(ctx, against, &client.Options{}) })
+	second, err := b.openSessions(func() (*use.Session, error) { return other.Open(ctx, against, &client.Options{}) })
 	defer second.close()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err := second.try(ctx, &ask); err != nil {
 		return err
 	}
-	return b.contrast(ctx, c, first, second, ask)
+	return b.measureTwo(ctx, c, first, second, ask)
 }
 
 // other returns the settings of the server to compare with: those of the first one. What proves
@@ -191,11 +191,11 @@ type benchRequest struct {
 	params json.RawMessage
 }
 
-// crowd are conversations with one server that calls are spread over.
-type crowd []*use.Session
+// sessions are conversations with one server, over which calls are spread.
+type sessions []*use.Session
 
-// gather opens the conversations; those that were are returned with an error, too.
-func (b *benching) gather(open func() (*use.Session, error)) (all crowd, err error) {
+// openSessions opens the conversations. With an error it returns those that it has opened.
+func (b *benching) openSessions(open func() (*use.Session, error)) (all sessions, err error) {
 	for range b.connections {
 		s, err := open()
 		if err != nil {
@@ -206,14 +206,14 @@ func (b *benching) gather(open func() (*use.Session, error)) (all crowd, err err
 	return all, nil
 }
 
-func (all crowd) close() {
+func (all sessions) close() {
 	for _, s := range all {
 		s.End()
 	}
 }
 
 // try makes one call, so that one which never works is not made a thousand times.
-func (all crowd) try(ctx context.Context, ask *benchRequest) error {
+func (all sessions) try(ctx context.Context, ask *benchRequest) error {
 	if ask.method == protocol.MethodPing {
 		return all[0].Ping(ctx)
 	}
@@ -225,7 +225,7 @@ func (all crowd) try(ctx context.Context, ask *benchRequest) error {
 }
 
 // call returns what makes one call.
-func (all crowd) call(ask benchRequest, count *atomic.Int64) load.Call {
+func (all sessions) call(ask benchRequest, count *atomic.Int64) load.Call {
 	return func(ctx context.Context, worker int) (sent, received int, failed string) {
 		defer count.Add(1)
 		s := all[worker%len(all)]
@@ -278,12 +278,12 @@ func (b *benching) warm(ctx context.Context, calls ...load.Call) {
 }
 
 // measure measures one server.
-func (b *benching) measure(ctx context.Context, c *cobra.Command, all crowd, ask benchRequest) error {
+func (b *benching) measure(ctx context.Context, c *cobra.Command, all sessions, ask benchRequest) error {
 	var count atomic.Int64
 	call := all.call(ask, &count)
 	b.warm(ctx, call)
 	count.Store(0)
-	bar := say.NewProgress(b.Voice.On, all[0].Name())
+	bar := say.NewProgress(b.Console.On, all[0].Name())
 	done := make(chan struct{})
 	stopped := make(chan struct{})
 	// Ends with done.
@@ -327,12 +327,12 @@ func (b *benching) watch(bar *say.Progress, count *atomic.Int64, done <-chan str
 	}
 }
 
-// contrast measures two servers in turns.
-func (b *benching) contrast(ctx context.Context, c *cobra.Command, first, second crowd, ask benchRequest) error {
+// measureTwo measures two servers in turns.
+func (b *benching) measureTwo(ctx context.Context, c *cobra.Command, first, second sessions, ask benchRequest) error {
 	var count atomic.Int64
 	one, two := first.call(ask, &count), second.call(ask, &count)
 	b.warm(ctx, one, two)
-	bar := say.NewProgress(b.Voice.On, first[0].Name()+" and "+second[0].Name())
+	bar := say.NewProgress(b.Console.On, first[0].Name()+" and "+second[0].Name())
 	x, y := load.Compare(ctx, &b.load, one, two, func(done, of int) {
 		bar.Show(client.Progress{Progress: float64(done), Total: float64(of)})
 	})

@@ -56,7 +56,7 @@ do not count. The rules are listed in docs/check.md, and by --rules.
 			defer reached.Close()
 			o.Spec, o.Name, o.Version = reached.Spec, lookedAt(server), say.Version()
 			o.Timeout, o.Start = u.Timeout, max(u.Timeout, cmp.Or(u.DialTimeout, lookStart))
-			steps := say.NewSteps(u.Voice, "checking "+server.Name)
+			steps := say.NewSteps(u.Console, "checking "+server.Name)
 			out := &check.Printer{W: c.OutOrStdout(), All: all, Fit: say.Fit(c.OutOrStdout())}
 			o.Progress = func(soFar *check.Report, rule string) {
 				group, _, _ := strings.Cut(rule, "-")

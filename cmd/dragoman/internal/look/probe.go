@@ -61,7 +61,7 @@ sign-in, 4 if it is not reached or does not answer, 6 if there are problems. See
 					return err
 				}
 			}
-			steps := say.NewSteps(u.Voice, "looking at "+server.Name)
+			steps := say.NewSteps(u.Console, "looking at "+server.Name)
 			o.Progress, o.Found = steps.Next, func(l probe.Line) { steps.Found(l.Topic + ": " + l.Text) }
 			r := probe.Run(c.Context(), o)
 			steps.End()

@@ -163,7 +163,7 @@ func (t *tapping) shower(out io.Writer) (show func(tap.Event), done func() error
 		}
 		r = &tap.Recorder{W: w, Unmasked: t.unmasked}
 		if t.unmasked {
-			t.Voice.Warnf("%s will have all secrets that pass; keep it to yourself", t.record)
+			t.Console.Warnf("%s will have all secrets that pass; keep it to yourself", t.record)
 		}
 	}
 	said := false
@@ -174,7 +174,7 @@ func (t *tapping) shower(out io.Writer) (show func(tap.Event), done func() error
 		}
 		if failed != nil && !said {
 			said = true // the messages pass all the same
-			t.Voice.Warnf("not all is shown or written: %v", failed)
+			t.Console.Warnf("not all is shown or written: %v", failed)
 		}
 	}, done, nil
 }
@@ -207,7 +207,7 @@ func (t *tapping) between(c *cobra.Command, command []string, show func(tap.Even
 // finish waits until all has been shown.
 func (t *tapping) finish(stream *tap.Stream) {
 	if n := stream.Close(); n > 0 {
-		t.Voice.Warnf("the last %d messages are not shown: they came too fast", n)
+		t.Console.Warnf("the last %d messages are not shown: they came too fast", n)
 	}
 }
 
@@ -217,7 +217,7 @@ func (t *tapping) reach(c *cobra.Command, show func(tap.Event)) error {
 	if err != nil {
 		return err
 	}
-	v := t.Voice
+	v := t.Console
 	reached, err := t.Target.Reach(server, manager.ReachOptions{SignIn: t.SignIn.Options(true, v), DialTimeout: cmp.Or(t.DialTimeout, use.ConnectURL)})
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (t *tapping) gateway(c *cobra.Command, name string, files []string, show fu
 	}
 	defer func() { _ = body.Close() }()
 	if say.ToTerminal(os.Stderr) || t.record != "" {
-		t.Voice.Printf("looking on; Ctrl-C ends")
+		t.Console.Printf("looking on; Ctrl-C ends")
 	}
 	for in := json.NewDecoder(body); ; {
 		var e tap.Event

@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Console is our one voice on standard error, which carries no messages. What we tell the
+// A Console is what writes to standard error, which carries no messages. What we tell the
 // user, what is logged and what servers write to their standard error are records of one
 // handler: short lines on a terminal, key=value elsewhere, or JSON.
 type Console struct {
@@ -173,8 +173,8 @@ func (v *Console) Stderr(server, line string) {
 	v.own.Info(StderrRecord, "server", server, "line", line)
 }
 
-// A spokenError is the error by which a command ends that had begun to speak: it is said
-// in the same voice.
+// A spokenError is the error of a command that had made its Console: it is written by
+// that, too.
 type spokenError struct {
 	error
 	console *Console
@@ -236,8 +236,8 @@ func givenValue(c *cobra.Command, args []string, name string) string {
 	return ""
 }
 
-// AddVoice adds the flags that say how we speak, which all commands have.
-func AddVoice(f *pflag.FlagSet) {
+// AddConsoleFlags adds the flags of the Console, which all commands have.
+func AddConsoleFlags(f *pflag.FlagSet) {
 	f.String("log-level", "", "least important `level` of what is said on standard error: "+AnyOf(LogLevels)+" (default info)")
 	f.String("log-format", FormatAuto, "how it is said: text (key=value), json, or auto: short lines on a terminal, text elsewhere")
 }
@@ -248,7 +248,7 @@ const DebugUsage = "show every message on both sides, and every step, on standar
 // DebugVariable turns on debug output where no flag says otherwise.
 const DebugVariable = "DRAGOMAN_DEBUG"
 
-// ConsoleOf returns how a command speaks: as its flags, the environment or a file say. alias
+// ConsoleOf returns the Console of a command, as its flags, the environment or a file say. alias
 // is the level that a flag of another program asks for; the file may be nil.
 func ConsoleOf(c *cobra.Command, alias string, file *config.File) (*Console, error) {
 	flag := func(name string) (string, bool) {

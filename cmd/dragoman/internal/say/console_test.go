@@ -61,7 +61,7 @@ func TestE07_LevelIsDecidedByFlagThenEnvironmentThenConfiguration(t *testing.T) 
 func speaking(t *testing.T, flags string) *cobra.Command {
 	t.Helper()
 	c := &cobra.Command{}
-	AddVoice(c.Flags())
+	AddConsoleFlags(c.Flags())
 	c.Flags().Bool("debug", false, "")
 	if err := c.ParseFlags(strings.Fields(flags)); err != nil {
 		t.Fatal(err)

@@ -61,8 +61,8 @@ is neither it is refused. The exit status is 5 if the tool fails.
 			if err := signature.CheckWords(rest[1:]); err != nil {
 				return say.Usage("%w", err)
 			}
-			ask.In, ask.Out = c.InOrStdin(), u.Voice.On
-			opts := &client.Options{OnNotification: func(note *dragoman.Message) { showLogMessage(u.Voice.On, note) }}
+			ask.In, ask.Out = c.InOrStdin(), u.Console.On
+			opts := &client.Options{OnNotification: func(note *dragoman.Message) { showLogMessage(u.Console.On, note) }}
 			ask.Handle(opts)
 			if len(roots) > 0 {
 				opts.Roots = rootsOf(roots)
@@ -132,12 +132,12 @@ func (s *Session) call(ctx context.Context, c *cobra.Command, words []string, ba
 			}
 		}
 		if strange := sig.Unknown(words); len(strange) > 0 {
-			s.Use.Voice.Warnf("there is no argument %s, which the server may ignore: %s", strings.Join(strange, ", "), sig)
+			s.Use.Console.Warnf("there is no argument %s, which the server may ignore: %s", strings.Join(strange, ", "), sig)
 		}
 	} else if base == nil || len(words) > 0 {
 		return err // without the schema we do not know what is meant
 	}
-	bar := say.NewProgress(s.Use.Voice.On, name)
+	bar := say.NewProgress(s.Use.Console.On, name)
 	began := time.Now()
 	result, err := s.CallTool(ctx, name, arguments, &client.CallOptions{OnProgress: bar.Show})
 	took := time.Since(began)

@@ -182,7 +182,7 @@ func (s *Session) checkArguments(p *client.Prompt, values map[string]string) err
 		}
 	}
 	if len(strange) > 0 {
-		s.Use.Voice.Warnf("there is no argument %s, which the server may ignore: %s", strings.Join(strange, ", "), promptLine(p))
+		s.Use.Console.Warnf("there is no argument %s, which the server may ignore: %s", strings.Join(strange, ", "), promptLine(p))
 	}
 	return nil
 }

@@ -151,18 +151,18 @@ func (s *Session) listen(ctx context.Context, c *cobra.Command, uris []string, l
 	}
 	lost, stop := s.watch(ctx)
 	defer stop()
-	talk := s.last.get() // with another one nothing would be told that we have asked for
+	conn := s.last.get() // with another one nothing would be told that we have asked for
 	for n := 0; most == 0 || n < most; n++ {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-lost:
 			return err
-		case <-talk.Done():
+		case <-conn.Done():
 			if ctx.Err() != nil {
 				return nil
 			}
-			return &say.Failure{Status: say.ExitUnreachable, Err: fmt.Errorf("%s has ended the conversation: %w", s.Name(), talk.Err())}
+			return &say.Failure{Status: say.ExitUnreachable, Err: fmt.Errorf("%s has ended the conversation: %w", s.Name(), conn.Err())}
 		case note := <-told:
 			if err := s.showNote(c, note); err != nil {
 				return err

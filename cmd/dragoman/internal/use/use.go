@@ -60,7 +60,7 @@ type Target struct {
 	warned     bool         // of gateways that are not asked
 	unknown    bool         // no server has the name that was looked for
 	Wants      Wanted       // beside the target
-	Voice      *say.Console // set before a server is looked for
+	Console    *say.Console // set before a server is looked for
 	quiet      bool         // nobody is asked to sign in
 }
 
@@ -146,7 +146,7 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 
 // Speak has the user told by a console. What goes on is of interest for debugging alone.
 func (u *Target) Speak(v *say.Console) {
-	if u.Voice = v; !trace.Enabled(v.Log) {
+	if u.Console = v; !trace.Enabled(v.Log) {
 		v.Log = slog.New(slog.DiscardHandler)
 	}
 }
@@ -210,7 +210,7 @@ func (u *Target) Named(c *cobra.Command) (*config.Server, error) {
 			return nil, say.Usage("%w", err)
 		}
 	}
-	o, err := u.Server(u.Framing, u.Voice)
+	o, err := u.Server(u.Framing, u.Console)
 	if err != nil {
 		return nil, say.Usage("%w", err)
 	}
@@ -258,7 +258,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 		var err error
 		if sockets, err = control.Live(); err != nil {
 			if !u.warned {
-				u.Voice.Warnf("running gateways are left out: %v", err)
+				u.Console.Warnf("running gateways are left out: %v", err)
 			}
 			u.warned = true
 		}
@@ -267,7 +267,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	var found, names []string
 	for i, s := range statuses {
 		if s == nil {
-			u.Voice.Warnf("the gateway at %s does not answer", sockets[i])
+			u.Console.Warnf("the gateway at %s does not answer", sockets[i])
 			continue
 		}
 		for j := range s.Servers {
@@ -302,7 +302,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 // Reach makes a server, which nothing is started or dialled for. Unless o says how to sign in,
 // sign-ins that are there are used, and nobody is asked for one.
 func (u *Target) Reach(server *config.Server, o manager.ReachOptions) (*manager.Reached, error) {
-	v, also := u.Voice, o.OnStderr
+	v, also := u.Console, o.OnStderr
 	if o.SignIn == nil {
 		o.SignIn = &manager.SignInOptions{Store: cmdline.OpenSignIns(v)}
 	}
@@ -357,7 +357,7 @@ func (l *lastConn) get() dragoman.Conn {
 
 // Open starts or reaches a server. The caller calls close.
 func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.Options) (*Session, error) {
-	v := u.Voice
+	v := u.Console
 	shown := &stderrTail{print: func(line string) {
 		if !u.showStderr { // else it has been
 			v.Stderr(server.Name, line)
@@ -432,7 +432,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 // remember returns what is known of a server from earlier commands and gateways. The caller
 // calls forget when nothing more will be noted.
 func (u *Target) remember(server *config.Server) (m *manager.Memory, forget func()) {
-	dir, log := cmdline.CacheDirectory(), u.Voice.Log
+	dir, log := cmdline.CacheDirectory(), u.Console.Log
 	if server.Command != "" && dir != "" {
 		kept, err := state.Open(dir)
 		if err == nil {

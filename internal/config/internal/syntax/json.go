@@ -16,7 +16,7 @@ type jsonParser struct {
 	src    *Source
 	text   string
 	at     int // offset
-	ruler  *lineIndex
+	lines  *lineIndex
 	failed bool
 	comma  Place // the first one before a closing bracket
 	more   bool  // there are comments, so that it does not pass for plain JSON
@@ -24,7 +24,7 @@ type jsonParser struct {
 
 // parseJSON returns nil if the text is not JSON.
 func parseJSON(src *Source, data string) *Node {
-	p := &jsonParser{src: src, text: data, ruler: &lineIndex{text: data, at: Place{1, 1}}}
+	p := &jsonParser{src: src, text: data, lines: &lineIndex{text: data, at: Place{1, 1}}}
 	n := p.value(0)
 	if p.next(); p.at < len(p.text) {
 		p.wrong("there is more behind the end of the value", "")
@@ -36,7 +36,7 @@ func parseJSON(src *Source, data string) *Node {
 	return n
 }
 
-func (p *jsonParser) here() Place { return p.ruler.place(p.at) }
+func (p *jsonParser) here() Place { return p.lines.place(p.at) }
 
 // wrong reports a mistake, if it is the first, and stops.
 func (p *jsonParser) wrong(message, hint string) {

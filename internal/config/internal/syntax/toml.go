@@ -13,7 +13,7 @@ import (
 type tomlBuilder struct {
 	src    *Source
 	parser unstable.Parser
-	ruler  *lineIndex
+	lines  *lineIndex
 }
 
 // parseTOML returns nil if the text is not TOML. The library's decoder says what
@@ -32,7 +32,7 @@ func parseTOML(src *Source, data []byte) *Node {
 		src.Fail(at, "the file is not TOML: "+strings.TrimPrefix(err.Error(), "toml: "), "")
 		return nil
 	}
-	b := &tomlBuilder{src: src, ruler: &lineIndex{text: string(data), at: Place{1, 1}}}
+	b := &tomlBuilder{src: src, lines: &lineIndex{text: string(data), at: Place{1, 1}}}
 	b.parser.Reset(data)
 	root := &Node{Kind: Table, At: Place{1, 1}}
 	current := root
@@ -54,7 +54,7 @@ func parseTOML(src *Source, data []byte) *Node {
 	return root
 }
 
-func (b *tomlBuilder) place(n *unstable.Node) Place { return b.ruler.place(int(n.Raw.Offset)) }
+func (b *tomlBuilder) place(n *unstable.Node) Place { return b.lines.place(int(n.Raw.Offset)) }
 
 // child returns the table behind a key, or the last one of the list behind it. With
 // another set, one more is added to the list.
@@ -123,7 +123,7 @@ func (b *tomlBuilder) value(v *unstable.Node, at Place, depth int) *Node {
 		n.Kind, n.Text = Text, string(v.Data)
 	}
 	if v.Raw.Length > 0 && n.Scalar() {
-		n.end = b.ruler.place(int(v.Raw.Offset + v.Raw.Length))
+		n.end = b.lines.place(int(v.Raw.Offset + v.Raw.Length))
 	}
 	return n
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 )
 
-const visitState = "AAAABBBBCCCCDDDDEEEEFFFFGG"
+const signInState = "AAAABBBBCCCCDDDDEEEEFFFFGG"
 
-// newVisit returns one of the user of a world, and what it was given.
-func (w *world) newVisit(state string) (*authserver.Visit, *[]url.Values) {
+// newServerSignIn returns one of the user of a world, and what it was given.
+func (w *world) newServerSignIn(state string) (*authserver.ServerSignIn, *[]url.Values) {
 	given := new([]url.Values)
-	return &authserver.Visit{
+	return &authserver.ServerSignIn{
 		Server: "s", Principal: "user:user@" + w.provider.Issuer, URL: "https://as.example.com/authorize?state=" + state, State: state,
 		Expires: time.Now().Add(5 * time.Minute), Take: func(v url.Values) error {
 			*given = append(*given, v)
@@ -28,10 +28,10 @@ func (w *world) newVisit(state string) (*authserver.Visit, *[]url.Values) {
 	}, given
 }
 
-func withVisits(o *authserver.Options) { o.Visits = new(authserver.Visits) }
+func withServerSignIns(o *authserver.Options) { o.ServerSignIns = new(authserver.ServerSignIns) }
 
-// leave has a browser go to the page of a visit, and on from there until it leaves.
-func (w *world) leave(b *authtest.Browser, v *authserver.Visit) *authtest.Page {
+// leave has a browser go to the page of a sign-in, and on from there until it leaves.
+func (w *world) leave(b *authtest.Browser, v *authserver.ServerSignIn) *authtest.Page {
 	w.t.Helper()
 	page, err := b.Visit(w.server.Page(v))
 	if err != nil {
@@ -40,10 +40,10 @@ func (w *world) leave(b *authtest.Browser, v *authserver.Visit) *authtest.Page {
 	return page
 }
 
-func TestAVisitIsCompletedInTheBrowserOfItsUser(t *testing.T) {
-	w := newWorld(t, authtest.Options{}, withVisits)
-	v, given := w.newVisit(visitState)
-	end, err := w.opts.Visits.Begin(v)
+func TestAServerSignInIsCompletedInTheBrowserOfItsUser(t *testing.T) {
+	w := newWorld(t, authtest.Options{}, withServerSignIns)
+	v, given := w.newServerSignIn(signInState)
+	end, err := w.opts.ServerSignIns.Begin(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,12 +51,12 @@ func TestAVisitIsCompletedInTheBrowserOfItsUser(t *testing.T) {
 	if page := w.leave(b, v); page.Status != 0 || page.URL.String() != v.URL {
 		t.Fatalf("the browser is at %s: %d %s\n%s", page.URL, page.Status, page.Body, w.log.String())
 	}
-	back := w.server.Callback("s") + "?code=c&state=" + visitState
+	back := w.server.Callback("s") + "?code=c&state=" + signInState
 	if page, err := b.Visit(back); err != nil || page.Status != http.StatusOK || !strings.Contains(page.Body, "You are signed in") {
 		t.Fatalf("%v %+v", err, page)
 	}
 	if len(*given) != 1 || (*given)[0].Get("code") != "c" {
-		t.Errorf("the visit was given %v", *given)
+		t.Errorf("the sign-in was given %v", *given)
 	}
 	if got := w.happened(); got != "connect "+v.Principal {
 		t.Errorf("what happened: %s", got)
@@ -77,14 +77,14 @@ func TestAVisitIsCompletedInTheBrowserOfItsUser(t *testing.T) {
 }
 
 // Nobody asks about the user later, so the provider is asked for nothing that would do for that.
-func TestTheProviderIsAskedForNoRefreshTokenForAVisit(t *testing.T) {
+func TestTheProviderIsAskedForNoRefreshTokenForAServerSignIn(t *testing.T) {
 	w := newWorld(t, authtest.Options{}, func(o *authserver.Options) {
-		withVisits(o)
+		withServerSignIns(o)
 		o.Provider.Scopes = []string{"openid", "offline_access"}
 		o.Provider.Parameters = map[string]string{"access_type": "offline", "hd": "example.com"}
 	})
-	v, _ := w.newVisit(visitState)
-	if _, err := w.opts.Visits.Begin(v); err != nil {
+	v, _ := w.newServerSignIn(signInState)
+	if _, err := w.opts.ServerSignIns.Begin(v); err != nil {
 		t.Fatal(err)
 	}
 	b := w.browser()
@@ -95,11 +95,11 @@ func TestTheProviderIsAskedForNoRefreshTokenForAVisit(t *testing.T) {
 	}
 }
 
-func TestAVisitThatTookTooLongIsNotWaitedFor(t *testing.T) {
+func TestAServerSignInThatTookTooLongIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, authtest.Options{}, withVisits)
-		v, given := w.newVisit(visitState)
-		if _, err := w.opts.Visits.Begin(v); err != nil {
+		w := newWorld(t, authtest.Options{}, withServerSignIns)
+		v, given := w.newServerSignIn(signInState)
+		if _, err := w.opts.ServerSignIns.Begin(v); err != nil {
 			t.Fatal(err)
 		}
 		b := w.browser()
@@ -107,7 +107,7 @@ func TestAVisitThatTookTooLongIsNotWaitedFor(t *testing.T) {
 			t.Fatalf("the browser is at %s: %d", page.URL, page.Status)
 		}
 		time.Sleep(5 * time.Minute)
-		for _, at := range []string{w.server.Page(v), w.server.Callback("s") + "?code=c&state=" + visitState} {
+		for _, at := range []string{w.server.Page(v), w.server.Callback("s") + "?code=c&state=" + signInState} {
 			if page, err := b.Visit(at); err != nil || page.Status != http.StatusNotFound || !strings.Contains(page.Body, "Nobody waits") {
 				t.Errorf("%s: %v %+v", at, err, page)
 			}
@@ -118,24 +118,24 @@ func TestAVisitThatTookTooLongIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestVisitsAreBounded(t *testing.T) {
+func TestServerSignInsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var visits authserver.Visits
+		var list authserver.ServerSignIns
 		begin := func(n int) (func(), error) {
-			return visits.Begin(&authserver.Visit{State: fmt.Sprint("state-", n), Expires: time.Now().Add(time.Minute), Take: func(url.Values) error { return errors.ErrUnsupported }})
+			return list.Begin(&authserver.ServerSignIn{State: fmt.Sprint("state-", n), Expires: time.Now().Add(time.Minute), Take: func(url.Values) error { return errors.ErrUnsupported }})
 		}
 		first, err := begin(0)
-		for n := 1; n < authserver.MaxVisits && err == nil; n++ {
+		for n := 1; n < authserver.MaxServerSignIns && err == nil; n++ {
 			_, err = begin(n)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := begin(authserver.MaxVisits); err == nil {
+		if _, err := begin(authserver.MaxServerSignIns); err == nil {
 			t.Error("there is one too many")
 		}
 		first()
-		if _, err := begin(authserver.MaxVisits); err != nil {
+		if _, err := begin(authserver.MaxServerSignIns); err != nil {
 			t.Errorf("after one has ended: %v", err)
 		}
 		if _, err := begin(0); err == nil {
@@ -149,7 +149,7 @@ func TestVisitsAreBounded(t *testing.T) {
 }
 
 func TestOnlyUsersOfTheProviderAreKnownInABrowser(t *testing.T) {
-	w := newWorld(t, authtest.Options{}, withVisits)
+	w := newWorld(t, authtest.Options{}, withServerSignIns)
 	for principal, want := range map[string]bool{
 		"user:alice@" + w.provider.Issuer: true, "user:alice@example.com@" + w.provider.Issuer: true, "user:alice@https://other.example.com": false,
 		"token:alice@" + w.provider.Issuer: false, "cert:alice": false, "user:alice": false, "": false,

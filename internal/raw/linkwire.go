@@ -60,8 +60,8 @@ func (b *budget) spend(text []byte) bool {
 	return b.messages <= maxMessages && b.bytes <= maxBytes
 }
 
-// A Talk is the Wire of a Link. One goroutine reads the link and ends with it.
-type Talk struct {
+// A LinkWire is a Wire over a Link. One goroutine reads the link and ends with it.
+type LinkWire struct {
 	link Link
 	in   chan []byte
 	done chan struct{} // closed by Close
@@ -76,111 +76,111 @@ type Talk struct {
 	// First is when the first text came, once it has been taken.
 	First time.Time
 
-	first     time.Time // set before the first text is put into in
-	begun     bool      // there was an exchange
-	loose     []*Message
-	looseSize int
-	abandoned map[string]bool // ids whose answers nobody waits for any more
-	patience  time.Duration   // with an answer of the wrong id
+	first       time.Time // set before the first text is put into in
+	begun       bool      // there was an exchange
+	loose       []*Message
+	looseSize   int
+	abandoned   map[string]bool // ids whose answers nobody waits for any more
+	wrongIDWait time.Duration   // how long the right answer is waited for after one with a wrong id
 }
 
-// NewTalk begins to read a link, which is the Talk's from then on.
-func NewTalk(link Link) *Talk {
-	t := &Talk{link: link, in: make(chan []byte, 8), done: make(chan struct{}), abandoned: map[string]bool{}, patience: quiet}
-	go t.read() // until the link ends, which Close sees to
-	return t
+// NewLinkWire begins to read a link, which is the LinkWire's from then on.
+func NewLinkWire(link Link) *LinkWire {
+	w := &LinkWire{link: link, in: make(chan []byte, 8), done: make(chan struct{}), abandoned: map[string]bool{}, wrongIDWait: quiet}
+	go w.read() // until the link ends, which Close sees to
+	return w
 }
 
-func (t *Talk) read() {
-	defer close(t.in)
+func (w *LinkWire) read() {
+	defer close(w.in)
 	for {
-		text, err := t.link.Receive()
+		text, err := w.link.Receive()
 		if err != nil {
-			t.end = err
+			w.end = err
 			return
 		}
-		if t.first.IsZero() {
-			t.first = time.Now()
+		if w.first.IsZero() {
+			w.first = time.Now()
 		}
 		select {
-		case t.in <- text:
-		case <-t.done: // read on, so that the server can write its last words and end
+		case w.in <- text:
+		case <-w.done: // read on, so that the server can write its last words and end
 		}
 	}
 }
 
 // Close ends the link and waits for the end of its reader.
-func (t *Talk) Close() {
-	close(t.done)
-	t.link.Close()
-	for text := range t.in {
-		t.take(text)
+func (w *LinkWire) Close() {
+	close(w.done)
+	w.link.Close()
+	for text := range w.in {
+		w.take(text)
 	}
 }
 
 // Hurry says that the server is known to answer under wrong ids: the right answer is not long
 // waited for behind such a one.
-func (t *Talk) Hurry() { t.patience = brief }
+func (w *LinkWire) Hurry() { w.wrongIDWait = brief }
 
 // Loose implements Wire.
-func (t *Talk) Loose() []*Message { return t.loose }
+func (w *LinkWire) Loose() []*Message { return w.loose }
 
 // Tell implements Wire.
-func (t *Talk) Tell(ctx context.Context, text []byte) *Exchange {
-	return &Exchange{Sent: text, Err: t.link.Send(ctx, text)}
+func (w *LinkWire) Tell(ctx context.Context, text []byte) *Exchange {
+	return &Exchange{Sent: text, Err: w.link.Send(ctx, text)}
 }
 
 // Exchange implements Wire.
-func (t *Talk) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return t.exchange(ctx, text, id, false)
+func (w *LinkWire) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+	return w.exchange(ctx, text, id, false)
 }
 
-// Hear implements Wire.
-func (t *Talk) Hear(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return t.exchange(ctx, text, id, true)
+// ExchangeFirst implements Wire.
+func (w *LinkWire) ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
+	return w.exchange(ctx, text, id, true)
 }
 
 // exchange sends a text while it reads: a server may write before it reads on, and wait for who
 // reads that. With first, any message ends it.
-func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, first bool) *Exchange {
+func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage, first bool) *Exchange {
 	x := &Exchange{Sent: text}
 	began := time.Now()
 	defer func() { x.Took = time.Since(began) }()
-	if t.begun { // what came before the first exchange belongs to it, however early the link was made
-		t.drain(ctx)
+	if w.begun { // what came before the first exchange belongs to it, however early the link was made
+		w.drain(ctx)
 	}
-	t.begun = true
+	w.begun = true
 	var sends sync.WaitGroup
 	defer sends.Wait() // a server that does not read has them end with ctx
 	sent := make(chan error, 1)
-	sends.Go(func() { sent <- t.link.Send(ctx, text) })
+	sends.Go(func() { sent <- w.link.Send(ctx, text) })
 	var spent budget
-	var patience <-chan time.Time
+	var giveUp <-chan time.Time
 	answers, unread := 0, true
 	for {
 		select {
 		case err := <-sent:
 			if unread = false; err != nil {
-				t.refused(x, err, id)
+				w.refused(x, err, id)
 				return x
 			}
 			if id == nil {
-				patience = time.After(quiet)
+				giveUp = time.After(quiet)
 			}
-		case text, open := <-t.in:
+		case text, open := <-w.in:
 			if !open {
 				if x.Answer == nil {
-					x.Err = t.end
+					x.Err = w.end
 				}
 				return x
 			}
-			m := t.takeMessage(text)
+			m := w.takeMessage(text)
 			if !spent.spend(text) {
 				x.Err = ErrFlood
-				t.abandon(id)
+				w.abandon(id)
 				return x
 			}
-			if m == nil || t.late(m) {
+			if m == nil || w.late(m) {
 				continue
 			}
 			x.Got = append(x.Got, m)
@@ -192,24 +192,24 @@ func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, fi
 				x.Answer, x.Misnamed = m, false
 				return x
 			case first:
-				t.abandon(id)
+				w.abandon(id)
 				return x
 			case m.IsRequest():
 				if answers++; answers <= maxAnswers {
-					sends.Go(func() { _ = t.link.Send(ctx, AnswerTo(m)) }) // if it is lost, the exchange sees that
+					sends.Go(func() { _ = w.link.Send(ctx, AnswerTo(m)) }) // if it is lost, the exchange sees that
 				}
 			case m.IsResponse():
 				x.Answer, x.Misnamed = m, id != nil
 				if id == nil {
 					return x
 				}
-				patience = time.After(t.patience)
+				giveUp = time.After(w.wrongIDWait)
 			}
-		case <-patience:
+		case <-giveUp:
 			if x.Answer == nil {
 				x.Err = ErrSilent
 			} else if x.Misnamed {
-				t.Hurry()
+				w.Hurry()
 			}
 			return x
 		case <-ctx.Done():
@@ -217,7 +217,7 @@ func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, fi
 				if x.Err = context.Cause(ctx); unread {
 					x.Err = fmt.Errorf("%w: the server does not read what it is sent", x.Err)
 				}
-				t.abandon(id)
+				w.abandon(id)
 			}
 			return x
 		}
@@ -225,7 +225,7 @@ func (t *Talk) exchange(ctx context.Context, text []byte, id json.RawMessage, fi
 }
 
 // refused ends an exchange whose text could not be sent.
-func (t *Talk) refused(x *Exchange, err error, id json.RawMessage) {
+func (w *LinkWire) refused(x *Exchange, err error, id json.RawMessage) {
 	x.Err = err
 	if refused, ok := errors.AsType[*PostError](err); ok {
 		x.HTTP = refused.Reply
@@ -236,21 +236,21 @@ func (t *Talk) refused(x *Exchange, err error, id json.RawMessage) {
 }
 
 // abandon has answers passed over that come when nobody waits for them any more.
-func (t *Talk) abandon(ids ...json.RawMessage) {
+func (w *LinkWire) abandon(ids ...json.RawMessage) {
 	for _, id := range ids {
 		if id != nil {
-			t.abandoned[string(id)] = true
+			w.abandoned[string(id)] = true
 		}
 	}
 }
 
 // late reports whether a message is the answer to a request that was given up.
-func (t *Talk) late(m *Message) bool {
-	return m.IsResponse() && t.abandoned[string(bytes.TrimSpace(m.ID))]
+func (w *LinkWire) late(m *Message) bool {
+	return m.IsResponse() && w.abandoned[string(bytes.TrimSpace(m.ID))]
 }
 
 // All implements Wire. Answers with other ids are taken for those of requests that have none.
-func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
+func (w *LinkWire) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
 	list := make([]*Exchange, len(texts))
 	var sends sync.WaitGroup
 	for i, text := range texts {
@@ -258,7 +258,7 @@ func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) [
 	}
 	sends.Go(func() { // in order, and until ctx ends
 		for _, text := range texts {
-			if t.link.Send(ctx, text) != nil {
+			if w.link.Send(ctx, text) != nil {
 				return
 			}
 		}
@@ -269,12 +269,12 @@ func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) [
 	answered := 0
 	for over := false; !over && answered+len(stray) < len(texts); {
 		select {
-		case text, open := <-t.in:
+		case text, open := <-w.in:
 			if over = !open || !spent.spend(text); over {
 				break // out of the select
 			}
-			m := t.takeMessage(text)
-			if m == nil || t.late(m) || !m.IsResponse() {
+			m := w.takeMessage(text)
+			if m == nil || w.late(m) || !m.IsResponse() {
 				continue
 			}
 			if i := slices.IndexFunc(ids, m.Is); i >= 0 && list[i].Answer == nil {
@@ -291,7 +291,7 @@ func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) [
 		if x.Answer != nil {
 			continue
 		}
-		t.abandon(ids[i])
+		w.abandon(ids[i])
 		if len(stray) > 0 {
 			x.Got, x.Answer, x.Misnamed, x.Err = stray[:1], stray[0], true, nil
 			stray = stray[1:]
@@ -301,14 +301,14 @@ func (t *Talk) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) [
 }
 
 // drain takes what has come since the last exchange, and not what comes meanwhile for ever.
-func (t *Talk) drain(ctx context.Context) {
+func (w *LinkWire) drain(ctx context.Context) {
 	for range maxMessages {
 		select {
-		case text, open := <-t.in:
+		case text, open := <-w.in:
 			if !open || ctx.Err() != nil {
 				return
 			}
-			t.take(text)
+			w.take(text)
 		default:
 			return
 		}
@@ -316,27 +316,27 @@ func (t *Talk) drain(ctx context.Context) {
 }
 
 // take keeps what is part of no exchange.
-func (t *Talk) take(text []byte) {
-	m := t.takeMessage(text)
-	if m == nil || t.late(m) {
+func (w *LinkWire) take(text []byte) {
+	m := w.takeMessage(text)
+	if m == nil || w.late(m) {
 		return
 	}
-	if len(t.loose) < maxKept && t.looseSize+len(text) <= maxKeptBytes {
-		t.loose, t.looseSize = append(t.loose, m), t.looseSize+len(text)
+	if len(w.loose) < maxKept && w.looseSize+len(text) <= maxKeptBytes {
+		w.loose, w.looseSize = append(w.loose, m), w.looseSize+len(text)
 	}
 }
 
 // takeMessage reads a text, or keeps it as noise.
-func (t *Talk) takeMessage(text []byte) *Message {
-	t.First = t.first
+func (w *LinkWire) takeMessage(text []byte) *Message {
+	w.First = w.first
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil
 	}
 	m := ReadMessage(text)
-	if m == nil && len(t.Noise) < maxKept {
-		t.Noise = append(t.Noise, string(text[:min(len(text), maxFrame)]))
-		if len(t.Noise) == 1 && t.OnNoise != nil {
-			t.OnNoise(t.Noise[0])
+	if m == nil && len(w.Noise) < maxKept {
+		w.Noise = append(w.Noise, string(text[:min(len(text), maxFrame)]))
+		if len(w.Noise) == 1 && w.OnNoise != nil {
+			w.OnNoise(w.Noise[0])
 		}
 	}
 	return m

@@ -20,13 +20,13 @@ const (
 	serverReturn = "/callback"
 )
 
-// MaxVisits is how many sign-ins at servers wait for browsers at once.
-const MaxVisits = 1024
+// MaxServerSignIns is how many sign-ins at servers wait for browsers at once.
+const MaxServerSignIns = 1024
 
-// A Visit is a sign-in at a server behind us that waits for the browser of one of our users. What
+// A ServerSignIn is a sign-in at a server behind us that waits for the browser of one of our users. What
 // that user gets there is used for all requests of the principal, so nobody else may complete it: not
 // somebody who was sent the page, nor somebody who was sent to the authorization server.
-type Visit struct {
+type ServerSignIn struct {
 	// Server is the name that the server has here, and Principal whose browser it must be.
 	Server, Principal string
 
@@ -41,30 +41,30 @@ type Visit struct {
 	Take func(url.Values) error
 }
 
-// page stands for the visit in the address of its page. The state cannot be told from it, and a visit
+// page stands for the sign-in in the address of its page. The state cannot be told from it, and one
 // that goes on in another process has the same.
-func (v *Visit) page() string { return mac([]byte(v.State), "page of a visit") }
+func (v *ServerSignIn) page() string { return mac([]byte(v.State), "page of a visit") }
 
-// Visits are all that are waited for. They outlive the Server that shows their pages, and
+// ServerSignIns are all that are waited for. They outlive the Server that shows their pages, and
 // nothing else knows them. The zero value has none. Any number of goroutines may use it.
-type Visits struct {
+type ServerSignIns struct {
 	mu   sync.Mutex
-	list map[string]*Visit // by page; guarded by mu
+	list map[string]*ServerSignIn // by page; guarded by mu
 }
 
-// Begin has a visit waited for until end, or until it expires.
-func (l *Visits) Begin(v *Visit) (end func(), err error) {
+// Begin has a sign-in waited for until end, or until it expires.
+func (l *ServerSignIns) Begin(v *ServerSignIn) (end func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if len(l.list) >= MaxVisits {
-		maps.DeleteFunc(l.list, func(_ string, v *Visit) bool { return !now.Before(v.Expires) })
+	if len(l.list) >= MaxServerSignIns {
+		maps.DeleteFunc(l.list, func(_ string, v *ServerSignIn) bool { return !now.Before(v.Expires) })
 	}
-	if len(l.list) >= MaxVisits {
+	if len(l.list) >= MaxServerSignIns {
 		return nil, errors.New("too many users are signing in; try again in a few minutes")
 	}
 	if l.list == nil {
-		l.list = make(map[string]*Visit)
+		l.list = make(map[string]*ServerSignIn)
 	}
 	l.list[v.page()] = v
 	return func() {
@@ -76,8 +76,8 @@ func (l *Visits) Begin(v *Visit) (end func(), err error) {
 	}, nil
 }
 
-// find returns the visit of a page that is of a server, or nil.
-func (l *Visits) find(page, server string) *Visit {
+// find returns the sign-in at a server that a page is of, or nil.
+func (l *ServerSignIns) find(page, server string) *ServerSignIn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.list[page]
@@ -93,8 +93,8 @@ func (s *Server) Knows(principal string) bool { return s.provider.reader.Names(p
 // Callback returns where the browser comes back to from a sign-in at a server.
 func (s *Server) Callback(server string) string { return s.issuer + serverPath + server + serverReturn }
 
-// Page returns what the user of a visit is shown.
-func (s *Server) Page(v *Visit) string {
+// Page returns the address of the page that the user of a sign-in is shown.
+func (s *Server) Page(v *ServerSignIn) string {
 	return s.issuer + serverPath + v.Server + signInPage + "?" + url.Values{"id": {v.page()}}.Encode()
 }
 
@@ -102,19 +102,19 @@ func (s *Server) Page(v *Visit) string {
 func (s *Server) atServer(path string) http.HandlerFunc {
 	rest, ok := strings.CutPrefix(path, serverPath)
 	server, rest, cut := strings.Cut(rest, "/")
-	if !ok || !cut || server == "" || s.opts.Visits == nil {
+	if !ok || !cut || server == "" || s.opts.ServerSignIns == nil {
 		return nil
 	}
 	switch "/" + rest {
 	case signInPage:
-		return func(w http.ResponseWriter, r *http.Request) { s.visit(w, r, server) }
+		return func(w http.ResponseWriter, r *http.Request) { s.serverSignIn(w, r, server) }
 	case serverReturn:
-		return func(w http.ResponseWriter, r *http.Request) { s.visited(w, r, server) }
+		return func(w http.ResponseWriter, r *http.Request) { s.serverSignInDone(w, r, server) }
 	}
 	return nil
 }
 
-func (s *Server) visitEvent(kind, who string, v *Visit) {
+func (s *Server) serverSignInEvent(kind, who string, v *ServerSignIn) {
 	if s.opts.OnEvent != nil {
 		s.opts.OnEvent(kind, who, v.Server)
 	}
@@ -122,8 +122,8 @@ func (s *Server) visitEvent(kind, who string, v *Visit) {
 
 const notWaited = "Nobody waits for this sign-in: it was completed or given up, or took longer than five minutes."
 
-// visit finds out who is in the browser, and after that takes the answer to the page that asks.
-func (s *Server) visit(w http.ResponseWriter, r *http.Request, server string) {
+// serverSignIn finds out who is in the browser, and after that takes the answer to the page that asks.
+func (s *Server) serverSignIn(w http.ResponseWriter, r *http.Request, server string) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodPost:
@@ -138,25 +138,25 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request, server string) {
 		s.fail(w, http.StatusBadRequest, "The address of this page is damaged.")
 		return
 	}
-	v := s.opts.Visits.find(query.Get("id"), server)
+	v := s.opts.ServerSignIns.find(query.Get("id"), server)
 	if v == nil {
 		s.fail(w, http.StatusNotFound, notWaited)
 		return
 	}
-	s.toProvider(w, r, &transaction{Visit: v.page(), Server: server})
+	s.toProvider(w, r, &transaction{ServerSignIn: v.page(), Server: server})
 }
 
-// A pass is what the user of a browser is asked about a visit.
+// A pass is what the user of a browser is asked about a sign-in at a server.
 type pass struct {
-	Visit     string `json:"v"`
-	Principal string `json:"p"`
-	Browser   digest `json:"b"`
-	Until     int64  `json:"u"`
+	ServerSignIn string `json:"v"`
+	Principal    string `json:"p"`
+	Browser      digest `json:"b"`
+	Until        int64  `json:"u"`
 }
 
-// askVisitor asks the user who has come back from the provider, if it is the right one.
-func (s *Server) askVisitor(w http.ResponseWriter, r *http.Request, t *transaction, query url.Values) {
-	v := s.opts.Visits.find(t.Visit, t.Server)
+// askServerSignIn asks the user who has come back from the provider, if it is the right one.
+func (s *Server) askServerSignIn(w http.ResponseWriter, r *http.Request, t *transaction, query url.Values) {
+	v := s.opts.ServerSignIns.find(t.ServerSignIn, t.Server)
 	if v == nil {
 		s.fail(w, http.StatusNotFound, notWaited)
 		return
@@ -168,7 +168,7 @@ func (s *Server) askVisitor(w http.ResponseWriter, r *http.Request, t *transacti
 	}
 	if who.Principal != v.Principal {
 		s.log.Warn("somebody else has opened the page of a user's sign-in", "server", v.Server, "user", v.Principal, "opened by", who.Principal)
-		s.visitEvent("stranger", who.Principal, v)
+		s.serverSignInEvent("stranger", who.Principal, v)
 		s.fail(w, http.StatusForbidden, "This page is for another user than the one who is signed in in this browser. If somebody has sent it to you, tell whoever runs this server.")
 		return
 	}
@@ -178,13 +178,13 @@ func (s *Server) askVisitor(w http.ResponseWriter, r *http.Request, t *transacti
 		return
 	}
 	p := pass{v.page(), who.Principal, s.browser(w, r), v.Expires.Unix()}
-	s.show(w, http.StatusOK, visitPage, &page{
+	s.show(w, http.StatusOK, serverSignInPage, &page{
 		Title: "Sign in to " + v.Server + "?", Name: v.Server, User: strings.TrimPrefix(who.Principal, "user:"), Provider: to.Host,
 		Action: serverPath + v.Server + signInPage, Ticket: s.passes.seal(p),
 	})
 }
 
-// agreed sends the browser on to where the user signs in. From then on the visit can be completed in
+// agreed sends the browser on to where the user signs in. From then on the sign-in can be completed in
 // this browser alone.
 func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 	form, err := readForm(w, r)
@@ -198,7 +198,7 @@ func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 		s.fail(w, http.StatusBadRequest, "This page is too old, or was opened in another browser.")
 		return
 	}
-	v := s.opts.Visits.find(p.Visit, server)
+	v := s.opts.ServerSignIns.find(p.ServerSignIn, server)
 	switch {
 	case v == nil || v.Principal != p.Principal:
 		s.fail(w, http.StatusNotFound, notWaited)
@@ -208,7 +208,7 @@ func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 		s.fail(w, http.StatusOK, "You have not agreed.")
 		return
 	}
-	t := &transaction{Visit: p.Visit, Server: server, Principal: p.Principal, State: v.State, Until: p.Until}
+	t := &transaction{ServerSignIn: p.ServerSignIn, Server: server, Principal: p.Principal, State: v.State, Until: p.Until}
 	if !s.keepTransaction(w, r, t) {
 		s.fail(w, http.StatusInternalServerError, "The name of the server or of the user is too long.")
 		return
@@ -216,8 +216,8 @@ func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 	s.leave(w, r, v.URL)
 }
 
-// visited is where the server's authorization server sends the browser back to.
-func (s *Server) visited(w http.ResponseWriter, r *http.Request, server string) {
+// serverSignInDone is where the server's authorization server sends the browser back to.
+func (s *Server) serverSignInDone(w http.ResponseWriter, r *http.Request, server string) {
 	if r.Method != http.MethodGet {
 		httpx.NotAllowed(r, "GET").Write(w)
 		return
@@ -227,16 +227,16 @@ func (s *Server) visited(w http.ResponseWriter, r *http.Request, server string) 
 		s.fail(w, http.StatusBadRequest, "The answer of the server's authorization server cannot be read.")
 		return
 	}
-	// First, so that the browser keeps what it has if the visit is waited for again, and can come again.
-	v := s.opts.Visits.find((&Visit{State: query.Get("state")}).page(), server)
+	// First, so that the browser keeps what it has if the sign-in is waited for again, and can come again.
+	v := s.opts.ServerSignIns.find((&ServerSignIn{State: query.Get("state")}).page(), server)
 	if v == nil {
 		s.fail(w, http.StatusNotFound, notWaited+" If your application asks for it again, reload this page after that.")
 		return
 	}
 	t := s.takeTransaction(w, r, v.State)
-	if t == nil || t.Principal != v.Principal || t.Visit != v.page() {
+	if t == nil || t.Principal != v.Principal || t.ServerSignIn != v.page() {
 		s.log.Warn("a sign-in has come back in another browser than it was begun in, or for the second time", "server", v.Server, "user", v.Principal)
-		s.visitEvent("stranger", "", v)
+		s.serverSignInEvent("stranger", "", v)
 		s.fail(w, http.StatusForbidden, "This sign-in was begun in another browser, or has been completed already.")
 		return
 	}
@@ -244,6 +244,6 @@ func (s *Server) visited(w http.ResponseWriter, r *http.Request, server string) 
 		s.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s.visitEvent("connect", v.Principal, v)
+	s.serverSignInEvent("connect", v.Principal, v)
 	s.show(w, http.StatusOK, donePage, &page{Title: "You are signed in", Name: v.Server})
 }
