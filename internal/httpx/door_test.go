@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -150,6 +151,22 @@ func TestNoMoreRequestsThanMaxAreServedAtOnce(t *testing.T) {
 	}
 }
 
+func TestRequestsAtOnceAreBoundedThoughNobodySaysSo(t *testing.T) {
+	door, served := httpx.NewDoor(&httpx.DoorOptions{}), 0
+	w, r := httptest.NewRecorder(), request("GET", "localhost") // of all; what is answered first counts
+	var serve func(*httpx.Exchange) error
+	serve = func(*httpx.Exchange) error {
+		if served++; served <= httpx.DefaultMaxRequests {
+			door.Serve(w, r, serve) // while all before it are served
+		}
+		return errors.New("part of the test")
+	}
+	door.Serve(w, r, serve)
+	if served != httpx.DefaultMaxRequests || w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d are served at once, and one more gets %d", served, w.Code)
+	}
+}
+
 // Shutdown obeys its context: half a second later it returns, whatever keeps requests
 // from ending.
 func TestShutdownObeysItsContext(t *testing.T) {
@@ -208,6 +225,62 @@ func TestShutdownObeysItsContext(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestClientThatDoesNotReadIsCutInItsTime(t *testing.T) {
+	large := bytes.Repeat([]byte{' '}, 1<<20)
+	for name, serve := range map[string]func(*httpx.Exchange) error{
+		"an answer": func(x *httpx.Exchange) error {
+			x.JSON(http.StatusOK, large)
+			return nil
+		},
+		"a refusal": func(*httpx.Exchange) error {
+			return httpx.Refuse(http.StatusBadRequest, "%s", large)
+		},
+		"a stream": func(x *httpx.Exchange) error {
+			out, err := x.Events()
+			if err == nil {
+				_ = out.Event(&sse.Event{Data: large})
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inDoorway(t, httpx.DoorOptions{WriteTimeout: 5 * time.Second}, serve, func(w *doorway) {
+				conn := w.send(plainGet)
+				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				if err := w.Shutdown(ctx); err != nil || time.Since(began) != 5*time.Second {
+					t.Errorf("it ended after %v with %v", time.Since(began), err)
+				}
+				_ = conn.Close()
+			})
+		})
+	}
+}
+
+func TestNothingIsWrittenToAStreamThatWasCut(t *testing.T) {
+	var written chan error // of the bubble
+	inDoorway(t, httpx.DoorOptions{}, func(x *httpx.Exchange) error {
+		out, err := x.Events()
+		if err == nil {
+			time.Sleep(time.Second) // of the bubble, in which Shutdown has given up
+			err = out.Event(&sse.Event{Data: []byte("{}")})
+		}
+		written <- err
+		return nil
+	}, func(w *doorway) {
+		written = make(chan error, 1)
+		conn := w.send(plainGet)
+		go func() { _, _ = io.Copy(io.Discard, conn) }() // ends with the connection
+		ctx, cancel := context.WithCancel(w.t.Context())
+		cancel()
+		_ = w.Shutdown(ctx)
+		if err := <-written; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a later write ends with %v", err)
+		}
+	})
 }
 
 func TestShutdownWaitsForWhatEndsByItself(t *testing.T) {

@@ -3,6 +3,7 @@ package mux_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,9 +12,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 )
 
-// TestWhatWaitsForTheHandshakeIsBoundedInBytes has a client that sends notifications
-// of a megabyte each before its initialize is answered.
-func TestWhatWaitsForTheHandshakeIsBoundedInBytes(t *testing.T) {
+// TestWhatWaitsForTheHandshakeIsBounded has a client that sends many or large
+// notifications before its initialize is answered.
+func TestWhatWaitsForTheHandshakeIsBounded(t *testing.T) {
+	const small = `{"jsonrpc":"2.0","method":"n"}`
 	large := func(mib int) string {
 		return `{"jsonrpc":"2.0","method":"n","params":{"p":"` + strings.Repeat("x", mib<<20) + `"}}`
 	}
@@ -24,7 +26,9 @@ func TestWhatWaitsForTheHandshakeIsBoundedInBytes(t *testing.T) {
 		"three megabytes":    {[]string{large(1), large(1), large(1)}, false},
 		"five megabytes":     {[]string{large(1), large(1), large(1), large(1), large(1)}, true},
 		"one larger message": {[]string{large(6)}, false},
-		"and another one":    {[]string{large(6), `{"jsonrpc":"2.0","method":"n"}`}, true},
+		"and another one":    {[]string{large(6), small}, true},
+		"many messages":      {slices.Repeat([]string{small}, 1024), false},
+		"one too many":       {slices.Repeat([]string{small}, 1025), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -25,13 +25,10 @@ const (
 // Enabled reports whether messages are shown.
 func Enabled(log *slog.Logger) bool { return log.Enabled(context.Background(), slog.LevelDebug) }
 
-// Acceptor shows what comes from clients and goes there, in conversations that begin while
-// messages are shown.
+// Acceptor shows what comes from clients and goes there. The level may change while a
+// conversation is open.
 func Acceptor(a dragoman.Acceptor, log *slog.Logger) dragoman.Acceptor {
 	return dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-		if !Enabled(log) {
-			return a.Accept(ctx, client)
-		}
 		p, err := a.Accept(ctx, &conn{client, way{log, ToClient, FromClient}})
 		if err != nil {
 			return nil, err
@@ -45,13 +42,10 @@ func Client(p dragoman.Peer, log *slog.Logger) dragoman.Peer {
 	return &peer{p, way{log, FromClient, ToClient}}
 }
 
-// Dialer shows what goes to a server and comes from there, in conversations that begin while
-// messages are shown.
+// Dialer shows what goes to a server and comes from there. The level may change while a
+// conversation is open.
 func Dialer(d dragoman.Dialer, log *slog.Logger) dragoman.Dialer {
 	return dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-		if !Enabled(log) {
-			return d.Dial(ctx, local)
-		}
 		if local != nil {
 			local = &peer{local, way{log, FromServer, ToServer}}
 		}

@@ -77,3 +77,62 @@ msg="dragoman → client" kind=result id=7 json="{\"jsonrpc\":\"2.0\",\"id\":7,\
 		t.Errorf("a notification: %s", out.String())
 	}
 }
+
+// A talker is a conversation with a peer.
+type talker struct {
+	dragoman.Conn
+	peer dragoman.Peer
+}
+
+func (c talker) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return c.peer.Call(ctx, req, from)
+}
+
+func (c talker) Notify(ctx context.Context, note *dragoman.Message) error {
+	return c.peer.Notify(ctx, note)
+}
+
+func TestLevelThatIsChangedHoldsForConversationsThatAreOpen(t *testing.T) {
+	for name, open := range map[string]func(*slog.Logger, dragoman.Peer) (there, back dragoman.Peer, err error){
+		"with a client": func(log *slog.Logger, p dragoman.Peer) (there, back dragoman.Peer, err error) {
+			a := trace.Acceptor(dragoman.AcceptFunc(func(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+				back = client
+				return p, nil
+			}), log)
+			there, err = a.Accept(t.Context(), talker{peer: p})
+			return there, back, err
+		},
+		"with a server": func(log *slog.Logger, p dragoman.Peer) (there, back dragoman.Peer, err error) {
+			d := trace.Dialer(dragoman.DialFunc(func(_ context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+				back = local
+				return talker{peer: p}, nil
+			}), log)
+			there, err = d.Dial(t.Context(), p)
+			return there, back, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			var level slog.LevelVar
+			p := dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+				return req.Reply(nil)
+			}}
+			there, back, err := open(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: &level})), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []int{0, 4, 0} { // a request and its answer, each way
+				out.Reset()
+				for _, to := range []dragoman.Peer{there, back} {
+					if _, err := to.Call(t.Context(), message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := strings.Count(out.String(), "dragoman"); got != want {
+					t.Errorf("at the level %v it shows %d messages, want %d:\n%s", level.Level(), got, want, &out)
+				}
+				level.Set(map[bool]slog.Level{true: slog.LevelDebug, false: slog.LevelInfo}[level.Level() == slog.LevelInfo])
+			}
+		})
+	}
+}

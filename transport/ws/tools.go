@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -121,7 +120,7 @@ var envelope = sync.OnceValue(func() json.RawMessage {
 	if err == nil {
 		e := protocol.Envelope{
 			Version: protocol.Latest.String(),
-			Client:  []byte(`{"name":"dragoman-ws","version":` + strconv.Quote(version()) + `}`),
+			Client:  []byte(`{"name":"dragoman-ws","version":` + strconv.Quote(dragoman.Version) + `}`),
 		}
 		req, err = e.Put(req)
 	}
@@ -130,13 +129,6 @@ var envelope = sync.OnceValue(func() json.RawMessage {
 	}
 	return req.Get("_meta")
 })
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
-}
 
 // A toolSink is a socket whose other side takes tool frames: the requests of the
 // conversation are turned into them. Nothing else can be said there.

@@ -48,7 +48,7 @@ func TestA01_A26_ToolFrameIsARequestOfTheNewestRevision(t *testing.T) {
 		t.Error(err)
 	}
 	e, err := protocol.ReadEnvelope(req)
-	if err != nil || e.Version != protocol.Latest.String() || !strings.Contains(string(e.Client), `"dragoman-ws"`) {
+	if err != nil || e.Version != protocol.Latest.String() || string(e.Client) != `{"name":"dragoman-ws","version":"`+dragoman.Version+`"}` {
 		t.Errorf("envelope %+v, error %v", e, err)
 	}
 	if args := string(req.Get("arguments")); args != `{"a":[1.0,2e3]}` {
