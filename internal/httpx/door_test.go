@@ -151,19 +151,9 @@ func TestNoMoreRequestsThanMaxAreServedAtOnce(t *testing.T) {
 	}
 }
 
-func TestRequestsAtOnceAreBoundedThoughNobodySaysSo(t *testing.T) {
-	door, served := httpx.NewDoor(&httpx.DoorOptions{}), 0
-	w, r := httptest.NewRecorder(), request("GET", "localhost") // of all; what is answered first counts
-	var serve func(*httpx.Exchange) error
-	serve = func(*httpx.Exchange) error {
-		if served++; served <= httpx.DefaultMaxRequests {
-			door.Serve(w, r, serve) // while all before it are served
-		}
-		return errors.New("part of the test")
-	}
-	door.Serve(w, r, serve)
-	if served != httpx.DefaultMaxRequests || w.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d are served at once, and one more gets %d", served, w.Code)
+func TestRequestsAtOnceAreBoundedByDefault(t *testing.T) {
+	if got := httpx.NewDoor(&httpx.DoorOptions{}).Max(); got != httpx.DefaultMaxRequests {
+		t.Errorf("%d are served at once, want %d", got, httpx.DefaultMaxRequests)
 	}
 }
 

@@ -53,20 +53,10 @@ func TestTooManyModernRequestsGet503(t *testing.T) {
 	v.want(modernCall("6", "server/discover", ""), http.StatusOK, `"complete"`)
 }
 
-func TestModernRequestsAreBoundedThoughNobodySaysSo(t *testing.T) {
-	s, came := &streamable.Server{Requests: dragoman.Funcs{}}, 0
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://localhost/mcp", nil) // of all; what is answered first counts
-	s.Caller = func(*http.Request) (*dragoman.Caller, error) {
-		if came++; came <= streamable.DefaultMaxConcurrent {
-			s.ServeHTTP(w, r) // while all before it are under way
-		}
-		return nil, errors.New("part of the test")
+func TestRequestsAtOnceAreBoundedByDefault(t *testing.T) {
+	if got := (&streamable.Server{}).DoorOptions().MaxRequests; got != streamable.DefaultMaxConcurrent {
+		t.Errorf("%d are served at once, want %d", got, streamable.DefaultMaxConcurrent)
 	}
-	s.ServeHTTP(w, r)
-	if came != streamable.DefaultMaxConcurrent || w.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d are let in at once, and one more gets %d", came, w.Code)
-	}
-	_ = s.Shutdown(t.Context())
 }
 
 // With negative limits nothing is cut, however long it takes, and nobody is too many.

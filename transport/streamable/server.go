@@ -112,12 +112,16 @@ type serverOptions struct {
 	legacy, modern           bool
 }
 
-func (s *Server) prepare() {
-	s.door = httpx.NewDoor(&httpx.DoorOptions{
+func (s *Server) doorOptions() *httpx.DoorOptions {
+	return &httpx.DoorOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: httpx.Limit(s.MaxConcurrent, DefaultMaxConcurrent), MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
-	})
+	}
+}
+
+func (s *Server) prepare() {
+	s.door = httpx.NewDoor(s.doorOptions())
 	s.opts = serverOptions{
 		limits:      s.door.Limits,
 		maxSessions: httpx.Limit(s.MaxSessions, DefaultMaxSessions),
