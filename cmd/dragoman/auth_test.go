@@ -484,7 +484,7 @@ func TestAClientIsNamedOnce(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, status := runMain(t, "", "login", server.URL); status != 1 || !strings.Contains(errs, "lets no client register by itself") {
+	if _, errs, status := runMain(t, "", "login", server.URL); status != 3 || !strings.Contains(errs, "lets no client register by itself") {
 		t.Errorf("without a client: status %d, %s", status, errs)
 	}
 	if _, errs, status := runMain(t, "", "login", "--client-id", "client", "--client-secret-file", secret, server.URL); status != 0 {

@@ -119,7 +119,7 @@ func (l *life) programs() {
 	}
 	as := []string{l.server.URL, "--client-credentials", "--client-id"}
 	l.connect(true, append(as, "client", "--client-secret-file", l.file("secret", clientSecret+"\n"))...)
-	l.run(1, append([]string{"login", "--debug", "--client-secret-file", l.file("wrong", "canary-wrong-secret")}, append(as, "client")...)...)
+	l.run(3, append([]string{"login", "--debug", "--client-secret-file", l.file("wrong", "canary-wrong-secret")}, append(as, "client")...)...)
 	l.connect(true, append(as, "signer", "--client-key-file", l.file("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))))...)
 }
 
