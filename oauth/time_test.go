@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,16 +159,17 @@ func TestARefreshThatFailsLeavesAGoodTokenInUse(t *testing.T) {
 // not one after the other.
 func TestAnEarlyRefreshThatHangsHoldsUpRequestsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := false
+		var hangs atomic.Bool // a request that was given up may still look at it
 		p := newPlace(t, &authtest.Options{Lifetime: 10 * time.Hour, Token: func(_ http.ResponseWriter, r *http.Request) bool {
-			if hangs {
-				<-r.Context().Done()
+			if !hangs.Load() {
+				return false
 			}
-			return hangs
+			<-r.Context().Done()
+			return true
 		}}, &oauth.Config{})
 		p.mustGet()
 		time.Sleep(10*time.Hour - 55*time.Second)
-		hangs = true
+		hangs.Store(true)
 		start := time.Now()
 		var all sync.WaitGroup
 		for range 10 {
@@ -183,7 +185,7 @@ func TestAnEarlyRefreshThatHangsHoldsUpRequestsOnce(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		time.Sleep(time.Until(start.Add(40 * time.Second))) // it is tried again, with time left
-		hangs = false
+		hangs.Store(false)
 		p.mustGet()
 		if p.server.Count("refresh") != 1 {
 			t.Errorf("%d refreshes", p.server.Count("refresh"))
