@@ -25,9 +25,6 @@ const (
 	glance   = 500 * time.Millisecond
 )
 
-// slowStart is how many times longer a process may take to start beside others.
-const slowStart = 4
-
 // A run looks at one server.
 type run struct {
 	*Options
@@ -137,8 +134,8 @@ func (r *run) openEras(ctx context.Context) (status int, err error) {
 			x := r.keep(c.Begin(ctx))
 			answered := x.Answer != nil
 			if r.pool != nil && answered {
-				r.answerTimeout = max(r.Timeout, min(r.Start, slowStart*x.Took))
-				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, slowStart*x.Took))) // a slow machine is slow at the end, too
+				r.answerTimeout = max(r.Timeout, min(r.Start, raw.SlowStart*x.Took))
+				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, raw.SlowStart*x.Took))) // a slow machine is slow at the end, too
 			}
 			c.Timeout = r.answerTimeout
 			if isRefusal(x.Status()) {

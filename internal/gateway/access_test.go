@@ -159,22 +159,16 @@ func (g *guarded) connect(t *testing.T, path, transport, token string, era proto
 	return c, err
 }
 
-func TestS27_HoldersOfTokensUseEveryDoor(t *testing.T) {
-	g := guard(t, "")
-	token := g.token(t, "bob")
-	g.ready()
-	for _, d := range []struct {
-		path, transport, tool string
-		era                   protocol.Era
-	}{
-		{"/mcp", "http-only", "a_echo", protocol.Legacy},
-		{"/mcp", "http-only", "a_echo", protocol.Modern},
-		{"/servers/a/mcp", "http-only", "echo", protocol.Legacy},
-		{"/servers/a/mcp", "http-only", "echo", protocol.Modern},
-		{"/servers/a/sse", "sse-only", "echo", protocol.Legacy},
-		{"/servers/a/ws", "ws", "echo", protocol.Legacy},
-		{"/servers/a/ws", "ws", "echo", protocol.Modern},
-	} {
+// A door is where a tool can be called, and how.
+type door struct {
+	path, transport, tool string
+	era                   protocol.Era
+}
+
+// use calls the tools behind doors with a token, and sees to it that another one is not taken there.
+func (g *guarded) use(t *testing.T, token string, doors []door) {
+	t.Helper()
+	for _, d := range doors {
 		c, err := g.connect(t, d.path, d.transport, token, d.era)
 		if err != nil {
 			t.Errorf("%s %s: %v", d.path, d.era, err)
@@ -185,6 +179,21 @@ func TestS27_HoldersOfTokensUseEveryDoor(t *testing.T) {
 			t.Errorf("%s %s: a wrong token is taken", d.path, d.era)
 		}
 	}
+}
+
+func TestS27_HoldersOfTokensUseEveryDoor(t *testing.T) {
+	g := guard(t, "")
+	token := g.token(t, "bob")
+	g.ready()
+	g.use(t, token, []door{
+		{"/mcp", "http-only", "a_echo", protocol.Legacy},
+		{"/mcp", "http-only", "a_echo", protocol.Modern},
+		{"/servers/a/mcp", "http-only", "echo", protocol.Legacy},
+		{"/servers/a/mcp", "http-only", "echo", protocol.Modern},
+		{"/servers/a/sse", "sse-only", "echo", protocol.Legacy},
+		{"/servers/a/ws", "ws", "echo", protocol.Legacy},
+		{"/servers/a/ws", "ws", "echo", protocol.Modern},
+	})
 	resp := g.do(t, http.MethodPost, "/servers/a/call/echo", "Bearer "+token, `{"text":"hello"}`)
 	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(string(text), "hello") {
 		t.Errorf("a tool call over plain HTTP: %s %s", resp.Status, text)

@@ -13,10 +13,7 @@ func TestDoorsAreThereWithASlashToo(t *testing.T) {
 	g := guard(t, "groups: {all: [a], own: {servers: [a], path: /mine}, sliced: {servers: [a], path: /cut/}}\n")
 	token := g.token(t, "bob")
 	g.ready()
-	for _, d := range []struct {
-		path, transport, tool string
-		era                   protocol.Era
-	}{
+	g.use(t, token, []door{
 		{"/mcp/", "http-only", "a_echo", protocol.Legacy},
 		{"/mcp/", "http-only", "a_echo", protocol.Modern},
 		{"/servers/a/mcp/", "http-only", "echo", protocol.Legacy},
@@ -30,17 +27,7 @@ func TestDoorsAreThereWithASlashToo(t *testing.T) {
 		{"/servers/a/sse?x=/", "sse-only", "echo", protocol.Legacy},
 		{"/servers/a/ws/", "ws", "echo", protocol.Legacy},
 		{"/servers/a/ws/", "ws", "echo", protocol.Modern},
-	} {
-		c, err := g.connect(t, d.path, d.transport, token, d.era)
-		if err != nil {
-			t.Errorf("%s %s: %v", d.path, d.era, err)
-			continue
-		}
-		echo(t, c, d.tool)
-		if _, err := g.connect(t, d.path, d.transport, token+"x", d.era); err == nil {
-			t.Errorf("%s %s: a wrong token is taken", d.path, d.era)
-		}
-	}
+	})
 	if resp := g.do(t, http.MethodGet, "/servers/a/call/", "Bearer "+token, ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("the list of tools: %s", resp.Status)
 	}

@@ -18,7 +18,6 @@ const (
 	maxNoise  = 5 // lines that are shown
 	maxStderr = 5
 	maxNames  = 12
-	slowStart = 4 // times longer a process may take to start beside others
 )
 
 // command looks at a server that is started.
@@ -61,7 +60,7 @@ func (p *prober) command(ctx context.Context) {
 		return
 	}
 	cmd.Grace = p.nextGrace()
-	p.answerTimeout = min(p.Start, slowStart*first.First.Sub(first.Began))
+	p.answerTimeout = min(p.Start, raw.SlowStart*first.First.Sub(first.Began))
 	pool := raw.NewPool(&cmd)
 	defer pool.Close()
 	p.expect = pool.Expect

@@ -15,6 +15,9 @@ import (
 // that is in use meanwhile needs the processor.
 const maxAhead = 3
 
+// SlowStart is how many times longer a process may take to start beside those.
+const SlowStart = 4
+
 // A Pool starts the processes of a command, those that are expected ahead of time. One
 // goroutine uses it and its PoolConns.
 //

@@ -64,15 +64,18 @@ func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 // maxText is how much is told of a line on stdout that is no message.
 const maxText = 1024
 
-// maskOf returns what takes the secrets of an environment out of a text.
+// maskOf returns what takes the secrets of an environment out of a text. Most servers never write
+// such a text, so they are looked for with the first one.
 func maskOf(env []string) func(string) string {
-	var secrets []string
-	for _, variable := range env {
-		if name, value, ok := strings.Cut(variable, "="); ok && looksSecret(name, value) && !redact.IsDoubtful(name, value) {
-			secrets = append(secrets, value)
+	secrets := sync.OnceValue(func() (values []string) {
+		for _, variable := range env {
+			if name, value, ok := strings.Cut(variable, "="); ok && looksSecret(name, value) && !redact.IsDoubtful(name, value) {
+				values = append(values, value)
+			}
 		}
-	}
-	return func(text string) string { return redact.Values(text, secrets) }
+		return values
+	})
+	return func(text string) string { return redact.Values(text, secrets()) }
 }
 
 // onText returns what is told of frames that are no messages.

@@ -74,7 +74,7 @@ func openSignIn(s *cmdline.SignInSettings, name string, files []string, v *say.C
 	source, err := oauth.New(conf)
 	if err != nil {
 		_ = store.Close() // err is what matters
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "oauth: "))
+		return nil, say.PlainError(err)
 	}
 	return &signIn{Source: source, name: name, url: c.URL, target: named, store: store}, nil
 }
