@@ -65,8 +65,8 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 
 # The tests of the whole program, and then the other modules, run one by one beside the
 # rest, from the beginning, and print at the end how it went: that takes about as long as
-# the rest. More at once only take the processors from each other, until times are missed.
-# What all of them need is compiled before, once.
+# the rest, of which the longest come first. More at once only take the processors from
+# each other, until times are missed. What all of them need is compiled before, once.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
 test: export GORACE ?= atexit_sleep_ms=0
@@ -82,7 +82,7 @@ test: ## run all tests that need Go alone
 	test='go test -vet=off -timeout $(TIMEOUT)'; \
 	beside() { (cd "$$1" && $$test $$race -p 1 "$$2") >"$$out/$$3.log" 2>&1 || touch "$$out/failed"; }; \
 	{ beside . ./tests/... main; for m in $(filter-out .,$(MODULES)); do beside $$m ./... $$m; done; } & \
-	$$test $$race -p $(AT_ONCE) $$(go list ./... | grep -v /tests/) || status=1; \
+	$$test $$race -p $(AT_ONCE) $$(go list ./cmd/... ./transport/... ./... | grep -v /tests/) || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
 	exit $$status
