@@ -230,7 +230,7 @@ func secretsOf(c *config.Server, p *passed) []string {
 	}
 	list = long(list)
 	for name, value := range c.Env {
-		if looksSecret(name) && !redact.IsDoubtful(name, value) {
+		if redact.IsSecret(name, value) {
 			add(value)
 		}
 	}
@@ -244,17 +244,6 @@ func long(list []string) []string {
 
 // minSecret is how long a value must be to be looked for in texts.
 const minSecret = 6
-
-// looksSecret reports whether the name of a variable says that it holds a secret.
-func looksSecret(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"secret", "token", "key", "pass", "auth", "cred", "cookie"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
-}
 
 // ReachOptions say how a server is reached by who wants it for itself.
 type ReachOptions struct {

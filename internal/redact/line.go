@@ -81,15 +81,6 @@ const (
 	shortValue = 3
 )
 
-// certain finds names of variables that hold secrets and nothing else.
-var certain = lazy.Regexp(`(?i)` + words + `|(?:^|_)(?:key|pass|pwd|auth)[0-9]*$`)
-
-// IsDoubtful reports whether the value of a variable with a suspicious name is too short to be looked for in
-// texts, as the name may mean something else: AUTH_MODE.
-func IsDoubtful(name, value string) bool {
-	return len(value) < longValue && !certain().MatchString(name)
-}
-
 // Values returns a text in which secrets are replaced whose values are known. Short values that are
 // numbers, or words that say yes or no, are no secrets.
 func Values(text string, values []string) string {

@@ -74,9 +74,25 @@ func TestKnownValuesAreReplacedAndWordsAroundThemStay(t *testing.T) {
 }
 
 func TestShortValuesAreSecretsIfTheNameLeavesNoDoubt(t *testing.T) {
-	for name, want := range map[string]bool{"API_KEY": false, "DB_PASS": false, "TOKEN": false, "BASIC_AUTH": false, "AUTH_MODE": true, "PASSIVE": true, "KEYBOARD": true} {
-		if redact.IsDoubtful(name, "abc") != want || redact.IsDoubtful(name, "abcdef") {
+	for name, want := range map[string]bool{"API_KEY": true, "DB_PASS": true, "TOKEN": true, "BASIC_AUTH": true, "AUTH_MODE": false, "PASSIVE": false, "KEYBOARD": false} {
+		if redact.IsSecret(name, "abc") != want || !redact.IsSecret(name, "abcdef") {
 			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}
+
+func TestVariablesAreSecretsByNameOrByValue(t *testing.T) {
+	for variable, want := range map[[2]string]bool{
+		{"DATABASE_URL", "postgres://me:abcdef@db/x"}: true,
+		{"DATABASE_URL", "postgres://db/x"}:           false,
+		{"MY_CREDS", "abcdef"}:                        true,
+		{"npm_config__authToken", "abcdef"}:           true,
+		{"KEYRING_BACKEND", "abcdef"}:                 false,
+		{"KEYS", "abcdef"}:                            true,
+		{"HOME", "/home/me"}:                          false,
+	} {
+		if redact.IsSecret(variable[0], variable[1]) != want || redact.MayBeSecret(variable[0], variable[1]) != want {
+			t.Errorf("%s=%s: %v, want %v", variable[0], variable[1], !want, want)
 		}
 	}
 }

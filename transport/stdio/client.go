@@ -69,7 +69,7 @@ const maxText = 1024
 func maskOf(env []string) func(string) string {
 	secrets := sync.OnceValue(func() (values []string) {
 		for _, variable := range env {
-			if name, value, ok := strings.Cut(variable, "="); ok && looksSecret(name, value) && !redact.IsDoubtful(name, value) {
+			if name, value, ok := strings.Cut(variable, "="); ok && redact.IsSecret(name, value) {
 				values = append(values, value)
 			}
 		}

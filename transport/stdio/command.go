@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/program"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 )
 
 // defaultGrace is how long a server may take over each step of being stopped.
@@ -305,25 +305,13 @@ func isPassedOn(name, value string, own bool) bool {
 	case !hasName(networkVars, name) && !inFamily(networkFamilies, name) && (!own || !hasName(accountVars, name) && !inFamily(accountFamilies, name)):
 		return false
 	}
-	return !looksSecret(name, value)
+	return !redact.MayBeSecret(name, value)
 }
 
 func inFamily(families []string, name string) bool {
 	return slices.ContainsFunc(families, func(f string) bool {
 		return len(name) > len(f) && strings.EqualFold(name[:len(f)], f)
 	})
-}
-
-var (
-	// secretName finds names of variables that hold secrets. A keyring is none.
-	secretName = lazy.Regexp(`(?i)token|passw|secret|credential|cookie|auth|key(?:[^r]|$|r[^i])`)
-
-	// signedIn finds a URL with who signs in by it.
-	signedIn = lazy.Regexp(`://[^/?#\s@]+@`)
-)
-
-func looksSecret(name, value string) bool {
-	return secretName().MatchString(name) || signedIn().MatchString(value)
 }
 
 // maxWithheld is how many names of variables an ExitError repeats.
