@@ -23,7 +23,8 @@ const listFailedFor = time.Second
 func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
 	err := checkMethodAndName(x.R, m)
 	if err == nil && m.Method() == protocol.MethodCallTool {
-		if err = s.checkParams(x, m); errors.As(err, new(*httpx.Refusal)) {
+		err = s.checkParams(x, m)
+		if _, refused := errors.AsType[*httpx.Refusal](err); refused {
 			return err
 		}
 	}
