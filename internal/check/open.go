@@ -31,6 +31,7 @@ type run struct {
 	chosen        []Rule
 	expected      map[string]bool // rules whose processes are started ahead of time
 	answerTimeout time.Duration   // how long an answer may take
+	startTimeout  time.Duration   // and the first one of a process that starts beside others
 	how           string
 
 	// dial opens a conversation that knows nothing of those before. One of pool, http, old and
@@ -134,7 +135,8 @@ func (r *run) openEras(ctx context.Context) (status int, err error) {
 			x := r.keep(c.Begin(ctx))
 			answered := x.Answer != nil
 			if r.pool != nil && answered {
-				r.answerTimeout = max(r.Timeout, min(r.Start, raw.SlowStart*x.Took))
+				usual := raw.SlowStart * x.Took
+				r.answerTimeout, r.startTimeout = max(r.Timeout, min(r.Start, usual)), min(r.Start, raw.SlowStart*usual)
 				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, raw.SlowStart*x.Took))) // a slow machine is slow at the end, too
 			}
 			c.Timeout = r.answerTimeout
@@ -308,7 +310,7 @@ func (r *run) begin(ctx context.Context) (*raw.Client, error) {
 }
 
 func (r *run) client(w raw.Wire, rev protocol.Revision) *raw.Client {
-	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.answerTimeout}
+	return &raw.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.answerTimeout, Start: r.startTimeout}
 }
 
 // main returns the conversation in which most is looked at.

@@ -89,5 +89,6 @@ func (p *prober) client(w raw.Wire) *raw.Client {
 	if wire, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
 		wire.Hurry()
 	}
-	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.answerTimeout)}
+	limit := max(p.Timeout, p.answerTimeout)
+	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: limit, Start: min(p.Start, raw.SlowStart*p.answerTimeout)}
 }

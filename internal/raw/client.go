@@ -28,6 +28,10 @@ type Client struct {
 	Version string
 	Timeout time.Duration
 
+	// Start is how long a process may take until it answers anything, beside others on a busy machine.
+	// Zero means no longer than Timeout.
+	Start time.Duration
+
 	// MaxList is how many bytes of a list are read; zero means 32 MiB.
 	MaxList int
 
@@ -133,7 +137,11 @@ func (c *Client) greeting(version string) Object {
 // server is. The exchange is that of initialize, or of server/discover.
 func (c *Client) Begin(ctx context.Context) *Exchange {
 	if c.Revision.Era() == protocol.Modern {
-		return c.Ask(ctx, protocol.MethodDiscover, nil)
+		x := c.Ask(ctx, protocol.MethodDiscover, nil)
+		if x.Silent() && c.answersNow(ctx) { // it was starting, or does not know the question
+			x = c.Ask(ctx, protocol.MethodDiscover, nil)
+		}
+		return x
 	}
 	x := c.Initialize(ctx, c.Revision.String())
 	if x.Result() == nil {
@@ -147,6 +155,18 @@ func (c *Client) Begin(ctx context.Context) *Exchange {
 	}
 	c.Note(ctx, protocol.NoteInitialized, nil)
 	return x
+}
+
+// answersNow waits until a process that may be starting answers a ping.
+func (c *Client) answersNow(ctx context.Context) bool {
+	if c.Start <= c.Timeout {
+		return false
+	}
+	patient := *c
+	patient.Timeout = c.Start - c.Timeout
+	x := patient.Ask(ctx, protocol.MethodPing, nil)
+	c.next = patient.next
+	return x.Answer != nil
 }
 
 // Pages are what a server lists.

@@ -229,3 +229,44 @@ func TestTheFirstTextIsTheFirst(t *testing.T) {
 		wire.Close()
 	})
 }
+
+func TestAProcessThatStartsSlowlyIsAskedOnceMore(t *testing.T) {
+	const knows = `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"]}}`
+	for name, of := range map[string]struct {
+		start, ready time.Duration
+		discovers    bool
+		answered     bool
+		took         time.Duration
+	}{
+		"starts slowly":                    {time.Minute, 30 * time.Second, true, true, 30 * time.Second},
+		"starts slowly, and has no longer": {0, 30 * time.Second, true, false, 10 * time.Second},
+		"does not know the question":       {time.Minute, 0, false, false, 20 * time.Second},
+		"never answers":                    {time.Minute, time.Hour, true, false, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				l := &link{writes: make(chan string, 8)}
+				l.send = func(_ context.Context, text string) error {
+					m := raw.ReadMessage([]byte(text))
+					time.AfterFunc(max(0, of.ready-time.Since(began)), func() {
+						if m.Method == protocol.MethodPing || of.discovers {
+							l.writes <- fmt.Sprintf(knows, m.ID)
+						}
+					})
+					return nil
+				}
+				wire := raw.NewLinkWire(l)
+				c := &raw.Client{Wire: wire, Revision: protocol.Latest, Timeout: 10 * time.Second, Start: of.start}
+				x := c.Begin(t.Context())
+				if took := time.Since(began); (x.Result() != nil) != of.answered || x.Silent() == of.answered || took != of.took {
+					t.Errorf("after %v: %s, %v", took, x.Result(), x.Err)
+				}
+				time.Sleep(2 * time.Hour) // of the bubble, until nothing is to be written any more
+				synctest.Wait()
+				close(l.writes)
+				wire.Close()
+			})
+		})
+	}
+}
