@@ -135,8 +135,7 @@ func (r *run) openEras(ctx context.Context) (status int, err error) {
 			x := r.keep(c.Begin(ctx))
 			answered := x.Answer != nil
 			if r.pool != nil && answered {
-				usual := raw.SlowStart * x.Took
-				r.answerTimeout, r.startTimeout = max(r.Timeout, min(r.Start, usual)), min(r.Start, raw.SlowStart*usual)
+				r.answerTimeout, r.startTimeout = raw.Patience(x.Took, r.Timeout, r.Start)
 				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, raw.SlowStart*x.Took))) // a slow machine is slow at the end, too
 			}
 			c.Timeout = r.answerTimeout

@@ -60,7 +60,7 @@ func (p *prober) command(ctx context.Context) {
 		return
 	}
 	cmd.Grace = p.nextGrace()
-	p.answerTimeout = min(p.Start, raw.SlowStart*first.First.Sub(first.Began))
+	p.answerTimeout, p.startTimeout = raw.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
 	pool := raw.NewPool(&cmd)
 	defer pool.Close()
 	p.expect = pool.Expect

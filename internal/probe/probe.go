@@ -82,6 +82,7 @@ type prober struct {
 	kept   map[protocol.Revision]*conversation
 
 	answerTimeout time.Duration // how long an answer may take of a process that starts beside others
+	startTimeout  time.Duration // and how long it may be until it answers anything
 }
 
 // client makes a client of the newest legacy revision that can do nothing for the server.
@@ -89,6 +90,5 @@ func (p *prober) client(w raw.Wire) *raw.Client {
 	if wire, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
 		wire.Hurry()
 	}
-	limit := max(p.Timeout, p.answerTimeout)
-	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: limit, Start: min(p.Start, raw.SlowStart*p.answerTimeout)}
+	return &raw.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.answerTimeout), Start: p.startTimeout}
 }

@@ -90,6 +90,8 @@ func TestVariablesAreSecretsByNameOrByValue(t *testing.T) {
 		{"KEYRING_BACKEND", "abcdef"}:                 false,
 		{"KEYS", "abcdef"}:                            true,
 		{"HOME", "/home/me"}:                          false,
+		{"DB_PWD", "abcdef"}:                          true,
+		{"PWD", "/home/me"}:                           false,
 	} {
 		if redact.IsSecret(variable[0], variable[1]) != want || redact.MayBeSecret(variable[0], variable[1]) != want {
 			t.Errorf("%s=%s: %v, want %v", variable[0], variable[1], !want, want)

@@ -4,7 +4,7 @@ import "github.com/dragoman-mcp/dragoman/internal/lazy"
 
 var (
 	// suspicious finds names of variables that may hold secrets. A keyring is none.
-	suspicious = lazy.Regexp(`(?i)token|pass|secret|cred|cookie|auth|key(?:[^r]|$|r[^i])`)
+	suspicious = lazy.Regexp(`(?i)token|pass|_pwd|secret|cred|cookie|auth|key(?:[^r]|$|r[^i])`)
 
 	// certain finds names of variables that hold secrets and nothing else.
 	certain = lazy.Regexp(`(?i)` + words + `|(?:^|_)(?:key|pass|pwd|auth)[0-9]*$`)
