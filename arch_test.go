@@ -31,7 +31,7 @@ var (
 
 	// forTransports is what a transport may use. No transport knows another,
 	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/near", "internal/toollist", "internal/trace", "internal/lazy")
+	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/near", "internal/toollist", "internal/trace", "internal/lazy", "internal/timeout")
 
 	// forTests is what any test file may use besides its package's own row.
 	forTests = []string{"internal/badserver", "internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
@@ -88,11 +88,13 @@ var architecture = map[string]importRule{
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
-	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse")},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse", "internal/timeout")},
 	"internal/rpc":      {ours: joinPackages(archNouns, "internal/lazy")},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
+	"internal/timeout":  {},
 	"internal/strict":   {},
-	"internal/edge":     {ours: []string{"internal/backoff", "internal/reread", "internal/strict"}},
+	"internal/direct":   {ours: []string{"internal/strict", "internal/timeout"}},
+	"internal/edge":     {ours: []string{"internal/backoff", "internal/direct", "internal/reread", "internal/strict"}},
 	"internal/schema":   {third: []string{"github.com/santhosh-tekuri/jsonschema", "golang.org/x/text"}},
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 

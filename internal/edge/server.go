@@ -1,10 +1,11 @@
 // Package edge is where clients over HTTP come in: it makes connections of sockets, secures
 // them, and serves HTTP/1.1 that can be read in one way only and, over TLS, HTTP/2.
 //
-//	socket ─▶ handshake, 5 s ─┬─ h2 ─▶ framed ─▶ net/http
-//	socket without TLS ───────┴──────▶ strict ─▶ net/http
+//	socket ─▶ handshake, 5 s ─┬─ h2 ─▶ framed ────────────────────────▶ net/http
+//	socket without TLS ───────┴──────▶ strict ─▶ direct ─┬─ small POSTs ─▶ handler
+//	                                                     └─ all else ────▶ net/http
 //
-// Requests of both have their TLS field set, with the certificate of the client if it was
+// Requests of all have their TLS field set, with the certificate of the client if it was
 // asked for one.
 package edge
 
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/direct"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
@@ -32,13 +34,14 @@ const (
 
 // A Server answers clients over HTTP.
 type Server struct {
-	one, two *http.Server // HTTP/1.1, HTTP/2
-	cert     *Certificate // nil without TLS
+	direct   *direct.Server // HTTP/1.1,
+	one, two *http.Server   // what it leaves, HTTP/2
+	cert     *Certificate   // nil without TLS
 	log      *slog.Logger
 
 	mu     sync.Mutex
 	closed bool                                // guarded by mu
-	open   map[net.Listener]context.CancelFunc // of Serve, with TLS; guarded by mu
+	open   map[net.Listener]context.CancelFunc // of Serve; guarded by mu
 }
 
 // Options configures a Server.
@@ -59,6 +62,7 @@ func New(h http.Handler, o *Options) *Server {
 	s.one.Protocols.SetHTTP1(true)
 	s.two.Protocols.SetUnencryptedHTTP2(true) // the connections that it is given are decrypted
 	s.one.ConnContext = o.ConnContext
+	s.direct = &direct.Server{Handler: h, ConnContext: o.ConnContext, Header: HeaderTimeout, Idle: IdleTimeout, Log: o.Logger}
 	s.two.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		ctx = withConnState(ctx, c)
 		if o.ConnContext != nil {
@@ -84,9 +88,6 @@ func (s *Server) newServer(h http.Handler) *http.Server {
 // Serve accepts clients until Shutdown or Close, and then returns http.ErrServerClosed.
 // It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	if s.cert == nil {
-		return s.one.Serve(strictListener{l})
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer l.Close()
@@ -99,6 +100,10 @@ func (s *Server) Serve(l net.Listener) error {
 	running.Go(func() { _ = s.one.Serve(one) }) // ends with the queue
 	running.Go(func() { _ = s.two.Serve(two) }) // ends with the queue
 	err := backoff.Accept(ctx, l, func(c net.Conn) {
+		if s.cert == nil {
+			go s.serveOne(ctx, c, one) // ends with the connection, or when it is queued
+			return
+		}
 		// Ends when the connection is secured, after HeaderTimeout, or with ctx.
 		running.Go(func() { s.secure(ctx, c, one, two) })
 	}, s.log)
@@ -126,7 +131,16 @@ func (s *Server) secure(ctx context.Context, raw net.Conn, one, two *queue) {
 		two.add(ctx, newFramed(c, raw, s.log))
 		return
 	}
-	one.add(ctx, strict.Conn(c, &strict.Options{Idle: IdleTimeout, Header: HeaderTimeout}))
+	go s.serveOne(ctx, c, one) // ends with the connection, or when it is queued
+}
+
+// serveOne answers what comes by HTTP/1.1, and queues the connection when it leaves that to
+// net/http.
+func (s *Server) serveOne(ctx context.Context, c net.Conn, one *queue) {
+	in := strict.New(c, &strict.Options{Idle: IdleTimeout, Header: HeaderTimeout})
+	if s.direct.ServeConn(in) {
+		one.add(ctx, in)
+	}
 }
 
 // answerPlain tells a client that speaks HTTP without TLS what to do.
@@ -174,29 +188,21 @@ func (s *Server) stop() {
 // ends. It returns the error of ctx if some are left.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
-	var second error
-	var both sync.WaitGroup
-	both.Go(func() { second = s.two.Shutdown(ctx) }) // ends with ctx at the latest
-	first := s.one.Shutdown(ctx)
-	both.Wait()
-	return errors.Join(first, second)
+	var (
+		all  sync.WaitGroup // end with ctx at the latest
+		errs [3]error
+	)
+	for i, shutdown := range []func(context.Context) error{s.direct.Shutdown, s.one.Shutdown, s.two.Shutdown} {
+		all.Go(func() { errs[i] = shutdown(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // Close ends all connections.
 func (s *Server) Close() error {
 	s.stop()
-	return errors.Join(s.one.Close(), s.two.Close())
-}
-
-// A strictListener has connections whose requests can be read in one way only.
-type strictListener struct{ net.Listener }
-
-func (l strictListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		c = strict.Conn(c, &strict.Options{Idle: IdleTimeout, Header: HeaderTimeout})
-	}
-	return c, err
+	return errors.Join(s.direct.Close(), s.one.Close(), s.two.Close())
 }
 
 // A queue is a listener whose connections have been accepted elsewhere.

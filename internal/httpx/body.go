@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/timeout"
 )
 
 // firstRead is how much memory a body gets before its bytes have arrived,
@@ -21,7 +22,7 @@ const firstRead = 16 << 10
 // The limit is in bytes, as in [dragoman.Limits]; timeouts says how long the whole
 // body may take. The error is a *[Refusal]: 415 if the body is not declared as plain
 // JSON in UTF-8, 413 if it is too large, 408 if it is too slow, 400 if it breaks off.
-func readBody(timeouts *Timeouts, w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+func readBody(timeouts *timeout.List, w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if err := checkType(r); err != nil {
 		return nil, err
 	}
@@ -43,8 +44,8 @@ func readBody(timeouts *Timeouts, w http.ResponseWriter, r *http.Request, limit 
 	switch {
 	case errors.Is(err, dragoman.ErrTooLarge), errors.As(err, &large):
 		err = tooLarge(limit)
-	case errors.Is(err, os.ErrDeadlineExceeded) && timeouts.after < Forever:
-		err = Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", timeouts.after)
+	case errors.Is(err, os.ErrDeadlineExceeded) && timeouts.After() < Forever:
+		err = Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", timeouts.After())
 	case errors.Is(err, os.ErrDeadlineExceeded): // of the http.Server
 		err = Refuse(http.StatusRequestTimeout, "the body did not arrive in time")
 	default:
@@ -113,8 +114,8 @@ func checkType(r *http.Request) error {
 // A readGuard makes the reading of a request fail when it takes too long. Unlike a
 // deadline that is set each time, it costs no timer.
 type readGuard struct {
-	place    Timeout
-	timeouts *Timeouts
+	place    timeout.Entry
+	timeouts *timeout.List
 	w        http.ResponseWriter
 
 	mu   sync.Mutex
@@ -125,7 +126,7 @@ type readGuard struct {
 var guards = sync.Pool{New: func() any { return new(readGuard) }}
 
 // guardReads returns a guard that ends with end.
-func guardReads(timeouts *Timeouts, w http.ResponseWriter) *readGuard {
+func guardReads(timeouts *timeout.List, w http.ResponseWriter) *readGuard {
 	g := guards.Get().(*readGuard)
 	g.timeouts, g.w = timeouts, w
 	timeouts.Add(&g.place, g)
@@ -158,95 +159,3 @@ func (g *readGuard) Expired() {
 
 // pastDeadline is a deadline that has passed on any clock.
 var pastDeadline = time.Unix(1, 0)
-
-// Timeouts calls back what takes longer than it may. All timeouts of it are equally
-// long, so the oldest is due first, and one timer serves them all: a timer for each
-// request costs more than many a request.
-type Timeouts struct {
-	after time.Duration
-
-	mu          sync.Mutex
-	first, last *Timeout
-	timer       *time.Timer
-	armed       bool // the timer runs; it stops when the list is empty
-}
-
-// NewTimeouts returns timeouts of that length.
-func NewTimeouts(after time.Duration) *Timeouts { return &Timeouts{after: after} }
-
-// A Timeout is an entry of Timeouts, part of whatever it bounds. The zero value is
-// not in use, and it may be used again when it has been removed.
-type Timeout struct {
-	owner      interface{ Expired() }
-	due        time.Time
-	prev, next *Timeout
-	listed     bool
-}
-
-// Add starts e. If it is not removed in time, owner.Expired is called, once, on
-// another goroutine. It must not block.
-func (t *Timeouts) Add(e *Timeout, owner interface{ Expired() }) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*e = Timeout{owner: owner, due: time.Now().Add(t.after), prev: t.last, listed: true}
-	if t.last == nil {
-		t.first = e
-	} else {
-		t.last.next = e
-	}
-	t.last = e
-	switch {
-	case t.armed:
-		return
-	case t.timer == nil:
-		t.timer = time.AfterFunc(t.after, t.expire)
-	default:
-		t.timer.Reset(t.after)
-	}
-	t.armed = true
-}
-
-// Remove ends e, and reports whether it was in time: if not, Expired has been
-// called, or will be in a moment.
-func (t *Timeouts) Remove(e *Timeout) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.unlink(e)
-}
-
-// unlink takes e off the list, if it is there. mu is held.
-func (t *Timeouts) unlink(e *Timeout) bool {
-	if !e.listed {
-		return false
-	}
-	if e.prev == nil {
-		t.first = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		t.last = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next, e.listed = nil, nil, false
-	return true
-}
-
-// expire calls back the owners of what is due, and sets the timer for the next.
-func (t *Timeouts) expire() {
-	var due []interface{ Expired() }
-	t.mu.Lock()
-	now := time.Now()
-	for t.first != nil && !t.first.due.After(now) {
-		due = append(due, t.first.owner)
-		t.unlink(t.first)
-	}
-	if t.armed = t.first != nil; t.armed {
-		t.timer.Reset(t.first.due.Sub(now))
-	}
-	t.mu.Unlock()
-	for _, owner := range due {
-		owner.Expired()
-	}
-}

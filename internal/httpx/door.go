@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/timeout"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -71,7 +72,7 @@ type Door struct {
 	caller  CallerFunc
 	belongs func(*http.Request) bool
 	max     int
-	reading *Timeouts // of requests whose body comes
+	reading *timeout.List // of requests whose body comes
 	write   time.Duration
 
 	draining chan struct{}   // closed when Shutdown begins
@@ -91,7 +92,7 @@ func NewDoor(o *DoorOptions) *Door {
 	d := &Door{
 		Limits: dragoman.Limits{MaxMessage: o.MaxMessage}, Log: Logger(o.Logger),
 		caller: o.Caller, belongs: o.Belongs, max: Limit(o.MaxRequests, DefaultMaxRequests),
-		reading: NewTimeouts(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
+		reading: timeout.New(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
 		draining: make(chan struct{}), idle: make(chan struct{}),
 	}
 	if d.caller == nil {

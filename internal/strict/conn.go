@@ -65,12 +65,22 @@ type conn struct {
 	scanner scanner
 	refused bool
 	filler  int // bytes that are read in place of what is refused
+	unread  []byte
 }
 
-// Conn returns a connection that an HTTP server can be given in place of c. It looks
+// A Conn is a connection that can be given back what was read from it, for somebody else
+// to read.
+type Conn interface {
+	net.Conn
+
+	// Unread has the next Reads return b.
+	Unread(b []byte)
+}
+
+// New returns a connection that an HTTP server can be given in place of c. It looks
 // at what is read until the connection is upgraded or turns out to speak HTTP/2. If c has
 // the state of a TLS connection, so has what is returned: net/http puts it into requests.
-func Conn(c net.Conn, o *Options) net.Conn {
+func New(c net.Conn, o *Options) Conn {
 	if o == nil {
 		o = &Options{}
 	}
@@ -93,6 +103,13 @@ type secureConn struct {
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
+	if len(c.unread) > 0 {
+		n := copy(p, c.unread)
+		if c.unread = c.unread[n:]; len(c.unread) == 0 {
+			c.unread = nil
+		}
+		return n, nil
+	}
 	if c.refused {
 		return c.fill(p)
 	}
@@ -119,6 +136,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Unread implements Conn.
+func (c *conn) Unread(b []byte) { c.unread = b }
 
 // setUpgrade notes whether the last request asks for another protocol.
 func (c *conn) setUpgrade(asks bool) {

@@ -25,7 +25,7 @@ type listener struct{ *memnet.Listener }
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err == nil {
-		c = strict.Conn(c, nil)
+		c = strict.New(c, nil)
 	}
 	return c, err
 }

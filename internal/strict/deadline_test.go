@@ -94,7 +94,7 @@ func TestDeadlinesAreKeptAsByAnyConnection(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		for seed := range uint64(100) {
 			want := transcript(t, seed, writes, func(c net.Conn) net.Conn { return c })
-			got := transcript(t, seed, writes, func(c net.Conn) net.Conn { return strict.Conn(c, nil) })
+			got := transcript(t, seed, writes, func(c net.Conn) net.Conn { return strict.New(c, nil) })
 			same := 0
 			for same < min(len(got), len(want)) && got[same] == want[same] {
 				same++
@@ -171,7 +171,7 @@ func TestDeadlinesAreSetOnlyIfSomebodyWaits(t *testing.T) {
 		done := make(chan struct{})
 		go func() { // ends with Close
 			defer close(done)
-			_ = web.Serve(wrapped{l, func(c net.Conn) net.Conn { return strict.Conn(counted{c, &set}, nil) }})
+			_ = web.Serve(wrapped{l, func(c net.Conn) net.Conn { return strict.New(counted{c, &set}, nil) }})
 		}()
 		c, err := l.DialContext(t.Context(), "tcp", "")
 		if err != nil {
@@ -200,7 +200,7 @@ func TestDeadlinesAreSetOnlyIfSomebodyWaits(t *testing.T) {
 func BenchmarkServer(b *testing.B) {
 	for name, wrap := range map[string]func(net.Conn) net.Conn{
 		"bare":   func(c net.Conn) net.Conn { return c },
-		"strict": func(c net.Conn) net.Conn { return strict.Conn(c, nil) },
+		"strict": func(c net.Conn) net.Conn { return strict.New(c, nil) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -98,7 +98,7 @@ func BenchmarkRequest(b *testing.B) {
 		wrap func(net.Conn) net.Conn
 	}{
 		{"bare", func(c net.Conn) net.Conn { return c }},
-		{"strict", func(c net.Conn) net.Conn { return Conn(c, nil) }},
+		{"strict", func(c net.Conn) net.Conn { return New(c, nil) }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			c := bench.wrap(repeating{bytes: request})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/timeout"
 )
 
 // A postAnswer is the answer to one POST with requests: JSON if it has nothing but
@@ -24,7 +25,7 @@ type postAnswer struct {
 	batch   []*dragoman.Message  // in its place, the messages of a batch
 	client  requestClient        // the from of the request, in the legacy era
 
-	quiet httpx.Timeout // on server.quiet, until the answer begins or is over
+	quiet timeout.Entry // on server.quiet, until the answer begins or is over
 
 	mu       sync.Mutex
 	stream   *eventStream  // nil until it is an event stream

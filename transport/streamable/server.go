@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handover"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/timeout"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -93,7 +94,7 @@ type Server struct {
 	tools         toollist.Cache
 	draining      context.Context // ends with Shutdown
 	startDraining context.CancelFunc
-	quiet         *httpx.Timeouts             // of answers that are no stream yet, see postAnswer.Expired
+	quiet         *timeout.List             // of answers that are no stream yet, see postAnswer.Expired
 	records       *handover.Records[*session] // nil without a Store
 	link          handover.Link[*Server]
 
@@ -138,7 +139,7 @@ func (s *Server) prepare() {
 		s.opts.log = eventlog.NewMemory(nil)
 	}
 	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailedFor}
-	s.quiet = httpx.NewTimeouts(s.opts.keepAlive)
+	s.quiet = timeout.New(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.draining, s.startDraining = context.WithCancel(context.Background())
 	context.AfterFunc(s.door.Aborted(), s.endSessions)

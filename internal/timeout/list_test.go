@@ -1,4 +1,4 @@
-package httpx_test
+package timeout_test
 
 import (
 	"slices"
@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/timeout"
 )
 
 // A recorder one notes when it is called back.
 type recorder struct {
-	httpx.Timeout
+	timeout.Entry
 	mu    sync.Mutex
 	start time.Time
 	at    []time.Duration
@@ -32,16 +32,16 @@ func (l *recorder) called() []time.Duration {
 
 func TestEachTimeoutExpiresInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := httpx.NewTimeouts(10 * time.Second)
+		w := timeout.New(10 * time.Second)
 		start := time.Now()
 		list := make([]*recorder, 6)
 		for i := range list {
 			list[i] = &recorder{start: start}
-			w.Add(&list[i].Timeout, list[i])
+			w.Add(&list[i].Entry, list[i])
 			time.Sleep(time.Second)
 		}
 		for _, i := range []int{0, 3, 5} { // the first, one in the middle, the last
-			if !w.Remove(&list[i].Timeout) {
+			if !w.Remove(&list[i].Entry) {
 				t.Errorf("%d expired too early", i)
 			}
 		}
@@ -54,12 +54,12 @@ func TestEachTimeoutExpiresInItsTime(t *testing.T) {
 			if got := l.called(); !slices.Equal(got, want) {
 				t.Errorf("%d was called at %v, want %v", i, got, want)
 			}
-			if w.Remove(&l.Timeout) {
+			if w.Remove(&l.Entry) {
 				t.Errorf("%d is still listed", i)
 			}
 		}
 		again := list[1]
-		w.Add(&again.Timeout, again) // the timer had stopped
+		w.Add(&again.Entry, again) // the timer had stopped
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got := again.called(); len(got) != 2 || got[1] != time.Hour+16*time.Second {
@@ -70,18 +70,18 @@ func TestEachTimeoutExpiresInItsTime(t *testing.T) {
 
 // A timeout is either removed or expires, not both.
 func TestTimeoutIsRemovedOrExpiresOnce(t *testing.T) {
-	w := httpx.NewTimeouts(50 * time.Microsecond)
+	w := timeout.New(50 * time.Microsecond)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range 500 {
 				l := &recorder{}
 				called := make(chan struct{})
-				w.Add(&l.Timeout, callback(func() { close(called) }))
+				w.Add(&l.Entry, callback(func() { close(called) }))
 				if i%2 == 0 {
 					time.Sleep(50 * time.Microsecond)
 				}
-				if !w.Remove(&l.Timeout) {
+				if !w.Remove(&l.Entry) {
 					<-called // a second call would panic
 				}
 			}

@@ -1,0 +1,102 @@
+// Package timeout bounds many things that may take equally long, with one timer.
+package timeout
+
+import (
+	"sync"
+	"time"
+)
+
+// A List calls back what takes longer than it may. All timeouts of it are equally
+// long, so the oldest is due first, and one timer serves them all: a timer for each
+// request costs more than many a request.
+type List struct {
+	after time.Duration
+
+	mu          sync.Mutex
+	first, last *Entry
+	timer       *time.Timer
+	armed       bool // the timer runs; it stops when the list is empty
+}
+
+// New returns timeouts of that length.
+func New(after time.Duration) *List { return &List{after: after} }
+
+// An Entry is a timeout of a List, part of whatever it bounds. The zero value is
+// not in use, and it may be used again when it has been removed.
+type Entry struct {
+	owner      interface{ Expired() }
+	due        time.Time
+	prev, next *Entry
+	listed     bool
+}
+
+// After returns how long they are.
+func (t *List) After() time.Duration { return t.after }
+
+// Add starts e. If it is not removed in time, owner.Expired is called, once, on
+// another goroutine. It must not block.
+func (t *List) Add(e *Entry, owner interface{ Expired() }) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*e = Entry{owner: owner, due: time.Now().Add(t.after), prev: t.last, listed: true}
+	if t.last == nil {
+		t.first = e
+	} else {
+		t.last.next = e
+	}
+	t.last = e
+	switch {
+	case t.armed:
+		return
+	case t.timer == nil:
+		t.timer = time.AfterFunc(t.after, t.expire)
+	default:
+		t.timer.Reset(t.after)
+	}
+	t.armed = true
+}
+
+// Remove ends e, and reports whether it was in time: if not, Expired has been
+// called, or will be in a moment.
+func (t *List) Remove(e *Entry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unlink(e)
+}
+
+// unlink takes e off the list, if it is there. mu is held.
+func (t *List) unlink(e *Entry) bool {
+	if !e.listed {
+		return false
+	}
+	if e.prev == nil {
+		t.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		t.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next, e.listed = nil, nil, false
+	return true
+}
+
+// expire calls back the owners of what is due, and sets the timer for the next.
+func (t *List) expire() {
+	var due []interface{ Expired() }
+	t.mu.Lock()
+	now := time.Now()
+	for t.first != nil && !t.first.due.After(now) {
+		due = append(due, t.first.owner)
+		t.unlink(t.first)
+	}
+	if t.armed = t.first != nil; t.armed {
+		t.timer.Reset(t.first.due.Sub(now))
+	}
+	t.mu.Unlock()
+	for _, owner := range due {
+		owner.Expired()
+	}
+}
