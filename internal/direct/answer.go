@@ -37,6 +37,7 @@ func (c *conn) answer(q *request) int {
 		return others
 	}
 	a.response.reset(c)
+	_ = c.rwc.SetReadDeadline(time.Time{}) // or it is closed
 	c.server.leaving.Add(&a.place, a)
 	done := a.run(r)
 	cancel()

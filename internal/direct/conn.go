@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -39,6 +40,7 @@ type conn struct {
 	ctx    context.Context // of its requests; it never ends
 	remote string
 	secure *tls.ConnectionState // nil without TLS
+	used   bool                 // a request has been answered, and no empty line has come behind it
 	state  atomic.Int32
 
 	in      []byte // what has been read and not been answered
@@ -90,7 +92,7 @@ func (c *conn) release(size int) {
 	if cap(c.in) > firstRoom && len(rest) <= firstRoom {
 		c.in = make([]byte, 0, firstRoom)
 	}
-	c.in = append(c.in[:0], rest...)
+	c.in, c.used = append(c.in[:0], rest...), true
 	if cap(c.out) > 2*firstRoom {
 		c.out = nil
 	}
@@ -104,7 +106,7 @@ func (c *conn) next(now time.Time) (q request, end int) {
 			if c.state.Load() != busy && !c.state.CompareAndSwap(waiting, busy) {
 				return q, ended
 			}
-			if !mayBePost(c.in) {
+			if c.skip(); !c.mayBePost() {
 				return q, others
 			}
 			if i := bytes.Index(c.in[searched:], endOfHead); i >= 0 {
@@ -120,7 +122,11 @@ func (c *conn) next(now time.Time) (q request, end int) {
 			c.reserve(len(c.in) + 1)
 		}
 		if err := c.read(); err != nil {
-			if len(c.in) == 0 || isTimeout(err) {
+			switch {
+			case len(c.in) == 0:
+				return q, ended
+			case isTimeout(err):
+				c.tooSlow()
 				return q, ended
 			}
 			return q, others // net/http may have something to say
@@ -130,11 +136,27 @@ func (c *conn) next(now time.Time) (q request, end int) {
 
 var endOfHead = []byte("\r\n\r\n")
 
+// skip drops an empty line, of which some clients send one behind a body.
+func (c *conn) skip() {
+	if c.used && len(c.in) > 1 && string(c.in[:2]) == "\r\n" {
+		c.in = append(c.in[:0], c.in[2:]...)
+		c.used = false
+	}
+}
+
 // mayBePost reports whether in begins with POST, or may do so when there is more of it.
-func mayBePost(in []byte) bool {
+func (c *conn) mayBePost() bool {
 	const post = "POST "
-	n := min(len(in), len(post))
-	return string(in[:n]) == post[:n]
+	n := min(len(c.in), len(post))
+	return string(c.in[:n]) == post[:n] || c.used && string(c.in) == "\r"
+}
+
+// tooSlow tells a client that the time for its head is over, as net/http does.
+func (c *conn) tooSlow() {
+	if bytes.IndexByte(c.in, '\n') >= 0 {
+		_ = c.rwc.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(c.rwc, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request") // it may be gone
+	}
 }
 
 // whole returns the request whose head has that length, when its body has come.

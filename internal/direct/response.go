@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxPending is how much of a body is kept until its length is known.
-	maxPending = 4 << 10
+	// maxPending is how much of a body is kept until its length is known, as by net/http.
+	maxPending = 2 << 10
 
 	// maxOut is how much is kept to be written at once.
 	maxOut = 8 << 10
@@ -105,8 +105,11 @@ func appendStatus(out []byte, status int) []byte {
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(status), 10)
 	out = append(out, ' ')
-	out = append(out, http.StatusText(status)...)
-	return append(out, "\r\n"...)
+	text := http.StatusText(status)
+	if text == "" {
+		text = "status code " + strconv.Itoa(status)
+	}
+	return append(append(out, text...), "\r\n"...)
 }
 
 // lineEnds would make several fields of one.
@@ -188,6 +191,7 @@ func (w *response) Write(p []byte) (int, error) {
 	case w.framing == bodiless:
 		return 0, http.ErrBodyNotAllowed
 	case w.framing == counted && int64(len(p)) > w.left:
+		w.left, w.last = 0, true // what is missing cannot come any more
 		return 0, http.ErrContentLength
 	}
 	w.add(p)
