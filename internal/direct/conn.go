@@ -153,10 +153,8 @@ func (c *conn) mayBePost() bool {
 
 // tooSlow tells a client that the time for its head is over, as net/http does.
 func (c *conn) tooSlow() {
-	if bytes.IndexByte(c.in, '\n') >= 0 {
-		_ = c.rwc.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = io.WriteString(c.rwc, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request") // it may be gone
-	}
+	_ = c.rwc.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(c.rwc, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request") // it may be gone
 }
 
 // whole returns the request whose head has that length, when its body has come.
