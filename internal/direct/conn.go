@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +16,9 @@ import (
 // firstRoom is how much of a request a connection has room for when it is new, and when
 // it is not used.
 const firstRoom = 4 << 10
+
+// maxEmpty is how many empty lines may stand between two requests, as in net/http.
+const maxEmpty = 2
 
 // States of a connection. Shutdown ends those that wait.
 const (
@@ -40,10 +42,10 @@ type conn struct {
 	ctx    context.Context // of its requests; it never ends
 	remote string
 	secure *tls.ConnectionState // nil without TLS
-	used   bool                 // a request has been answered, and no empty line has come behind it
 	state  atomic.Int32
 
 	in      []byte // what has been read and not been answered
+	empty   int    // lines that may still come before the next request
 	out     []byte // what is to be written
 	pending []byte // of the body of an answer whose length is not known yet
 	target  string // of the last request, and what it means
@@ -92,7 +94,7 @@ func (c *conn) release(size int) {
 	if cap(c.in) > firstRoom && len(rest) <= firstRoom {
 		c.in = make([]byte, 0, firstRoom)
 	}
-	c.in, c.used = append(c.in[:0], rest...), true
+	c.in, c.empty = append(c.in[:0], rest...), maxEmpty
 	if cap(c.out) > 2*firstRoom {
 		c.out = nil
 	}
@@ -112,9 +114,10 @@ func (c *conn) next(now time.Time) (q request, end int) {
 			if i := bytes.Index(c.in[searched:], endOfHead); i >= 0 {
 				return c.whole(searched + i + len(endOfHead))
 			}
-			if searched = max(0, len(c.in)-len(endOfHead)+1); len(c.in) >= MaxHead {
+			if len(c.in) >= MaxHead || !c.goesWell(searched) {
 				return q, others
 			}
+			searched = max(0, len(c.in)-len(endOfHead)+1)
 			if !limited {
 				limited = true
 				_ = c.rwc.SetReadDeadline(time.Now().Add(c.server.Header)) // as above
@@ -122,11 +125,7 @@ func (c *conn) next(now time.Time) (q request, end int) {
 			c.reserve(len(c.in) + 1)
 		}
 		if err := c.read(); err != nil {
-			switch {
-			case len(c.in) == 0:
-				return q, ended
-			case isTimeout(err):
-				c.tooSlow()
+			if len(c.in) == 0 || isTimeout(err) {
 				return q, ended
 			}
 			return q, others // net/http may have something to say
@@ -136,11 +135,11 @@ func (c *conn) next(now time.Time) (q request, end int) {
 
 var endOfHead = []byte("\r\n\r\n")
 
-// skip drops an empty line, of which some clients send one behind a body.
+// skip drops empty lines, of which some clients send one behind a body.
 func (c *conn) skip() {
-	if c.used && len(c.in) > 1 && string(c.in[:2]) == "\r\n" {
+	for c.empty > 0 && bytes.HasPrefix(c.in, endOfHead[:2]) {
 		c.in = append(c.in[:0], c.in[2:]...)
-		c.used = false
+		c.empty--
 	}
 }
 
@@ -148,19 +147,23 @@ func (c *conn) skip() {
 func (c *conn) mayBePost() bool {
 	const post = "POST "
 	n := min(len(c.in), len(post))
-	return string(c.in[:n]) == post[:n] || c.used && string(c.in) == "\r"
+	return string(c.in[:n]) == post[:n] || c.empty > 0 && string(c.in) == "\r"
 }
 
-// tooSlow tells a client that the time for its head is over, as net/http does.
-func (c *conn) tooSlow() {
-	_ = c.rwc.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = io.WriteString(c.rwc, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request") // it may be gone
+// goesWell reports whether what has come of a head may be that of a request for us. Who
+// sends a line that is not hears that at once. Up to known there was no new line.
+func (c *conn) goesWell(known int) bool {
+	if bytes.IndexByte(c.in[known:], '\n') < 0 {
+		return true
+	}
+	_, ok := parse(string(c.in[:bytes.LastIndexByte(c.in, '\n')+1]))
+	return ok
 }
 
 // whole returns the request whose head has that length, when its body has come.
 func (c *conn) whole(head int) (q request, end int) {
 	q, ok := parse(string(c.in[:head]))
-	if !ok {
+	if !ok || q.host == "" {
 		return q, others
 	}
 	if len(c.in) >= q.size {

@@ -151,7 +151,8 @@ var mux = func() *http.ServeMux {
 }()
 
 // compare has both sites be sent pieces of bytes, and reports whether the direct one has
-// passed the connection on.
+// passed the connection on. When an unused connection ends may differ: net/http counts the
+// time for a head from its fourth byte on if there was a request before.
 func compare(t *testing.T, pieces ...string) (passedOn bool) {
 	t.Helper()
 	var got, want string
@@ -161,7 +162,8 @@ func compare(t *testing.T, pieces ...string) (passedOn bool) {
 		passedOn = s.passedOn() > 0
 	})
 	synctest.Test(t, func(t *testing.T) { want = newSite(t, mux, false).transcript(t, pieces...) })
-	if got != want {
+	cut := func(s string) string { return s[:strings.LastIndex(s, " after ")] }
+	if cut(got) != cut(want) {
 		t.Errorf("%.300q\n got %.1500s\nwant %.1500s", pieces, got, want)
 	}
 	return passedOn

@@ -33,7 +33,7 @@ func spellings(canonical ...string) map[string]string {
 	return m
 }
 
-// parse reads a head. It reports false if the request is for others.
+// parse reads a head, or its first lines. It reports false if the request is for others.
 func parse(head string) (q request, ok bool) {
 	line, fields, _ := strings.Cut(strings.TrimSuffix(head, "\r\n"), "\r\n")
 	if line, ok = strings.CutSuffix(line, " HTTP/1.1"); !ok {
@@ -67,7 +67,7 @@ func parse(head string) (q request, ok bool) {
 			q.header[key] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-	return q, q.host != ""
+	return q, true
 }
 
 // take notes what a header field says about the request itself. It reports false if that
