@@ -121,9 +121,26 @@ func (s *site) client(t *testing.T, two bool, mine ...tls.Certificate) *http.Cli
 	return &http.Client{Transport: tr}
 }
 
-// get returns what is answered, and the name in the server's certificate.
+// get returns what is answered to POST and to GET, which is the same, and the name in the
+// server's certificate.
 func get(c *http.Client, url string) (text, server string, err error) {
-	resp, err := c.Get(url)
+	posted, _, err := ask(c, http.MethodPost, url)
+	if err != nil {
+		return "", "", err
+	}
+	text, server, err = ask(c, http.MethodGet, url)
+	if err == nil && text != posted {
+		err = fmt.Errorf("answered with %q to GET and %q to POST", text, posted)
+	}
+	return text, server, err
+}
+
+func ask(c *http.Client, method, url string) (text, server string, err error) {
+	req, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		return "", "", err
+	}
+	resp, err := c.Do(req)
 	if err != nil {
 		return "", "", err
 	}

@@ -35,9 +35,9 @@ func atPlain(t *testing.T, test func(t *testing.T, c net.Conn)) {
 
 func TestConnectionThatIsOpenedInAdvanceWaitsForItsFirstRequest(t *testing.T) {
 	atPlain(t, func(t *testing.T, c net.Conn) {
-		for range 3 {
+		for _, method := range []string{"POST", "POST", "GET", "POST"} { // net/http answers from GET on
 			time.Sleep(edge.IdleTimeout - time.Second)
-			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(c, method+" / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -62,16 +62,18 @@ func TestS12_ConnectionThatIsNeverUsedIsClosed(t *testing.T) {
 }
 
 func TestS12_HeadersHaveTheirTimeFromTheFirstByteOn(t *testing.T) {
-	atPlain(t, func(t *testing.T, c net.Conn) {
-		time.Sleep(edge.IdleTimeout / 2)
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost"); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if _, err := io.ReadAll(c); err != nil || time.Since(began) != edge.HeaderTimeout {
-			t.Errorf("it ends after %v with %v, want %v", time.Since(began), err, edge.HeaderTimeout)
-		}
-	})
+	for _, method := range []string{"GET", "POST"} {
+		atPlain(t, func(t *testing.T, c net.Conn) {
+			time.Sleep(edge.IdleTimeout / 2)
+			if _, err := io.WriteString(c, method+" / HTTP/1.1\r\nHost"); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if _, err := io.ReadAll(c); err != nil || time.Since(began) != edge.HeaderTimeout {
+				t.Errorf("%s ends after %v with %v, want %v", method, time.Since(began), err, edge.HeaderTimeout)
+			}
+		})
+	}
 }
 
 // HTTP/2 is for connections that are secured.
@@ -332,7 +334,7 @@ func (s slowly) Read(p []byte) (int, error) {
 func TestShutdownEndsHandshakesAndWaitsForRequests(t *testing.T) {
 	s := newSite(t)
 	s.load(t)
-	for _, protocol := range []string{"http/1.1", "h2"} {
+	for _, test := range []struct{ protocol, method string }{{"http/1.1", "GET"}, {"http/1.1", "POST"}, {"h2", "GET"}} {
 		synctest.Test(t, func(t *testing.T) {
 			l := memnet.Listen()
 			came := make(chan struct{})
@@ -346,12 +348,12 @@ func TestShutdownEndsHandshakesAndWaitsForRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			tr := &http.Transport{
-				DialContext: l.DialContext, TLSClientConfig: &tls.Config{RootCAs: s.Pool(), NextProtos: []string{protocol}}, ForceAttemptHTTP2: protocol == "h2",
+				DialContext: l.DialContext, TLSClientConfig: &tls.Config{RootCAs: s.Pool(), NextProtos: []string{test.protocol}}, ForceAttemptHTTP2: test.protocol == "h2",
 			}
 			defer tr.CloseIdleConnections()
 			done := make(chan string)
 			go func() { // ends with the answer
-				text, _, err := get(&http.Client{Transport: tr}, "https://127.0.0.1/")
+				text, _, err := ask(&http.Client{Transport: tr}, test.method, "https://127.0.0.1/")
 				if err != nil {
 					text = err.Error()
 				}
