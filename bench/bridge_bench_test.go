@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,9 +17,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/strict"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -125,28 +126,21 @@ func startBridge(b *testing.B, of protocol.Era, file *config.File) string {
 	if err != nil || found != of {
 		b.Fatalf("the server is of the %v era, %v", found, err)
 	}
-	server := httptest.NewUnstartedServer(g.Handler(nil))
-	server.Listener = strictListener{server.Listener}
-	server.Start()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	web := edge.New(g.Handler(nil), &edge.Options{Logger: slog.New(slog.DiscardHandler)})
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = web.Serve(l) }) // ends with Close
 	b.Cleanup(func() {
 		if err := g.Shutdown(context.Background()); err != nil {
 			b.Error(err)
 		}
-		server.Close()
+		_ = web.Close()
+		serving.Wait()
 	})
-	return server.URL + gateway.MCPPath
-}
-
-// A strictListener checks requests as that of `dragoman run` does.
-type strictListener struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l strictListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		c = strict.Conn(c, &strict.Options{Idle: time.Minute, Header: time.Minute})
-	}
-	return c, err
+	return "http://" + l.Addr().String() + gateway.MCPPath
 }
 
 // startRelay serves a process of an era by a bare handler, and returns its URL. If it

@@ -94,7 +94,7 @@ type Server struct {
 	tools         toollist.Cache
 	draining      context.Context // ends with Shutdown
 	startDraining context.CancelFunc
-	quiet         *timeout.List             // of answers that are no stream yet, see postAnswer.Expired
+	quiet         *timeout.List               // of answers that are no stream yet, see postAnswer.Expired
 	records       *handover.Records[*session] // nil without a Store
 	link          handover.Link[*Server]
 
