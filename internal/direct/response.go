@@ -144,11 +144,11 @@ func date() string {
 
 // begin ends the head of an answer whose body begins with first.
 func (w *response) begin(framing int, first []byte) {
-	out := w.conn.out
+	c := w.conn
 	switch {
 	case isBodiless(w.status):
 		w.framing = bodiless
-		w.conn.out = append(out, "\r\n"...)
+		c.out = append(c.out, "\r\n"...)
 		return
 	case w.left >= 0:
 		framing = counted
@@ -156,14 +156,15 @@ func (w *response) begin(framing int, first []byte) {
 		w.left = int64(len(first))
 	}
 	if !w.typed && len(first) > 0 {
-		out = appendField(out, "Content-Type", http.DetectContentType(first))
+		c.out = appendField(c.out, "Content-Type", http.DetectContentType(first))
 	}
-	if w.framing = framing; framing == counted {
-		out = strconv.AppendInt(append(out, "Content-Length: "...), w.left, 10)
-		w.conn.out = append(out, "\r\n\r\n"...)
-	} else {
-		w.conn.out = append(out, "Transfer-Encoding: chunked\r\n\r\n"...)
+	if w.framing = framing; framing == chunked {
+		c.out = append(c.out, "Transfer-Encoding: chunked\r\n\r\n"...)
+		return
 	}
+	c.out = append(c.out, "Content-Length: "...)
+	c.out = strconv.AppendInt(c.out, w.left, 10)
+	c.out = append(c.out, "\r\n\r\n"...)
 }
 
 // isBodiless reports whether answers with that status have no body.
@@ -216,15 +217,16 @@ func (w *response) decide(next []byte) {
 
 // add adds to the body.
 func (w *response) add(p []byte) {
-	if w.framing == chunked {
-		out := strconv.AppendInt(w.conn.out, int64(len(p)), 16)
-		w.conn.out = append(out, "\r\n"...)
+	if w.framing != chunked {
+		w.left -= int64(len(p))
 		w.append(p)
-		w.conn.out = append(w.conn.out, "\r\n"...)
 		return
 	}
-	w.left -= int64(len(p))
+	c := w.conn
+	c.out = strconv.AppendInt(c.out, int64(len(p)), 16)
+	c.out = append(c.out, "\r\n"...)
 	w.append(p)
+	c.out = append(c.out, "\r\n"...)
 }
 
 // append puts p behind what is to be written.

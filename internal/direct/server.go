@@ -29,9 +29,10 @@ import (
 )
 
 const (
-	// MaxHead and MaxRequest are the largest head and the largest request, in bytes, that
-	// are not passed on.
-	MaxHead    = 8 << 10
+	// MaxHead is the largest head that is not passed on, in bytes.
+	MaxHead = 8 << 10
+
+	// MaxRequest is the largest request that is not passed on, in bytes.
 	MaxRequest = 64 << 10
 
 	// BodyWait is how long the rest of a body may take to come. Then the connection is
