@@ -25,6 +25,8 @@ type answer struct {
 	mu       sync.Mutex
 	over     bool          // the connection is not for this answer any more; guarded by mu
 	watching chan struct{} // closed when watch ends; guarded by mu
+	left     bool          // the client has left; guarded by mu
+	onLeave  func()        // guarded by mu
 }
 
 // answer has the handler answer a request, and returns whether the connection goes on.
@@ -92,9 +94,29 @@ func (a *answer) watch() {
 	defer close(a.watching)
 	err := a.c.read()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil && !a.over {
-		a.cancel()
+	if err == nil || a.over {
+		a.mu.Unlock()
+		return
+	}
+	a.left = true
+	f := a.onLeave
+	a.mu.Unlock()
+	a.cancel()
+	if f != nil {
+		f()
+	}
+}
+
+// OnLeave has f called when the client leaves before the request is over. The context of
+// the request says so too, but to wait for that costs more. An answer has one such f, which
+// must not wait for anybody.
+func (a *answer) OnLeave(f func()) {
+	a.mu.Lock()
+	left := a.left
+	a.onLeave = f
+	a.mu.Unlock()
+	if left {
+		f()
 	}
 }
 

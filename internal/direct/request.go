@@ -44,7 +44,7 @@ func parse(head string) (q request, ok bool) {
 	}
 	q.head, q.size = len(head), len(head)
 	n := strings.Count(fields, "\n")
-	q.header = make(http.Header, n)
+	q.header = make(http.Header, min(n, 8)) // a map with room for more costs much more
 	values := make([]string, 0, n)
 	for fields != "" {
 		line, fields, _ = strings.Cut(fields, "\r\n")

@@ -51,21 +51,42 @@ func hear(t *testing.T, in *bufio.Reader) string {
 	return string(b)
 }
 
+type leaver interface{ OnLeave(func()) }
+
+func TestOnLeaveIsForRequestsUnderWay(t *testing.T) {
+	told := false
+	atSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.(leaver).OnLeave(func() { told = true })
+		time.Sleep(time.Minute)
+	}, func(t *testing.T, _ *site, c net.Conn) {
+		say(t, c, post("/", "", "abc"))
+		hear(t, bufio.NewReader(c))
+		_ = c.Close()
+		time.Sleep(time.Hour)
+	})
+	if told {
+		t.Error("told that the client has left a request that was answered")
+	}
+}
+
 func TestARequestEndsWhenItsClientLeaves(t *testing.T) {
 	for stays, want := range map[time.Duration]time.Duration{0: direct.LeaveAfter, time.Hour: time.Hour} {
-		var after time.Duration
-		atSite(t, func(_ http.ResponseWriter, r *http.Request) {
+		var after, told, late time.Duration
+		atSite(t, func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
+			w.(leaver).OnLeave(func() { told = time.Since(began) })
 			<-r.Context().Done()
 			after = time.Since(began)
+			time.Sleep(time.Second)
+			w.(leaver).OnLeave(func() { late = time.Since(began) - time.Second })
 		}, func(t *testing.T, _ *site, c net.Conn) {
 			say(t, c, post("/", "", "abc"))
 			time.Sleep(stays)
 			_ = c.Close()
 			time.Sleep(time.Hour)
 		})
-		if after != want {
-			t.Errorf("the client has left after %v, and the request ends after %v, not %v", stays, after, want)
+		if after != want || told != want || late != want {
+			t.Errorf("the client has left after %v; the request ends after %v, and is told after %v and %v; want %v", stays, after, told, late, want)
 		}
 	}
 }

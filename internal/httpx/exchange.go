@@ -186,6 +186,17 @@ func (x *Exchange) OnAbort(f func()) {
 	}
 }
 
+// OnLeave has f called when the client leaves while the handler runs, and reports whether
+// it will be: of some servers only the context of the request can say that. An exchange has
+// one such f, which must not wait for anybody.
+func (x *Exchange) OnLeave(f func()) bool {
+	w, ok := x.W.(interface{ OnLeave(f func()) })
+	if ok {
+		w.OnLeave(f)
+	}
+	return ok
+}
+
 // Detach has the exchange go on when its handler has returned, as that of a connection
 // which is taken from net/http does: until release is called.
 func (x *Exchange) Detach() (release func()) {

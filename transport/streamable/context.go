@@ -15,7 +15,7 @@ type callContext struct {
 	reason error // why it ends when parent does; nil means parent's own
 
 	// cancelledWithParent says that who ends parent also cancels this context, as
-	// session.endHere does, so that Done need not watch parent.
+	// session.endHere and Exchange.OnLeave do, so that Done need not watch parent.
 	cancelledWithParent bool
 
 	mu        sync.Mutex

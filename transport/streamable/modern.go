@@ -50,6 +50,7 @@ func (s *Server) modernRequest(x *httpx.Exchange, m *dragoman.Message) error {
 	a := s.newAnswer(x)
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = dragoman.WithCaller(x.R.Context(), protocol.Named(x.Caller, m)), dragoman.ErrCancelled
+	ctx.cancelledWithParent = x.OnLeave(ctx.endWithParent)
 	defer ctx.close()
 	lost := func() { ctx.cancel(dragoman.ErrClosed) }
 	x.OnAbort(lost)
