@@ -1,0 +1,373 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The dialects. Where one has a keyword that those before it do not have, it is not one of theirs.
+const (
+	draft4    = 4
+	draft6    = 6
+	draft7    = 7
+	draft2019 = 2019
+	draft2020 = 2020
+)
+
+// dialect returns what a $schema names, or 0.
+func dialect(name string) int {
+	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(name, "#"), "http://"), "https://")
+	switch name {
+	case "json-schema.org/draft-04/schema":
+		return draft4
+	case "json-schema.org/draft-06/schema":
+		return draft6
+	case "json-schema.org/draft-07/schema":
+		return draft7
+	case "json-schema.org/draft/2019-09/schema":
+		return draft2019
+	case "json-schema.org/draft/2020-12/schema", "json-schema.org/schema":
+		return draft2020
+	}
+	return 0
+}
+
+// A node is a compiled schema. The zero value is one that every value fits.
+type node struct {
+	never   bool // nothing fits
+	unknown bool // what it asks for is not known before, or not known here
+	ref     *node
+
+	types    kinds // 0 if any
+	constant *any
+	enum     []any
+	hasEnum  bool // which may be empty
+
+	minimum, maximum *number
+	above, below     *number // exclusive
+	multipleOf       *number
+
+	length  bounds
+	pattern *pattern
+
+	first       []*node // of the first items, one each
+	items       *node   // of those behind them
+	contains    *node
+	contained   bounds
+	evaluates   bool // contains says which items are evaluated
+	size        bounds
+	uniqueItems bool
+
+	members           bounds
+	required          []string
+	properties        map[string]*node
+	patternProperties []matching
+	additional        *node
+	propertyNames     *node
+	dependencies      []dependency
+
+	allOf, anyOf, oneOf    []*node
+	not, when, then, other *node
+
+	unevaluatedItems, unevaluatedProperties *node
+}
+
+// bounds are how many there may be of something.
+type bounds struct {
+	min int
+	max *int // nil if there is no end
+}
+
+// matching is what holds for members with a name like that.
+type matching struct {
+	*pattern
+	node *node
+}
+
+// A dependency is what holds if there is a member of that name.
+type dependency struct {
+	name     string
+	required []string
+	node     *node // or nil
+}
+
+// A place is a value within a schema, which need not be a schema itself.
+type place struct {
+	up    *place
+	step  string // from up to here: a name or an index
+	value any
+	below map[string]*place // as far as they were asked for
+	node  *node             // once it is compiled as a schema
+	res   *resource         // if one begins here
+}
+
+// down returns the place a step below, or nil.
+func (p *place) down(step string) *place {
+	if q := p.below[step]; q != nil {
+		return q
+	}
+	q := &place{up: p, step: step}
+	switch v := p.value.(type) {
+	case map[string]any:
+		value, ok := v[step]
+		if !ok {
+			return nil
+		}
+		q.value = value
+	case []any:
+		i, err := strconv.Atoi(step)
+		if err != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != step {
+			return nil
+		}
+		q.value = v[i]
+	default:
+		return nil
+	}
+	if p.below == nil {
+		p.below = make(map[string]*place)
+	}
+	p.below[step] = q
+	return q
+}
+
+// names returns the names of what is below, in their order.
+func (p *place) names() []string {
+	v, _ := p.value.(map[string]any)
+	return slices.Sorted(maps.Keys(v))
+}
+
+var (
+	pointerEscape   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescape = strings.NewReplacer("~0", "~", "~1", "/")
+)
+
+// String returns the place as a JSON pointer.
+func (p *place) String() string {
+	var steps []string
+	for ; p.up != nil; p = p.up {
+		steps = append(steps, "/"+pointerEscape.Replace(p.step))
+	}
+	slices.Reverse(steps)
+	return strings.Join(steps, "")
+}
+
+// A resource is a schema with a URL of its own, and what is in it.
+type resource struct {
+	place   *place
+	base    *url.URL
+	draft   int
+	anchors map[string]*place
+}
+
+// resource returns the one that p is in.
+func (p *place) resource() *resource {
+	for p.res == nil {
+		p = p.up
+	}
+	return p.res
+}
+
+// A compiler makes nodes of schemas.
+type compiler struct {
+	resources map[string]*resource // by URL
+	patterns  map[string]*pattern  // nil is one that is not checked
+	refs      []reference          // to be resolved when all resources and anchors are known
+	err       error                // the first
+}
+
+// A reference is a $ref that was found at a place.
+type reference struct {
+	node *node
+	at   *place
+}
+
+// compile returns an error for what cannot be compiled.
+func compile(text json.RawMessage) (*node, error) {
+	doc, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	c := &compiler{resources: make(map[string]*resource), patterns: make(map[string]*pattern)}
+	n := c.schema(&place{value: doc, res: &resource{base: &url.URL{Scheme: "schema", Path: "/arguments"}, draft: draft2020}})
+	for len(c.refs) > 0 && c.err == nil {
+		r := c.refs[0]
+		c.refs = c.refs[1:]
+		r.node.ref = c.resolve(r.at)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return n, nil
+}
+
+// wrong notes what is wrong with a place, if it is the first such.
+func (c *compiler) wrong(at *place, format string, args ...any) {
+	if c.err != nil {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if where := at.String(); where != "" {
+		text = where + ": " + text
+	}
+	c.err = errors.New(text)
+}
+
+// isNot notes that a value is not what it should be.
+func (c *compiler) isNot(at *place, what string) {
+	c.wrong(at, "%s is not %s", spell(at.value), what)
+}
+
+// schema compiles what is at a place, unless that has been done. What cannot be compiled is noted.
+func (c *compiler) schema(at *place) *node {
+	if at.node != nil {
+		return at.node
+	}
+	n := &node{}
+	at.node = n // before anything that leads back to it
+	switch v := at.value.(type) {
+	case bool:
+		n.never = !v
+		if at.resource().draft == draft4 {
+			c.isNot(at, "a schema of draft 4")
+		}
+	case map[string]any:
+		c.identify(at, v)
+		draft := at.resource().draft
+		for _, name := range at.names() {
+			if since(name) <= draft {
+				c.keyword(n, draft, name, at.down(name))
+			}
+		}
+		if _, ok := v["$ref"]; ok && draft <= draft7 {
+			*n = node{} // what stands beside it is ignored
+		}
+		if _, ok := v["$ref"].(string); ok {
+			c.refs = append(c.refs, reference{n, at.down("$ref")})
+		}
+	default:
+		c.isNot(at, "a schema")
+	}
+	return n
+}
+
+// identify begins a resource at a place, if one does, and notes the anchors that name it.
+func (c *compiler) identify(at *place, v map[string]any) {
+	outer := at.resource()
+	draft := outer.draft
+	if name, ok := v["$schema"].(string); ok {
+		if draft = dialect(name); draft == 0 {
+			c.isNot(at.down("$schema"), "a dialect that is known")
+		}
+	}
+	id, fragment := identifier(v, draft)
+	if id == "" && at.up != nil {
+		draft = outer.draft // $schema is for resources
+		id, fragment = identifier(v, draft)
+	}
+	if id != "" || at.up == nil {
+		at.res = c.resource(at, outer.base, id, draft)
+	}
+	if draft <= draft7 {
+		if fragment != "" && fragment[0] != '/' {
+			c.anchor(at, fragment)
+		}
+		return
+	}
+	for _, word := range []string{"$anchor", "$dynamicAnchor"} {
+		if name, ok := v[word].(string); ok && since(word) <= draft {
+			c.anchor(at, name)
+		}
+	}
+}
+
+// identifier returns the URL that a schema gives itself, and the fragment of that.
+func identifier(v map[string]any, draft int) (id, fragment string) {
+	word := "$id"
+	if draft == draft4 {
+		word = "id"
+	}
+	if _, ok := v["$ref"]; ok && draft <= draft7 {
+		return "", ""
+	}
+	text, _ := v[word].(string)
+	id, fragment, _ = strings.Cut(text, "#")
+	return id, fragment
+}
+
+func (c *compiler) resource(at *place, base *url.URL, id string, draft int) *resource {
+	if u, err := base.Parse(id); err == nil {
+		base = u
+	}
+	r := &resource{place: at, base: base, draft: draft, anchors: make(map[string]*place)}
+	if c.resources[base.String()] != nil {
+		c.wrong(at, "another schema has the URL %s as well", clip(base.String()))
+	}
+	c.resources[base.String()] = r
+	return r
+}
+
+func (c *compiler) anchor(at *place, name string) {
+	anchors := at.resource().anchors
+	if other := anchors[name]; other != nil && other != at {
+		c.wrong(at, "another schema has the anchor %s as well", clip(name))
+	}
+	anchors[name] = at
+}
+
+// resolve returns where a reference leads.
+func (c *compiler) resolve(at *place) *node {
+	text, _ := at.value.(string)
+	address, fragment, _ := strings.Cut(text, "#")
+	in := at.resource()
+	if address != "" {
+		u, err := in.base.Parse(address)
+		if err != nil {
+			c.isNot(at, "a URL")
+			return &node{}
+		}
+		if in = c.resources[u.String()]; in == nil {
+			if u.Host == "json-schema.org" { // the schemas of schemas, which use $dynamicRef
+				return &node{unknown: true}
+			}
+			c.wrong(at, "%s is in another document, and none is loaded", spell(text))
+			return &node{}
+		}
+	}
+	to := in.find(fragment)
+	if to == nil {
+		c.wrong(at, "%s leads nowhere", spell(text))
+		return &node{}
+	}
+	return c.schema(to)
+}
+
+// find returns what the fragment of a URL stands for, or nil.
+func (r *resource) find(fragment string) *place {
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil {
+		return nil
+	}
+	if fragment != "" && fragment[0] != '/' {
+		return r.anchors[fragment]
+	}
+	at := r.place
+	for _, step := range strings.Split(fragment, "/")[1:] {
+		if at = at.down(pointerUnescape.Replace(step)); at == nil {
+			return nil
+		}
+	}
+	return at
+}
+
+// A pattern is an expression and what it costs to look for it.
+type pattern struct {
+	*regexp.Regexp     // nil if Go lacks something that it uses, so that nobody knows what matches
+	states         int // about
+}
