@@ -178,14 +178,10 @@ func (p *place) resource() *resource {
 type compiler struct {
 	resources map[string]*resource // by URL
 	patterns  map[string]*pattern  // nil is one that is not checked
-	refs      []reference          // to be resolved when all resources and anchors are known
+	refs      map[*node]*place     // what schemas refer to
+	used      map[*node]bool       // whether a check can get to them
+	queue     []*node              // those of them whose references are not resolved
 	err       error                // the first
-}
-
-// A reference is a $ref that was found at a place.
-type reference struct {
-	node *node
-	at   *place
 }
 
 // compile returns an error for what cannot be compiled.
@@ -194,17 +190,48 @@ func compile(text json.RawMessage) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
-	c := &compiler{resources: make(map[string]*resource), patterns: make(map[string]*pattern)}
+	c := &compiler{resources: make(map[string]*resource), patterns: make(map[string]*pattern), refs: make(map[*node]*place), used: make(map[*node]bool)}
 	n := c.schema(&place{value: doc, res: &resource{base: &url.URL{Scheme: "schema", Path: "/arguments"}, draft: draft2020}})
-	for len(c.refs) > 0 && c.err == nil {
-		r := c.refs[0]
-		c.refs = c.refs[1:]
-		r.node.ref = c.resolve(r.at)
+	c.use(n)
+	for len(c.queue) > 0 && c.err == nil {
+		from := c.queue[0]
+		c.queue = c.queue[1:]
+		from.ref = c.resolve(c.refs[from])
+		c.use(from.ref)
 	}
 	if c.err != nil {
 		return nil, c.err
 	}
 	return n, nil
+}
+
+// use sees to it that the references of n, and of all that is in it, are resolved. Those in
+// definitions that nobody uses may lead nowhere.
+func (c *compiler) use(n *node) {
+	if n == nil || c.used[n] {
+		return
+	}
+	c.used[n] = true
+	if c.refs[n] != nil {
+		c.queue = append(c.queue, n)
+	}
+	for _, list := range [...][]*node{
+		n.first, {n.items, n.contains}, {n.additional, n.propertyNames}, n.allOf, n.anyOf, n.oneOf, {n.not, n.when, n.then, n.other},
+		{n.unevaluatedItems, n.unevaluatedProperties},
+	} {
+		for _, s := range list {
+			c.use(s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.properties)) {
+		c.use(n.properties[name])
+	}
+	for _, p := range n.patternProperties {
+		c.use(p.node)
+	}
+	for _, d := range n.dependencies {
+		c.use(d.node)
+	}
 }
 
 // wrong notes what is wrong with a place, if it is the first such.
@@ -245,11 +272,19 @@ func (c *compiler) schema(at *place) *node {
 				c.keyword(n, draft, name, at.down(name))
 			}
 		}
-		if _, ok := v["$ref"]; ok && draft <= draft7 {
-			*n = node{} // what stands beside it is ignored
+		if _, ok := v["$ref"]; ok {
+			c.refs[n] = at.down("$ref")
+			if draft <= draft7 {
+				*n = node{} // what stands beside it is ignored
+			}
 		}
-		if _, ok := v["$ref"].(string); ok {
-			c.refs = append(c.refs, reference{n, at.down("$ref")})
+		switch v["if"] { // then or else may have nothing to do
+		case nil:
+			n.then, n.other = nil, nil
+		case true:
+			n.other = nil
+		case false:
+			n.then = nil
 		}
 	default:
 		c.isNot(at, "a schema")
