@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// The dialects. Where one has a keyword that those before it do not have, it is not one of theirs.
+// The dialects.
 const (
 	draft4    = 4
 	draft6    = 6
 	draft7    = 7
 	draft2019 = 2019
 	draft2020 = 2020
+	latest    = draft2020
 )
 
 // dialect returns what a $schema names, or 0.
@@ -47,8 +48,7 @@ type node struct {
 
 	types    kinds // 0 if any
 	constant *any
-	enum     []any
-	hasEnum  bool // which may be empty
+	enum     []any // nil if any; it may be empty
 
 	minimum, maximum *number
 	above, below     *number // exclusive
@@ -176,6 +176,7 @@ func (p *place) resource() *resource {
 
 // A compiler makes nodes of schemas.
 type compiler struct {
+	keywords  []keyword            // which lead back to it, and Go would call that a cycle
 	resources map[string]*resource // by URL
 	patterns  map[string]*pattern  // nil is one that is not checked
 	refs      map[*node]*place     // what schemas refer to
@@ -190,7 +191,7 @@ func compile(text json.RawMessage) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
-	c := &compiler{resources: make(map[string]*resource), patterns: make(map[string]*pattern), refs: make(map[*node]*place), used: make(map[*node]bool)}
+	c := &compiler{keywords: keywords, resources: make(map[string]*resource), patterns: make(map[string]*pattern), refs: make(map[*node]*place), used: make(map[*node]bool)}
 	n := c.schema(&place{value: doc, res: &resource{base: &url.URL{Scheme: "schema", Path: "/arguments"}, draft: draft2020}})
 	c.use(n)
 	for len(c.queue) > 0 && c.err == nil {
@@ -267,24 +268,11 @@ func (c *compiler) schema(at *place) *node {
 	case map[string]any:
 		c.identify(at, v)
 		draft := at.resource().draft
-		for _, name := range at.names() {
-			if since(name) <= draft {
-				c.keyword(n, draft, name, at.down(name))
+		for i := range c.keywords {
+			k := &c.keywords[i]
+			if word := at.down(k.name); word != nil && k.since <= draft && draft <= k.last {
+				k.read(c, n, word)
 			}
-		}
-		if _, ok := v["$ref"]; ok {
-			c.refs[n] = at.down("$ref")
-			if draft <= draft7 {
-				*n = node{} // what stands beside it is ignored
-			}
-		}
-		switch v["if"] { // then or else may have nothing to do
-		case nil:
-			n.then, n.other = nil, nil
-		case true:
-			n.other = nil
-		case false:
-			n.then = nil
 		}
 	default:
 		c.isNot(at, "a schema")
@@ -315,10 +303,11 @@ func (c *compiler) identify(at *place, v map[string]any) {
 		}
 		return
 	}
-	for _, word := range []string{"$anchor", "$dynamicAnchor"} {
-		if name, ok := v[word].(string); ok && since(word) <= draft {
-			c.anchor(at, name)
-		}
+	if name, ok := v["$anchor"].(string); ok {
+		c.anchor(at, name)
+	}
+	if name, ok := v["$dynamicAnchor"].(string); ok && draft == draft2020 {
+		c.anchor(at, name)
 	}
 }
 

@@ -11,220 +11,108 @@ import (
 	"strings"
 )
 
-// since returns the first dialect that has a keyword.
-func since(name string) int {
-	switch name {
-	case "$id", "const", "contains", "examples", "propertyNames":
-		return draft6
-	case "$comment", "contentEncoding", "contentMediaType", "else", "if", "readOnly", "then", "writeOnly":
-		return draft7
-	case "$anchor", "$defs", "$recursiveAnchor", "$recursiveRef", "$vocabulary", "contentSchema", "dependentRequired",
-		"dependentSchemas", "deprecated", "maxContains", "minContains", "unevaluatedItems", "unevaluatedProperties":
-		return draft2019
-	case "$dynamicAnchor", "$dynamicRef", "prefixItems":
-		return draft2020
-	}
-	return draft4
+// A keyword is what the schema of schemas says about a member of schemas. Members that are not
+// in the list are anybody's.
+type keyword struct {
+	name        string
+	since, last int // dialect that has it so
+	read        func(c *compiler, n *node, at *place)
 }
 
-// keyword reads what stands at a keyword of a schema, and notes it if the schema of schemas
-// does not allow it there. Other words are anybody's.
-func (c *compiler) keyword(n *node, draft int, name string, at *place) {
-	switch name {
-	case "type":
-		n.types = c.types(at)
-	case "const":
-		n.constant = &at.value
-		c.values(at, at.value)
-	case "enum":
-		n.enum, n.hasEnum = c.enum(at, draft), true
-	case "not":
-		n.not = c.schema(at)
-	case "if":
-		n.when = c.schema(at)
-	case "then":
-		n.then = c.schema(at)
-	case "else":
-		n.other = c.schema(at)
-	case "allOf":
-		n.allOf = c.schemas(at)
-	case "anyOf":
-		n.anyOf = c.schemas(at)
-	case "oneOf":
-		n.oneOf = c.schemas(at)
-	case "$defs", "definitions":
-		c.named(at)
-	case "contentSchema":
-		c.schema(at)
-	case "pattern":
-		n.pattern = c.pattern(at, c.text(at))
-	case "minLength":
-		n.length.min = c.count(at)
-	case "maxLength":
-		n.length.max = new(c.count(at))
-	default:
-		c.numberKeyword(n, draft, name, at)
-		c.objectKeyword(n, draft, name, at)
-		c.arrayKeyword(n, draft, name, at)
-		c.coreKeyword(n, draft, name, at)
-	}
+// keywords are in the order in which they are read; some say something about one before.
+var keywords = []keyword{
+	{"type", draft4, latest, func(c *compiler, n *node, at *place) { n.types = c.types(at) }},
+	{"const", draft6, latest, func(c *compiler, n *node, at *place) { n.constant = c.values(at) }},
+	{"enum", draft4, draft7, func(c *compiler, n *node, at *place) { n.enum = c.distinct(at) }},
+	{"enum", draft2019, latest, func(c *compiler, n *node, at *place) { n.enum = c.compared(at) }},
+
+	{"minimum", draft4, latest, func(c *compiler, n *node, at *place) { n.minimum = c.number(at) }},
+	{"maximum", draft4, latest, func(c *compiler, n *node, at *place) { n.maximum = c.number(at) }},
+	{"exclusiveMinimum", draft4, draft4, func(c *compiler, n *node, at *place) { c.exclusive(at, &n.minimum, &n.above) }},
+	{"exclusiveMaximum", draft4, draft4, func(c *compiler, n *node, at *place) { c.exclusive(at, &n.maximum, &n.below) }},
+	{"exclusiveMinimum", draft6, latest, func(c *compiler, n *node, at *place) { n.above = c.number(at) }},
+	{"exclusiveMaximum", draft6, latest, func(c *compiler, n *node, at *place) { n.below = c.number(at) }},
+	{"multipleOf", draft4, latest, func(c *compiler, n *node, at *place) { n.multipleOf = c.positive(at) }},
+
+	{"minLength", draft4, latest, func(c *compiler, n *node, at *place) { n.length.min = c.count(at) }},
+	{"maxLength", draft4, latest, func(c *compiler, n *node, at *place) { n.length.max = new(c.count(at)) }},
+	{"pattern", draft4, latest, func(c *compiler, n *node, at *place) { n.pattern = c.pattern(at, c.text(at)) }},
+
+	{"minItems", draft4, latest, func(c *compiler, n *node, at *place) { n.size.min = c.count(at) }},
+	{"maxItems", draft4, latest, func(c *compiler, n *node, at *place) { n.size.max = new(c.count(at)) }},
+	{"uniqueItems", draft4, latest, func(c *compiler, n *node, at *place) { n.uniqueItems = c.flag(at) }},
+	{"prefixItems", draft2020, latest, func(c *compiler, n *node, at *place) { n.first = c.schemas(at) }},
+	{"items", draft4, draft2019, func(c *compiler, n *node, at *place) { c.items(n, at) }},
+	{"items", draft2020, latest, func(c *compiler, n *node, at *place) { n.items = c.schema(at) }},
+	{"additionalItems", draft4, draft2019, func(c *compiler, n *node, at *place) { c.moreItems(n, at) }},
+	{"contains", draft6, latest, func(c *compiler, n *node, at *place) { c.contains(n, at) }},
+	{"minContains", draft2019, latest, func(c *compiler, n *node, at *place) { n.contained.min = c.count(at) }},
+	{"maxContains", draft2019, latest, func(c *compiler, n *node, at *place) { n.contained.max = new(c.count(at)) }},
+	{"unevaluatedItems", draft2019, latest, func(c *compiler, n *node, at *place) { n.unevaluatedItems = c.schema(at) }},
+
+	{"minProperties", draft4, latest, func(c *compiler, n *node, at *place) { n.members.min = c.count(at) }},
+	{"maxProperties", draft4, latest, func(c *compiler, n *node, at *place) { n.members.max = new(c.count(at)) }},
+	{"required", draft4, latest, func(c *compiler, n *node, at *place) { n.required = c.strings(at) }},
+	{"properties", draft4, latest, func(c *compiler, n *node, at *place) { n.properties = c.named(at) }},
+	{"patternProperties", draft4, latest, func(c *compiler, n *node, at *place) { n.patternProperties = c.matching(at) }},
+	{"additionalProperties", draft4, latest, func(c *compiler, n *node, at *place) { n.additional = c.additional(at) }},
+	{"propertyNames", draft6, latest, func(c *compiler, n *node, at *place) { n.propertyNames = c.schema(at) }},
+	{"dependencies", draft4, latest, func(c *compiler, n *node, at *place) { c.dependencies(n, at) }},
+	{"dependentSchemas", draft2019, latest, func(c *compiler, n *node, at *place) { c.dependencies(n, at) }},
+	{"dependentRequired", draft2019, latest, func(c *compiler, n *node, at *place) { c.dependencies(n, at) }},
+	{"unevaluatedProperties", draft2019, latest, func(c *compiler, n *node, at *place) { n.unevaluatedProperties = c.schema(at) }},
+
+	{"allOf", draft4, latest, func(c *compiler, n *node, at *place) { n.allOf = c.schemas(at) }},
+	{"anyOf", draft4, latest, func(c *compiler, n *node, at *place) { n.anyOf = c.schemas(at) }},
+	{"oneOf", draft4, latest, func(c *compiler, n *node, at *place) { n.oneOf = c.schemas(at) }},
+	{"not", draft4, latest, func(c *compiler, n *node, at *place) { n.not = c.schema(at) }},
+	{"if", draft7, latest, func(c *compiler, n *node, at *place) { n.when = c.schema(at) }},
+	{"then", draft7, latest, func(c *compiler, n *node, at *place) { n.then = c.branch(n, at, false) }},
+	{"else", draft7, latest, func(c *compiler, n *node, at *place) { n.other = c.branch(n, at, true) }},
+
+	// These say nothing about values.
+	{"title", draft4, latest, func(c *compiler, _ *node, at *place) { c.text(at) }},
+	{"description", draft4, latest, func(c *compiler, _ *node, at *place) { c.text(at) }},
+	{"format", draft4, latest, func(c *compiler, _ *node, at *place) { c.text(at) }},
+	{"$comment", draft7, latest, func(c *compiler, _ *node, at *place) { c.text(at) }},
+	{"contentEncoding", draft7, latest, func(c *compiler, _ *node, at *place) { c.text(at) }},
+	{"contentMediaType", draft7, latest, func(c *compiler, _ *node, at *place) { c.text(at) }},
+	{"contentSchema", draft2019, latest, func(c *compiler, _ *node, at *place) { c.schema(at) }},
+	{"readOnly", draft7, latest, func(c *compiler, _ *node, at *place) { c.flag(at) }},
+	{"writeOnly", draft7, latest, func(c *compiler, _ *node, at *place) { c.flag(at) }},
+	{"deprecated", draft2019, latest, func(c *compiler, _ *node, at *place) { c.flag(at) }},
+	{"examples", draft6, latest, func(c *compiler, _ *node, at *place) { c.list(at) }},
+
+	// These name schemas, and lead to them.
+	{"definitions", draft4, latest, func(c *compiler, _ *node, at *place) { c.named(at) }},
+	{"$defs", draft2019, latest, func(c *compiler, _ *node, at *place) { c.named(at) }},
+	{"$schema", draft4, latest, func(c *compiler, _ *node, at *place) { c.address(at) }},
+	{"$vocabulary", draft2019, latest, func(c *compiler, _ *node, at *place) { c.flags(at) }},
+	{"id", draft4, draft4, func(c *compiler, _ *node, at *place) { c.address(at) }},
+	{"$id", draft6, draft7, func(c *compiler, _ *node, at *place) { c.address(at) }},
+	{"$id", draft2019, latest, func(c *compiler, _ *node, at *place) { c.whole(at) }},
+	{"$anchor", draft2019, latest, func(c *compiler, _ *node, at *place) { c.anchorName(at) }},
+	{"$dynamicAnchor", draft2020, latest, func(c *compiler, _ *node, at *place) { c.anchorName(at) }},
+	{"$recursiveAnchor", draft2019, draft2019, func(c *compiler, _ *node, at *place) { c.flag(at) }},
+	{"$recursiveAnchor", draft2020, latest, func(c *compiler, _ *node, at *place) { c.anchorName(at) }},
+	{"$recursiveRef", draft2019, latest, func(c *compiler, n *node, at *place) { n.unknown = c.address(at) }},
+	{"$dynamicRef", draft2020, latest, func(c *compiler, n *node, at *place) { n.unknown = c.address(at) }},
+	{"$ref", draft4, draft7, func(c *compiler, n *node, at *place) { *n = node{}; c.ref(n, at) }}, // what stands beside it is ignored
+	{"$ref", draft2019, latest, func(c *compiler, n *node, at *place) { c.ref(n, at) }},
 }
 
-func (c *compiler) numberKeyword(n *node, draft int, name string, at *place) {
-	switch name {
-	case "minimum":
-		n.minimum = c.number(at)
-		if draft == draft4 && at.up.value.(map[string]any)["exclusiveMinimum"] == true {
-			n.minimum, n.above = nil, n.minimum
-		}
-	case "maximum":
-		n.maximum = c.number(at)
-		if draft == draft4 && at.up.value.(map[string]any)["exclusiveMaximum"] == true {
-			n.maximum, n.below = nil, n.maximum
-		}
-	case "exclusiveMinimum":
-		if draft == draft4 {
-			c.exclusive(at, "minimum")
-		} else {
-			n.above = c.number(at)
-		}
-	case "exclusiveMaximum":
-		if draft == draft4 {
-			c.exclusive(at, "maximum")
-		} else {
-			n.below = c.number(at)
-		}
-	case "multipleOf":
-		n.multipleOf = c.number(at)
-		if n.multipleOf.cmp(&number{}) <= 0 {
-			c.isNot(at, "more than 0")
-		}
-	}
-}
-
-func (c *compiler) objectKeyword(n *node, draft int, name string, at *place) {
-	switch name {
-	case "minProperties":
-		n.members.min = c.count(at)
-	case "maxProperties":
-		n.members.max = new(c.count(at))
-	case "required":
-		n.required = c.strings(at)
-		if draft == draft4 && len(n.required) == 0 {
-			c.isNot(at, "allowed in draft 4")
-		}
-	case "properties":
-		n.properties = c.named(at)
-	case "patternProperties":
-		schemas := c.named(at)
-		for _, name := range at.names() {
-			n.patternProperties = append(n.patternProperties, matching{c.pattern(at.down(name), name), schemas[name]})
-		}
-	case "additionalProperties":
-		n.additional = c.additional(at)
-	case "propertyNames":
-		n.propertyNames = c.schema(at)
-	case "unevaluatedProperties":
-		n.unevaluatedProperties = c.schema(at)
-	case "dependentRequired", "dependentSchemas", "dependencies":
-		c.dependencies(n, draft, name, at)
-	}
-}
-
-func (c *compiler) arrayKeyword(n *node, draft int, name string, at *place) {
-	_, list := at.value.([]any)
-	switch name {
-	case "minItems":
-		n.size.min = c.count(at)
-	case "maxItems":
-		n.size.max = new(c.count(at))
-	case "uniqueItems":
-		n.uniqueItems = c.flag(at)
-	case "prefixItems":
-		n.first = c.schemas(at)
-	case "items":
-		if list && draft < draft2020 {
-			n.first = c.schemas(at)
-		} else {
-			n.items = c.schema(at)
-		}
-	case "additionalItems":
-		if draft == draft2020 {
-			return
-		}
-		rest := c.additional(at)
-		if _, tuple := at.up.value.(map[string]any)["items"].([]any); tuple {
-			n.items = rest
-		}
-	case "contains":
-		n.contains = c.schema(at)
-		n.evaluates = draft == draft2020
-		if _, ok := at.up.value.(map[string]any)["minContains"]; !ok || draft < draft2019 {
-			n.contained.min = 1
-		}
-	case "minContains":
-		n.contained.min = c.count(at)
-	case "maxContains":
-		n.contained.max = new(c.count(at))
-	case "unevaluatedItems":
-		n.unevaluatedItems = c.schema(at)
-	}
-}
-
-// coreKeyword reads names, references and words that say nothing about values.
-func (c *compiler) coreKeyword(n *node, draft int, name string, at *place) {
-	switch name {
-	case "$dynamicRef", "$recursiveRef":
-		n.unknown = true
-		c.address(at)
-	case "$ref":
-		c.address(at)
-	case "$schema":
-		c.address(at)
-	case "id", "$id":
-		if (draft == draft4) != (name == "id") {
-			return
-		}
-		c.address(at)
-		if _, fragment, _ := strings.Cut(c.text(at), "#"); fragment != "" && draft >= draft2019 {
-			c.isNot(at, "a URL without a fragment")
-		}
-	case "$anchor", "$dynamicAnchor":
-		if !plainAnchor(c.text(at), draft) {
-			c.isNot(at, "a name of letters, digits and -._")
-		}
-	case "$recursiveAnchor":
-		if draft == draft2019 {
-			c.flag(at)
-		} else if !plainAnchor(c.text(at), draft) {
-			c.isNot(at, "a name")
-		}
-	case "title", "description", "format", "$comment", "contentEncoding", "contentMediaType":
-		c.text(at)
-	case "readOnly", "writeOnly", "deprecated":
-		c.flag(at)
-	case "examples":
-		if _, ok := at.value.([]any); !ok {
-			c.isNot(at, "a list")
-		}
-	case "$vocabulary":
-		c.object(at)
-		for _, name := range at.names() {
-			c.flag(at.down(name))
-		}
-	}
-}
-
-// plainAnchor reports whether a name is one of those that anchors may have.
-func plainAnchor(name string, draft int) bool {
+// anchorName reads a name that is one of those that anchors may have.
+func (c *compiler) anchorName(at *place) {
+	name, draft := c.text(at), at.resource().draft
+	good := name != ""
 	for i, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' && (i > 0 || draft == draft2020)
 		further := r >= '0' && r <= '9' || r == '-' || r == '.' || r == ':' && draft == draft2019
-		if !letter && (i == 0 || !further) {
-			return false
-		}
+		good = good && (letter || i > 0 && further)
 	}
-	return name != ""
+	if !good {
+		c.isNot(at, "a name of letters, digits and -._")
+	}
 }
 
 func (c *compiler) object(at *place) {
@@ -241,9 +129,25 @@ func (c *compiler) text(at *place) string {
 	return text
 }
 
-func (c *compiler) address(at *place) {
+// address reads a URL, and reports that it has done so.
+func (c *compiler) address(at *place) bool {
 	if _, err := url.Parse(c.text(at)); err != nil {
 		c.isNot(at, "a URL")
+	}
+	return true
+}
+
+// ref reads where a schema refers to.
+func (c *compiler) ref(n *node, at *place) {
+	c.address(at)
+	c.refs[n] = at
+}
+
+// whole reads a URL of all that is in a schema.
+func (c *compiler) whole(at *place) {
+	c.address(at)
+	if _, fragment, _ := strings.Cut(c.text(at), "#"); fragment != "" {
+		c.isNot(at, "a URL without a fragment")
 	}
 }
 
@@ -255,6 +159,13 @@ func (c *compiler) flag(at *place) bool {
 	return flag
 }
 
+func (c *compiler) flags(at *place) {
+	c.object(at)
+	for _, name := range at.names() {
+		c.flag(at.down(name))
+	}
+}
+
 // number reads a number, which is 1 if there is none.
 func (c *compiler) number(at *place) *number {
 	text, ok := at.value.(json.Number)
@@ -264,17 +175,26 @@ func (c *compiler) number(at *place) *number {
 	case tooLong(string(text)):
 		c.wrong(at, tooManyDigits)
 	default:
-		n := numberOf(text)
-		return &n
+		return new(numberOf(text))
 	}
 	return &number{small: 1}
 }
 
-// exclusive reads a flag of draft 4, which says something about another keyword.
-func (c *compiler) exclusive(at *place, other string) {
-	c.flag(at)
-	if at.up.down(other) == nil {
-		c.wrong(at, "there is no %s that it is about", other)
+func (c *compiler) positive(at *place) *number {
+	n := c.number(at)
+	if n.cmp(&number{}) <= 0 {
+		c.isNot(at, "more than 0")
+	}
+	return n
+}
+
+// exclusive reads a flag of draft 4, which says that a limit is another one.
+func (c *compiler) exclusive(at *place, limit, other **number) {
+	if *limit == nil {
+		c.wrong(at, "there is no limit that it is about")
+	}
+	if c.flag(at) {
+		*limit, *other = nil, *limit
 	}
 }
 
@@ -292,12 +212,9 @@ func (c *compiler) count(at *place) int {
 	return int(f)
 }
 
-// strings reads a list in which no string is there twice.
+// strings reads a list in which no string is there twice, and in draft 4 at least one.
 func (c *compiler) strings(at *place) (all []string) {
-	list, ok := at.value.([]any)
-	if !ok {
-		c.isNot(at, "a list of strings")
-	}
+	list := c.list(at)
 	there := make(map[string]bool)
 	for i := range list {
 		name := c.text(at.down(strconv.Itoa(i)))
@@ -306,6 +223,9 @@ func (c *compiler) strings(at *place) (all []string) {
 		}
 		there[name] = true
 		all = append(all, name)
+	}
+	if len(all) == 0 && at.resource().draft == draft4 {
+		c.wrong(at, "there is nothing in the list")
 	}
 	return all
 }
@@ -332,29 +252,42 @@ func (c *compiler) types(at *place) (all kinds) {
 	return all
 }
 
-func (c *compiler) enum(at *place, draft int) []any {
+// list reads a list, which is not nil.
+func (c *compiler) list(at *place) []any {
 	list, ok := at.value.([]any)
 	if !ok {
 		c.isNot(at, "a list")
-	}
-	c.values(at, list)
-	if draft > draft7 || c.err != nil {
-		return list
-	}
-	if len(list) == 0 {
-		c.isNot(at, "a list with something in it")
-	}
-	if i, _ := (&run{left: MaxSteps}).twice(list); i >= 0 {
-		c.wrong(at, "%s is there twice", spell(list[i]))
+		return []any{}
 	}
 	return list
 }
 
-// values sees to it that the numbers in v can be compared.
-func (c *compiler) values(at *place, v any) {
-	if where, bad := unbounded(v); bad {
-		c.wrong(at, "%s %s", strings.TrimPrefix(where, "."), tooManyDigits)
+// compared reads a list of values.
+func (c *compiler) compared(at *place) []any {
+	c.values(at)
+	return c.list(at)
+}
+
+// distinct reads a list in which there is something, and nothing twice.
+func (c *compiler) distinct(at *place) []any {
+	list := c.compared(at)
+	if len(list) == 0 {
+		c.wrong(at, "there is nothing in the list")
 	}
+	if c.err == nil {
+		if i, _ := (&run{left: MaxSteps}).twice(list); i >= 0 {
+			c.wrong(at, "%s is there twice", spell(list[i]))
+		}
+	}
+	return list
+}
+
+// values sees to it that the numbers at a place can be compared.
+func (c *compiler) values(at *place) *any {
+	if where, bad := unbounded(at.value); bad {
+		c.wrong(at, "%s", strings.TrimSpace(where+" "+tooManyDigits))
+	}
+	return &at.value
 }
 
 // additional reads a schema, or in draft 4 also a flag.
@@ -387,17 +320,53 @@ func (c *compiler) named(at *place) map[string]*node {
 	return all
 }
 
-// dependencies reads what names need, which are other names, or schemas, or either.
-func (c *compiler) dependencies(n *node, draft int, word string, at *place) {
+func (c *compiler) matching(at *place) (all []matching) {
+	schemas := c.named(at)
+	for _, name := range at.names() {
+		all = append(all, matching{c.pattern(at, name), schemas[name]})
+	}
+	return all
+}
+
+// items reads one schema for all items, or one each for the first.
+func (c *compiler) items(n *node, at *place) {
+	if _, list := at.value.([]any); list {
+		n.first = c.schemas(at)
+	} else {
+		n.items = c.schema(at)
+	}
+}
+
+// moreItems reads the schema of those behind the first.
+func (c *compiler) moreItems(n *node, at *place) {
+	if more := c.additional(at); n.first != nil {
+		n.items = more
+	}
+}
+
+func (c *compiler) contains(n *node, at *place) {
+	n.contains = c.schema(at)
+	n.contained.min = 1 // unless there is minContains
+	n.evaluates = at.resource().draft == draft2020
+}
+
+// branch reads then or else, and returns nil if the other one is always taken.
+func (c *compiler) branch(n *node, at *place, other bool) *node {
+	s := c.schema(at)
+	if n.when == nil || at.up.down("if").value == other {
+		return nil
+	}
+	return s
+}
+
+// dependencies reads what members need, which are other members, or schemas that fit.
+func (c *compiler) dependencies(n *node, at *place) {
 	c.object(at)
 	for _, name := range at.names() {
 		to := at.down(name)
 		d := dependency{name: name}
-		if _, list := to.value.([]any); word == "dependentRequired" || list && word == "dependencies" {
+		if _, list := to.value.([]any); at.step == "dependentRequired" || list && at.step == "dependencies" {
 			d.required = c.strings(to)
-			if draft == draft4 && len(d.required) == 0 {
-				c.isNot(to, "allowed in draft 4")
-			}
 		} else {
 			d.node = c.schema(to)
 		}

@@ -112,7 +112,7 @@ func (r *run) same(n *node, v any) bool {
 	if n.constant != nil && !r.equal(v, *n.constant) {
 		return r.describing && r.fails("must be %s", spell(*n.constant))
 	}
-	if n.hasEnum && !slices.ContainsFunc(n.enum, func(one any) bool { return r.equal(v, one) }) {
+	if n.enum != nil && !slices.ContainsFunc(n.enum, func(one any) bool { return r.equal(v, one) }) {
 		return r.describing && r.fails("must be one of %s", spell(n.enum...))
 	}
 	return true
