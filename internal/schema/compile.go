@@ -105,7 +105,7 @@ type place struct {
 	value any
 	below map[string]*place // as far as they were asked for
 	node  *node             // once it is compiled as a schema
-	res   *resource         // if one begins here
+	res   *resource         // which it is in
 }
 
 // down returns the place a step below, or nil.
@@ -113,7 +113,7 @@ func (p *place) down(step string) *place {
 	if q := p.below[step]; q != nil {
 		return q
 	}
-	q := &place{up: p, step: step}
+	q := &place{up: p, step: step, res: p.res}
 	switch v := p.value.(type) {
 	case map[string]any:
 		value, ok := v[step]
@@ -164,14 +164,6 @@ type resource struct {
 	base    *url.URL
 	draft   int
 	anchors map[string]*place
-}
-
-// resource returns the one that p is in.
-func (p *place) resource() *resource {
-	for p.res == nil {
-		p = p.up
-	}
-	return p.res
 }
 
 // A compiler makes nodes of schemas.
@@ -262,15 +254,18 @@ func (c *compiler) schema(at *place) *node {
 	switch v := at.value.(type) {
 	case bool:
 		n.never = !v
-		if at.resource().draft == draft4 {
+		if at.res.draft == draft4 {
 			c.isNot(at, "a schema of draft 4")
 		}
 	case map[string]any:
 		c.identify(at, v)
-		draft := at.resource().draft
+		draft := at.res.draft
 		for i := range c.keywords {
 			k := &c.keywords[i]
-			if word := at.down(k.name); word != nil && k.since <= draft && draft <= k.last {
+			if k.since > draft || draft > k.last {
+				continue
+			}
+			if word := at.down(k.name); word != nil {
 				k.read(c, n, word)
 			}
 		}
@@ -282,7 +277,7 @@ func (c *compiler) schema(at *place) *node {
 
 // identify begins a resource at a place, if one does, and notes the anchors that name it.
 func (c *compiler) identify(at *place, v map[string]any) {
-	outer := at.resource()
+	outer := at.res
 	draft := outer.draft
 	if name, ok := v["$schema"].(string); ok {
 		if draft = dialect(name); draft == 0 {
@@ -296,6 +291,7 @@ func (c *compiler) identify(at *place, v map[string]any) {
 	}
 	if id != "" || at.up == nil {
 		at.res = c.resource(at, outer.base, id, draft)
+		at.below = nil // somebody may have been there, in another resource
 	}
 	if draft <= draft7 {
 		if fragment != "" && fragment[0] != '/' {
@@ -338,7 +334,7 @@ func (c *compiler) resource(at *place, base *url.URL, id string, draft int) *res
 }
 
 func (c *compiler) anchor(at *place, name string) {
-	anchors := at.resource().anchors
+	anchors := at.res.anchors
 	if other := anchors[name]; other != nil && other != at {
 		c.wrong(at, "another schema has the anchor %s as well", clip(name))
 	}
@@ -349,7 +345,7 @@ func (c *compiler) anchor(at *place, name string) {
 func (c *compiler) resolve(at *place) *node {
 	text, _ := at.value.(string)
 	address, fragment, _ := strings.Cut(text, "#")
-	in := at.resource()
+	in := at.res
 	if address != "" {
 		u, err := in.base.Parse(address)
 		if err != nil {

@@ -48,7 +48,7 @@ const root = "arguments"
 
 // fails notes what is wrong with the value at hand, if that is described. It returns false.
 func (r *run) fails(format string, args ...any) bool {
-	if r.describing && len(r.found) < r.most {
+	if r.describing && !r.over() {
 		path := root + strings.Join(r.path, "")
 		r.found = append(r.found, Violation{Path: path, Reason: fmt.Sprintf(format, args...)})
 	}
@@ -74,7 +74,7 @@ func (r *run) first(n *node, v any) Violation {
 	one.check(n, v, nil)
 	r.left = one.left
 	if len(one.found) == 0 { // there are no more steps to find it
-		one.fails("does not fit")
+		return Violation{root + strings.Join(r.path, ""), "does not fit"}
 	}
 	return one.found[0]
 }

@@ -103,7 +103,7 @@ var keywords = []keyword{
 
 // anchorName reads a name that is one of those that anchors may have.
 func (c *compiler) anchorName(at *place) {
-	name, draft := c.text(at), at.resource().draft
+	name, draft := c.text(at), at.res.draft
 	good := name != ""
 	for i, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' && (i > 0 || draft == draft2020)
@@ -224,7 +224,7 @@ func (c *compiler) strings(at *place) (all []string) {
 		there[name] = true
 		all = append(all, name)
 	}
-	if len(all) == 0 && at.resource().draft == draft4 {
+	if len(all) == 0 && at.res.draft == draft4 {
 		c.wrong(at, "there is nothing in the list")
 	}
 	return all
@@ -347,7 +347,7 @@ func (c *compiler) moreItems(n *node, at *place) {
 func (c *compiler) contains(n *node, at *place) {
 	n.contains = c.schema(at)
 	n.contained.min = 1 // unless there is minContains
-	n.evaluates = at.resource().draft == draft2020
+	n.evaluates = at.res.draft == draft2020
 }
 
 // branch reads then or else, and returns nil if the other one is always taken.

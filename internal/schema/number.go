@@ -28,12 +28,12 @@ func unbounded(v any) (where string, found bool) {
 		}
 	case map[string]any:
 		for name, member := range v {
-			if where, found = unbounded(member); found {
-				return nameStep(name) + where, true
+			if inside, bad := unbounded(member); bad && (!found || nameStep(name)+inside < where) {
+				where, found = nameStep(name)+inside, true
 			}
 		}
 	}
-	return "", false
+	return where, found
 }
 
 func tooLong(number string) bool {

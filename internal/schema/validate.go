@@ -26,6 +26,9 @@ const (
 	// scanned is how many bytes of a text cost a step where they are only counted or copied.
 	scanned = 4096
 
+	// passed is how many names cost a step where they are only looked for.
+	passed = 16
+
 	// fraction is how many steps it takes to compute with a number that is no small integer.
 	fraction = 10
 )
@@ -52,7 +55,7 @@ func validate(n *node, v any) (wrong *Error, checked bool) {
 	d := &run{left: MaxSteps, describing: true, most: MaxViolations}
 	d.check(n, v, nil)
 	if len(d.found) == 0 { // to say what takes more steps than to see that there is something
-		d.fails("does not fit the schema")
+		d.found = []Violation{{root, "does not fit the schema"}}
 	}
 	return &Error{Violations: d.found}, true
 }
@@ -176,13 +179,14 @@ func (r *run) number(n *node, text json.Number) bool {
 
 func (r *run) object(n *node, v map[string]any, seen *evaluated) bool {
 	ok := r.within(len(v), &n.members, "members")
-	ok = r.has(v, n.required, "is missing") && ok
+	ok = r.has(v, n.required, "") && ok
+	r.left -= (len(v) + len(n.dependencies)) / passed
 	for i := range n.dependencies {
 		d := &n.dependencies[i]
 		if _, there := v[d.name]; !there {
 			continue
 		}
-		ok = r.has(v, d.required, "is missing, and needed beside "+d.name) && ok
+		ok = r.has(v, d.required, d.name) && ok
 		ok = (d.node == nil || r.check(d.node, v, seen)) && ok
 	}
 	if n.properties == nil && n.patternProperties == nil && n.additional == nil && n.propertyNames == nil {
@@ -191,15 +195,22 @@ func (r *run) object(n *node, v map[string]any, seen *evaluated) bool {
 	return r.each(v, func(name string, member any) bool { return r.member(n, name, member, seen) }) && ok
 }
 
-// has reports whether there is a member of each of these names.
-func (r *run) has(v map[string]any, names []string, reason string) bool {
+// has reports whether there is a member of each of these names, which are needed beside another
+// if that is not "".
+func (r *run) has(v map[string]any, names []string, beside string) bool {
+	r.left -= len(names) / passed
 	ok := true
 	for _, name := range names {
-		if _, there := v[name]; !there {
-			r.enter(name)
-			ok = r.fails("%s", reason)
-			r.leave()
+		if _, there := v[name]; there {
+			continue
 		}
+		r.enter(name)
+		if beside == "" {
+			ok = r.fails("is missing")
+		} else {
+			ok = r.fails("is missing, and needed beside %s", clip(beside))
+		}
+		r.leave()
 	}
 	return ok
 }
@@ -352,7 +363,7 @@ func (r *run) oneOf(forms []*node, v any, seen *evaluated) bool {
 func (r *run) noForm(forms []*node, v any) bool {
 	var parts []string
 	for _, form := range forms[:min(len(forms), MaxViolations)] {
-		parts = append(parts, r.first(form, v).String())
+		parts = append(parts, clip(r.first(form, v).String()))
 	}
 	return r.fails("fits none of the forms that are allowed: %s", strings.Join(parts, ", or "))
 }
