@@ -143,16 +143,11 @@ func (p *place) names() []string {
 	return slices.Sorted(maps.Keys(v))
 }
 
-var (
-	pointerEscape   = strings.NewReplacer("~", "~0", "/", "~1")
-	pointerUnescape = strings.NewReplacer("~0", "~", "~1", "/")
-)
-
 // String returns the place as a JSON pointer.
 func (p *place) String() string {
 	var steps []string
 	for ; p.up != nil; p = p.up {
-		steps = append(steps, "/"+pointerEscape.Replace(p.step))
+		steps = append(steps, "/"+strings.ReplaceAll(strings.ReplaceAll(p.step, "~", "~0"), "/", "~1"))
 	}
 	slices.Reverse(steps)
 	return strings.Join(steps, "")
@@ -379,7 +374,7 @@ func (r *resource) find(fragment string) *place {
 	}
 	at := r.place
 	for _, step := range strings.Split(fragment, "/")[1:] {
-		if at = at.down(pointerUnescape.Replace(step)); at == nil {
+		if at = at.down(strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")); at == nil {
 			return nil
 		}
 	}
