@@ -22,6 +22,9 @@ const (
 	latest    = draft2020
 )
 
+// maxURL is how long a schema's URL may be, in bytes. Each can make those in it longer.
+const maxURL = 1024
+
 // dialect returns what a $schema names, or 0.
 func dialect(name string) int {
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(name, "#"), "http://"), "https://")
@@ -43,7 +46,7 @@ func dialect(name string) int {
 // A node is a compiled schema. The zero value is one that every value fits.
 type node struct {
 	never   bool // nothing fits
-	unknown bool // what it asks for is not known before, or not known here
+	unknown bool // what it asks for is known on the way only, or not at all
 	ref     *node
 
 	types    kinds // 0 if any
@@ -83,6 +86,12 @@ type node struct {
 type bounds struct {
 	min int
 	max *int // nil if there is no end
+}
+
+// A pattern is an expression and what it costs to look for it.
+type pattern struct {
+	*regexp.Regexp     // nil if Go lacks something that it uses, so that nobody knows what matches
+	states         int // about
 }
 
 // matching is what holds for members with a name like that.
@@ -165,11 +174,11 @@ type resource struct {
 type compiler struct {
 	keywords  []keyword            // which lead back to it, and Go would call that a cycle
 	resources map[string]*resource // by URL
-	patterns  map[string]*pattern  // nil is one that is not checked
-	refs      map[*node]*place     // what schemas refer to
-	used      map[*node]bool       // whether a check can get to them
-	queue     []*node              // those of them whose references are not resolved
-	err       error                // the first
+	patterns  map[string]*pattern
+	refs      map[*node]*place // what schemas refer to
+	used      map[*node]bool   // whether a check can get to them
+	queue     []*node          // those of them whose references are not resolved
+	err       error            // the first
 }
 
 // compile returns an error for what cannot be compiled.
@@ -236,7 +245,9 @@ func (c *compiler) wrong(at *place, format string, args ...any) {
 
 // isNot notes that a value is not what it should be.
 func (c *compiler) isNot(at *place, what string) {
-	c.wrong(at, "%s is not %s", spell(at.value), what)
+	if c.err == nil {
+		c.wrong(at, "%s is not %s", spell(at.value), what)
+	}
 }
 
 // schema compiles what is at a place, unless that has been done. What cannot be compiled is noted.
@@ -245,6 +256,9 @@ func (c *compiler) schema(at *place) *node {
 		return at.node
 	}
 	n := &node{}
+	if c.err != nil {
+		return n // of which nothing will be used
+	}
 	at.node = n // before anything that leads back to it
 	switch v := at.value.(type) {
 	case bool:
@@ -321,10 +335,14 @@ func (c *compiler) resource(at *place, base *url.URL, id string, draft int) *res
 		base = u
 	}
 	r := &resource{place: at, base: base, draft: draft, anchors: make(map[string]*place)}
-	if c.resources[base.String()] != nil {
-		c.wrong(at, "another schema has the URL %s as well", clip(base.String()))
+	switch name := base.String(); {
+	case len(name) > maxURL:
+		c.wrong(at, "its URL has more than %d bytes", maxURL)
+	case c.resources[name] != nil:
+		c.wrong(at, "another schema has the URL %s as well", clip(name))
+	default:
+		c.resources[name] = r
 	}
-	c.resources[base.String()] = r
 	return r
 }
 
@@ -379,10 +397,4 @@ func (r *resource) find(fragment string) *place {
 		}
 	}
 	return at
-}
-
-// A pattern is an expression and what it costs to look for it.
-type pattern struct {
-	*regexp.Regexp     // nil if Go lacks something that it uses, so that nobody knows what matches
-	states         int // about
 }
