@@ -165,6 +165,14 @@ func TestS04_ChecksThatWouldTakeTooLongAreNotMade(t *testing.T) {
 		{"a schema of itself, three times", deep, strings.Repeat(`{"l":`, 60) + `{"a":1}` + strings.Repeat(`}`, 60), false},
 		{"a pattern of many states", `{"properties":{"a":{"pattern":"^(x{0,30}){0,30}$"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, false},
 		{"a pattern of few", `{"properties":{"a":{"pattern":"^y+$"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, true},
+		{"a reference to itself", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}},"type":"string"}`, `""`, false},
+		{"many names that are needed", `{"properties":{"a":{"items":{"required":[` + strings.ReplaceAll(names(10_000), ":1", "") + `]}}}}`, list("{}", 1000), false},
+		{"many members, a few times", `{"allOf":[` + strings.Repeat(`{"properties":{"a":{}}},`, 1000) + `false]}`, `{` + names(10_000) + `}`, false},
+		{"one long text, many times", `{"properties":{"a":{"allOf":[` + strings.Repeat(`{"minLength":3},`, 1000) + `false]}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, false},
+		{"many fractions", `{"properties":{"a":{"items":{"minimum":2}}}}`, list("1.5", 10_000), false},
+		{"many items, which are the same", `{"properties":{"a":{"uniqueItems":true}}}`, list("1", 100_000), true},
+		{"many items, which are not", `{"properties":{"a":{"uniqueItems":true,"maxItems":1}}}`, `{"a":[{` + names(60_000) + `},{` + names(60_001) + `}]}`, false},
+		{"more schemas than are compiled", `{"anyOf":[` + strings.Repeat(`{},`, 10_000) + `{}],"type":"string"}`, `{}`, false},
 		{"a reference to wherever it is used", `{"$dynamicAnchor":"x","properties":{"l":{"$dynamicRef":"#x"},"a":{"type":"string"}}}`, `{"l":{},"a":1}`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -22,8 +22,13 @@ const (
 	latest    = draft2020
 )
 
-// maxURL is how long a schema's URL may be, in bytes. Each can make those in it longer.
-const maxURL = 1024
+const (
+	// maxNodes is how many schemas there may be in one. Compiled, {} is a hundred times as large.
+	maxNodes = 10_000
+
+	// maxURL is how long a schema's URL may be, in bytes. Each can make those in it longer.
+	maxURL = 1024
+)
 
 // dialect returns what a $schema names, or 0.
 func dialect(name string) int {
@@ -178,6 +183,7 @@ type compiler struct {
 	refs      map[*node]*place // what schemas refer to
 	used      map[*node]bool   // whether a check can get to them
 	queue     []*node          // those of them whose references are not resolved
+	nodes     int              // so far
 	err       error            // the first
 }
 
@@ -260,6 +266,9 @@ func (c *compiler) schema(at *place) *node {
 		return n // of which nothing will be used
 	}
 	at.node = n // before anything that leads back to it
+	if c.nodes++; c.nodes > maxNodes {
+		c.wrong(at, "there are more than %d schemas", maxNodes)
+	}
 	switch v := at.value.(type) {
 	case bool:
 		n.never = !v

@@ -287,7 +287,7 @@ func (c *compiler) values(at *place) *any {
 	if where, bad := unbounded(at.value); bad {
 		c.wrong(at, "%s", strings.TrimSpace(where+" "+tooManyDigits))
 	}
-	return &at.value
+	return new(at.value) // a pointer into at would keep all of the text
 }
 
 // additional reads a schema, or in draft 4 also a flag.

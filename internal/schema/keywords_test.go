@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/schema"
@@ -155,6 +156,8 @@ func TestWhatIsWrongWithASchema(t *testing.T) {
 		{`{"$anchor":"1"}`, `/$anchor: "1" is not a name of letters, digits and -._`},
 		{`{"not":{"$anchor":"a"},"items":{"$anchor":"a"}}`, "/not: another schema has the anchor a as well"},
 		{`{"not":{"$id":"a"},"items":{"$id":"a"}}`, "/not: another schema has the URL schema:///a as well"},
+		{`{"$id":"` + strings.Repeat("x", 2000) + `"}`, "its URL has more than 1024 bytes"},
+		{`{"anyOf":[` + strings.Repeat(`{},`, 10_000) + `{}]}`, "/anyOf/9999: there are more than 10000 schemas"},
 	} {
 		if err := schema.Valid(json.RawMessage(test.schema)); err == nil || err.Error() != test.want {
 			t.Errorf("Valid(%s)\n got %v\nwant %s", test.schema, err, test.want)
