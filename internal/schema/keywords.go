@@ -15,7 +15,7 @@ import (
 // in the list are anybody's.
 type keyword struct {
 	name        string
-	since, last int // dialect that has it so
+	since, last int // dialects that have it so
 	read        func(c *compiler, n *node, at *place)
 }
 
@@ -95,9 +95,9 @@ var keywords = []keyword{
 	{"$dynamicAnchor", draft2020, latest, func(c *compiler, _ *node, at *place) { c.anchorName(at) }},
 	{"$recursiveAnchor", draft2019, draft2019, func(c *compiler, _ *node, at *place) { c.flag(at) }},
 	{"$recursiveAnchor", draft2020, latest, func(c *compiler, _ *node, at *place) { c.anchorName(at) }},
-	{"$recursiveRef", draft2019, latest, func(c *compiler, n *node, at *place) { n.unknown = c.address(at) }},
-	{"$dynamicRef", draft2020, latest, func(c *compiler, n *node, at *place) { n.unknown = c.address(at) }},
-	{"$ref", draft4, draft7, func(c *compiler, n *node, at *place) { *n = node{}; c.ref(n, at) }}, // what stands beside it is ignored
+	{"$recursiveRef", draft2019, latest, func(c *compiler, n *node, at *place) { n.unknown = true; c.address(at) }},
+	{"$dynamicRef", draft2020, latest, func(c *compiler, n *node, at *place) { n.unknown = true; c.address(at) }},
+	{"$ref", draft4, draft7, func(c *compiler, n *node, at *place) { *n = node{}; c.ref(n, at) }}, // nothing else counts
 	{"$ref", draft2019, latest, func(c *compiler, n *node, at *place) { c.ref(n, at) }},
 }
 
@@ -129,12 +129,10 @@ func (c *compiler) text(at *place) string {
 	return text
 }
 
-// address reads a URL, and reports that it has done so.
-func (c *compiler) address(at *place) bool {
+func (c *compiler) address(at *place) {
 	if _, err := url.Parse(c.text(at)); err != nil {
 		c.isNot(at, "a URL")
 	}
-	return true
 }
 
 // ref reads where a schema refers to.
@@ -290,7 +288,7 @@ func (c *compiler) values(at *place) *any {
 	return new(at.value) // a pointer into at would keep all of the text
 }
 
-// additional reads a schema, or in draft 4 also a flag.
+// additional reads a schema, which may be a flag in draft 4 as well.
 func (c *compiler) additional(at *place) *node {
 	if flag, ok := at.value.(bool); ok {
 		return &node{never: !flag}
