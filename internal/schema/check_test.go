@@ -55,6 +55,9 @@ func TestArgumentsAreCheckedAndTheErrorSaysWhere(t *testing.T) {
 		{"a number that is almost nothing", `{}`, `{"x":1E-999999}`, "arguments.x is a number with more digits than can be checked"},
 		{"a long number", `{}`, `{"x":` + strings.Repeat("9", 1001) + `}`, "arguments.x is a number with more digits than can be checked"},
 
+		{"it takes too long to say what", `{"anyOf":[{"items":{"type":"string"}}]}`, `[` + strings.Repeat(`"",`, 60_000) + `1]`, "arguments does not fit the schema"},
+		{"a long list", `{"enum":["` + strings.Repeat("é", 200) + `"]}`, `1`, `arguments must be one of "` + strings.Repeat("é", 99) + `…`},
+
 		// What cannot be compiled is not checked.
 		{"not JSON", `{`, `{}`, ""},
 		{"not a schema", `{"type":"strange"}`, `{}`, ""},

@@ -369,11 +369,7 @@ func (c *compiler) resolve(at *place) *node {
 	address, fragment, _ := strings.Cut(text, "#")
 	in := at.res
 	if address != "" {
-		u, err := in.base.Parse(address)
-		if err != nil {
-			c.isNot(at, "a URL")
-			return &node{}
-		}
+		u, _ := in.base.Parse(address) // it was parsed when it was read
 		if in = c.resources[u.String()]; in == nil {
 			if u.Host == "json-schema.org" { // the schemas of schemas, which use $dynamicRef
 				return &node{unknown: true}
@@ -392,10 +388,7 @@ func (c *compiler) resolve(at *place) *node {
 
 // find returns what the fragment of a URL stands for, or nil.
 func (r *resource) find(fragment string) *place {
-	fragment, err := url.PathUnescape(fragment)
-	if err != nil {
-		return nil
-	}
+	fragment, _ = url.PathUnescape(fragment) // it was parsed with its URL
 	if fragment != "" && fragment[0] != '/' {
 		return r.anchors[fragment]
 	}

@@ -78,7 +78,12 @@ func TestEachKeyword(t *testing.T) {
 		{`{"$defs":{"unused":{"$ref":"https://example.com/"}},"type":"null"}`, `null`, `0`, "arguments is a number, not null"},
 		{`false`, `0`, `0`, "arguments is not allowed"},
 
+		{`{"minLength":1e30,"maxItems":1e30}`, `[1,2]`, `"a"`, "arguments has 1 characters; at least 2147483647 are needed"},
+		{`{"uniqueItems":true}`, `[null,false,0,"",[],{}]`, `[null,0,-0.0]`, "arguments has the same item at 1 and 2"},
+
 		// These say nothing.
+		{`{"title":"","description":"","$comment":"","contentMediaType":"","contentSchema":{},"readOnly":true,"writeOnly":true,"deprecated":true,"examples":[],"default":1}`, `0`, `1`, ""},
+		{`{"$schema":"http://json-schema.org/schema","$vocabulary":{"x":true},"$recursiveAnchor":"a","$dynamicAnchor":"b"}`, `0`, `1`, ""},
 		{`{"format":"email","contentEncoding":"base64"}`, `"a@b"`, `"-"`, ""},
 		{`{` + of7 + `"format":"ipv4"}`, `"1.2.3.4"`, `"-"`, ""},
 		{`{` + of4 + `"const":1,"propertyNames":false,"if":true,"then":false}`, `1`, `{"a":2}`, ""},
@@ -149,6 +154,9 @@ func TestWhatIsWrongWithASchema(t *testing.T) {
 		{`{"$ref":1}`, "/$ref: 1 is not a string"},
 		{`{"$ref":"%"}`, `/$ref: "%" is not a URL`},
 		{`{"not":{"$ref":"#/$defs/a"}}`, `/not/$ref: "#/$defs/a" leads nowhere`},
+		{`{"$ref":"#%zz"}`, `/$ref: "#%zz" is not a URL`},
+		{`{"$ref":"#/allOf/1","allOf":[{}]}`, `/$ref: "#/allOf/1" leads nowhere`},
+		{`{"$ref":"#/title/1","title":""}`, `/$ref: "#/title/1" leads nowhere`},
 		{`{"$ref":"#a"}`, `/$ref: "#a" leads nowhere`},
 		{`{"$ref":"#/required","required":[]}`, "/required: [] is not a schema"},
 		{`{"$ref":"https://example.com/"}`, `/$ref: "https://example.com/" is in another document, and none is loaded`},

@@ -241,3 +241,27 @@ func (m *maker) value(deep int) any {
 	}
 	return pick(m, scalars)
 }
+
+// FuzzText gives texts that nobody has made for the purpose. Nothing may end the process.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{
+		`true`, `{"type":["null","integer"],"enum":[1,{"a":[]}]}`, `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"$ref":"#"}}}`,
+		`{"$id":"urn:x:y","$ref":"#a","not":{"$anchor":"a"},"allOf":[{"$ref":"z"}],"$defs":{"z":{"$id":"z"}}}`,
+		`{"$schema":"http://json-schema.org/draft-04/schema#","id":"http://x/y#z","minimum":1e3,"exclusiveMinimum":true,"items":[{"$ref":"x#/%25"}]}`,
+		`{"properties":{"a":{"pattern":"^(?=x)\\1"}},"patternProperties":{"[\\d-x]":false},"unevaluatedProperties":{"multipleOf":0.1}}`,
+		`{"unevaluatedItems":false,"contains":{"const":-0.0},"minContains":0,"uniqueItems":true,"if":{"maxItems":2},"then":false}`,
+	} {
+		f.Add(text, `{"a":"x","b":[0,1.50,-2e3,null]}`)
+		f.Add(text, `[[],{},"",1]`)
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		err := new(schema.Checker).Check(json.RawMessage(text), json.RawMessage(value))
+		e, wrong := errors.AsType[*schema.Error](err)
+		switch {
+		case wrong && (len(e.Violations) == 0 || len(e.Violations) > schema.MaxViolations || schema.Valid(json.RawMessage(text)) != nil):
+			t.Errorf("%s and %s: %v", text, value, err)
+		case !wrong && err != nil:
+			t.Errorf("the error is a %T", err)
+		}
+	})
+}
