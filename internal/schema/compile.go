@@ -127,26 +127,23 @@ func (p *place) down(step string) *place {
 	if q := p.below[step]; q != nil {
 		return q
 	}
-	q := &place{up: p, step: step, res: p.res}
+	var value any
+	found := false
 	switch v := p.value.(type) {
 	case map[string]any:
-		value, ok := v[step]
-		if !ok {
-			return nil
-		}
-		q.value = value
+		value, found = v[step]
 	case []any:
-		i, err := strconv.Atoi(step)
-		if err != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != step {
-			return nil
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(v) && strconv.Itoa(i) == step {
+			value, found = v[i], true
 		}
-		q.value = v[i]
-	default:
+	}
+	if !found {
 		return nil
 	}
 	if p.below == nil {
 		p.below = make(map[string]*place)
 	}
+	q := &place{up: p, step: step, value: value, res: p.res}
 	p.below[step] = q
 	return q
 }
