@@ -38,6 +38,10 @@ const (
 type run struct {
 	left, nested int // steps, and levels so far
 
+	// guessed is whether a pattern was taken to match that nobody here can look for. What does
+	// not fit then does not fit in any case; what fits may not.
+	guessed bool
+
 	// What is found is described by a run of its own, if there is anything.
 	describing bool
 	path       []string
@@ -147,6 +151,7 @@ func (r *run) text(n *node, v string) bool {
 // matches reports whether a pattern matches, or nobody knows.
 func (r *run) matches(p *pattern, text string) bool {
 	if p.Regexp == nil {
+		r.guessed = true
 		return true
 	}
 	r.left -= 1 + p.states*len(text)/matched
@@ -295,18 +300,22 @@ func (r *run) item(n *node, i int, item any) bool {
 }
 
 func (r *run) contains(n *node, v []any, seen *evaluated) bool {
-	count := 0
+	count, maybe := 0, 0
 	for i, item := range v {
 		if r.left < 0 {
 			return true
 		}
-		if r.quietly(n.contains, item, nil) {
+		fits, sure := r.surely(n.contains, item, nil)
+		if sure {
 			count++
-			if n.evaluates {
-				seen.item(i)
-			}
+		} else if fits {
+			maybe++
+		}
+		if fits && n.evaluates {
+			seen.item(i)
 		}
 	}
+	count += min(maybe, max(0, n.contained.min-count)) // as far as they are needed
 	return r.within(count, &n.contained, "items of the form that it must contain")
 }
 
@@ -322,17 +331,25 @@ func (r *run) combined(n *node, v any, seen *evaluated) bool {
 	if n.oneOf != nil {
 		ok = r.oneOf(n.oneOf, v, seen) && ok
 	}
-	if n.not != nil && r.quietly(n.not, v, nil) {
-		ok = r.fails("has a form that is not allowed")
-	}
-	if n.when != nil {
-		s := n.other
-		if r.quietly(n.when, v, seen) {
-			s = n.then
+	if n.not != nil {
+		if _, sure := r.surely(n.not, v, nil); sure {
+			ok = r.fails("has a form that is not allowed")
 		}
-		ok = (s == nil || r.check(s, v, seen)) && ok
 	}
-	return ok
+	return (n.when == nil || r.branch(n, v, seen)) && ok
+}
+
+// branch checks v with one of two schemas, by whether it fits a third.
+func (r *run) branch(n *node, v any, seen *evaluated) bool {
+	s := n.other
+	fits, sure := r.surely(n.when, v, seen)
+	if fits {
+		s = n.then
+	}
+	if fits && !sure {
+		r.left = -1 // it may be either
+	}
+	return s == nil || r.check(s, v, seen)
 }
 
 func (r *run) anyOf(forms []*node, v any, seen *evaluated) bool {
@@ -347,16 +364,17 @@ func (r *run) anyOf(forms []*node, v any, seen *evaluated) bool {
 }
 
 func (r *run) oneOf(forms []*node, v any, seen *evaluated) bool {
-	count := 0
+	count, maybe := 0, false
 	for _, form := range forms {
-		if r.quietly(form, v, seen) {
+		fits, sure := r.surely(form, v, seen)
+		if maybe = maybe || fits; sure {
 			count++
 		}
 		if count > 1 {
 			return r.fails("fits more than one of the forms of which one is allowed")
 		}
 	}
-	return count > 0 || r.describing && r.noForm(forms, v)
+	return maybe || r.describing && r.noForm(forms, v)
 }
 
 // noForm says why v fits none of several forms.
@@ -445,4 +463,14 @@ func (r *run) quietly(n *node, v any, seen *evaluated) bool {
 		seen.back(before)
 	}
 	return ok
+}
+
+// surely is quietly, and reports whether v fits for certain, too.
+func (r *run) surely(n *node, v any, seen *evaluated) (fits, sure bool) {
+	before := r.guessed
+	r.guessed = false
+	fits = r.quietly(n, v, seen)
+	sure = fits && !r.guessed
+	r.guessed = before || fits && !sure
+	return fits, sure
 }
