@@ -16,8 +16,8 @@ type Violation struct {
 	Reason string // such as "is missing"
 }
 
-// String returns both.
-func (v Violation) String() string { return v.Path + " " + v.Reason }
+// text returns both.
+func (v Violation) text() string { return v.Path + " " + v.Reason }
 
 // An Error says what is wrong with a value.
 type Error struct {
@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(v.String())
+		b.WriteString(v.text())
 	}
 	return b.String()
 }

@@ -381,7 +381,7 @@ func (r *run) oneOf(forms []*node, v any, seen *evaluated) bool {
 func (r *run) noForm(forms []*node, v any) bool {
 	var parts []string
 	for _, form := range forms[:min(len(forms), MaxViolations)] {
-		parts = append(parts, clip(r.first(form, v).String()))
+		parts = append(parts, clip(r.first(form, v).text()))
 	}
 	return r.fails("fits none of the forms that are allowed: %s", strings.Join(parts, ", or "))
 }
