@@ -5,14 +5,7 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 const (
@@ -37,7 +30,7 @@ type Checker struct {
 type entry struct {
 	key      [sha256.Size]byte
 	once     sync.Once
-	compiled *jsonschema.Schema // nil if it cannot be compiled
+	compiled *node // nil if it cannot be compiled
 }
 
 // Check returns nil if value fits the schema, or an *[Error] that says what does
@@ -60,13 +53,13 @@ func (c *Checker) Check(schema, value json.RawMessage) error {
 	if err != nil {
 		return nil //nolint:nilerr // whoever takes the message has checked that it is JSON
 	}
-	if at, bad := unbounded(v, nil); bad {
-		return &Error{Violations: []Violation{{Path: pathOf(v, at), Reason: "is a number with more digits than can be checked"}}}
+	if where, bad := unbounded(v); bad {
+		return &Error{Violations: []Violation{{Path: root + where, Reason: tooManyDigits}}}
 	}
-	if !affordable(e.compiled, v) {
-		return nil
+	if wrong, _ := validate(e.compiled, v); wrong != nil {
+		return wrong
 	}
-	return validate(e.compiled, v)
+	return nil
 }
 
 // entry returns the schema with that hash, which may have to be compiled yet.
@@ -90,47 +83,9 @@ func (c *Checker) entry(key [sha256.Size]byte) *entry {
 	return e
 }
 
-// nowhere is where schemas are loaded from.
-type nowhere struct{}
-
-func (nowhere) Load(string) (any, error) { return nil, errors.New("schema: nothing is loaded") }
-
-// location is what the schema at hand is called. It is never loaded.
-const location = "schema:///arguments"
-
-// compile returns an error for what cannot be compiled.
-func compile(text json.RawMessage) (s *jsonschema.Schema, err error) {
-	// Schemas come from servers, and a fault of the compiler must not be ours.
-	defer func() {
-		if recover() != nil {
-			s, err = nil, errors.New("it cannot be compiled")
-		}
-	}()
-	doc, err := decode(text)
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(nowhere{})
-	if err := c.AddResource(location, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(location)
-}
-
 // Valid returns nil if a schema can be compiled, or what is wrong with it.
 func Valid(schema json.RawMessage) error {
 	_, err := compile(schema)
-	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
-		var why *jsonschema.ValidationError
-		if errors.As(invalid.Err, &why) {
-			for len(why.Causes) > 0 {
-				why = why.Causes[0]
-			}
-			return fmt.Errorf("/%s: %s", strings.Join(why.InstanceLocation, "/"), why.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
-		}
-	}
 	return err
 }
 
@@ -140,18 +95,4 @@ func decode(text json.RawMessage) (v any, err error) {
 	d.UseNumber()
 	err = d.Decode(&v)
 	return v, err
-}
-
-// validate returns what is wrong with v.
-func validate(s *jsonschema.Schema, v any) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = nil // a fault of the validator says nothing about the value
-		}
-	}()
-	var found *jsonschema.ValidationError
-	if !errors.As(s.Validate(v), &found) {
-		return nil
-	}
-	return describe(found, v)
 }

@@ -46,7 +46,7 @@ func TestArgumentsAreCheckedAndTheErrorSaysWhere(t *testing.T) {
 		{"none of the forms", order, `{"id":12,"one":1}`, "arguments.one fits none of the forms that are allowed: arguments.one is a number, not a string, or arguments.one is a number, not a boolean"},
 		{"two of the forms", order, `{"id":12,"two":1}`, "arguments.two fits more than one of the forms of which one is allowed"},
 		{"false schema", `{"properties":{"x":false}}`, `{"x":1}`, "arguments.x is not allowed"},
-		{"other keywords", `{"properties":{"x":{"multipleOf":5}}}`, `{"x":3}`, "arguments.x is wrong: multipleOf: got 3, want 5"},
+		{"other keywords", `{"properties":{"x":{"multipleOf":5}}}`, `{"x":3}`, "arguments.x is not a multiple of 5"},
 		{"references within the schema", `{"$defs":{"p":{"type":"string"}},"properties":{"x":{"$ref":"#/$defs/p"}}}`, `{"x":3}`, "arguments.x is a number, not a string"},
 		{"2020-12 by default", `{"properties":{"x":{"prefixItems":[{"type":"string"}]}}}`, `{"x":[1]}`, "arguments.x[0] is a number, not a string"},
 		{"draft 7 if it says so", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"x":{"items":[{"type":"string"}],"prefixItems":[{"type":"boolean"}]}}}`, `{"x":[1]}`, "arguments.x[0] is a number, not a string"},
@@ -54,6 +54,9 @@ func TestArgumentsAreCheckedAndTheErrorSaysWhere(t *testing.T) {
 		{"a number that would be megabytes", `{"properties":{"x":{"type":"integer"}}}`, `{"x":[{"y":1e999999}]}`, "arguments.x[0].y is a number with more digits than can be checked"},
 		{"a number that is almost nothing", `{}`, `{"x":1E-999999}`, "arguments.x is a number with more digits than can be checked"},
 		{"a long number", `{}`, `{"x":` + strings.Repeat("9", 1001) + `}`, "arguments.x is a number with more digits than can be checked"},
+
+		{"it takes too long to say what", `{"anyOf":[{"items":{"type":"string"}}]}`, `[` + strings.Repeat(`"",`, 60_000) + `1]`, "arguments does not fit the schema"},
+		{"a long list", `{"enum":["` + strings.Repeat("é", 200) + `"]}`, `1`, `arguments must be one of "` + strings.Repeat("é", 99) + `…`},
 
 		// What cannot be compiled is not checked.
 		{"not JSON", `{`, `{}`, ""},
@@ -165,6 +168,14 @@ func TestS04_ChecksThatWouldTakeTooLongAreNotMade(t *testing.T) {
 		{"a schema of itself, three times", deep, strings.Repeat(`{"l":`, 60) + `{"a":1}` + strings.Repeat(`}`, 60), false},
 		{"a pattern of many states", `{"properties":{"a":{"pattern":"^(x{0,30}){0,30}$"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, false},
 		{"a pattern of few", `{"properties":{"a":{"pattern":"^y+$"}}}`, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, true},
+		{"a reference to itself", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}},"type":"string"}`, `""`, false},
+		{"many names that are needed", `{"properties":{"a":{"items":{"required":[` + strings.ReplaceAll(names(4000), ":1", "") + `]}}}}`, list("{}", 1000), false},
+		{"many members, a few times", `{"allOf":[` + strings.Repeat(`{"properties":{"a":{}}},`, 1000) + `false]}`, `{` + names(2000) + `}`, false},
+		{"one long text, many times", `{"properties":{"a":{"allOf":[` + strings.Repeat(`{"minLength":3},`, 1000) + `false]}}}`, `{"a":"` + strings.Repeat("x", 1<<19) + `"}`, false},
+		{"many fractions", `{"properties":{"a":{"items":{"minimum":2}}}}`, list("1.5", 10_000), false},
+		{"many items, which are the same", `{"properties":{"a":{"uniqueItems":true}}}`, list("1", 100_000), true},
+		{"many items, which are not", `{"properties":{"a":{"uniqueItems":true,"maxItems":1}}}`, `{"a":[[` + strings.Repeat("0,", 60_000) + `0],[` + strings.Repeat("0,", 60_000) + `1]]}`, false},
+		{"more schemas than are compiled", `{"anyOf":[` + strings.Repeat(`{},`, 10_000) + `{}],"type":"string"}`, `{}`, false},
 		{"a reference to wherever it is used", `{"$dynamicAnchor":"x","properties":{"l":{"$dynamicRef":"#x"},"a":{"type":"string"}}}`, `{"l":{},"a":1}`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -3,11 +3,8 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
-	"math/big"
+	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // MaxViolations is how many violations an Error lists.
@@ -18,6 +15,9 @@ type Violation struct {
 	Path   string // such as "arguments.items[2].name"
 	Reason string // such as "is missing"
 }
+
+// text returns both.
+func (v Violation) text() string { return v.Path + " " + v.Reason }
 
 // An Error says what is wrong with a value.
 type Error struct {
@@ -32,9 +32,7 @@ func (e *Error) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(v.Path)
-		b.WriteByte(' ')
-		b.WriteString(v.Reason)
+		b.WriteString(v.text())
 	}
 	return b.String()
 }
@@ -45,126 +43,70 @@ func (e *Error) Path() string { return e.Violations[0].Path }
 // Reason returns what is wrong there.
 func (e *Error) Reason() string { return e.Violations[0].Reason }
 
-// describe returns what the validator has found in v.
-func describe(found *jsonschema.ValidationError, v any) *Error {
-	d := describer{value: v}
-	d.add(found)
-	if len(d.list) == 0 {
-		d.note(nil, "does not fit the schema")
+// root is what the value as a whole is called.
+const root = "arguments"
+
+// fails notes what is wrong with the value at hand, if that is described. It returns false.
+func (r *run) fails(format string, args ...any) bool {
+	if r.describing && !r.over() {
+		path := root + strings.Join(r.path, "")
+		r.found = append(r.found, Violation{Path: path, Reason: fmt.Sprintf(format, args...)})
 	}
-	return &Error{Violations: d.list}
+	return false
 }
 
-type describer struct {
-	value any
-	list  []Violation
-}
-
-func (d *describer) note(at []string, reason string) {
-	if len(d.list) < MaxViolations {
-		d.list = append(d.list, Violation{Path: pathOf(d.value, at), Reason: reason})
+// enter and leave say that a member is at hand, which need not be there.
+func (r *run) enter(name string) {
+	if r.describing {
+		r.path = append(r.path, nameStep(name))
 	}
 }
 
-// add notes a finding, or what it consists of.
-func (d *describer) add(e *jsonschema.ValidationError) {
-	at := e.InstanceLocation
-	switch k := e.ErrorKind.(type) {
-	case *kind.Required:
-		for _, name := range k.Missing {
-			d.note(append(at[:len(at):len(at)], name), "is missing")
-		}
-	case *kind.AdditionalProperties:
-		for _, name := range k.Properties {
-			d.note(append(at[:len(at):len(at)], name), "is not allowed")
-		}
-	case *kind.AnyOf, *kind.OneOf:
-		if len(e.Causes) == 0 {
-			d.note(at, "fits more than one of the forms of which one is allowed")
-			return
-		}
-		d.note(at, "fits none of the forms that are allowed: "+d.forms(e.Causes))
-	default:
-		for _, cause := range e.Causes {
-			d.add(cause)
-		}
-		if len(e.Causes) == 0 {
-			d.note(at, reason(e))
-		}
+func (r *run) leave() {
+	if r.describing {
+		r.path = r.path[:len(r.path)-1]
 	}
 }
 
-// forms says why a value does not fit each of several forms.
-func (d *describer) forms(causes []*jsonschema.ValidationError) string {
-	var parts []string
-	for _, cause := range causes[:min(len(causes), MaxViolations)] {
-		inner := describer{value: d.value}
-		inner.add(cause)
-		if len(inner.list) > 0 {
-			parts = append(parts, inner.list[0].Path+" "+inner.list[0].Reason)
+// first returns the first thing that is wrong with a value that does not fit a schema.
+func (r *run) first(n *node, v any) Violation {
+	one := &run{left: r.left, nested: r.nested, path: r.path, describing: true, most: 1}
+	one.check(n, v, nil)
+	r.left = one.left
+	if len(one.found) == 0 { // there are no more steps to find it
+		return Violation{root + strings.Join(r.path, ""), "does not fit"}
+	}
+	return one.found[0]
+}
+
+func indexStep(i int) string { return "[" + strconv.Itoa(i) + "]" }
+
+// nameStep spells a name behind a dot, or a strange one in brackets.
+func nameStep(name string) string {
+	if plain(name) {
+		return "." + name
+	}
+	return "[" + spell(name) + "]"
+}
+
+// plain reports whether a name can stand behind a dot.
+func plain(name string) bool {
+	for _, c := range name {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c < 0x80 {
+			return false
 		}
 	}
-	return strings.Join(parts, ", or ")
+	return name != "" && len(name) <= 100
 }
 
-// reason says in a few words what a finding without causes is.
-func reason(e *jsonschema.ValidationError) string {
-	switch k := e.ErrorKind.(type) {
-	case *kind.Type:
-		return "is " + article(k.Got) + ", not " + article(strings.Join(k.Want, " or "))
-	case *kind.Enum:
-		return "must be one of " + values(k.Want)
-	case *kind.Const:
-		return "must be " + values([]any{k.Want})
-	case *kind.FalseSchema:
-		return "is not allowed"
-	case *kind.Minimum:
-		return "is less than " + decimal(k.Want)
-	case *kind.Maximum:
-		return "is more than " + decimal(k.Want)
-	case *kind.MinLength:
-		return fmt.Sprintf("has %d characters; at least %d are needed", k.Got, k.Want)
-	case *kind.MaxLength:
-		return fmt.Sprintf("has %d characters; at most %d are allowed", k.Got, k.Want)
-	case *kind.MinItems:
-		return fmt.Sprintf("has %d items; at least %d are needed", k.Got, k.Want)
-	case *kind.MaxItems:
-		return fmt.Sprintf("has %d items; at most %d are allowed", k.Got, k.Want)
-	case *kind.Pattern:
-		return "does not match the pattern " + clip(k.Want)
-	}
-	// The validator's own words, without the place that it puts before them.
-	text := (&jsonschema.ValidationError{ErrorKind: e.ErrorKind}).Error()
-	return "is wrong: " + clip(strings.TrimPrefix(text, "at '': "))
-}
-
-func article(kind string) string {
-	switch {
-	case kind == "null":
-		return kind
-	case strings.HasPrefix(kind, "array"), strings.HasPrefix(kind, "object"), strings.HasPrefix(kind, "integer"):
-		return "an " + kind
-	}
-	return "a " + kind
-}
-
-// values returns a list of JSON values as text.
-func values(list []any) string {
+// spell returns JSON values as text.
+func spell(list ...any) string {
 	parts := make([]string, len(list))
 	for i, v := range list {
 		b, _ := json.Marshal(v) // it was JSON before
 		parts[i] = string(b)
 	}
 	return clip(strings.Join(parts, ", "))
-}
-
-// decimal returns a number as a person would write it.
-func decimal(n *big.Rat) string {
-	if n.IsInt() {
-		return clip(n.Num().String())
-	}
-	f, _ := n.Float64()
-	return fmt.Sprint(f)
 }
 
 // clip bounds what is repeated of a schema or value.
