@@ -81,7 +81,7 @@ func (q *request) take(key, value string) bool {
 		q.host = value
 	case "Content-Length":
 		length, ok := number(value)
-		if !ok || q.size != q.head || q.head+length > MaxRequest {
+		if !ok || q.header[key] != nil || q.head+length > MaxRequest {
 			return false
 		}
 		q.size += length
