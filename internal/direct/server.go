@@ -11,8 +11,8 @@
 // rare or strange has one reader, and that is net/http. What is read here has been looked
 // at by the strict connection below, so that its length is beyond doubt.
 //
-// Handlers see no difference but one: that a client has left is noticed when its request
-// has been under way for [LeaveAfter].
+// Handlers see two differences: that a client has left is noticed when its request has
+// been under way for [LeaveAfter], and there are no informational responses.
 package direct
 
 import (
