@@ -89,7 +89,7 @@ var architecture = map[string]importRule{
 	"internal/running":  {},
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
-	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse", "internal/timeout")},
+	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse", "internal/strict", "internal/timeout")},
 	"internal/rpc":      {ours: joinPackages(archNouns, "internal/lazy")},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
 	"internal/timeout":  {},

@@ -137,23 +137,19 @@ func (a *answer) unwatch() {
 }
 
 // SetReadDeadline is for http.ResponseController.
-func (a *answer) SetReadDeadline(t time.Time) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over {
-		return net.ErrClosed
-	}
-	return a.c.rwc.SetReadDeadline(t)
-}
+func (a *answer) SetReadDeadline(t time.Time) error { return a.set(a.c.rwc.SetReadDeadline, t) }
 
 // SetWriteDeadline is for http.ResponseController.
-func (a *answer) SetWriteDeadline(t time.Time) error {
+func (a *answer) SetWriteDeadline(t time.Time) error { return a.set(a.c.rwc.SetWriteDeadline, t) }
+
+// set sets a deadline, as long as the connection is for this answer.
+func (a *answer) set(deadline func(time.Time) error, t time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
 		return net.ErrClosed
 	}
-	return a.c.rwc.SetWriteDeadline(t)
+	return deadline(t)
 }
 
 // Hijack implements http.Hijacker.

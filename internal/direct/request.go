@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
 // A request is one that has come as a whole, at the beginning of the connection's in.
@@ -54,7 +56,7 @@ func parse(head string) (q request, ok bool) {
 		if !usual {
 			key = http.CanonicalHeaderKey(name)
 		}
-		if !found || !usual && !isToken(name) || !isText(value) || !q.take(key, value) {
+		if !found || !usual && !strict.IsToken(name) || !isText(value) || !q.take(key, value) {
 			return q, false
 		}
 		if key == "Host" {
@@ -125,19 +127,6 @@ func isText(value string) bool {
 		}
 	}
 	return true
-}
-
-// isToken reports whether a name is a token of RFC 9110.
-func isToken(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c|0x20 < 'a' || c|0x20 > 'z' {
-			if (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-				return false
-			}
-		}
-	}
-	return name != ""
 }
 
 // isHost reports whether a value is a name or an address, perhaps with a port.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
 const (
@@ -98,7 +100,7 @@ func (w *response) take(name, value string) bool {
 	case "Connection":
 		w.last = w.last || strings.EqualFold(value, "close")
 	}
-	return isToken(name)
+	return strict.IsToken(name)
 }
 
 func appendStatus(out []byte, status int) []byte {

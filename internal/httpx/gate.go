@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/strict"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -305,7 +306,7 @@ func requestedParamHeaders(r *http.Request) string {
 		for name := range strings.SplitSeq(line, ",") {
 			name = strings.TrimSpace(name)
 			n := len(protocol.HeaderParamPrefix)
-			if len(name) > n && strings.EqualFold(name[:n], protocol.HeaderParamPrefix) && isToken(name) {
+			if len(name) > n && strings.EqualFold(name[:n], protocol.HeaderParamPrefix) && strict.IsToken(name) {
 				b.WriteString(", ")
 				b.WriteString(name)
 			}

@@ -119,19 +119,6 @@ func DecodeHeaderValue(s string) (string, error) {
 	return string(b), nil
 }
 
-// isToken reports whether s is a token of RFC 9110, as header names are.
-func isToken(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return s != ""
-}
-
 // Accepts reports whether the request's Accept accepts all of these media types.
 // Of several ranges that fit a type the most specific decides. A request without
 // Accept accepts none: MCP requires the types to be named.

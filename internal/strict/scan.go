@@ -1,6 +1,9 @@
 package strict
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 const (
 	// maxLine is how long a line of a head may be. Servers bound whole heads, so it
@@ -258,4 +261,17 @@ func (s *scanner) chunkSize(line []byte) bool {
 		s.state = atTrailer
 	}
 	return true
+}
+
+// IsToken reports whether s is a token of RFC 9110, as header names are.
+func IsToken(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
 }
