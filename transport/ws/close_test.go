@@ -3,6 +3,7 @@ package ws
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -173,5 +174,41 @@ func TestA25_ACallOnASocketThatIsNotOpenIsRejected(t *testing.T) {
 		if err := conn.Notify(t.Context(), note); !errors.Is(err, dragoman.ErrClosed) {
 			t.Errorf("tools %v: Notify returned %v", tools, err)
 		}
+	}
+}
+
+// turnConn is a connection that is written to by who has the turn alone.
+type turnConn struct {
+	*testing.T
+	wire *wire
+	got  strings.Builder
+}
+
+func (c *turnConn) Read([]byte) (int, error) { return 0, io.EOF }
+func (c *turnConn) Close() error             { return nil }
+
+func (c *turnConn) Write(p []byte) (int, error) {
+	if len(c.wire.turn) == 0 {
+		c.Errorf("while %q is written, a close frame could overtake it", p)
+	}
+	return c.got.Write(p)
+}
+
+func TestNoFrameOvertakesWhatWasBufferedBefore(t *testing.T) {
+	w := &wire{}
+	c := &turnConn{T: t, wire: w}
+	w.take(c)
+	w.buffer(nil)
+	for _, write := range []func() error{
+		func() error { _, err := w.Write([]byte("message ")); return err },
+		func() error { return w.flush() },
+		func() error { _, err := w.Write([]byte("close")); return err },
+	} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.got.String(); got != "message close" {
+		t.Errorf("%q was written", got)
 	}
 }

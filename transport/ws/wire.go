@@ -40,9 +40,19 @@ type wire struct {
 	frames   frames
 	tooLarge bool // a frame is, and nothing is read any more
 
+	// turn has a token in it while something is written, so that nothing overtakes what
+	// was buffered: no message may follow a close frame. Who waits for it would otherwise
+	// wait for the connection.
+	turn chan struct{}
+
 	mu        sync.Mutex
 	buffering bool
 	buffered  []byte
+}
+
+// take begins to use a connection.
+func (w *wire) take(conn io.ReadWriteCloser) {
+	w.conn, w.turn = conn, make(chan struct{}, 1)
 }
 
 func (w *wire) cut() { _ = w.conn.Close() }
@@ -76,17 +86,26 @@ func (w *wire) read(p []byte) (n int, err error) {
 // that reads. All else comes from the goroutine that called buffer, so its memory is
 // not in use elsewhere.
 func (w *wire) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	if w.buffering && (len(p) <= writeBuffer || len(w.buffered)+len(p) <= maxBuffered) {
-		w.buffered = append(w.buffered, p...)
-		w.mu.Unlock()
+	if w.keep(p) {
 		return len(p), nil
 	}
-	w.mu.Unlock()
-	if err := w.flush(); err != nil {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	if err := w.writeBuffered(); err != nil {
 		return 0, err
 	}
 	return w.conn.Write(p)
+}
+
+// keep buffers p, if it is to be buffered, and reports whether it did.
+func (w *wire) keep(p []byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.buffering || len(p) > writeBuffer && len(w.buffered)+len(p) > maxBuffered {
+		return false
+	}
+	w.buffered = append(w.buffered, p...)
+	return true
 }
 
 // buffer makes the next writes wait for flush, in the memory of b, which is in
@@ -106,6 +125,13 @@ func (w *wire) full() bool {
 
 // flush writes what is buffered.
 func (w *wire) flush() error {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	return w.writeBuffered()
+}
+
+// writeBuffered is called by who has the turn.
+func (w *wire) writeBuffered() error {
 	w.mu.Lock()
 	b := w.buffered
 	w.buffering, w.buffered = false, nil
@@ -129,7 +155,7 @@ func (t *hijackTap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t.wire.conn = conn
+	t.wire.take(conn)
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered()) // as much as there is
 	t.wire.unread = bytes.Clone(early)
 	rw.Reader = bufio.NewReaderSize(conn, readBuffer)
@@ -182,7 +208,7 @@ func (t *tapTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if body, ok := resp.Body.(io.ReadWriteCloser); ok {
-		t.wire.conn = body
+		t.wire.take(body)
 		resp.Body = &tappedBody{body, t.wire}
 	}
 	return resp, nil
