@@ -67,6 +67,7 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # rest, from the beginning, and print at the end how it went: that takes about as long as
 # the rest, of which the longest come first. More at once only take the processors from
 # each other, until times are missed. What all of them need is compiled before, once.
+# tests/gateway has no race detector: it starts a thousand processes and reads what they say.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
 test: export GORACE ?= atexit_sleep_ms=0
@@ -80,8 +81,9 @@ test: ## run all tests that need Go alone
 	go list $$race -export ./... >/dev/null || exit 1; \
 	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
 	test='go test -vet=off -timeout $(TIMEOUT)'; \
-	beside() { (cd "$$1" && $$test $$race -p 1 "$$2") >"$$out/$$3.log" 2>&1 || touch "$$out/failed"; }; \
-	{ beside . ./tests/... main; for m in $(filter-out .,$(MODULES)); do beside $$m ./... $$m; done; } & \
+	beside() { log=$$out/$$1.log; shift; (cd "$$1" && shift && $$test -p 1 "$$@") >"$$log" 2>&1 || touch "$$out/failed"; }; \
+	{ beside gateway . ./tests/gateway; beside tests . $$race $$(go list ./tests/... | grep -v /gateway); \
+	for m in $(filter-out .,$(MODULES)); do beside $$m $$m $$race ./...; done; } & \
 	$$test $$race -p $(AT_ONCE) $$(go list ./cmd/... ./transport/... ./... | grep -v /tests/) || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \

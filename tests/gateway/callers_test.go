@@ -269,7 +269,7 @@ func TestS23_S27_NothingOfOneCallerReachesAnother(t *testing.T) {
 	}
 	for i, m := range meetings {
 		if every := kit.Size(1, 3); i%every != every-1 {
-			continue // under the race detector those with the most to mix up are enough
+			continue // those with the most to mix up are enough
 		}
 		name := fmt.Sprintf("%s server, isolation %s", m.mode, m.isolation)
 		if m.overHTTP {
@@ -357,8 +357,7 @@ func (m *meeting) run(t *testing.T, g *kit.Gateway, proofs []string, lines strin
 var idNames = regexp.MustCompile(`(?i)(id|token|cursor|state)$`)
 
 // loot returns what somebody was sent that may be an id: what stands where ids do, and words that a
-// second one, who did the same, was not sent. The latter are secret. Of each place three are enough, and two under
-// the race detector.
+// second one, who did the same, was not sent. The latter are secret. Of each place three are enough, or two.
 func loot(victim, bystander *party) (ids []any, secret map[string]bool) {
 	common := make(map[any]bool)
 	for _, s := range bystander.words() {

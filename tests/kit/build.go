@@ -29,37 +29,34 @@ var (
 // binVariable names a program that is there already, so that none is built.
 const binVariable = "DRAGOMAN_BIN"
 
-// Binary returns the path of dragoman, which has the race detector if the test binary has it,
-// unless DRAGOMAN_BIN names one.
+// Binary returns the path of dragoman, unless DRAGOMAN_BIN names one. It never has the race
+// detector, which finds what it can find in the tests of the packages, of the command and with
+// other people's clients: here are a thousand processes, each of which it would hold up.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv(binVariable); path != "" {
 		return path
 	}
-	if race {
-		return dragomanProgram.in(t, "-race")
-	}
 	return dragomanProgram.in(t)
 }
 
-// FaultServer returns the path of a fault server. It never has the race detector: what is tested
-// is the gateway, and to start a process with it takes several times as long.
+// FaultServer returns the path of a fault server.
 func FaultServer(t testing.TB) string {
 	t.Helper()
 	return faultProgram.in(t)
 }
 
 // in returns the file of the program.
-func (p *program) in(t testing.TB, flags ...string) string {
+func (p *program) in(t testing.TB) string {
 	t.Helper()
-	p.once.Do(func() { p.err = p.build(flags) })
+	p.once.Do(func() { p.err = p.build() })
 	if p.err != nil {
 		t.Fatal(p.err)
 	}
 	return p.file
 }
 
-func (p *program) build(flags []string) (err error) {
+func (p *program) build() (err error) {
 	if p.dir, err = os.MkdirTemp("", "dragoman-kit-"); err != nil {
 		return err
 	}
@@ -67,8 +64,8 @@ func (p *program) build(flags []string) (err error) {
 	if runtime.GOOS == "windows" {
 		p.file += ".exe"
 	}
-	args := append([]string{"build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", p.file}, flags...) // no debugger looks at it
-	cmd := exec.CommandContext(context.Background(), "go", append(args, p.path)...)
+	// No debugger looks at it.
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", p.file, p.path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kit: %s does not build: %w\n%s", p.path, err, out)
 	}

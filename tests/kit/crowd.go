@@ -47,17 +47,17 @@ func Lasting(t testing.TB) *http.Client {
 // Long returns how long something must take here that is to be under way until all
 // others have come, and takes so long elsewhere.
 func Long(d time.Duration) time.Duration {
-	if race {
-		return 3 * d
+	if strict() {
+		return d
 	}
-	return d
+	return 3 * d
 }
 
 // Leeway returns what memory may come to here, in bytes, that comes back to so much
-// elsewhere: a tenth is left to chance, and more where the race detector keeps books.
+// elsewhere: a tenth is left to chance, and more on a busy machine.
 func Leeway(memory int64) int64 {
-	if race {
-		return memory * 3 / 2
+	if strict() {
+		return memory * 11 / 10
 	}
-	return memory * 11 / 10
+	return memory * 3 / 2
 }

@@ -247,7 +247,7 @@ func Post(ctx context.Context, url string, header http.Header, body string) (*ht
 }
 
 // Hurry returns a context for what must not take longer than so much, or than the
-// same under the race detector on a busy machine.
+// same on a busy machine.
 func Hurry(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Slow(limit))
@@ -255,29 +255,27 @@ func Hurry(t testing.TB, limit time.Duration) context.Context {
 	return ctx
 }
 
-// StrictVariable names the variable that, if set, has limits of time be as they are
-// named, which a machine keeps that has nothing else to do.
+// StrictVariable names the variable that, if set, has everything be as long, as much and as
+// many as it is named, for a machine that has nothing else to do.
 const StrictVariable = "DRAGOMAN_STRICT"
+
+func strict() bool { return os.Getenv(StrictVariable) != "" }
 
 // Slow returns how long something may take here that takes so long elsewhere.
 func Slow(limit time.Duration) time.Duration {
-	if os.Getenv(StrictVariable) != "" {
+	if strict() {
 		return limit
 	}
-	if race {
-		return 10 * limit
-	}
-	return 4 * limit
+	return 10 * limit
 }
 
-// Few returns how much of something is enough here, where everything takes longer
-// under the race detector.
+// Few returns how much of something is enough here.
 func Few(n int) int { return Size(n, n/30) }
 
-// Size returns full, or fewer under the race detector.
+// Size returns full, or fewer on a machine that has more to do.
 func Size(full, fewer int) int {
-	if race {
-		return fewer
+	if strict() {
+		return full
 	}
-	return full
+	return fewer
 }
