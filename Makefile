@@ -68,11 +68,9 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # the rest, of which the longest come first. More at once only take the processors from
 # each other, until times are missed. What all of them need is compiled before, once.
 # tests/gateway has no race detector: it starts a thousand processes and reads what they say.
-# Memory is cheaper than time: but for tests/gateway, which measures it, garbage waits longer.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
 test: export GORACE ?= atexit_sleep_ms=0
-test: export GOGC ?= 400
 test: export GOFLAGS += -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false
 test: ## run all tests that need Go alone
 	@race='$(RACE)'; status=0; \
@@ -84,7 +82,7 @@ test: ## run all tests that need Go alone
 	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
 	test='go test -vet=off -timeout $(TIMEOUT)'; \
 	beside() { log=$$out/$$1.log; shift; (cd "$$1" && shift && $$test -p 1 "$$@") >"$$log" 2>&1 || touch "$$out/failed"; }; \
-	{ (export GOGC=100; beside gateway . ./tests/gateway); beside tests . $$race $$(go list ./tests/... | grep -v /gateway); \
+	{ beside gateway . ./tests/gateway; beside tests . $$race $$(go list ./tests/... | grep -v /gateway); \
 	for m in $(filter-out .,$(MODULES)); do beside $$m $$m $$race ./...; done; } & \
 	$$test $$race -p $(AT_ONCE) $$(go list ./cmd/... ./transport/... ./... | grep -v /tests/) || status=1; \
 	wait; cat "$$out"/*.log; \
