@@ -67,9 +67,14 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # rest, from the beginning, and print at the end how it went: that takes about as long as
 # the rest, of which the longest come first. More at once only take the processors from
 # each other, until times are missed. What all of them need is compiled before, once.
-# tests/gateway has no race detector: it starts a thousand processes and reads what they say.
+# PLAIN are tests that start programs and read what they say, thousands of them, and that of
+# which nothing happens at the same time. They have no race detector, under which a program
+# takes three times as long to start and a long text ten times as long to read. Of the whole
+# program it sees what the tests of tests/crowd and the official SDKs in interop do with it.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
+PLAIN = ./tests/gateway ./cmd/... $(filter-out ./tests/gateway ./tests/crowd,$(patsubst %/,./%,$(wildcard tests/*/))) \
+	./bench ./examples/... ./internal/check ./internal/config/... ./release
 test: export GORACE ?= atexit_sleep_ms=0
 test: export GOFLAGS += -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false
 test: ## run all tests that need Go alone
@@ -81,10 +86,11 @@ test: ## run all tests that need Go alone
 	go list $$race -export ./... >/dev/null || exit 1; \
 	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
 	test='go test -vet=off -timeout $(TIMEOUT)'; \
-	beside() { log=$$out/$$1.log; shift; (cd "$$1" && shift && $$test -p 1 "$$@") >"$$log" 2>&1 || touch "$$out/failed"; }; \
-	{ beside gateway . ./tests/gateway; beside tests . $$race $$(go list ./tests/... | grep -v /gateway); \
-	for m in $(filter-out .,$(MODULES)); do beside $$m $$m $$race ./...; done; } & \
-	$$test $$race -p $(AT_ONCE) $$(go list ./cmd/... ./transport/... ./... | grep -v /tests/) || status=1; \
+	beside() { log=$$out/$$1.log; shift; (cd "$$1" && shift && $$test "$$@") >"$$log" 2>&1 || touch "$$out/failed"; }; \
+	{ beside plain . -p 2 $(PLAIN); \
+	for m in $(filter-out .,$(MODULES)); do beside $$m $$m $$race -p 1 ./...; done; } & \
+	go list $(PLAIN) >"$$out/plain"; \
+	$$test $$race -p $(AT_ONCE) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
 	exit $$status
@@ -93,7 +99,9 @@ matrix: ## run every client with every server, and write the table to docs/matri
 	@go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update
 	@cat docs/matrix.md
 
-soak: build ## run many clients against many failing servers for SOAK (default 10m)
+# Without the race detector floods and large messages of the transports have their full size.
+soak: build ## flood the transports, then run many clients against many failing servers for SOAK (default 10m)
+	@go test -vet=off -count=1 -timeout $(TIMEOUT) -run Peer ./transport/...
 	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
 
 # Without the race detector, since that is no part of what is measured.

@@ -23,8 +23,12 @@ func noLeak(t *testing.T) (before map[string]string) {
 			return // the goroutines of a test that gave up say nothing
 		}
 		left := leftover(before)
+		// They may be on their way out. To look is a good part of the work of a test, so
+		// it is done less often with time.
+		pause := time.Millisecond
 		for end := time.Now().Add(leaving); len(left) > 0 && time.Now().Before(end); left = leftover(before) {
-			time.Sleep(time.Millisecond) // they may be on their way out
+			time.Sleep(pause)
+			pause = min(2*pause, 50*time.Millisecond)
 		}
 		if len(left) > 0 {
 			t.Errorf("%d goroutines are left after the conversation:\n\n%s", len(left), strings.Join(left, "\n\n"))
@@ -58,8 +62,8 @@ func goroutines() map[string]string {
 	all := make(map[string]string)
 	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
 		// "goroutine 7 [running]:"
-		if f := bytes.Fields(stack); len(f) > 1 {
-			all[string(f[1])] = string(bytes.TrimSpace(stack))
+		if number, _, ok := bytes.Cut(bytes.TrimPrefix(stack, []byte("goroutine ")), []byte(" ")); ok {
+			all[string(number)] = string(stack)
 		}
 	}
 	return all

@@ -3,6 +3,8 @@
 package peertest
 
 const (
-	slowdown    = 3  // how much longer things may take
-	sizeDivisor = 13 // see Less
+	slowdown    = 3       // how much longer things may take
+	sizeDivisor = 40      // see Less
+	floodCount  = 160     // notifications
+	floodSize   = 4 << 10 // bytes of each
 )

@@ -100,12 +100,8 @@ func slowToReceive(t *test) {
 	}
 }
 
-// A flood is many large notifications.
-const (
-	floodCount  = 2048 / sizeDivisor
-	floodSize   = 32 << 10
-	floodMemory = floodCount * floodSize / 2 // what may wait in the transport
-)
+// floodMemory is how much of a flood may wait in the transport.
+const floodMemory = floodCount * floodSize / 2
 
 var floodText = strings.Repeat("flood ", floodSize/6)
 

@@ -30,8 +30,8 @@ var (
 const binVariable = "DRAGOMAN_BIN"
 
 // Binary returns the path of dragoman, unless DRAGOMAN_BIN names one. It never has the race
-// detector, which finds what it can find in the tests of the packages, of the command and with
-// other people's clients: here are a thousand processes, each of which it would hold up.
+// detector, which finds what it can find in the tests of the packages and with other
+// people's clients: here are a thousand processes, each of which it would hold up.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv(binVariable); path != "" {
