@@ -50,23 +50,31 @@ func (l *notifications) count(method, containing string) (int, <-chan struct{}) 
 	return n, l.more
 }
 
-// wait waits until at least n notifications of a method came whose params
-// contain a text.
-func (l *notifications) wait(t *testing.T, n int, method, containing string) {
-	t.Helper()
-	timeout := time.After(patience)
+// came waits until at least n notifications of a method came whose params contain a
+// text, but no longer than limit, and reports whether they did.
+func (l *notifications) came(n int, method, containing string, limit time.Duration) bool {
+	timeout := time.After(limit)
 	for {
 		got, more := l.count(method, containing)
 		if got >= n {
-			return
+			return true
 		}
 		select {
 		case <-more:
 		case <-timeout:
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			t.Fatalf("%d times %s with %q came, want %d; got: %v", got, method, containing, n, l.notes)
+			return false
 		}
+	}
+}
+
+// wait fails the test unless they come.
+func (l *notifications) wait(t *testing.T, n int, method, containing string) {
+	t.Helper()
+	if !l.came(n, method, containing, patience) {
+		got, _ := l.count(method, containing)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		t.Fatalf("%d times %s with %q came, want %d; got: %v", got, method, containing, n, l.notes)
 	}
 }
 
