@@ -355,12 +355,20 @@ func (c sessionConn) Stateful() bool { return false } // its session says what i
 
 func connOf(e *pool.Entry) dragoman.Conn { return e.Item.(sessionConn).Conn }
 
+// wantSession wants a conversation that is a session's alone.
+type wantSession struct{ *legacySession }
+
+func (wantSession) Kind() any    { return protocol.Legacy }
+func (wantSession) Fits(any) int { return 0 }
+
+func (w wantSession) Open(ctx context.Context) (pool.Item, error) {
+	conn, err := w.server.dial(ctx, (*localClient)(w.legacySession))
+	return sessionConn{conn}, err
+}
+
 // open opens a conversation and takes up on it where the one before ended.
 func (v *legacySession) open(ctx context.Context) (*pool.Entry, error) {
-	e, err := v.server.pool.Take(ctx, v.owner, &pool.Want{Open: func(ctx context.Context) (pool.Item, error) {
-		conn, err := v.server.dial(ctx, (*localClient)(v))
-		return sessionConn{conn}, err
-	}})
+	e, err := v.server.pool.Take(ctx, v.owner, wantSession{v}, pool.Use{Single: true})
 	if err != nil {
 		return nil, err
 	}

@@ -113,23 +113,28 @@ func (s *Server) takeModernConn(ctx context.Context, main bool) (*pool.Entry, er
 	case main && s.Isolation != Shared:
 		key = mainOwner
 	}
-	want := &pool.Want{About: protocol.Modern, Pinned: main || s.Stateless && key.Caller == "#", Open: s.openModernConn}
-	if s.Isolation != PerRequest || s.Stateless || main {
-		want.Fits = isModern
-	}
-	return s.pool.Take(ctx, key, want)
+	return s.pool.Take(ctx, key, wantModern{s}, pool.Use{
+		Single: s.Isolation == PerRequest && !s.Stateless && !main,
+		Pinned: main || s.Stateless && key.Caller == "#",
+	})
 }
 
-func isModern(about any) int {
-	if about == protocol.Modern {
+// wantModern wants a conversation with a modern server.
+type wantModern struct{ server *Server }
+
+func (w wantModern) Kind() any { return protocol.Modern }
+
+func (w wantModern) Fits(kind any) int {
+	if kind == protocol.Modern {
 		return 1
 	}
 	return 0
 }
 
-// openModernConn opens a conversation. Where each is with a server of its own, such as a
+// Open opens a conversation. Where each is with a server of its own, such as a
 // process, that says first whether it is still a modern one.
-func (s *Server) openModernConn(ctx context.Context) (pool.Item, error) {
+func (w wantModern) Open(ctx context.Context) (pool.Item, error) {
+	s := w.server
 	if conn := s.spares.take(protocol.Modern, dragoman.CallerOf(ctx), nil); conn != nil {
 		return s.newModernConn(ctx, conn), nil
 	}

@@ -85,6 +85,14 @@ func (c *Cache) Get(ctx context.Context, caller string, meta json.RawMessage, fe
 	return nil, e.err
 }
 
+// Current returns the list that counts for a caller, or nil if it must be fetched.
+func (c *Cache) Current(caller string) *List {
+	if e := c.current(caller); e != nil {
+		return e.list
+	}
+	return nil
+}
+
 // Newer returns a newer list than one that something does not fit, unless that is
 // less than a second old, or there is none.
 func (c *Cache) Newer(ctx context.Context, caller string, than *List, meta json.RawMessage, fetch Fetch) *List {

@@ -189,18 +189,20 @@ func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, err
 	return s
 }
 
-// A request is one of a client's.
+// A request is one of a client's. It wants a session that was opened with what its client
+// can be asked, if the server may answer it by asking.
 type request struct {
 	*dragoman.Message
-	from  dragoman.Peer // may be nil
-	owner pool.Key
-	main  bool              // it is our own
-	again bool              // it has been sent before, on a conversation that was lost
-	stays bool              // its session stays open
-	rev   protocol.Revision // the client's
-	kind  *clientKind
-	level int             // of log messages that are wanted, or -1
-	info  json.RawMessage // how the client introduces itself, or nil
+	server *Server
+	from   dragoman.Peer // may be nil
+	owner  pool.Key
+	main   bool              // it is our own
+	again  bool              // it has been sent before, on a conversation that was lost
+	stays  bool              // its session stays open
+	rev    protocol.Revision // the client's
+	kind   *clientKind
+	level  int             // of log messages that are wanted, or -1
+	info   json.RawMessage // how the client introduces itself, or nil
 }
 
 // Call implements dragoman.Peer.
@@ -264,7 +266,7 @@ func (s *Server) Notify(context.Context, *dragoman.Message) error { return nil }
 
 // read reads the envelope of a request.
 func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (request, *dragoman.Error) {
-	r := request{Message: req, from: from, level: -1, main: main}
+	r := request{Message: req, server: s, from: from, level: -1, main: main}
 	env, err := protocol.ReadEnvelope(req)
 	if err != nil {
 		return r, invalid("%v", err)
@@ -296,27 +298,27 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 	return r, nil
 }
 
-// take returns the session of a request, which must be given back to the pool. One
-// that the server may answer by asking needs a session that was opened with what its
-// client can be asked; a client that changes its capabilities has several.
+var _ pool.Want = (*request)(nil)
+
+// Kind implements pool.Want.
+func (r *request) Kind() any { return r.kind }
+
+// Fits implements pool.Want.
+func (r *request) Fits(kind any) int {
+	k, ok := kind.(*clientKind)
+	switch {
+	case ok && k.caps == r.kind.caps:
+		return 2
+	case ok && !protocol.MayNeedInput(r.Method()):
+		return 1
+	}
+	return 0
+}
+
+// take returns the session of a request, which must be given back to the pool. A client
+// that changes its capabilities has several.
 func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, error) {
-	want := &pool.Want{
-		About: r.kind, Pinned: r.stays,
-		Open: func(ctx context.Context) (pool.Item, error) { return s.open(ctx, r) },
-	}
-	if !s.opts.PerRequest || r.main {
-		want.Fits = func(about any) int {
-			k, ok := about.(*clientKind)
-			switch {
-			case ok && k.caps == r.kind.caps:
-				return 2
-			case ok && !protocol.MayNeedInput(r.Method()):
-				return 1
-			}
-			return 0
-		}
-	}
-	e, err := s.pool.Take(ctx, r.owner, want)
+	e, err := s.pool.Take(ctx, r.owner, r, pool.Use{Single: s.opts.PerRequest && !r.main, Pinned: r.stays})
 	if err != nil {
 		return nil, nil, err
 	}

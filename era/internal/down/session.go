@@ -69,10 +69,10 @@ type services struct {
 // noLevel is the level of a session whose server was not told any.
 const noLevel = 1000
 
-// open opens a session for the caller of a request.
-func (s *Server) open(ctx context.Context, r *request) (pool.Item, error) {
+// Open implements pool.Want: it opens a session for the caller of the request.
+func (r *request) Open(ctx context.Context) (pool.Item, error) {
 	v := &session{
-		server: s, caller: dragoman.CallerOf(ctx), kind: r.kind, main: r.main, handle: rand.Text(),
+		server: r.server, caller: dragoman.CallerOf(ctx), kind: r.kind, main: r.main, handle: rand.Text(),
 		levelling: newCtxLock(), watching: newCtxLock(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
 		listens: make(map[*clientListen]struct{}),

@@ -73,21 +73,22 @@ type Item interface {
 	Close() error
 }
 
-// A Want says what somebody needs.
-type Want struct {
-	// About says what kind of conversation is opened, and Fits how well one of
-	// another kind does: not at all if it is zero, and of several the best is taken.
-	// If Fits is nil, none does: each gets its own, which is closed behind it.
-	About any
-	Fits  func(about any) int
+// A Want is who needs a conversation. It is an interface, and not functions, since each
+// request has one.
+type Want interface {
+	// Kind says what kind of conversation is opened, and Fits how well one of another
+	// kind does: not at all if it is zero, and of several the best is taken.
+	Kind() any
+	Fits(kind any) int
 
 	// Open opens one. Its context ends after the time for that, or with the Pool,
 	// and not with the request that wanted it first: others may wait for it too.
-	Open func(context.Context) (Item, error)
-
-	// Pinned conversations are not closed because nobody uses them.
-	Pinned bool
+	Open(context.Context) (Item, error)
 }
+
+// A Use says for how long a conversation is wanted. A Single one is nobody else's, and
+// closed behind its user. Pinned ones are not closed because nobody uses them.
+type Use struct{ Single, Pinned bool }
 
 // An Entry is a conversation that somebody uses, until Release.
 type Entry struct {
@@ -97,7 +98,7 @@ type Entry struct {
 	Renewed string
 
 	key    Key
-	about  any
+	kind   any
 	single bool          // closed behind its only user
 	ready  chan struct{} // closed when Item or err is set
 
@@ -154,10 +155,10 @@ func fill[T int | time.Duration](v *T, standard T) {
 
 // Take returns a conversation for a request of an owner, which must be given back by
 // Release. The error is a *dragoman.Error, that of Want.Open, or ctx ended.
-func (p *Pool) Take(ctx context.Context, key Key, want *Want) (*Entry, error) {
+func (p *Pool) Take(ctx context.Context, key Key, want Want, use Use) (*Entry, error) {
 	var late <-chan time.Time
 	for {
-		e, joined, full, err := p.try(ctx, key, want)
+		e, joined, full, err := p.try(ctx, key, want, use)
 		if err != nil {
 			return nil, err
 		}
@@ -182,19 +183,21 @@ func (p *Pool) Take(ctx context.Context, key Key, want *Want) (*Entry, error) {
 
 // try takes a conversation, or begins to open one. joined says that it was there, open
 // or about to be. If there is no room, full is closed when there may be.
-func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, joined bool, full <-chan struct{}, err error) {
+func (p *Pool) try(ctx context.Context, key Key, want Want, use Use) (e *Entry, joined bool, full <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, false, nil, protocol.Draining()
 	}
-	if e := p.match(key, want); e != nil {
-		e.users++
-		e.pinned = e.pinned || want.Pinned
-		return e, true, nil, nil
+	if !use.Single {
+		if e := p.match(key, want); e != nil {
+			e.users++
+			e.pinned = e.pinned || use.Pinned
+			return e, true, nil, nil
+		}
 	}
 	if p.open < p.opts.Max && p.count[key.Caller] < p.opts.PerCaller {
-		return p.openEntry(ctx, key, want), false, nil, nil
+		return p.openEntry(ctx, key, want, use), false, nil, nil
 	}
 	of := key.Caller
 	if p.count[of] < p.opts.PerCaller {
@@ -212,10 +215,7 @@ func (p *Pool) try(ctx context.Context, key Key, want *Want) (e *Entry, joined b
 }
 
 // match returns an open conversation that does. The caller holds mu.
-func (p *Pool) match(key Key, want *Want) *Entry {
-	if want.Fits == nil {
-		return nil
-	}
+func (p *Pool) match(key Key, want Want) *Entry {
 	var best *Entry
 	fit := 0
 	for _, e := range p.entries[key] { // which is replaced, not changed, when one is lost
@@ -224,7 +224,7 @@ func (p *Pool) match(key Key, want *Want) *Entry {
 		case e.isOver():
 			p.lost(e)
 		default:
-			if n := want.Fits(e.about); n > fit {
+			if n := want.Fits(e.kind); n > fit {
 				best, fit = e, n
 			}
 		}
@@ -234,9 +234,9 @@ func (p *Pool) match(key Key, want *Want) *Entry {
 
 // openEntry adds a conversation that is opened on a goroutine of its own. The caller
 // holds mu.
-func (p *Pool) openEntry(ctx context.Context, key Key, want *Want) *Entry {
+func (p *Pool) openEntry(ctx context.Context, key Key, want Want, use Use) *Entry {
 	e := &Entry{
-		key: key, about: want.About, single: want.Fits == nil, pinned: want.Pinned, Renewed: p.missed[key],
+		key: key, kind: want.Kind(), single: use.Single, pinned: use.Pinned, Renewed: p.missed[key],
 		ready: make(chan struct{}), users: 1, used: time.Now(),
 	}
 	delete(p.missed, key)
@@ -245,7 +245,7 @@ func (p *Pool) openEntry(ctx context.Context, key Key, want *Want) *Entry {
 	p.open++
 	as := dragoman.WithCallerOf(p.ctx, ctx)
 	// Ends when it is open, after the time for that, or with Close.
-	if !p.busy.Start(func() { p.opened(e, as, want.Open) }) {
+	if !p.busy.Start(func() { p.opened(e, as, want) }) {
 		e.err = protocol.Draining()
 		close(e.ready)
 	}
@@ -256,10 +256,10 @@ func (p *Pool) openEntry(ctx context.Context, key Key, want *Want) *Entry {
 var errOpen = errors.New("the server took too long to open a session")
 
 // opened opens a conversation and tells those who wait for it.
-func (p *Pool) opened(e *Entry, ctx context.Context, open func(context.Context) (Item, error)) {
+func (p *Pool) opened(e *Entry, ctx context.Context, want Want) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Open, errOpen)
 	defer cancel()
-	item, err := open(ctx)
+	item, err := want.Open(ctx)
 	p.mu.Lock()
 	switch {
 	case err != nil:

@@ -32,7 +32,7 @@ func (t *thing) Close() error {
 	return nil
 }
 
-// A shop opens things, each of which takes a while.
+// A shop opens things, each of which takes a while. As a pool.Want it wants one of them.
 type shop struct {
 	open, ever atomic.Int32
 	takes      time.Duration
@@ -40,24 +40,21 @@ type shop struct {
 	fails      error
 }
 
-func (s *shop) want(single bool) *pool.Want {
-	w := &pool.Want{About: "a", Open: func(ctx context.Context) (pool.Item, error) {
-		select {
-		case <-time.After(s.takes):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		if s.fails != nil {
-			return nil, s.fails
-		}
-		s.open.Add(1)
-		s.ever.Add(1)
-		return &thing{open: &s.open, stateful: s.stateful}, nil
-	}}
-	if !single {
-		w.Fits = func(any) int { return 1 }
+func (s *shop) Kind() any    { return "a" }
+func (s *shop) Fits(any) int { return 1 }
+
+func (s *shop) Open(ctx context.Context) (pool.Item, error) {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return w
+	if s.fails != nil {
+		return nil, s.fails
+	}
+	s.open.Add(1)
+	s.ever.Add(1)
+	return &thing{open: &s.open, stateful: s.stateful}, nil
 }
 
 func code(err error) int {
@@ -73,7 +70,7 @@ func TestOneCallersLimitLeavesRoomForOthers(t *testing.T) {
 		p := pool.New(&pool.Options{Max: 4, PerCaller: 2})
 		defer p.Close()
 		take := func(who, session string) (*pool.Entry, error) {
-			return p.Take(t.Context(), pool.Key{Caller: who, Session: session}, s.want(false))
+			return p.Take(t.Context(), pool.Key{Caller: who, Session: session}, &s, pool.Use{})
 		}
 		for i := range 2 {
 			if _, err := take("ada", fmt.Sprint(i)); err != nil {
@@ -98,7 +95,7 @@ func TestWhatIsNotWantedAnyMoreWhenItIsOpenIsClosed(t *testing.T) {
 			key := pool.Key{Caller: "ada", Session: "1"}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := p.Take(ctx, key, s.want(single)); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := p.Take(ctx, key, &s, pool.Use{Single: single}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Take returns %v", err)
 			}
 			if !single {
@@ -118,20 +115,20 @@ func TestStatefulConversationGivesWayAfterAWhileAndNotAtOnce(t *testing.T) {
 		s := shop{stateful: true}
 		p := pool.New(&pool.Options{Max: 1})
 		defer p.Close()
-		e, err := p.Take(t.Context(), pool.Key{Caller: "ada"}, s.want(false))
+		e, err := p.Take(t.Context(), pool.Key{Caller: "ada"}, &s, pool.Use{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.Release(e)
 		began := time.Now()
-		if e, err = p.Take(t.Context(), pool.Key{Caller: "eve"}, s.want(false)); err != nil {
+		if e, err = p.Take(t.Context(), pool.Key{Caller: "eve"}, &s, pool.Use{}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took < pool.Grace || took > 2*pool.Grace {
 			t.Errorf("it gave way after %v", took)
 		}
 		p.Release(e)
-		if e, err = p.Take(t.Context(), pool.Key{Caller: "ada"}, s.want(false)); err != nil || e.Renewed == "" {
+		if e, err = p.Take(t.Context(), pool.Key{Caller: "ada"}, &s, pool.Use{}); err != nil || e.Renewed == "" {
 			t.Errorf("who lost something is told %q, error %v", e.Renewed, err)
 		}
 	})
@@ -149,7 +146,7 @@ func TestNothingIsLeftOpenHoweverThingsEnd(t *testing.T) {
 				if i%4 == 0 {
 					cancel()
 				}
-				if e, err := p.Take(ctx, key, s.want(i%2 == 0)); err == nil {
+				if e, err := p.Take(ctx, key, &s, pool.Use{Single: i%2 == 0}); err == nil {
 					p.Release(e)
 				}
 				p.End(key)
@@ -174,14 +171,14 @@ func TestFailureToOpenIsToldToAllWhoWaitAndTakesNoRoom(t *testing.T) {
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
-				if _, err := p.Take(t.Context(), pool.Key{Caller: "ada"}, s.want(false)); !errors.Is(err, s.fails) {
+				if _, err := p.Take(t.Context(), pool.Key{Caller: "ada"}, &s, pool.Use{}); !errors.Is(err, s.fails) {
 					t.Errorf("Take returns %v", err)
 				}
 			})
 		}
 		all.Wait()
 		s.fails = nil
-		if _, err := p.Take(t.Context(), pool.Key{Caller: "eve"}, s.want(false)); err != nil {
+		if _, err := p.Take(t.Context(), pool.Key{Caller: "eve"}, &s, pool.Use{}); err != nil {
 			t.Errorf("the next: %v", err)
 		}
 	})
@@ -195,13 +192,13 @@ func TestWhoComesLaterOpensAnotherInPlaceOfOneThatWasClosedMeanwhile(t *testing.
 		key := pool.Key{Caller: "ann"}
 		first := make(chan error, 1)
 		go func() {
-			_, err := p.Take(t.Context(), key, closed.want(false))
+			_, err := p.Take(t.Context(), key, closed, pool.Use{})
 			first <- err
 		}()
 		time.Sleep(s.takes / 2)
 		second := make(chan error, 1)
 		go func() {
-			e, err := p.Take(t.Context(), key, s.want(false))
+			e, err := p.Take(t.Context(), key, s, pool.Use{})
 			if err == nil {
 				p.Release(e)
 			}
