@@ -63,10 +63,10 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "bin/dragoman-$$os-$$arch$$ext" ./cmd/dragoman; \
 	done
 
-# The tests of the whole program, and then the other modules, run one by one beside the
-# rest, from the beginning, and print at the end how it went: that takes about as long as
-# the rest, of which the longest come first. More at once only take the processors from
-# each other, until times are missed. What all of them need is compiled before, once.
+# The tests of PLAIN, and then the other modules, run beside the rest, from the beginning,
+# and print at the end how it went: that takes about as long as the rest, of which the
+# longest come first. More at once only take the processors from each other, until times
+# are missed. What all of them need is compiled before, once.
 # PLAIN are tests that start programs and read what they say, thousands of them, and that of
 # which nothing happens at the same time. They have no race detector, under which a program
 # takes three times as long to start and a long text ten times as long to read. Of the whole
