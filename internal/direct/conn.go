@@ -44,17 +44,16 @@ type conn struct {
 	secure *tls.ConnectionState // nil without TLS
 	state  atomic.Int32
 
-	in      []byte      // what has been read and not been answered
-	empty   int         // lines that may still come before the next request
-	out     []byte      // what is to be written
-	pending []byte      // of the body of an answer whose length is not known yet
-	header  http.Header // of the answer; the handler has it until it returns
-	target  string      // of the last request, and what it means
+	in      []byte // what has been read and not been answered
+	empty   int    // lines that may still come before the next request
+	out     []byte // what is to be written
+	pending []byte // of the body of an answer whose length is not known yet
+	target  string // of the last request, and what it means
 	url     url.URL
 }
 
 func newConn(s *Server, rwc strict.Conn) *conn {
-	c := &conn{server: s, rwc: rwc, in: make([]byte, 0, firstRoom), header: make(http.Header, 4)}
+	c := &conn{server: s, rwc: rwc, in: make([]byte, 0, firstRoom)}
 	c.ctx = context.WithValue(context.Background(), http.LocalAddrContextKey, rwc.LocalAddr())
 	if s.ConnContext != nil {
 		c.ctx = s.ConnContext(c.ctx, rwc)

@@ -41,8 +41,7 @@ type response struct {
 }
 
 func (w *response) reset(c *conn) {
-	clear(c.header)
-	w.conn, w.header, w.left = c, c.header, -1
+	w.conn, w.header, w.left = c, make(http.Header, 4), -1
 	c.out, c.pending = c.out[:0], c.pending[:0]
 	_ = c.rwc.SetWriteDeadline(time.Time{}) // that of the answer before
 }
