@@ -67,10 +67,10 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # and print at the end how it went: that takes about as long as the rest, of which the
 # longest come first. More at once only take the processors from each other, until times
 # are missed. What all of them need is compiled before, once.
-# PLAIN are tests that start programs and read what they say, thousands of them, and that of
-# which nothing happens at the same time. They have no race detector, under which a program
-# takes three times as long to start and a long text ten times as long to read. Of the whole
-# program it sees what the tests of tests/crowd and the official SDKs in interop do with it.
+# PLAIN are tests that start programs and read what they say, thousands of them, and
+# packages without goroutines. They have no race detector, under which a program takes three
+# times as long to start and a long text ten times as long to read. The whole program runs
+# with it where the official SDKs use it, in interop.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
 PLAIN = ./tests/gateway ./cmd/... $(filter-out ./tests/gateway ./tests/crowd,$(patsubst %/,./%,$(wildcard tests/*/))) \
