@@ -4,11 +4,13 @@ package examples
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -38,9 +40,9 @@ func run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// start starts a program that goes on until the test ends, and returns the first word of its
-// log that begins with a prefix.
-func start(t *testing.T, prefix string, args ...string) string {
+// start starts a program that goes on until the test ends, or end is called, which returns
+// all that it has logged. word is the first of its log that begins with a prefix.
+func start(t *testing.T, prefix string, args ...string) (word string, end func() string) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	out, err := cmd.StderrPipe()
@@ -54,15 +56,13 @@ func start(t *testing.T, prefix string, args ...string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Process.Kill() // or it has ended
-		_ = cmd.Wait()
-	})
-	found := make(chan string, 1)
-	go func() {
+	var log strings.Builder // of the goroutine, until read is closed
+	found, read := make(chan string, 1), make(chan struct{})
+	go func() { // ends with the program
+		defer close(read)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
+			fmt.Fprintln(&log, lines.Text())
 			for _, word := range strings.Fields(lines.Text()) {
 				if prefix != "" && strings.HasPrefix(word, prefix) {
 					select {
@@ -72,23 +72,30 @@ func start(t *testing.T, prefix string, args ...string) string {
 				}
 			}
 		}
-		_, _ = io.Copy(io.Discard, out) // ends with the program
+		_, _ = io.Copy(io.Discard, out)
 	}()
+	end = sync.OnceValue(func() string {
+		_ = in.Close()
+		_ = cmd.Process.Kill() // or it has ended
+		<-read
+		_ = cmd.Wait()
+		return log.String()
+	})
+	t.Cleanup(func() { end() })
 	if prefix == "" {
-		return ""
+		return "", end
 	}
 	select {
-	case word := <-found:
-		return word
+	case word = <-found:
 	case <-time.After(waitLimit):
 		t.Fatalf("%s does not say where it is", args)
-		return ""
 	}
+	return word, end
 }
 
 func TestTheServerIsOnThreeTransports(t *testing.T) {
 	server, client := build(t, "server"), build(t, "client")
-	url := start(t, "http://", server, "127.0.0.1:0")
+	url, _ := start(t, "http://", server, "127.0.0.1:0")
 	for _, where := range []string{server + " 127.0.0.1:0", url, "ws" + strings.TrimSuffix(strings.TrimPrefix(url, "http"), "mcp") + "ws"} {
 		out := run(t, client, where, "roll", `{"dice": 3, "sides": 1}`)
 		for _, want := range []string{"dice speaks MCP 2026-07-28\n", "- roll: Rolls dice.\n", "1 of 3\n2 of 3\n3 of 3\n", "\n3\n"} {
@@ -101,21 +108,13 @@ func TestTheServerIsOnThreeTransports(t *testing.T) {
 
 func TestTheHookOfTheBridgeSeesEveryMessage(t *testing.T) {
 	bridge, server, client := build(t, "bridge"), build(t, "server"), build(t, "client")
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	url := start(t, "http://", "sh", "-c", `exec "$@" 2>&1 | tee "$0" >&2`, log.Name(), bridge, "127.0.0.1:0", server, "127.0.0.1:0")
+	url, end := start(t, "http://", bridge, "127.0.0.1:0", server, "127.0.0.1:0")
 	if out := run(t, client, url, "roll", `{"dice": 2, "sides": 1}`); !strings.Contains(out, "1 of 2\n2 of 2\n2\n") {
 		t.Errorf("it says\n%s", out)
 	}
-	text, err := os.ReadFile(log.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := end()
 	for _, want := range []string{`client asks {"jsonrpc":"2.0"`, `"method":"tools/call"`, "meanwhile the other tells", `"method":"notifications/progress"`, "client is answered"} {
-		if !strings.Contains(string(text), want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("%q is not seen:\n%s", want, text)
 		}
 	}
