@@ -66,11 +66,11 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # The tests of PLAIN, and then the other modules, run beside the rest, from the beginning,
 # and print at the end how it went: that takes about as long as the rest, of which the
 # longest come first. More at once only take the processors from each other, until times
-# are missed. What all of them need is compiled before, once.
+# are missed.
 # PLAIN are tests that start programs and read what they say, thousands of them, and
 # packages without goroutines. They have no race detector, under which a program takes three
-# times as long to start and a long text ten times as long to read. The whole program runs
-# with it where the official SDKs use it, in interop.
+# times as long to start and a long text ten times as long to read; nor has interop here.
+# make interop runs that with it, and so the whole program with official SDKs.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
 PLAIN = ./tests/gateway ./cmd/... $(filter-out ./tests/gateway ./tests/crowd,$(patsubst %/,./%,$(wildcard tests/*/))) \
@@ -83,12 +83,12 @@ test: ## run all tests that need Go alone
 		export CGO_ENABLED=0; \
 		echo 'make test: the race detector is off, because it does not build here (no C compiler?)'; \
 	fi; \
-	go list $$race -export ./... >/dev/null || exit 1; \
 	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
 	test='go test -vet=off -timeout $(TIMEOUT)'; \
 	beside() { log=$$out/$$1.log; shift; (cd "$$1" && shift && $$test "$$@") >"$$log" 2>&1 || touch "$$out/failed"; }; \
 	{ beside plain . -p 2 $(PLAIN); \
-	for m in $(filter-out .,$(MODULES)); do beside $$m $$m $$race -p 1 ./...; done; } & \
+	beside interop interop -p 1 ./...; \
+	beside gosdk gosdk $$race -p 1 ./...; } & \
 	go list $(PLAIN) >"$$out/plain"; \
 	$$test $$race -p $(AT_ONCE) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
 	wait; cat "$$out"/*.log; \
@@ -188,9 +188,9 @@ profile: ## measure where the bridge spends its time, for the compiler to go by
 sdktests: ## run the official Go SDK's own tests over each of our transports
 	@cd gosdk && go test -vet=off -count=1 -timeout $(TIMEOUT) -tags sdk -run TestsOfTheSDK -v .
 
-interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against the npm and PyPI peers; needs node, npm and python3
+interop: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## test against official SDKs and peers from npm and PyPI; needs node, npm and python3
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \
-		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm -run 'Npm|Pip' ./...
+		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm ./...
 
 browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \

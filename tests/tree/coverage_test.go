@@ -1,4 +1,4 @@
-package dragoman_test
+package tree
 
 import (
 	"flag"
@@ -74,7 +74,7 @@ func (d *numberedDoc) check(t *testing.T, cells []string, tests *allTests) strin
 	shown := names(cells[last])
 	want := tests.of(number, shown)
 	if !slices.Equal(shown, want) && !*update {
-		t.Errorf("%s: %s names %v, want %v; run go test . -run Coverage -update", number, d.file, shown, want)
+		t.Errorf("%s: %s names %v, want %v; run go test ./tests/tree -run Coverage -update", number, d.file, shown, want)
 	}
 	built := true
 	if d.where {
@@ -83,7 +83,7 @@ func (d *numberedDoc) check(t *testing.T, cells []string, tests *allTests) strin
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(where, -1) {
 			place := existing(name[1])
 			if place != name[1] && !*update {
-				t.Errorf("%s: %s is not there; run go test . -run Coverage -update", number, name[1])
+				t.Errorf("%s: %s is not there; run go test ./tests/tree -run Coverage -update", number, name[1])
 			}
 			where = strings.Replace(where, name[0], "`"+place+"`", 1)
 		}

@@ -1,4 +1,4 @@
-package dragoman_test
+package tree
 
 import (
 	"bytes"
