@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 
 # The modules that belong to this project. tools/ only pins programs.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard interop/go.mod gosdk/go.mod))
+MODULES := . interop gosdk
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 TIMEOUT ?= 15m
