@@ -222,35 +222,43 @@ const (
 	freshBody         // params, with members
 )
 
+// known returns the index of a member whose place is noted, or -1.
+func (where content) known(name string) int {
+	switch where {
+	case inBody:
+		return knownMember(name)
+	case inMeta:
+		return metaMember(name)
+	}
+	return -1
+}
+
 // splice adds the patches that bring changes about in the body or in its _meta.
 // New members come first, so that no place has to be found for them. meta are the
 // members of a _meta that is set.
 func (m *Message) splice(patches []patch, changes, meta []change, where content) []patch {
 	in := m.body
 	if where == inMeta {
-		in = span{m.known[knownMeta].start, m.known[knownMeta].end}
+		in = m.known[knownMeta]
 	}
 	at := in.start
-	drop := make([]member, 0, 8)
+	drop := make([]span, 0, 8) // each from its name on
 	walk := false
 	for i := range changes {
 		c := &changes[i]
-		k := -1
-		if where == inBody {
-			k = knownMember(c.name)
-		}
+		k := where.known(c.name)
 		if k < 0 {
 			walk = true
 		} else if v := m.known[k]; !v.absent() {
-			patches, drop = c.place(patches, drop, v, meta)
+			patches, drop = c.place(patches, drop, m.nameOf(v), v, meta)
 		}
 	}
 	if walk {
 		for name, f := range Fields(m.at(in)) {
-			v := member{at + uint32(f.Key), at + uint32(f.Start), at + uint32(f.End)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+			key, v := at+uint32(f.Key), span{at + uint32(f.Start), at + uint32(f.End)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 			for i := range changes {
-				if c := &changes[i]; c.name == name && (where == inMeta || knownMember(name) < 0) {
-					patches, drop = c.place(patches, drop, v, meta)
+				if c := &changes[i]; c.name == name && where.known(name) < 0 {
+					patches, drop = c.place(patches, drop, key, v, meta)
 				}
 			}
 		}
@@ -264,13 +272,20 @@ func (m *Message) splice(patches []patch, changes, meta []change, where content)
 	return patches
 }
 
+// nameOf returns where the name of a known member begins, whose value lies there. However
+// that name is spelt, there is no quote in it.
+func (m *Message) nameOf(v span) uint32 {
+	end := bytes.LastIndexByte(m.raw[:v.start], '"')
+	return uint32(bytes.LastIndexByte(m.raw[:end], '"')) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+}
+
 // place changes the member that lies there. In a result there may be several of
 // a name: the first one is set then, and the others are dropped.
-func (c *change) place(patches []patch, drop []member, v member, meta []change) ([]patch, []member) {
+func (c *change) place(patches []patch, drop []span, key uint32, v span, meta []change) ([]patch, []span) {
 	if c.found || !c.sets() {
-		drop = append(drop, v)
+		drop = append(drop, span{key, v.end})
 	} else if c.meta {
-		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendObject(nil, meta)})
+		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendObject(nil, meta, nil)})
 	} else {
 		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: c.value})
 	}
@@ -281,16 +296,16 @@ func (c *change) place(patches []patch, drop []member, v member, meta []change) 
 // dropped adds the patches that remove members of the object there, together
 // with the commas that they leave over. It reports whether the object has no
 // members then.
-func dropped(patches []patch, src []byte, at int, members []member) (_ []patch, empty bool) {
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
+func dropped(patches []patch, src []byte, at int, members []span) (_ []patch, empty bool) {
+	slices.SortFunc(members, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	sc := scanner{data: src}
 	first := sc.space(at + 1)
 	empty = src[first] == '}'
 	for i := 0; i < len(members); i++ {
-		start, end := int(members[i].key), int(members[i].end)
+		start, end := int(members[i].start), int(members[i].end)
 		next, more := sc.more(end)
 		// Neighbours that go too are one run.
-		for more && i+1 < len(members) && sc.space(next) == int(members[i+1].key) {
+		for more && i+1 < len(members) && sc.space(next) == int(members[i+1].start) {
 			i++
 			end = int(members[i].end)
 			next, more = sc.more(end)
@@ -334,12 +349,12 @@ func (m *Message) patched(patches []patch, body, meta []change) (*Message, error
 	n.pending = ID{}
 	n.move(patches, body, meta)
 	n.raw = m.write(out, patches, body, meta, &n)
-	if v := n.known[knownMeta]; newMetaNeedsScan(body, meta) {
+	if newMetaNeedsScan(body) {
 		p := parser{scanner: scanner{data: n.raw}}
-		if p.meta(int(v.start)); p.shape != "" {
+		if p.meta(int(n.known[knownMeta].start)); p.shape != "" {
 			return Limits{MaxMessage: -1}.Parse(n.raw)
 		}
-		n.token = p.m.token
+		copy(n.known[metaToken:], p.m.known[metaToken:])
 	}
 	return &n, nil
 }
@@ -389,10 +404,10 @@ func isPlain(s string) bool {
 }
 
 // newMetaNeedsScan reports whether changes of the body bring a _meta that has to be looked
-// into: its token may lie anywhere, and its names may repeat.
-func newMetaNeedsScan(body, meta []change) bool {
+// into: its known members may lie anywhere, and its names may repeat.
+func newMetaNeedsScan(body []change) bool {
 	c := changeOf(body, "_meta")
-	return c != nil && (c.value != nil || c.meta && changeOf(meta, "progressToken") != nil)
+	return c != nil && (c.value != nil || c.meta && c.found)
 }
 
 func changeOf(changes []change, name string) *change {
@@ -407,17 +422,10 @@ func changeOf(changes []change, name string) *change {
 // move makes the places in a copy of a message those that they get by the patches,
 // except for what the patches bring.
 func (n *Message) move(patches []patch, body, meta []change) {
-	for i := range body {
-		if c := &body[i]; !c.sets() {
-			if k := knownMember(c.name); k >= 0 {
-				n.known[k] = member{}
-			}
-		}
-	}
+	n.forget(body, inBody)
+	n.forget(meta, inMeta)
 	if changeOf(body, "_meta") != nil {
-		n.token = span{}
-	} else if c := changeOf(meta, "progressToken"); c != nil && !c.sets() {
-		n.token = span{}
+		clear(n.known[metaToken:])
 	}
 	// What is put in right behind a place does not make it longer.
 	moved := func(at uint32, end bool) uint32 {
@@ -431,16 +439,26 @@ func (n *Message) move(patches []patch, body, meta []change) {
 		}
 		return uint32(int(at) + by) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 	}
-	to := func(at uint32) uint32 { return moved(at, false) }
-	toEnd := func(at uint32) uint32 { return moved(at, true) }
-	for _, v := range [...]*span{&n.id, &n.method, &n.body, &n.token} {
-		if v.end != 0 {
-			*v = span{to(v.start), toEnd(v.end)}
+	move := func(v *span) {
+		if !v.absent() {
+			*v = span{moved(v.start, false), moved(v.end, true)}
 		}
 	}
+	move(&n.id)
+	move(&n.method)
+	move(&n.body)
 	for i := range n.known {
-		if v := &n.known[i]; !v.absent() {
-			*v = member{to(v.key), to(v.start), toEnd(v.end)}
+		move(&n.known[i])
+	}
+}
+
+// forget drops the places of members that are dropped.
+func (n *Message) forget(changes []change, where content) {
+	for i := range changes {
+		if c := &changes[i]; !c.sets() {
+			if k := where.known(c.name); k >= 0 {
+				n.known[k] = span{}
+			}
 		}
 	}
 }
@@ -535,10 +553,15 @@ func sizeOf(changes, meta []change) int {
 	return n
 }
 
-// appendObject appends the object that changes make.
-func appendObject(dst []byte, changes []change) []byte {
+// appendObject appends the _meta that changes make. Where its members lie is noted in n,
+// unless that is nil.
+func appendObject(dst []byte, changes []change, n *Message) []byte {
+	where := inMeta
+	if n == nil {
+		where = nothing
+	}
 	dst = append(dst, '{')
-	dst = appendMembers(dst, changes, nil, nil, nothing)
+	dst = appendMembers(dst, changes, nil, n, where)
 	return append(dst, '}')
 }
 
@@ -556,24 +579,16 @@ func appendMembers(dst []byte, changes, meta []change, n *Message, where content
 			dst = append(dst, ',')
 		}
 		first = false
-		v := member{key: uint32(len(dst))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		dst = append(appendQuote(dst, c.name), ':')
-		v.start = uint32(len(dst)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+		v := span{start: uint32(len(dst))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		if c.meta {
-			dst = appendObject(dst, meta)
+			dst = appendObject(dst, meta, n)
 		} else {
 			dst = append(dst, c.value...)
 		}
 		v.end = uint32(len(dst)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
-		switch where {
-		case inBody:
-			if k := knownMember(c.name); k >= 0 {
-				n.known[k] = v
-			}
-		case inMeta:
-			if c.name == "progressToken" {
-				n.token = span{v.start, v.end}
-			}
+		if k := where.known(c.name); k >= 0 {
+			n.known[k] = v
 		}
 	}
 	return dst

@@ -39,17 +39,12 @@ type Message struct {
 	id     span
 	method span // inside the quotes
 	body   span // params, result or error
-	known  [numKnown]member
-	token  span // _meta.progressToken
+	known  [numKnown]span
 }
 
 type span struct{ start, end uint32 }
 
-// A member is where one member of an object lies: its name from the opening
-// quote, and its value.
-type member struct{ key, start, end uint32 }
-
-func (v member) absent() bool { return v.end == 0 }
+func (s span) absent() bool { return s.end == 0 }
 
 func (m *Message) at(s span) []byte { return m.raw[s.start:s.end:s.end] }
 
@@ -122,8 +117,7 @@ func (m *Message) Name() string { return m.text(knownName) }
 func (m *Message) URI() string { return m.text(knownURI) }
 
 func (m *Message) text(i int) string {
-	v := m.known[i]
-	s, _ := text(m.raw[v.start:v.end])
+	s, _ := text(m.at(m.known[i]))
 	return s
 }
 
@@ -131,7 +125,7 @@ func (m *Message) text(i int) string {
 // of that name, should a result have several. It is nil if absent.
 func (m *Message) Get(name string) json.RawMessage {
 	if i := knownMember(name); i >= 0 {
-		return m.bytesOf(span{m.known[i].start, m.known[i].end})
+		return m.bytesOf(m.known[i])
 	}
 	if m.failed || m.body.end == 0 {
 		return nil
@@ -141,14 +135,13 @@ func (m *Message) Get(name string) json.RawMessage {
 
 // Meta returns a member of the body's _meta as JSON text. It is nil if absent.
 func (m *Message) Meta(key string) json.RawMessage {
-	if key == "progressToken" {
-		return m.bytesOf(m.token)
+	if i := metaMember(key); i >= 0 {
+		return m.bytesOf(m.known[i])
 	}
 	if !m.hasMeta() {
 		return nil
 	}
-	v := m.known[knownMeta]
-	for name, value := range Members(m.at(span{v.start, v.end})) {
+	for name, value := range Members(m.at(m.known[knownMeta])) {
 		if name == key { // there is no other: Parse refuses that
 			return value
 		}

@@ -349,6 +349,13 @@ const (
 	knownResponses
 	knownState
 	knownTask
+
+	// And these are members of its _meta.
+	metaToken
+	metaVersion
+	metaCapabilities
+	metaClient
+	metaLogLevel
 	numKnown
 )
 
@@ -383,6 +390,23 @@ func knownMember(name string) int {
 	return -1
 }
 
+// metaMember is knownMember for a member of _meta.
+func metaMember(name string) int {
+	switch name {
+	case "progressToken":
+		return metaToken
+	case "io.modelcontextprotocol/protocolVersion":
+		return metaVersion
+	case "io.modelcontextprotocol/clientCapabilities":
+		return metaCapabilities
+	case "io.modelcontextprotocol/clientInfo":
+		return metaClient
+	case "io.modelcontextprotocol/logLevel":
+		return metaLogLevel
+	}
+	return -1
+}
+
 // body reads params or result at start and notes its known members. What must
 // not stand twice in params may stand twice in a result, where we decide
 // nothing, unless its place is noted.
@@ -407,7 +431,7 @@ func (p *parser) body(start int, params bool) int {
 			known = knownMember(name)
 		}
 		var end int
-		if known == knownMeta {
+		if known == knownMeta && p.m.known[knownMeta].absent() {
 			end = p.meta(at)
 		} else {
 			end = p.value(at, 2)
@@ -420,7 +444,7 @@ func (p *parser) body(start int, params bool) int {
 			if !p.m.known[known].absent() {
 				p.badShape(key, "duplicate member "+name)
 			}
-			p.m.known[known] = member{uint32(key), uint32(at), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+			p.m.known[known] = span{uint32(at), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 			if params && (known == knownName || known == knownURI) {
 				p.checkRouting(name, at, end)
 			}
@@ -466,11 +490,12 @@ func (p *parser) meta(start int) int {
 			return -1
 		}
 		name := unescape(raw)
-		if !names.add(name) {
+		known := metaMember(name)
+		if known >= 0 && !p.m.known[known].absent() || known < 0 && !names.add(name) {
 			p.badShape(key, "duplicate member of _meta")
 		}
-		if name == "progressToken" {
-			p.m.token = span{uint32(at), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+		if known >= 0 {
+			p.m.known[known] = span{uint32(at), uint32(end)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		}
 		i, more = p.more(end)
 	}

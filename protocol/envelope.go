@@ -29,8 +29,13 @@ type Envelope struct {
 // ReadEnvelope returns the envelope of a request. The error says what is missing
 // or wrong.
 func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
-	var e Envelope
-	version := e.read(req)
+	version := req.Meta(MetaProtocolVersion)
+	e := Envelope{
+		Version:      versionText(version),
+		Capabilities: req.Meta(MetaClientCapabilities),
+		Client:       req.Meta(MetaClientInfo),
+		LogLevel:     req.Meta(MetaLogLevel),
+	}
 	switch {
 	case version == nil:
 		return e, errors.New("params._meta lacks " + MetaProtocolVersion + "; every request names its revision")
@@ -48,28 +53,14 @@ func ReadEnvelope(req *dragoman.Message) (Envelope, error) {
 	return e, nil
 }
 
-// read takes the envelope from _meta, in one walk, because every request of the
-// modern era is read by this. It returns the text of the version.
-func (e *Envelope) read(req *dragoman.Message) (version json.RawMessage) {
-	meta := req.Get("_meta")
-	for name, value := range dragoman.Members(meta) {
-		switch name {
-		case MetaProtocolVersion:
-			version = value
-		case MetaClientCapabilities:
-			e.Capabilities = value
-		case MetaClientInfo:
-			e.Client = value
-		case MetaLogLevel:
-			e.LogLevel = value
-		}
+// versionText returns what the name of a revision says. That of the latest, which every
+// request has, takes no memory.
+func versionText(value []byte) string {
+	if n := len(value); n > 2 && string(value[1:n-1]) == table[Latest].name {
+		return table[Latest].name
 	}
-	if n := len(version); n > 2 && string(version[1:n-1]) == table[Latest].name {
-		e.Version = table[Latest].name
-	} else {
-		e.Version, _ = dragoman.Text(version)
-	}
-	return version
+	name, _ := dragoman.Text(value)
+	return name
 }
 
 // CheckEnvelope returns the error with which a server that speaks every modern revision
