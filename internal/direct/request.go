@@ -184,6 +184,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Len returns how much there is to read, all of which has come.
+func (b *body) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.rest)
+}
+
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,9 +34,10 @@ func readBody(timeouts *timeout.List, w http.ResponseWriter, r *http.Request, li
 	if r.ContentLength < 0 {
 		body = http.MaxBytesReader(w, body, int64(limit)) // net/http then closes the connection
 	}
-	g := guardReads(timeouts, w)
+	if b, ok := body.(interface{ Len() int }); !ok || int64(b.Len()) != r.ContentLength { // it has not come yet
+		defer guardReads(timeouts, w).end()
+	}
 	text, err := readAll(body, r.ContentLength, limit)
-	g.end()
 	if err == nil {
 		return text, nil
 	}

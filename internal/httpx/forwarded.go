@@ -92,7 +92,7 @@ func misforwarded(name, want string) *Refusal {
 
 // has reports whether a request comes from a proxy.
 func (p *Proxies) has(remote string) bool {
-	if p == nil {
+	if p == nil || len(p.From) == 0 && !p.Unix {
 		return false
 	}
 	at, err := netip.ParseAddrPort(remote)

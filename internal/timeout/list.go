@@ -11,6 +11,7 @@ import (
 // request costs more than many a request.
 type List struct {
 	after time.Duration
+	zero  time.Time // from which time is counted
 
 	mu          sync.Mutex
 	first, last *Entry
@@ -19,13 +20,13 @@ type List struct {
 }
 
 // New returns timeouts of that length.
-func New(after time.Duration) *List { return &List{after: after} }
+func New(after time.Duration) *List { return &List{after: after, zero: time.Now()} }
 
 // An Entry is a timeout of a List, part of whatever it bounds. The zero value is
 // not in use, and it may be used again when it has been removed.
 type Entry struct {
 	owner      interface{ Expired() }
-	due        time.Time
+	began      time.Duration
 	prev, next *Entry
 	listed     bool
 }
@@ -38,7 +39,7 @@ func (t *List) After() time.Duration { return t.after }
 func (t *List) Add(e *Entry, owner interface{ Expired() }) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*e = Entry{owner: owner, due: time.Now().Add(t.after), prev: t.last, listed: true}
+	*e = Entry{owner: owner, began: time.Since(t.zero), prev: t.last, listed: true}
 	if t.last == nil {
 		t.first = e
 	} else {
@@ -87,13 +88,13 @@ func (t *List) unlink(e *Entry) bool {
 func (t *List) expire() {
 	var due []interface{ Expired() }
 	t.mu.Lock()
-	now := time.Now()
-	for t.first != nil && !t.first.due.After(now) {
+	now := time.Since(t.zero)
+	for t.first != nil && now-t.first.began >= t.after {
 		due = append(due, t.first.owner)
 		t.unlink(t.first)
 	}
 	if t.armed = t.first != nil; t.armed {
-		t.timer.Reset(t.first.due.Sub(now))
+		t.timer.Reset(t.after - (now - t.first.began))
 	}
 	t.mu.Unlock()
 	for _, owner := range due {
