@@ -13,6 +13,7 @@ import (
 var messages = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hé","n":1e3},"_meta":{"progressToken":7}}}`,
 	`{"jsonrpc":"2.0","id":"a\u0062","method":"resources/read","params":{"uri":"file:///x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","x":{}}}}`,
+	`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities" : {}, "io.modelcontextprotocol/logLevel":"info","progressToken":"p"}}}`,
 	` { "params" : { "n\u0061me" : "x" , "x" : [ ] , "y" : { } } , "method" : "m" , "id" : -12345678901234567890 , "jsonrpc" : "2.0" } `,
 	`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 	`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":0.5,"_meta":null}}`,
@@ -54,7 +55,7 @@ type editStep struct {
 
 // editSteps makes steps of fuzzed bytes: each takes three of them.
 func editSteps(script []byte, m *refMessage) (steps []editStep) {
-	names := []string{"name", "_meta", "x", "y", "progressToken", "resultType", "Name", `a"\b`, "", "é", "n\\u0061me"}
+	names := []string{"name", "_meta", "x", "y", "progressToken", "resultType", "Name", `a"\b`, "", "é", "n\\u0061me", "io.modelcontextprotocol/clientInfo"}
 	values := []string{"", "", "1", `"new"`, ` { "a" : [ ] } `, "null", `"\ud800"`, "01", `1,"z":2`}
 	for _, v := range slices.Concat(m.members, m.meta) {
 		names = append(names, v.name)
@@ -70,8 +71,8 @@ func editSteps(script []byte, m *refMessage) (steps []editStep) {
 func FuzzEdit(f *testing.F) {
 	for i, m := range messages {
 		f.Add([]byte(m), byte(i), []byte{0, 2, 2, 1, 3, 3})
-		f.Add([]byte(m), byte(i), []byte{0, 0, 0, 0, 11, 0, 0, 12, 0, 0, 13, 0, 1, 12, 3})
-		f.Add([]byte(m), byte(0), []byte{1, 0, 0, 1, 11, 0, 1, 12, 0, 1, 13, 0, 0, 7, 4})
+		f.Add([]byte(m), byte(i), []byte{0, 0, 0, 0, 12, 0, 0, 13, 0, 0, 14, 0, 1, 13, 3})
+		f.Add([]byte(m), byte(0), []byte{1, 0, 0, 1, 12, 0, 1, 13, 0, 1, 14, 0, 0, 7, 4})
 	}
 	f.Fuzz(func(t *testing.T, data []byte, newID byte, script []byte) {
 		before := refParse(data)

@@ -14,9 +14,10 @@ var (
 	spliceNames = []string{
 		"name", "uri", "arguments", "_meta", "progressToken", "requestId", "resultType", "ttlMs", "cacheScope", "inputResponses", "requestState",
 		"x", "y", "task", "content", "", "Name", "URI", "na\x00me", "_META", "é", "\xff", `a"\b`, "n\\u0061me", "io.modelcontextprotocol/serverInfo",
+		"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/logLevel",
 	}
 	spliceValues = []string{
-		"", "", "1", `"new"`, "{}", `{"progressToken":"t"}`, `{"a":1,"progressToken":2}`, `{"a":1,"a":2}`, ` { "a" : [ ] } `, "null",
+		"", "", "1", `"new"`, "{}", `{"progressToken":"t"}`, `{"a":1,"progressToken":2}`, `{"io.modelcontextprotocol/clientInfo":{},"progressToken":2}`, `{"a":1,"a":2}`, `{"io.modelcontextprotocol/logLevel":"info","\u0069o.modelcontextprotocol/logLevel":1}`, ` { "a" : [ ] } `, "null",
 		`"\ud800"`, `"\u0061"`, "[1,2]", "true ", " 5", "01", `1,"z":2`, "-0.5e3",
 	}
 )
