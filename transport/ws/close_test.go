@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // given is an Acceptor that hands out the client's conversation.
@@ -23,6 +24,9 @@ func given(p dragoman.Peer) (dragoman.Acceptor, <-chan dragoman.Conn) {
 func TestS20_A30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 	failing := dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		return nil, errors.New("no room for secrets")
+	})
+	full := dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+		return nil, protocol.Overloaded("there are too many sessions; try again later")
 	})
 	panicking := dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		panic("ws: this panic is part of the test")
@@ -42,6 +46,7 @@ func TestS20_A30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 		{"too large in fragments", nil, func(r *raw) { r.inPieces(asking(sized(1<<20+1)), 10_000, nil) }, 1009},
 		{"acceptor fails", failing, func(r *raw) {}, 1011},
 		{"acceptor fails at the first message", failing, func(r *raw) { r.sendText(asking("x")) }, 1011},
+		{"acceptor has no room", full, func(r *raw) {}, 1013},
 		{"acceptor panics", panicking, func(r *raw) {}, 1011},
 		{"acceptor gives nobody", absent, func(r *raw) {}, 1011},
 		{"client closes", nil, func(r *raw) { r.send(bye, closing(1000, "")) }, 1000},

@@ -21,4 +21,5 @@
 //	1001  the server is stopping   1008  too much at once
 //	1002  not WebSocket            1009  a message over the limit
 //	1003  a binary message         1011  the server cannot serve the client
+//	                               1013  the server has no room for it now
 package ws

@@ -187,7 +187,7 @@ func (c *conn) start() {
 	defer func() {
 		if p := recover(); p != nil {
 			s.door.Log.Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
-			c.refuse()
+			c.refuse(nil)
 		}
 	}()
 	tools := false
@@ -216,7 +216,7 @@ func (c *conn) start() {
 	peer, err := c.accept(m, tools)
 	if err != nil {
 		s.door.Log.Warn("client not accepted", "error", err)
-		c.refuse()
+		c.refuse(err)
 		return
 	}
 	m.Start(peer)
@@ -258,9 +258,14 @@ func (c *conn) accept(m *mux.Conn, tools bool) (dragoman.Peer, error) {
 	return peer, err
 }
 
-// refuse ends a conn that cannot begin.
-func (c *conn) refuse() {
-	_ = c.socket.setReason(closeReason{websocket.StatusInternalError, "the server cannot serve this client; its log says why", errNotAccepted})
+// refuse ends a conn that cannot begin. Of the error a client hears only what it can help: that
+// there is no room for it.
+func (c *conn) refuse(err error) {
+	reason := closeReason{websocket.StatusInternalError, "the server cannot serve this client; its log says why", errNotAccepted}
+	if e, ok := errors.AsType[*dragoman.Error](err); ok && e.Code == protocol.CodeOverloaded {
+		reason.code, reason.text = websocket.StatusTryAgainLater, "the server has no room for this client; try again later"
+	}
+	_ = c.socket.setReason(reason)
 	c.end()
 }
 
