@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -176,28 +175,39 @@ func scanProcesses(groups []*processGroup, tagged bool) processScan {
 		if err != nil || pid == self {
 			continue
 		}
-		var stat processStat
-		if buf, err = readFile("/proc/"+name+"/stat", buf); err != nil || !stat.parse(buf) {
+		// Most are threads of the kernel, whose group is 0. That of a server's descendant never is.
+		pgid, err := syscall.Getpgid(pid)
+		switch g := inGroup(groups, pgid); {
+		case err != nil:
 			s.incomplete = true
-			continue
-		}
-		switch f := inGroup(groups, stat.pgrp); {
-		case stat.dead && f != nil && stat.parent == self && pid != f.pgid:
-			reap(pid)
-		case stat.dead || stat.kernel:
-		case f != nil:
-			s.found = append(s.found, pid)
-		case tagged:
+		case g != nil:
+			var stat processStat
+			switch buf, err = readFile("/proc/"+name+"/stat", buf); {
+			case err != nil || !stat.parse(buf):
+				s.incomplete = true
+			case !stat.dead:
+				s.found = append(s.found, pid)
+			case stat.parent == self && pid != g.pgid:
+				reap(pid)
+			}
+		case tagged && pgid > 0:
 			buf, err = readFile("/proc/"+name+"/environ", buf)
 			if hasTag(groups, buf) {
 				s.found = append(s.found, pid)
 			}
-			if len(buf) == 0 && !errors.Is(err, os.ErrPermission) {
+			if len(buf) == 0 && !errors.Is(err, os.ErrPermission) && !dead(name) {
 				s.incomplete = true
 			}
 		}
 	}
 	return s
+}
+
+// dead reports whether a process waits to be reaped.
+func dead(name string) bool {
+	var stat processStat
+	text, err := readFile("/proc/"+name+"/stat", make([]byte, 1<<10))
+	return err == nil && stat.parse(text) && stat.dead
 }
 
 func inGroup(groups []*processGroup, pgrp int) *processGroup {
@@ -223,39 +233,21 @@ func hasTag(groups []*processGroup, environ []byte) bool {
 
 // A processStat is what we need of /proc/PID/stat, see proc_pid_stat(5).
 type processStat struct {
-	parent, pgrp int
-	dead         bool // it waits to be reaped
-	kernel       bool // it is no program
+	parent int
+	dead   bool // it waits to be reaped
 }
 
 func (st *processStat) parse(text []byte) bool {
-	const kernelThread = 0x00200000 // PF_KTHREAD
-	// The name, in parentheses, may itself have spaces and parentheses.
-	i := bytes.LastIndexByte(text, ')')
-	if i < 0 {
+	// The name, in parentheses, may itself have spaces and parentheses. State and parent
+	// follow, and much more.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 3 {
 		return false
 	}
-	var fields [7]string // state ppid pgrp session tty tpgid flags; those that follow are many
-	n := 0
-	for f := range strings.FieldsSeq(string(text[i+1:])) {
-		fields[n] = f
-		if n++; n == len(fields) {
-			break
-		}
-	}
-	flags, err := strconv.ParseUint(fields[6], 10, 64)
-	if err != nil {
-		return false
-	}
-	if st.parent, err = strconv.Atoi(fields[1]); err != nil {
-		return false
-	}
-	if st.pgrp, err = strconv.Atoi(fields[2]); err != nil {
-		return false
-	}
-	st.dead = fields[0] == "Z" || fields[0] == "X"
-	st.kernel = flags&kernelThread != 0
-	return true
+	var err error
+	st.parent, err = strconv.Atoi(string(fields[1]))
+	st.dead = string(fields[0]) == "Z" || string(fields[0]) == "X"
+	return err == nil
 }
 
 // readFile reads a file of /proc into buf, which it may replace by a larger one.
@@ -275,10 +267,10 @@ func readFile(name string, buf []byte) ([]byte, error) {
 		if err != nil {
 			return buf, err
 		}
-		if n == 0 {
-			break
-		}
 		buf = buf[:len(buf)+n]
+		if len(buf) < cap(buf) {
+			break // these files fill what there is room for
+		}
 	}
 	return buf, nil
 }

@@ -236,17 +236,16 @@ func TestC12_UserAndGroup(t *testing.T) {
 
 func TestProcessStat(t *testing.T) {
 	for text, want := range map[string]processStat{
-		"7 (sh) S 3 5 5 0 -1 4194560 1 2":              {parent: 3, pgrp: 5},
-		"7 (a) b) Z 1 9 9) Z 1 6 5 0 -1 4194560 1 2":   {parent: 1, pgrp: 6, dead: true},
-		"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0":  {kernel: true},
-		"9 (new\nline) R 8 9 9 34816 9 4194304 90 0 0": {parent: 8, pgrp: 9},
+		"7 (sh) S 3 5 5 0 -1 4194560 1 2":              {parent: 3},
+		"7 (a) b) Z 1 9 9) Z 1 6 5 0 -1 4194560 1 2":   {parent: 1, dead: true},
+		"9 (new\nline) R 8 9 9 34816 9 4194304 90 0 0": {parent: 8},
 	} {
 		var got processStat
 		if !got.parse([]byte(text)) || got != want {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "7 (sh", "7 (sh) S 3", "7 (sh) S x 5 5 0 -1 1", "7 (sh) S 3 x 5 0 -1 1", "7 (sh) S 3 5 5 0 -1 x"} {
+	for _, text := range []string{"", "7 (sh", "7 (sh) S 3", "7 (sh) S x 5 5 0 -1 1"} {
 		if new(processStat).parse([]byte(text)) {
 			t.Errorf("%q was understood", text)
 		}
