@@ -121,7 +121,7 @@ func watchOthers(ctx context.Context, t *testing.T, g *kit.Gateway, era protocol
 			select {
 			case <-stop:
 				over = true
-			case <-time.After(pause):
+			case <-time.After(2 * pause): // it calls two
 			}
 		}
 		done <- nil
