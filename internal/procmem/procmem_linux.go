@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Groups returns how much memory processes have resident, by their groups. A server
@@ -18,8 +19,12 @@ func Groups() map[int]int64 {
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1) // what it has read counts
 	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
 			continue
+		}
+		if group, err := syscall.Getpgid(pid); err != nil || group == 0 {
+			continue // it has ended, or is a thread of the kernel, as most are
 		}
 		text, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {

@@ -34,7 +34,7 @@ func Children(pid int) (all, zombies []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, f := range files {
 		n, err := strconv.Atoi(filepath.Base(f))
-		if err != nil {
+		if err != nil || ofKernel(n) {
 			continue
 		}
 		state, parent, ok := stat(n)

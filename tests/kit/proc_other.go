@@ -1,0 +1,5 @@
+//go:build !unix
+
+package kit
+
+func ofKernel(int) bool { return false }
