@@ -3,6 +3,7 @@ package fault
 import (
 	"bytes"
 	"io"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -42,16 +43,17 @@ func (w *wire) freeze(d time.Duration) {
 	if w.until != nil {
 		return
 	}
+	if d == 0 {
+		d = math.MaxInt64 // something must be to come, or the runtime takes it for a deadlock
+	}
 	until := make(chan struct{})
 	w.until = until
-	if d > 0 {
-		time.AfterFunc(d, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.until = nil
-			close(until)
-		})
-	}
+	time.AfterFunc(d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.until = nil
+		close(until)
+	})
 }
 
 func (w *wire) thaw() {

@@ -64,8 +64,9 @@ func (p *program) build() (err error) {
 	if runtime.GOOS == "windows" {
 		p.file += ".exe"
 	}
-	// No debugger looks at it.
+	// No debugger looks at it. Without cgo, as it is given away, it starts in less time.
 	cmd := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", p.file, p.path)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kit: %s does not build: %w\n%s", p.path, err, out)
 	}
