@@ -92,7 +92,7 @@ test: ## run all tests that need Go alone
 	beside interop interop -p 1 ./...); \
 	beside gosdk gosdk $$race -p 1 ./...; } & \
 	go list $(PLAIN) >"$$out/plain"; \
-	$$test $$race -p $(AT_ONCE) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
+	$$test $$race -p $$(($(AT_ONCE) + 1)) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
 	exit $$status
