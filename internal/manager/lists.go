@@ -58,6 +58,12 @@ type offer struct {
 	private bool      // each caller may have another, by the server's word; a process has no callers to tell apart
 }
 
+// A failure is why a list could not be fetched.
+type failure struct {
+	err   error
+	until time.Time // who wants the list then has it asked for again
+}
+
 // lists is what is known of what a server offers: the lists of our own conversation
 // with it, which everybody is given. Who has a session that says that its lists have
 // changed is given its own.
@@ -68,9 +74,9 @@ type lists struct {
 	process bool // the server is one, of which callers have their own
 
 	mu     sync.Mutex
-	kept   map[string]*offer // by method; what is nil is not known
-	wanted map[string]bool   // notes of kinds that are to be fetched; true if that is to be told in any case
-	failed map[string]error  // why a list could not be fetched since the last start, by method
+	kept   map[string]*offer  // by method; what is nil is not known
+	wanted map[string]bool    // notes of kinds that are to be fetched; true if that is to be told in any case
+	failed map[string]failure // what could not be fetched since the last start, by method
 	modern bool
 	serves map[string]bool            // capabilities; nil if they are not known
 	own    map[string]map[string]bool // by caller, notes of lists that its own session has changed
@@ -82,7 +88,7 @@ const maxOwn = 1024
 func newLists(process bool) *lists {
 	return &lists{
 		process: process, dirty: make(chan struct{}, 1), kept: make(map[string]*offer), wanted: make(map[string]bool),
-		failed: make(map[string]error), own: make(map[string]map[string]bool),
+		failed: make(map[string]failure), own: make(map[string]map[string]bool),
 	}
 }
 
@@ -197,7 +203,7 @@ type reading struct {
 	pass  bool  // the caller has one of its own: the server is to be asked
 	none  bool  // the server has no such list
 	err   error // it could not be fetched
-	old   bool  // it should be fetched again
+	old   bool  // it should be asked for again
 }
 
 // read looks a list up for a caller.
@@ -214,7 +220,8 @@ func (l *lists) read(caller, method string) reading {
 	case l.serves != nil && !l.serves[k.capability]:
 		return reading{none: true}
 	}
-	return reading{err: l.failed[method]}
+	f := l.failed[method]
+	return reading{err: f.err, old: f.err != nil && !time.Now().Before(f.until)}
 }
 
 // list answers a request for a list out of what is known of the server. A list that is
@@ -234,16 +241,17 @@ func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.M
 		fetched, changed := u.lists.changed.wait(), u.supervisor.changed.wait()
 		state, since := u.supervisor.current()
 		away := state != Ready && state != Degraded
-		switch r := u.lists.read(caller, method); {
+		r := u.lists.read(caller, method)
+		if r.old && !away {
+			k, _ := kindOf(method)
+			u.lists.want(k.note, false)
+		}
+		switch {
 		case r.offer != nil && away:
 			return u.lists.reply(req, r.offer, true)
 		case r.pass:
 			return nil, nil
 		case r.offer != nil:
-			if r.old {
-				k, _ := kindOf(method)
-				u.lists.want(k.note, false)
-			}
 			return u.lists.reply(req, r.offer, false)
 		case r.none && !away && method != protocol.MethodDiscover:
 			return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "method not found: " + method + "; the server has no such list"}), nil
@@ -322,7 +330,7 @@ func (u *Upstream) refresh(ctx context.Context) {
 		if err != nil {
 			u.log.Warn("a list cannot be had", "method", k.method, "error", u.redactError(err))
 			u.lists.mu.Lock()
-			u.lists.failed[k.method] = err
+			u.lists.failed[k.method] = failure{err, time.Now().Add(listRetry)}
 			u.lists.mu.Unlock()
 		}
 		tell[k.note] = tell[k.note] || changed

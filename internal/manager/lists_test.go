@@ -108,6 +108,51 @@ func TestListsOfAModernServerComeFromTheCacheIfItSaysSo(t *testing.T) {
 	})
 }
 
+func TestListThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			works atomic.Bool
+			asked atomic.Int32
+			tags  atomic.Pointer[string]
+		)
+		tags.Store(new(`"ttlMs":60000,"cacheScope":"public"`))
+		server := tagged(&tags, &asked)
+		u := one(t, &fake{acceptor: dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {
+			peer, err := server.Accept(ctx, c)
+			return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+				if req.Method() == protocol.MethodListTools && !works.Load() {
+					asked.Add(1)
+					return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: "not yet"}), nil
+				}
+				return peer.Call(ctx, req, from)
+			}}, err
+		})}, urlOf(config.Server{Health: config.Health{Interval: -1}}))
+		synctest.Wait()
+		list := func() (code int) {
+			resp := listed(t, u, protocol.MethodListTools)
+			synctest.Wait()
+			if e := resp.RPCError(); e != nil {
+				code = e.Code
+			}
+			return code
+		}
+		for range 3 {
+			if code := list(); code != protocol.CodeInternal {
+				t.Errorf("a list that could not be had: %d", code)
+			}
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the server was asked %d times at once", n)
+		}
+		works.Store(true)
+		time.Sleep(listRetry)
+		list() // has it asked again
+		if code := list(); code != 0 {
+			t.Errorf("the list fails with %d although the server has it now", code)
+		}
+	})
+}
+
 func TestChangedListIsFetchedAndTold(t *testing.T) {
 	for name, f := range map[string]*fake{"legacy": legacyServer(), "modern": modernServer()} {
 		t.Run(name, func(t *testing.T) {

@@ -59,6 +59,9 @@ const (
 	// MaxListBytes is how large a list may be that is kept.
 	MaxListBytes = 16 << 20
 
+	// listRetry is how long nobody asks again for a list that could not be had.
+	listRetry = time.Second
+
 	// listTimeout bounds the fetching of one list, pingTimeout one look at the
 	// server's health.
 	listTimeout = 30 * time.Second

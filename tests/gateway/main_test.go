@@ -108,7 +108,7 @@ func fixtures(t *testing.T, more object, test func(s *fixture)) {
 					name = ""
 				}
 				g := start(t, front, with(child(t, mode, j), more))
-				if front == "all" { // who comes before the server is told that its tools are not there yet
+				if front != "run" { // who comes before the server is told that its tools are not there yet
 					kit.Eventually(t, func() error { return settled(g) })
 				}
 				for _, era := range kit.Eras {

@@ -151,12 +151,16 @@ func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// settled returns an error unless all servers are ready and no process is left over.
+// settled returns an error unless all servers are ready and listed, and no process is left
+// over.
 func settled(g *kit.Gateway) error {
 	status := g.Status()
 	for name, s := range status {
 		if s.State != "ready" {
 			return fmt.Errorf("%s is %s", name, s.State)
+		}
+		if s.Tools == 0 {
+			return fmt.Errorf("the tools of %s are not known", name)
 		}
 	}
 	// Ours and those of the servers: a session and the gateway's own for each, and
