@@ -6,8 +6,9 @@ MODULES := . interop gosdk
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 TIMEOUT ?= 15m
-# Packages tested at once, beside those that go on all the time.
-AT_ONCE ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# Packages tested at once, beside those that go on all the time: one more than there are
+# processors, since many of them wait.
+AT_ONCE ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
 SOAK ?= 10m
 FUZZTIME ?= 30s
 VULNDB ?=
@@ -71,7 +72,7 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # packages without goroutines. They have no race detector, under which a program takes three
 # times as long to start and a long text ten times as long to read; nor has interop here.
 # make interop runs that with it, and so the whole program with official SDKs. Nor have they
-# cgo, which the program that is given away has not either: it takes longer to start with it.
+# cgo: a release has none either, and a program starts sooner without it.
 # Without the setting, the race detector has each test binary wait for a second at its end.
 # What only a debugger needs takes a sixth of the time of the compiler.
 PLAIN = ./tests/gateway ./cmd/... $(filter-out ./tests/gateway ./tests/crowd,$(patsubst %/,./%,$(wildcard tests/*/))) \
@@ -92,7 +93,7 @@ test: ## run all tests that need Go alone
 	beside interop interop -p 1 ./...); \
 	beside gosdk gosdk $$race -p 1 ./...; } & \
 	go list $(PLAIN) >"$$out/plain"; \
-	$$test $$race -p $$(($(AT_ONCE) + 1)) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
+	$$test $$race -p $(AT_ONCE) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
 	exit $$status
