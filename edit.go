@@ -285,7 +285,7 @@ func (c *change) place(patches []patch, drop []span, key uint32, v span, meta []
 	if c.found || !c.sets() {
 		drop = append(drop, span{key, v.end})
 	} else if c.meta {
-		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendObject(nil, meta, nil)})
+		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendMeta(nil, meta, new(Message))}) // where they lie is found later
 	} else {
 		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: c.value})
 	}
@@ -553,15 +553,10 @@ func sizeOf(changes, meta []change) int {
 	return n
 }
 
-// appendObject appends the _meta that changes make. Where its members lie is noted in n,
-// unless that is nil.
-func appendObject(dst []byte, changes []change, n *Message) []byte {
-	where := inMeta
-	if n == nil {
-		where = nothing
-	}
+// appendMeta appends the _meta that changes make. Where its members lie is noted in n.
+func appendMeta(dst []byte, changes []change, n *Message) []byte {
 	dst = append(dst, '{')
-	dst = appendMembers(dst, changes, nil, n, where)
+	dst = appendMembers(dst, changes, nil, n, inMeta)
 	return append(dst, '}')
 }
 
@@ -582,7 +577,7 @@ func appendMembers(dst []byte, changes, meta []change, n *Message, where content
 		dst = append(appendQuote(dst, c.name), ':')
 		v := span{start: uint32(len(dst))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		if c.meta {
-			dst = appendObject(dst, meta, n)
+			dst = appendMeta(dst, meta, n)
 		} else {
 			dst = append(dst, c.value...)
 		}
