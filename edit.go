@@ -2,10 +2,8 @@ package dragoman
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // WithID returns the message with another id, which must not be zero. Nothing
@@ -51,11 +49,14 @@ func (l *changes) list() []change {
 }
 
 // put adds a change, in place of one that there may be of the same member.
-func (l *changes) put(name string, value []byte) {
-	c := change{name: name, value: value}
-	switch old := changeOf(l.list(), name); {
-	case old != nil:
-		old.value = value
+func (l *changes) put(c change) {
+	for i, list := 0, l.list(); i < len(list); i++ {
+		if list[i].name == c.name {
+			list[i].value = c.value
+			return
+		}
+	}
+	switch {
 	case l.many != nil:
 		l.many = append(l.many, c)
 	case l.n < len(l.few):
@@ -70,6 +71,7 @@ func (l *changes) put(name string, value []byte) {
 type change struct {
 	name  string
 	value []byte
+	known int  // which of the members it is whose place is noted, or -1
 	meta  bool // in place of value: an object of what is set in _meta
 	found bool // the member is there; known when the message is made
 }
@@ -79,14 +81,14 @@ func (c *change) sets() bool { return c.value != nil || c.meta }
 
 // Set gives a member of the body a new value, which is JSON text; nil drops it.
 func (e *Edit) Set(name string, value []byte) *Edit {
-	e.body.put(name, value)
+	e.body.put(change{name: name, value: value, known: knownMember(name)})
 	return e
 }
 
 // Drop removes members of the body.
 func (e *Edit) Drop(names ...string) *Edit {
 	for _, name := range names {
-		e.body.put(name, nil)
+		e.Set(name, nil)
 	}
 	return e
 }
@@ -94,14 +96,14 @@ func (e *Edit) Drop(names ...string) *Edit {
 // SetMeta gives a member of the body's _meta a new value, which is JSON text;
 // nil drops it.
 func (e *Edit) SetMeta(key string, value []byte) *Edit {
-	e.meta.put(key, value)
+	e.meta.put(change{name: key, value: value, known: metaMember(key)})
 	return e
 }
 
 // DropMeta removes members of the body's _meta. A _meta that gets empty stays.
 func (e *Edit) DropMeta(keys ...string) *Edit {
 	for _, key := range keys {
-		e.meta.put(key, nil)
+		e.SetMeta(key, nil)
 	}
 	return e
 }
@@ -125,15 +127,15 @@ func (e *Edit) Message() (*Message, error) {
 	body, meta := e.body.list(), e.meta.list()
 	var room [len(e.body.few) + 1]change
 	if m.hasMeta() {
-		patches = m.splice(patches, meta, nil, inMeta)
+		patches = m.splice(patches, meta, inMeta)
 	} else if anySet(meta) {
-		body = append(append(room[:0], body...), change{name: "_meta", meta: true})
+		body = append(append(room[:0], body...), change{name: "_meta", known: knownMeta, meta: true})
 	}
 	if m.body.end != 0 {
-		patches = m.splice(patches, body, meta, inBody)
+		patches = m.splice(patches, body, inBody)
 	} else if anySet(body) {
 		end := uint32(len(m.raw) - 1) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
-		patches = append(patches, patch{start: end, end: end, what: freshBody})
+		patches = addPatch(patches, patch{start: end, end: end, what: freshBody})
 	}
 	if len(patches) == 0 {
 		return m, nil
@@ -171,10 +173,13 @@ func (e *Edit) check() error {
 	}
 	for i := range body {
 		c := &body[i]
-		if c.name == "_meta" && len(meta) > 0 {
+		if c.known != knownMeta {
+			continue
+		}
+		if len(meta) > 0 {
 			return errors.New("dragoman: an edit changes _meta and members of it")
 		}
-		if c.name == "_meta" && c.value != nil && bytes.TrimLeft(c.value, " \t\r\n")[0] != '{' {
+		if c.value != nil && bytes.TrimLeft(c.value, " \t\r\n")[0] != '{' {
 			return errors.New("dragoman: _meta must be an object")
 		}
 	}
@@ -204,10 +209,25 @@ func (c *change) check(depth int) error {
 // message has few of them, in order and apart from each other.
 type patch struct {
 	start, end uint32
+	grows      int // by how much the text gets longer; set when all are known
+	of         int // for bodyValue and metaValue: the change
 	what       content
-	comma      bool   // other members follow the new ones
-	grows      int    // by how much the text gets longer; set when all are known
-	text       []byte // for replaced
+	comma      bool // other members follow the new ones
+}
+
+// addPatch puts a patch where it belongs among others, which are in order.
+func addPatch(patches []patch, p patch) []patch {
+	i := len(patches)
+	patches = append(patches, p)
+	for ; i > 0; i-- {
+		before := &patches[i-1]
+		if before.start < p.start || before.start == p.start && before.end <= p.end {
+			break
+		}
+		patches[i] = *before
+	}
+	patches[i] = p
+	return patches
 }
 
 // content is what a patch puts in its place.
@@ -215,50 +235,48 @@ type content uint8
 
 const (
 	nothing   content = iota
-	replaced          // text
 	freshID           // the pending id
+	freshBody         // params, with members
 	inBody            // members of the body that are set and were not there
 	inMeta            // those of its _meta
-	freshBody         // params, with members
+	bodyValue         // what a change of the body sets
+	metaValue         // what one of its _meta sets
 )
 
-// known returns the index of a member whose place is noted, or -1.
-func (where content) known(name string) int {
-	switch where {
-	case inBody:
-		return knownMember(name)
-	case inMeta:
-		return metaMember(name)
-	}
-	return -1
-}
-
 // splice adds the patches that bring changes about in the body or in its _meta.
-// New members come first, so that no place has to be found for them. meta are the
-// members of a _meta that is set.
-func (m *Message) splice(patches []patch, changes, meta []change, where content) []patch {
-	in := m.body
+// New members come first, so that no place has to be found for them.
+func (m *Message) splice(patches []patch, changes []change, where content) []patch {
+	in, value := m.body, bodyValue
 	if where == inMeta {
-		in = m.known[knownMeta]
+		in, value = m.known[knownMeta], metaValue
 	}
 	at := in.start
 	drop := make([]span, 0, 8) // each from its name on
+	// In a result there may be several of a name: the first one is set then, and the
+	// others are dropped.
+	place := func(i int, key uint32, v span) {
+		c := &changes[i]
+		if c.found || !c.sets() {
+			drop = addSpan(drop, span{key, v.end})
+		} else {
+			patches = addPatch(patches, patch{start: v.start, end: v.end, what: value, of: i})
+		}
+		c.found = true
+	}
 	walk := false
 	for i := range changes {
 		c := &changes[i]
-		k := where.known(c.name)
-		if k < 0 {
+		if c.known < 0 {
 			walk = true
-		} else if v := m.known[k]; !v.absent() {
-			patches, drop = c.place(patches, drop, m.nameOf(v), v, meta)
+		} else if v := m.known[c.known]; !v.absent() {
+			place(i, m.nameOf(v, len(c.name)), v)
 		}
 	}
 	if walk {
 		for name, f := range Fields(m.at(in)) {
-			key, v := at+uint32(f.Key), span{at + uint32(f.Start), at + uint32(f.End)} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 			for i := range changes {
-				if c := &changes[i]; c.name == name && where.known(name) < 0 {
-					patches, drop = c.place(patches, drop, key, v, meta)
+				if c := &changes[i]; c.known < 0 && c.name == name {
+					place(i, at+uint32(f.Key), span{at + uint32(f.Start), at + uint32(f.End)}) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 				}
 			}
 		}
@@ -266,38 +284,40 @@ func (m *Message) splice(patches []patch, changes, meta []change, where content)
 	patches, empty := dropped(patches, m.raw, int(at), drop)
 	for i := range changes {
 		if c := &changes[i]; c.sets() && !c.found {
-			return append(patches, patch{start: at + 1, end: at + 1, what: where, comma: !empty})
+			return addPatch(patches, patch{start: at + 1, end: at + 1, what: where, comma: !empty})
 		}
 	}
 	return patches
 }
 
-// nameOf returns where the name of a known member begins, whose value lies there. However
-// that name is spelt, there is no quote in it.
-func (m *Message) nameOf(v span) uint32 {
-	end := bytes.LastIndexByte(m.raw[:v.start], '"')
-	return uint32(bytes.LastIndexByte(m.raw[:end], '"')) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+// addSpan puts a span where it belongs among others, which are in order.
+func addSpan(spans []span, v span) []span {
+	i := len(spans)
+	spans = append(spans, v)
+	for ; i > 0 && spans[i-1].start > v.start; i-- {
+		spans[i] = spans[i-1]
+	}
+	spans[i] = v
+	return spans
 }
 
-// place changes the member that lies there. In a result there may be several of
-// a name: the first one is set then, and the others are dropped.
-func (c *change) place(patches []patch, drop []span, key uint32, v span, meta []change) ([]patch, []span) {
-	if c.found || !c.sets() {
-		drop = append(drop, span{key, v.end})
-	} else if c.meta {
-		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: appendMeta(nil, meta, new(Message))}) // where they lie is found later
-	} else {
-		patches = append(patches, patch{start: v.start, end: v.end, what: replaced, text: c.value})
+// nameOf returns where the name of a known member begins, whose value lies there, and
+// which has that length. However the name is spelt, there is no quote in it.
+func (m *Message) nameOf(v span, length int) uint32 {
+	end := int(v.start) - len(`":`)
+	if m.raw[end] != '"' { // there is space around the colon
+		end = bytes.LastIndexByte(m.raw[:v.start], '"')
 	}
-	c.found = true
-	return patches, drop
+	if start := end - length - len(`"`); m.raw[start] == '"' {
+		return uint32(start) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+	}
+	return uint32(bytes.LastIndexByte(m.raw[:end], '"')) // #nosec G115 -- as above; the name is spelt with escapes
 }
 
 // dropped adds the patches that remove members of the object there, together
 // with the commas that they leave over. It reports whether the object has no
 // members then.
 func dropped(patches []patch, src []byte, at int, members []span) (_ []patch, empty bool) {
-	slices.SortFunc(members, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	sc := scanner{data: src}
 	first := sc.space(at + 1)
 	empty = src[first] == '}'
@@ -320,7 +340,7 @@ func dropped(patches []patch, src []byte, at int, members []span) (_ []patch, em
 				start--
 			}
 		}
-		patches = append(patches, patch{start: uint32(start), end: uint32(end)}) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+		patches = addPatch(patches, patch{start: uint32(start), end: uint32(end)}) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 	}
 	return patches, empty
 }
@@ -329,9 +349,6 @@ func dropped(patches []patch, src []byte, at int, members []span) (_ []patch, em
 // nothing can come of the changes that Parse would refuse, or find elsewhere, the
 // places of the new message are those of the old one, moved.
 func (m *Message) patched(patches []patch, body, meta []change) (*Message, error) {
-	slices.SortStableFunc(patches, func(a, b patch) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
-	})
 	size := len(m.raw)
 	for i := range patches {
 		p := &patches[i]
@@ -349,7 +366,8 @@ func (m *Message) patched(patches []patch, body, meta []change) (*Message, error
 	n.pending = ID{}
 	n.move(patches, body, meta)
 	n.raw = m.write(out, patches, body, meta, &n)
-	if newMetaNeedsScan(body) {
+	if c := changesMeta(body); c != nil && c.value != nil {
+		// Its known members may lie anywhere, and its names may repeat.
 		p := parser{scanner: scanner{data: n.raw}}
 		if p.meta(int(n.known[knownMeta].start)); p.shape != "" {
 			return Limits{MaxMessage: -1}.Parse(n.raw)
@@ -371,18 +389,18 @@ func (m *Message) movable(changes []change, body bool) bool {
 		if v := c.value; len(v) > 0 && (v[0] <= ' ' || v[len(v)-1] <= ' ') {
 			return false
 		}
-		if !c.found && !isPlain(c.name) {
+		if c.known < 0 && !c.found && !isPlain(c.name) {
 			return false
 		}
 		if !params {
 			continue
 		}
-		switch k := knownMember(c.name); {
-		case k == knownName || k == knownURI:
+		switch c.known {
+		case knownName, knownURI:
 			if bytes.IndexByte(c.value, '\\') >= 0 {
 				return false
 			}
-		case k < 0:
+		case -1:
 			for _, r := range reservedInParams {
 				if looksLike(c.name, r) {
 					return false
@@ -403,17 +421,11 @@ func isPlain(s string) bool {
 	return true
 }
 
-// newMetaNeedsScan reports whether changes of the body bring a _meta that has to be looked
-// into: its known members may lie anywhere, and its names may repeat.
-func newMetaNeedsScan(body []change) bool {
-	c := changeOf(body, "_meta")
-	return c != nil && (c.value != nil || c.meta && c.found)
-}
-
-func changeOf(changes []change, name string) *change {
-	for i := range changes {
-		if changes[i].name == name {
-			return &changes[i]
+// changesMeta returns the change of _meta as a whole, or nil.
+func changesMeta(body []change) *change {
+	for i := range body {
+		if body[i].known == knownMeta {
+			return &body[i]
 		}
 	}
 	return nil
@@ -422,9 +434,9 @@ func changeOf(changes []change, name string) *change {
 // move makes the places in a copy of a message those that they get by the patches,
 // except for what the patches bring.
 func (n *Message) move(patches []patch, body, meta []change) {
-	n.forget(body, inBody)
-	n.forget(meta, inMeta)
-	if changeOf(body, "_meta") != nil {
+	n.forget(body)
+	n.forget(meta)
+	if changesMeta(body) != nil {
 		clear(n.known[metaToken:])
 	}
 	// What is put in right behind a place does not make it longer.
@@ -453,12 +465,10 @@ func (n *Message) move(patches []patch, body, meta []change) {
 }
 
 // forget drops the places of members that are dropped.
-func (n *Message) forget(changes []change, where content) {
+func (n *Message) forget(changes []change) {
 	for i := range changes {
-		if c := &changes[i]; !c.sets() {
-			if k := where.known(c.name); k >= 0 {
-				n.known[k] = span{}
-			}
+		if c := &changes[i]; c.known >= 0 && !c.sets() {
+			n.known[c.known] = span{}
 		}
 	}
 }
@@ -477,8 +487,6 @@ func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Mes
 		at = p.end
 		start := uint32(len(out)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		switch p.what {
-		case replaced:
-			out = append(out, p.text...)
 		case freshID:
 			if m.id.end == 0 {
 				out = append(out, newID...)
@@ -489,12 +497,16 @@ func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Mes
 			}
 		case freshBody:
 			out = append(append(out, newParams...), '{')
-			out = append(appendMembers(out, body, meta, n, inBody), '}')
+			out = append(appendMembers(out, body, meta, n), '}')
 			n.body = span{start + uint32(len(newParams)), uint32(len(out))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
 		case inBody:
-			out = appendMembers(out, body, meta, n, inBody)
+			out = appendMembers(out, body, meta, n)
 		case inMeta:
-			out = appendMembers(out, meta, nil, n, inMeta)
+			out = appendMembers(out, meta, nil, n)
+		case bodyValue:
+			out = body[p.of].appendTo(out, meta, n)
+		case metaValue:
+			out = meta[p.of].appendTo(out, nil, n)
 		}
 		if p.comma {
 			out = append(out, ',')
@@ -506,8 +518,6 @@ func (m *Message) write(out []byte, patches []patch, body, meta []change, n *Mes
 // size returns how many bytes a patch puts in its place.
 func (p *patch) size(m *Message, body, meta []change) int {
 	switch p.what {
-	case replaced:
-		return len(p.text)
 	case freshID:
 		if m.id.end == 0 {
 			return len(newID) + len(m.pending.text) + len(",")
@@ -519,6 +529,10 @@ func (p *patch) size(m *Message, body, meta []change) int {
 		return p.separated(sizeOf(body, meta))
 	case inMeta:
 		return p.separated(sizeOf(meta, nil))
+	case bodyValue:
+		return body[p.of].size(meta)
+	case metaValue:
+		return meta[p.of].size(nil)
 	}
 	return 0
 }
@@ -545,25 +559,31 @@ func sizeOf(changes, meta []change) int {
 		if n > 0 {
 			n += len(",")
 		}
-		n += len(`"":`) + len(c.name) + len(c.value)
-		if c.meta {
-			n += len("{}") + sizeOf(meta, nil)
-		}
+		n += len(`"":`) + len(c.name) + c.size(meta)
 	}
 	return n
 }
 
-// appendMeta appends the _meta that changes make. Where its members lie is noted in n.
-func appendMeta(dst []byte, changes []change, n *Message) []byte {
-	dst = append(dst, '{')
-	dst = appendMembers(dst, changes, nil, n, inMeta)
-	return append(dst, '}')
+// size returns how long the value is that a change sets.
+func (c *change) size(meta []change) int {
+	if c.meta {
+		return len("{}") + sizeOf(meta, nil)
+	}
+	return len(c.value)
+}
+
+// appendTo appends the value that a change sets. Where members of a _meta lie that is
+// set with it is noted in n.
+func (c *change) appendTo(dst []byte, meta []change, n *Message) []byte {
+	if c.meta {
+		return append(appendMembers(append(dst, '{'), meta, nil, n), '}')
+	}
+	return append(dst, c.value...)
 }
 
 // appendMembers appends the members that changes make, and meta those of a _meta
-// that is set. Where they lie is noted in n if they are members of its body, or of
-// its _meta.
-func appendMembers(dst []byte, changes, meta []change, n *Message, where content) []byte {
+// that is set. Where they lie is noted in n.
+func appendMembers(dst []byte, changes, meta []change, n *Message) []byte {
 	first := true
 	for i := range changes {
 		c := &changes[i]
@@ -575,15 +595,10 @@ func appendMembers(dst []byte, changes, meta []change, n *Message, where content
 		}
 		first = false
 		dst = append(appendQuote(dst, c.name), ':')
-		v := span{start: uint32(len(dst))} // #nosec G115 -- a place in a message, which is shorter than 2 GiB
-		if c.meta {
-			dst = appendMeta(dst, meta, n)
-		} else {
-			dst = append(dst, c.value...)
-		}
-		v.end = uint32(len(dst)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
-		if k := where.known(c.name); k >= 0 {
-			n.known[k] = v
+		start := uint32(len(dst)) // #nosec G115 -- a place in a message, which is shorter than 2 GiB
+		dst = c.appendTo(dst, meta, n)
+		if c.known >= 0 {
+			n.known[c.known] = span{start, uint32(len(dst))} // #nosec G115 -- as above
 		}
 	}
 	return dst
