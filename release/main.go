@@ -3,6 +3,7 @@
 //	go run ./release all -out dist            makes everything for every platform
 //	go run ./release sbom bin/dragoman        prints the parts of a program, as CycloneDX
 //	go run ./release same                     builds the program in two directories and compares
+//	go run ./release types linux/arm64 ...    checks that all would compile on other platforms
 //	go run ./release prepare v1.2.3           writes the version into gosdk/go.mod, before it is tagged
 //
 // It is run in the root of the module. It needs Go, and for deb and rpm packages and the
@@ -17,6 +18,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 func main() {
@@ -45,8 +48,30 @@ func run(ctx context.Context, args []string) error {
 			fmt.Printf("two builds in different directories are the same: sha256 %s\n", sum)
 		}
 		return err
+	case len(args) > 1 && args[0] == "types":
+		return runTypes(ctx, args[1:])
 	}
-	return errors.New("say all, sbom FILE, same, or prepare VERSION")
+	return errors.New("say all, sbom FILE, same, types PLATFORM..., or prepare VERSION")
+}
+
+// runTypes checks as many platforms at a time as there are processors.
+func runTypes(ctx context.Context, names []string) error {
+	of, err := platformsNamed(names)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(of))
+	var next atomic.Int32
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(of)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(of); i = int(next.Add(1)) - 1 {
+				errs[i] = checkTypes(ctx, ".", of[i])
+			}
+		})
+	}
+	workers.Wait()
+	return errors.Join(errs...)
 }
 
 func runAll(ctx context.Context, args []string) error {
@@ -64,12 +89,8 @@ func runAll(ctx context.Context, args []string) error {
 		return err
 	}
 	r := &release{version: v, time: made, out: *out}
-	for _, name := range strings.Fields(*names) {
-		p, err := platformNamed(name)
-		if err != nil {
-			return err
-		}
-		r.platforms = append(r.platforms, p)
+	if r.platforms, err = platformsNamed(strings.Fields(*names)); err != nil {
+		return err
 	}
 	files, err := r.all(ctx)
 	for _, file := range files {

@@ -53,6 +53,18 @@ func platformNamed(name string) (platform, error) {
 	return platform{}, fmt.Errorf("there is no platform %q: name some of %v", name, platforms)
 }
 
+func platformsNamed(names []string) ([]platform, error) {
+	var all []platform
+	for _, name := range names {
+		p, err := platformNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 func (p platform) String() string { return p.os + "/" + p.arch }
 
 // file returns the name of the program there.
