@@ -146,7 +146,7 @@ screenshots: build ## draw docs/images anew, from a real terminal; needs tmux
 release: ## make archives, packages, wheels and an image in dist/, for every platform (PLATFORMS=...)
 	@go run ./release all -out dist -platforms '$(PLATFORMS)'
 
-lint: lint-format lint-modules lint-platforms ## check format, linters, and that every platform compiles
+lint: lint-format lint-modules lint-platforms ## check format, linters, and the types on every platform
 
 lint-format:
 	@files=$$(find . \( -path ./$(NODE_DIR) -o -path ./$(PYTHON_DIR) -o -path ./.tools -o -name testdata \) -prune -o -name '*.go' -exec gofmt -s -l {} +) || exit 1; \
