@@ -35,6 +35,11 @@ VERSION = $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say.version=$(VERSION))
 BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 
+# Flags for what only tests run: what a debugger needs takes a sixth of the time of the
+# compiler. They are the same for all tests, which then find in the cache what others had
+# compiled.
+TESTED := -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false
+
 # -race where it builds: it needs a C compiler and one of the larger platforms.
 RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 
@@ -74,11 +79,10 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # make interop runs that with it, and so the whole program with official SDKs. Nor have they
 # cgo: a release has none either, and a program starts sooner without it.
 # Without the setting, the race detector has each test binary wait for a second at its end.
-# What only a debugger needs takes a sixth of the time of the compiler.
 PLAIN = ./tests/gateway ./cmd/... $(filter-out ./tests/gateway ./tests/crowd,$(patsubst %/,./%,$(wildcard tests/*/))) \
 	./bench ./examples/... ./internal/check ./internal/config/... ./release
 test: export GORACE ?= atexit_sleep_ms=0
-test: export GOFLAGS += -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false
+test: export GOFLAGS += $(TESTED)
 test: ## run all tests that need Go alone
 	@race='$(RACE)'; status=0; \
 	if [ -z "$$race" ]; then \
@@ -191,18 +195,20 @@ sdktests: ## run the official Go SDK's own tests over each of our transports
 
 peers: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## install the peers from npm and PyPI; needs node, npm and python3
 
+# Most of the time goes to interpreters that start, and a test waits for several of them, so
+# more tests than there are processors run at once.
 interop: export GORACE ?= atexit_sleep_ms=0
 interop: peers ## test against official SDKs and peers from npm and PyPI; needs node, npm and python3
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' \
-		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm ./...
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' GOFLAGS='$(GOFLAGS) $(TESTED)' \
+		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -parallel $(AT_ONCE) -tags npm ./...
 
 browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' \
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' GOFLAGS='$(GOFLAGS) $(TESTED)' CGO_ENABLED=0 \
 		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' \
-		go test -vet=off -count=1 -timeout 15m -tags conformance -run Conformance -v ./...
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' GOFLAGS='$(GOFLAGS) $(TESTED)' CGO_ENABLED=0 \
+		go test -vet=off -count=1 -timeout 15m -parallel $(AT_ONCE) -tags conformance -run Conformance -v ./...
 
 # The go.mod keeps ./... out of node_modules.
 $(NODE_DIR)/.installed: Makefile

@@ -140,6 +140,7 @@ var (
 // `dragoman run`, with clients of both eras on one endpoint. It wants exactly the
 // scenarios to pass that are said to.
 func TestConformanceThroughTheBridge(t *testing.T) {
+	t.Parallel()
 	for _, far := range []struct {
 		name   string
 		era    protocol.Era
@@ -179,7 +180,7 @@ func wantConformance(t *testing.T, url string, rev protocol.Revision, cannot map
 	for name := range cannot {
 		want[name] = fails
 	}
-	out, _ := runSuite(t, "server", "--url", url, "--requirements", rev.String())
+	out, _ := runSuite(t, nil, "server", "--url", url, "--requirements", rev.String())
 	got := serverVerdicts(out)
 	var wrong []string
 	for name := range want {
@@ -269,14 +270,7 @@ func goSDKOnStdio(t *testing.T, era protocol.Era) []string {
 // finds out which.
 func goSDKOnHTTP(t *testing.T, era protocol.Era) []string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil { // the program cannot say which port it picks
-		t.Fatal(err)
-	}
+	address := "127.0.0.1:" + freePort(t) // the program cannot say which port it picks
 	cmd := exec.Command(goSDKProgram.in(t), "-http", address, fmt.Sprintf("-stateless=%t", era == protocol.Modern))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

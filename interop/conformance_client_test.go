@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -84,16 +83,18 @@ var (
 // TestConformanceOfTheClient runs the suite against conformclient, and wants
 // exactly the scenarios to pass that are said to.
 func TestConformanceOfTheClient(t *testing.T) {
+	t.Parallel()
 	judgeClient(t, "✓")
 }
 
 // TestConformanceOfTheClientWithServersOfTheFirstOAuth has the suite be a server of
 // revision 2025-03-26, which says nothing of who issues its tokens.
 func TestConformanceOfTheClientWithServersOfTheFirstOAuth(t *testing.T) {
-	openPages(t)
+	t.Parallel()
 	for _, name := range []string{"auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"} {
 		t.Run(name, func(t *testing.T) {
-			if out, err := runSuite(t, "client", "--command", conformClientProgram.in(t), "--scenario", name, "--spec-version", protocol.V20250326.String()); err != nil {
+			t.Parallel()
+			if out, err := runSuite(t, newHeadless(t, false).env(), "client", "--command", conformClientProgram.in(t), "--scenario", name, "--spec-version", protocol.V20250326.String()); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -103,21 +104,23 @@ func TestConformanceOfTheClientWithServersOfTheFirstOAuth(t *testing.T) {
 // TestConformanceOfTheClientThroughConnect has `dragoman connect` between
 // conformclient, which speaks to its standard streams, and the suite.
 func TestConformanceOfTheClientThroughConnect(t *testing.T) {
+	t.Parallel()
 	command, err := json.Marshal([]string{os.Getenv("DRAGOMAN_BIN"), "connect"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("DRAGOMAN_CONFORMANCE_THROUGH", string(command))
-	judgeClient(t, "✗") // an assertion is for the configuration file alone
+	judgeClient(t, "✗", "DRAGOMAN_CONFORMANCE_THROUGH="+string(command)) // an assertion is for the configuration file alone
 }
 
 // judgeClient runs the suite against conformclient. assertions is the mark that the
-// scenarios have to get in which a token of somebody else is exchanged.
-func judgeClient(t *testing.T, assertions string) {
-	openPages(t)
+// scenarios have to get in which a token of somebody else is exchanged. env is for the client.
+func judgeClient(t *testing.T, assertions string, env ...string) {
+	t.Helper()
 	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		t.Run(rev.String(), func(t *testing.T) {
-			out, _ := runSuite(t, "client", "--command", conformClientProgram.in(t), "--requirements", rev.String())
+			t.Parallel()
+			// Pages are opened without a person.
+			out, _ := runSuite(t, append(newHeadless(t, false).env(), env...), "client", "--command", conformClientProgram.in(t), "--requirements", rev.String())
 			verdicts := clientVerdicts(out)
 			wrong := checkVerdicts(verdicts, clientScenarios[rev], "✓")
 			wrong = append(wrong, checkVerdicts(verdicts, authScenarios[rev], "✓")...)
@@ -131,15 +134,6 @@ func judgeClient(t *testing.T, assertions string) {
 				t.Errorf("%q\n%s", wrong, out)
 			}
 		})
-	}
-}
-
-// openPages has processes that we start open pages without a person.
-func openPages(t *testing.T) {
-	t.Helper()
-	for _, variable := range newHeadless(t, false).env() {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
 	}
 }
 

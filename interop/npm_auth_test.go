@@ -63,6 +63,7 @@ func (p *protectedServer) refuses(token, tool string) (int, string) {
 const bothScopes = "mcp:read mcp:write offline_access"
 
 func TestNpmAuthorizationCodeGrantOpensAProtectedServer(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, format string
 		sdk          int

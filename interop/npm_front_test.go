@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,12 +37,7 @@ func startFront(t *testing.T, settings object) (gateway string, auth *authServer
 // startFrontOf is startFront with more servers.
 func startFrontOf(t *testing.T, settings, servers object) (gateway string, auth *authServer) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := free.Addr().String()
-	_ = free.Close() // the gateway listens there
+	at := "127.0.0.1:" + freePort(t) // the authorization server is told it before the gateway is there
 	gateway = "http://" + at
 	settings["registration"], settings["refresh"] = false, "always"
 	settings["clients"] = []object{{
@@ -123,6 +117,7 @@ func typeScript(t *testing.T, version, server string) *exec.Cmd {
 }
 
 func TestNpmFrontSignsInClientsOfTheTypeScriptSDK(t *testing.T) {
+	t.Parallel()
 	gateway, auth := startFront(t, object{})
 	for _, version := range []string{"1", "2"} {
 		t.Run("SDK "+version, func(t *testing.T) {
@@ -141,6 +136,7 @@ func TestNpmFrontSignsInClientsOfTheTypeScriptSDK(t *testing.T) {
 }
 
 func TestNpmFrontSignsInClientsOfTheGoSDK(t *testing.T) {
+	t.Parallel()
 	gateway, auth := startFront(t, object{})
 	const redirect = "http://127.0.0.1:45679/callback"
 	handler, err := sdkauth.NewAuthorizationCodeHandler(&sdkauth.AuthorizationCodeHandlerConfig{
@@ -179,6 +175,7 @@ func TestNpmFrontSignsInClientsOfTheGoSDK(t *testing.T) {
 // The server is one of the TypeScript SDK, with an authorization server of its own, which registers
 // the gateway with the URL that the user's browser comes back to.
 func TestNpmFrontSignsCallersInAtAServerEachForItself(t *testing.T) {
+	t.Parallel()
 	own := startAuthServer(t, object{})
 	server := startProtected(t, own, object{})
 	gateway, _ := startFrontOf(t, object{}, object{"s": object{"url": server.url, "auth": object{"signIn": "caller"}}})

@@ -3,11 +3,9 @@
 package interop_test
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -18,17 +16,6 @@ import (
 func dragomanRun(t *testing.T) string {
 	t.Helper()
 	return serve(t, exec.Command(dragomanProgram.in(t), "run", "--listen", "127.0.0.1:0"), `http://\S+/mcp`)
-}
-
-// freePort returns a port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // tryEverything uses every feature of our built-in server.
@@ -67,6 +54,7 @@ func dialNpmHTTP(t *testing.T, rev protocol.Revision) *npmClient {
 }
 
 func TestNpmClientUsesEverythingOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, rev := range npmRevisions {
 		if !rev.HasStreamableHTTP() {
 			continue
@@ -89,6 +77,7 @@ func npmServerOverHTTP(t *testing.T) *streamable.Client {
 }
 
 func TestNpmServerIsUsedByOurClientOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, rev := range npmRevisions {
 		if !rev.HasStreamableHTTP() {
 			continue
@@ -110,6 +99,7 @@ func TestNpmServerIsUsedByOurClientOverHTTP(t *testing.T) {
 }
 
 func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +112,7 @@ func TestNpmV2ClientUsesEverythingOverHTTP(t *testing.T) {
 // In its mode auto the client asks for server/discover, and falls back to
 // initialize.
 func TestNpmV2ClientFindsOutWhatOurServerSpeaks(t *testing.T) {
+	t.Parallel()
 	client := func(t *testing.T, url string) *npmClient {
 		return drive(t, node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), "auto", url)
 	}
@@ -142,6 +133,7 @@ func TestNpmV2ClientFindsOutWhatOurServerSpeaks(t *testing.T) {
 }
 
 func TestNpmV2ServerIsUsedByOurClientOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()

@@ -61,6 +61,7 @@ var sdkServers = map[string]struct {
 }
 
 func TestNpmSDKServersAreProbedAndChecked(t *testing.T) {
+	t.Parallel()
 	for _, kind := range crossKinds {
 		for _, e := range kind.servers {
 			for _, transport := range []string{"stdio", "http"} {

@@ -127,6 +127,7 @@ func (s *signIn) expire(source *oauth.Source) {
 }
 
 func TestNpmOAuthSignsInRefreshesAndStepsUp(t *testing.T) {
+	t.Parallel()
 	for name, settings := range map[string]struct{ auth, server object }{
 		"opaque tokens, SDK 1": {object{"accessTTL": 2}, nil},
 		"signed tokens, SDK 2": {object{"accessTTL": 2, "format": "jwt"}, object{"sdk": 2}},

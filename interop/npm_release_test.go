@@ -142,6 +142,7 @@ func packedManifest(t *testing.T, text []byte) object {
 }
 
 func TestNpmPackageRunsTheProgramInItsPlace(t *testing.T) {
+	t.Parallel()
 	registry := npmRegistry(t)
 	dir := t.TempDir()
 	env := []string{"npm_config_registry=" + registry, "npm_config_cache=" + filepath.Join(dir, "cache"), "npm_config_update_notifier=false", "HOME=" + dir}
@@ -189,6 +190,7 @@ func TestNpmPackageRunsTheProgramInItsPlace(t *testing.T) {
 }
 
 func TestPipWheelInstallsTheProgram(t *testing.T) {
+	t.Parallel()
 	wheel := releasedFile(t, "*.whl")
 	dir := filepath.Join(t.TempDir(), "venv")
 	if _, err := runTool(t, ".", nil, "python3", "-m", "venv", dir); err != nil {
@@ -206,6 +208,7 @@ func TestPipWheelInstallsTheProgram(t *testing.T) {
 }
 
 func TestNpmReleaseHasPackagesThatLinuxUnpacks(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the packages are for Linux")
 	}
@@ -229,6 +232,7 @@ func TestNpmReleaseHasPackagesThatLinuxUnpacks(t *testing.T) {
 }
 
 func TestNpmReleaseHasAnImageThatRuns(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("only root of a Linux can change its root")
 	}

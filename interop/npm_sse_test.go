@@ -25,6 +25,7 @@ func dragomanSSE(t *testing.T) string {
 }
 
 func TestNpmB14_ClientUsesEverythingOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
 	for _, rev := range sseRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
@@ -34,6 +35,7 @@ func TestNpmB14_ClientUsesEverythingOverHTTPAndSSE(t *testing.T) {
 }
 
 func TestPipB14_ClientUsesEverythingOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
 	for _, rev := range sseRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +91,7 @@ func npmSSEServer(t *testing.T) string {
 }
 
 func TestNpmB15_ServerIsUsedByOurClientOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
 	eachWayToSSE(t, npmSSEServer, func(t *testing.T, server dragoman.Dialer, rev protocol.Revision) {
 		c := beginNpm(t, server, rev)
 		c.callAll(npmTools())
@@ -100,6 +103,7 @@ func TestNpmB15_ServerIsUsedByOurClientOverHTTPAndSSE(t *testing.T) {
 }
 
 func TestPipB15_ServerIsUsedByOurClientOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
 	start := func(t *testing.T) string {
 		return serve(t, exec.Command(python(t), filepath.Join("py", "server.py"), "sse"), `http://[0-9.:]+`) + "/sse"
 	}

@@ -77,6 +77,7 @@ func beginNpm(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours
 }
 
 func TestNpmServerToolsAreListedAndCalledByOurClient(t *testing.T) {
+	t.Parallel()
 	for _, rev := range npmRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
@@ -87,6 +88,7 @@ func TestNpmServerToolsAreListedAndCalledByOurClient(t *testing.T) {
 }
 
 func TestNpmServerResourcesPromptsAndCompletionsAreReadByOurClient(t *testing.T) {
+	t.Parallel()
 	for _, rev := range npmRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()

@@ -45,6 +45,7 @@ func fastMCPNpm(t *testing.T) string {
 
 // Servers that ask elsewhere than on the stream of the call that they ask about.
 func TestNpmClientsAreAskedByServersThatAskOnOtherStreams(t *testing.T) {
+	t.Parallel()
 	for name, server := range map[string]func(t *testing.T) string{
 		"fastmcp on that of the session": fastMCPNpm,
 		"supergateway on that of the oldest call": func(t *testing.T) string {

@@ -106,6 +106,7 @@ func fiftyAtOnce(t *testing.T, c sdk) time.Duration {
 	return took
 }
 
+// Not beside other tests, since it compares times.
 func TestNpmPipFiftyCallsOfAModernClientRunSideBySideInOneProcessOfALegacyServer(t *testing.T) {
 	command := pipServer1(t, "mcp1", "stdio")
 	client := func(rev protocol.Revision, to ...string) *npmClient {

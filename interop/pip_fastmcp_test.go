@@ -35,6 +35,7 @@ func fastMCP4Command(t *testing.T) []string {
 }
 
 func TestPipServerOfBothErasIsSpokenToInThatOfEachClient(t *testing.T) {
+	t.Parallel()
 	for name, bridge := range fastMCP4 {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 )
 
 func TestPipFrontSignsInClientsOfThePythonSDK(t *testing.T) {
+	t.Parallel()
 	gateway, auth := startFront(t, object{})
 	client, page := signsIn(t, exec.Command(python(t), filepath.Join("py", "signin.py"), gateway+"/servers/a/mcp"))
 	b := authtest.NewBrowser(&http.Transport{DisableKeepAlives: true})

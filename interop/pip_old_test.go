@@ -18,6 +18,7 @@ import (
 // Version 1.8 of the Python SDK does not answer a method that it does not know, and
 // reads no more.
 func TestPipServerThatHangsAtAnUnknownMethodIsUsedOnStdio(t *testing.T) {
+	t.Parallel()
 	for _, rev := range []protocol.Revision{protocol.Latest, protocol.V20241105} {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()

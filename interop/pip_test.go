@@ -29,6 +29,7 @@ func python(t *testing.T) string {
 var pipRevisions = []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250326}
 
 func TestPipClientUsesEverythingOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, rev := range pipRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +81,7 @@ func trySmall(t *testing.T, server dragoman.Dialer, rev protocol.Revision, tools
 }
 
 func TestPipServerIsUsedByOurClientOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, rev := range pipRevisions {
 		t.Run(rev.String(), func(t *testing.T) {
 			t.Parallel()
