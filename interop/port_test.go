@@ -10,17 +10,19 @@ import (
 	"testing"
 )
 
-// lastPort is the port that freePort has tried last. Systems give no ports below 32768 to who
-// asks for any, so no test gets one of these by chance while its server starts.
-var lastPort atomic.Int32
-
-func init() { lastPort.Store(20000 + rand.Int32N(10000)) }
+// firstPort is the first port that freePort tries, and portsTried how many it has tried. Systems
+// give no ports below 32768 to who asks for any, so no test gets one of these by chance while its
+// server starts.
+var (
+	firstPort  = 20000 + rand.IntN(10000)
+	portsTried atomic.Int32
+)
 
 // freePort returns a port for a server that cannot pick one itself. No other test gets it.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		port := strconv.Itoa(int(lastPort.Add(1)))
+		port := strconv.Itoa(firstPort + int(portsTried.Add(1)))
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			_ = l.Close()
 			return port
