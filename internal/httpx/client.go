@@ -86,6 +86,10 @@ func NewClient(pkg string, o *ClientOptions) (*Client, error) {
 		c.HTTP = &given
 	} else {
 		c.own = newTransport(o, socket)
+		c.own.IdleConnTimeout = secureIdle
+		if c.URL.Scheme == "http" {
+			c.own.IdleConnTimeout = plainIdle
+		}
 		c.HTTP = &http.Client{Transport: c.own}
 	}
 	if o.Wrap != nil {
@@ -142,6 +146,15 @@ func anyOf(schemes []string, unix bool) string {
 	return strings.Join(schemes[:last], ", ") + " or " + schemes[last]
 }
 
+// How long a connection is kept that nobody uses. Servers of Node and Uvicorn close theirs
+// after 5 s, and a request that is under way just then is lost: nobody knows whether it was
+// read, so it is not sent again. A new connection without TLS costs little. Before servers
+// with TLS there is mostly a proxy, which waits for longer.
+const (
+	plainIdle  = 4 * time.Second
+	secureIdle = 90 * time.Second
+)
+
 func newTransport(o *ClientOptions, socket string) *http.Transport {
 	d := &net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
@@ -152,7 +165,6 @@ func newTransport(o *ClientOptions, socket string) *http.Transport {
 		ForceAttemptHTTP2:     true,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    o.Plain,
 	}

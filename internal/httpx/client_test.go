@@ -1,14 +1,61 @@
 package httpx_test
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/memnet"
 )
+
+// TestPlainConnectionIsGivenUpBeforeTheServerClosesIt has a server like those of Node, and a
+// request that would meet the end of the connection.
+func TestPlainConnectionIsGivenUpBeforeTheServerClosesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen()
+		var conns atomic.Int32
+		server := &http.Server{
+			Handler:     http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+			IdleTimeout: 5 * time.Second,
+			ConnState: func(_ net.Conn, s http.ConnState) {
+				if s == http.StateNew {
+					conns.Add(1)
+				}
+			},
+		}
+		go func() { _ = server.Serve(l) }() // ends with Close
+		defer server.Close()
+		c, err := httpx.NewClient("test", &httpx.ClientOptions{URL: "http://localhost/mcp"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.HTTP.Transport.(*http.Transport).DialContext = l.DialContext
+		c.Acquire()
+		defer c.Release()
+		began := time.Now()
+		for _, at := range []struct {
+			after time.Duration
+			conns int32
+		}{{0, 1}, {3 * time.Second, 1}, {8*time.Second - time.Nanosecond, 2}} {
+			time.Sleep(time.Until(began.Add(at.after)))
+			resp, err := c.Do(t.Context(), "POST", c.URL, []byte("{}"), nil)
+			if err != nil {
+				t.Fatalf("after %v: %v", at.after, err)
+			}
+			_ = resp.Body.Close()
+			if n := conns.Load(); n != at.conns {
+				t.Errorf("after %v there have been %d connections, want %d", at.after, n, at.conns)
+			}
+		}
+	})
+}
 
 func TestS28_RedirectIsFollowedOnItsOriginByTheSameMethodAlone(t *testing.T) {
 	seen := make(chan string, 10)
