@@ -40,6 +40,9 @@ BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 # compiled.
 TESTED := -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false
 
+# For tests without the race detector, and without cgo, as a release is.
+PLAINLY = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) $(TESTED)'
+
 # -race where it builds: it needs a C compiler and one of the larger platforms.
 RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 
@@ -106,13 +109,13 @@ test: ## run all tests that need Go alone
 	exit $$status
 
 matrix: ## run every client with every server, and write the table to docs/matrix.md
-	@go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update
+	@$(PLAINLY) go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update
 	@cat docs/matrix.md
 
 # Without the race detector floods and large messages of the transports have their full size.
 soak: build ## flood the transports, then run many clients against many failing servers for SOAK (default 10m)
-	@go test -vet=off -count=1 -timeout $(TIMEOUT) -run Peer ./transport/...
-	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
+	@$(PLAINLY) go test -vet=off -count=1 -timeout $(TIMEOUT) -run Peer ./transport/...
+	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(PLAINLY) go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
 
 # Without the race detector, since that is no part of what is measured.
 scorecard: build ## run the security scorecard and print its table, on a machine with nothing else to do
@@ -206,11 +209,11 @@ interop: peers ## test against official SDKs and peers from npm and PyPI; needs 
 		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -parallel $(AT_ONCE) -tags npm ./...
 
 browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' $(COMPILED) GOFLAGS='$(GOFLAGS) $(TESTED)' CGO_ENABLED=0 \
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' $(COMPILED) $(PLAINLY) \
 		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(COMPILED) GOFLAGS='$(GOFLAGS) $(TESTED)' CGO_ENABLED=0 \
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(COMPILED) $(PLAINLY) \
 		go test -vet=off -count=1 -timeout 15m -parallel $(AT_ONCE) -tags conformance -run Conformance -v ./...
 
 # The go.mod keeps ./... out of node_modules.

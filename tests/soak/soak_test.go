@@ -63,10 +63,12 @@ func TestS42_Soak(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.run("warm", *duration/5) // what is used for the first time is not growth
-	before := rest(t, w.gateway)
+	before := rest(t, w.gateway)[0]
 	w.samples = nil
 	w.run("soak", *duration*4/5)
-	after := rest(t, w.gateway)
+	// A gateway that has seen nothing of all this is the measure of goroutines.
+	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
+	after := rest(t, w.gateway, fresh)[0]
 	t.Logf("before: %v", before)
 	t.Logf("after:  %v", after)
 	t.Log(w.tally())
@@ -93,9 +95,7 @@ func TestS42_Soak(t *testing.T) {
 		t.Errorf("only %d of the %d calls that no accident hit succeeded", ok, spared)
 	}
 	w.gateway.Well()
-	// A gateway that has seen nothing of all this is the measure of goroutines.
-	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
-	rest(t, fresh)
+	fresh.Well() // which leaves as much behind there
 	few, many := goroutines(fresh), goroutines(w.gateway)
 	if t.Logf("goroutines: %d, and %d after the soak", few, many); grew(few, many, moreGoroutines) {
 		t.Errorf("%d goroutines are left, where %d are at rest:\n%s", many, few, tail(w.gateway.Said()))
@@ -196,26 +196,28 @@ func (m measure) String() string {
 	return fmt.Sprintf("%d files, %d processes, %d MiB", m.files, m.processes, m.memory>>20)
 }
 
-// rest waits until the gateway has nothing to do, and measures it. It is at rest when
-// what it uses gets no less any more.
-func rest(t *testing.T, g *kit.Gateway) (m measure) {
+// rest waits until gateways have nothing to do, and measures them. They are at rest when
+// what they use gets no less any more.
+func rest(t *testing.T, gateways ...*kit.Gateway) []measure {
 	t.Helper()
-	if err := kit.Until(2*kit.Patience, func() error { return ready(g) }); err != nil {
-		t.Fatal(err)
+	least := make([]measure, len(gateways))
+	for i, g := range gateways {
+		if err := kit.Until(2*kit.Patience, func() error { return ready(g) }); err != nil {
+			t.Fatal(err)
+		}
+		least[i] = measure{1 << 30, 1 << 30, 1 << 50}
 	}
 	// Sessions that nobody closed end after a while, and so do pools.
-	least := measure{1 << 30, 1 << 30, 1 << 50}
 	for unchanged := 0; unchanged < 15; unchanged++ {
 		time.Sleep(2 * time.Second) // it is time that has to pass
-		all, dead := kit.Children(g.PID())
-		if len(dead) > 0 {
-			unchanged = 0
+		for i, g := range gateways {
+			all, dead := kit.Children(g.PID())
+			m := measure{kit.Files(g.PID()), len(all), kit.Resident(g.PID())}
+			if len(dead) > 0 || m.files < least[i].files || m.processes < least[i].processes {
+				unchanged = 0
+			}
+			least[i] = measure{min(m.files, least[i].files), min(m.processes, least[i].processes), min(m.memory, least[i].memory)}
 		}
-		m = measure{kit.Files(g.PID()), len(all), kit.Resident(g.PID())}
-		if m.files < least.files || m.processes < least.processes {
-			unchanged = 0
-		}
-		least = measure{min(m.files, least.files), min(m.processes, least.processes), min(m.memory, least.memory)}
 	}
 	return least
 }
