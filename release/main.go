@@ -19,7 +19,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 func main() {
@@ -61,16 +60,16 @@ func runTypes(ctx context.Context, names []string) error {
 		return err
 	}
 	errs := make([]error, len(of))
-	var next atomic.Int32
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(of)) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(of); i = int(next.Add(1)) - 1 {
-				errs[i] = checkTypes(ctx, ".", of[i])
-			}
+	atOnce := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var checks sync.WaitGroup
+	for i, p := range of {
+		checks.Go(func() {
+			atOnce <- struct{}{}
+			errs[i] = checkTypes(ctx, ".", p)
+			<-atOnce
 		})
 	}
-	workers.Wait()
+	checks.Wait()
 	return errors.Join(errs...)
 }
 

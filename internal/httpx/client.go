@@ -85,11 +85,7 @@ func NewClient(pkg string, o *ClientOptions) (*Client, error) {
 		given := *o.HTTP
 		c.HTTP = &given
 	} else {
-		c.own = newTransport(o, socket)
-		c.own.IdleConnTimeout = secureIdle
-		if c.URL.Scheme == "http" {
-			c.own.IdleConnTimeout = plainIdle
-		}
+		c.own = newTransport(o, c.URL.Scheme, socket)
 		c.HTTP = &http.Client{Transport: c.own}
 	}
 	if o.Wrap != nil {
@@ -155,7 +151,7 @@ const (
 	secureIdle = 90 * time.Second
 )
 
-func newTransport(o *ClientOptions, socket string) *http.Transport {
+func newTransport(o *ClientOptions, scheme, socket string) *http.Transport {
 	d := &net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -165,8 +161,12 @@ func newTransport(o *ClientOptions, socket string) *http.Transport {
 		ForceAttemptHTTP2:     true,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       secureIdle,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    o.Plain,
+	}
+	if scheme == "http" {
+		t.IdleConnTimeout = plainIdle
 	}
 	if o.Proxy != nil {
 		t.Proxy = o.Proxy
