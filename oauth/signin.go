@@ -277,7 +277,7 @@ func (s *Source) fits(r *record, a *attempt, p *pending, at *Callback) bool {
 // for one of a new one.
 func (s *Source) expect(ctx context.Context, r *record, a *attempt, p *pending, at *Callback) (*codeWaiter, *pending, error) {
 	if p != nil {
-		if b, err := s.goOn(r, p, at); err == nil {
+		if b, err := s.resume(r, p, at); err == nil {
 			s.log.Info("the sign-in that another process began is waited for here; its page is still good",
 				"server", s.server.Host, "until", p.Prompt.Expires)
 			return b, p, nil
@@ -305,8 +305,8 @@ func (s *Source) expect(ctx context.Context, r *record, a *attempt, p *pending, 
 	return b, p, nil
 }
 
-// goOn waits for the browser of a sign-in that has begun.
-func (s *Source) goOn(r *record, p *pending, at *Callback) (*codeWaiter, error) {
+// resume waits for the browser of a sign-in that has begun.
+func (s *Source) resume(r *record, p *pending, at *Callback) (*codeWaiter, error) {
 	if at == nil {
 		return listenAt(p.Redirect, p.State, r.AS)
 	}

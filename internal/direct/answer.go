@@ -49,7 +49,7 @@ func (c *conn) answer(q *request) int {
 	case !done || !a.complete():
 		return ended
 	}
-	return goOn
+	return proceed
 }
 
 // run calls the handler, and reports whether it has returned.

@@ -29,7 +29,7 @@ const (
 
 // Ends of serving a connection.
 const (
-	goOn     = iota // it has not ended
+	proceed  = iota // it has not ended
 	ended           // it is closed, or to be closed
 	others          // its next request is for others
 	hijacked        // a handler has taken it
@@ -73,10 +73,10 @@ func (c *conn) serve() int {
 	now := time.Now()
 	for {
 		q, end := c.next(now)
-		if end == goOn {
+		if end == proceed {
 			end = c.answer(&q)
 		}
-		if end != goOn {
+		if end != proceed {
 			return end
 		}
 		c.release(q.size)
@@ -167,7 +167,7 @@ func (c *conn) whole(head int) (q request, end int) {
 		return q, others
 	}
 	if len(c.in) >= q.size {
-		return q, goOn
+		return q, proceed
 	}
 	c.reserve(q.size)
 	_ = c.rwc.SetReadDeadline(time.Now().Add(BodyWait)) // who is gone is noticed by the next Read
@@ -176,7 +176,7 @@ func (c *conn) whole(head int) (q request, end int) {
 			return q, others // net/http waits for longer, or has something to say
 		}
 	}
-	return q, goOn
+	return q, proceed
 }
 
 // reserve makes room for so many bytes, counted from the beginning of in.

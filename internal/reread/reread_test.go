@@ -66,12 +66,12 @@ func TestAValueFollowsItsFilesAndIsKeptWhileTheyCannotBeUsed(t *testing.T) {
 func TestNobodyWaitsForAFileThatAnotherReads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, "a")
-	reading, goOn := make(chan struct{}), make(chan struct{})
+	reading, proceed := make(chan struct{}), make(chan struct{})
 	first := true
 	v, err := reread.New(func() (string, error) {
 		if !first {
 			close(reading)
-			<-goOn
+			<-proceed
 		}
 		first = false
 		text, err := os.ReadFile(path)
@@ -91,7 +91,7 @@ func TestNobodyWaitsForAFileThatAnotherReads(t *testing.T) {
 	if got := v.Get(); got != "a" {
 		t.Errorf("meanwhile it is %q", got)
 	}
-	close(goOn)
+	close(proceed)
 	other.Wait()
 }
 

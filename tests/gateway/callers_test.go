@@ -27,7 +27,7 @@ import (
 
 // A job is what somebody has under way in one conversation.
 type job struct {
-	*talk
+	*conversation
 	journal fault.Journal
 	word    string // in everything that it says, is told and is asked
 	key     string
@@ -41,7 +41,7 @@ type job struct {
 // start does everything that leaves an id, and leaves it under way.
 func (p *party) start(d *door, m *meeting, word string, follow bool) *job {
 	p.Helper()
-	j := &job{talk: p.enter(d, m.server, ""), journal: m.journal, word: word, key: p.Name() + " " + d.String() + " " + word}
+	j := &job{conversation: p.enter(d, m.server, ""), journal: m.journal, word: word, key: p.Name() + " " + d.String() + " " + word}
 	j.mustSay("echo", object{"text": word}, word)
 	j.mustSay("notify", object{"n": 2, "text": word}, "2")
 	if !d.tools {
@@ -110,7 +110,7 @@ func (j *job) askTwice(m *meeting) {
 		return
 	}
 	if j.door.era == protocol.Modern {
-		j.asking = j.goOn(first, mine)
+		j.asking = j.proceed(first, mine)
 		j.asked = j.answer(j.asking, 0)
 	} else {
 		j.reply(first, mine)
@@ -137,8 +137,8 @@ func (j *job) reply(question string, answer object) {
 	j.send(string(resp.Bytes()))
 }
 
-// goOn answers a question of the modern era.
-func (j *job) goOn(question string, answer object) (id int) {
+// proceed answers a question of the modern era.
+func (j *job) proceed(question string, answer object) (id int) {
 	j.Helper()
 	m, err := dragoman.Parse([]byte(question))
 	if err != nil {
@@ -171,7 +171,7 @@ func (j *job) finish() {
 	if j.asking != 0 {
 		answer := object{"action": "accept", "content": object{"color": j.word}}
 		if j.door.era == protocol.Modern {
-			j.asking = j.goOn(j.asked, answer)
+			j.asking = j.proceed(j.asked, answer)
 		} else {
 			j.reply(j.asked, answer)
 		}
@@ -569,7 +569,7 @@ func (p *party) raw(method, url string, header http.Header, body string) string 
 }
 
 // places returns those in messages of a conversation.
-func (v *talk) places() (places []place) {
+func (v *conversation) places() (places []place) {
 	add := func(name string, acts bool, texts func(id any) []string, until func(id any) func(text string) bool) {
 		places = append(places, place{name + " by " + v.door.String(), acts, func(id any) string {
 			n := len(v.since(0))
@@ -646,7 +646,7 @@ func (v *talk) places() (places []place) {
 }
 
 // told returns what has come since there were so many messages, but for one, in no order.
-func (v *talk) told(n int, but string) string {
+func (v *conversation) told(n int, but string) string {
 	all := slices.DeleteFunc(v.since(n), func(text string) bool { return text == but })
 	for i, text := range all {
 		if m, err := dragoman.Parse([]byte(text)); err == nil && m.Kind() == dragoman.Response {

@@ -318,12 +318,12 @@ func TestStderrLines(t *testing.T) {
 
 func TestStderrDropsAreCounted(t *testing.T) {
 	r, w := io.Pipe()
-	first, goOn := make(chan struct{}), make(chan struct{})
+	first, proceed := make(chan struct{}), make(chan struct{})
 	var got []string
 	s := newStderrSink(r, func(line string) {
 		if len(got) == 0 {
 			close(first)
-			<-goOn
+			<-proceed
 		}
 		got = append(got, line)
 	})
@@ -339,7 +339,7 @@ func TestStderrDropsAreCounted(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.over
 	})
-	close(goOn)
+	close(proceed)
 	<-s.ended
 	if kept := 1<<20/60_001 + 1; len(got) != kept+1 || !strings.Contains(got[kept], fmt.Sprint(31-kept)) {
 		t.Errorf("the callback got %d lines, the last is %.80q", len(got), got[len(got)-1])

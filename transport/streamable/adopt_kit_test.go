@@ -108,16 +108,16 @@ func (m *mortal) Drop(ctx context.Context, stream string) error {
 // A hotel is a server whose every guest is heard: it keeps what each conversation
 // was told and asked. Its tool waits until it is let go on, or cancelled.
 type hotel struct {
-	mu     sync.Mutex
-	guests [][]string
-	away   error
-	closed bool // refuses to accept
-	rev    protocol.Revision
-	goOn   chan struct{}
-	hold   chan struct{} // Accept waits for it, if it is not nil
+	mu      sync.Mutex
+	guests  [][]string
+	away    error
+	closed  bool // refuses to accept
+	rev     protocol.Revision
+	proceed chan struct{}
+	hold    chan struct{} // Accept waits for it, if it is not nil
 }
 
-func newHotel() *hotel { return &hotel{goOn: make(chan struct{})} }
+func newHotel() *hotel { return &hotel{proceed: make(chan struct{})} }
 
 func (h *hotel) set(f func()) {
 	h.mu.Lock()
@@ -212,7 +212,7 @@ func (h *hotel) call(ctx context.Context, req *dragoman.Message, from dragoman.P
 				return nil, err
 			}
 			select {
-			case <-h.goOn:
+			case <-h.proceed:
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}

@@ -30,10 +30,10 @@ func acceptOne(peer dragoman.Peer) dragoman.Acceptor {
 }
 
 func TestTooManyModernRequestsGet503(t *testing.T) {
-	began, goOn := make(chan struct{}, 4), make(chan struct{})
+	began, proceed := make(chan struct{}, 4), make(chan struct{})
 	s := open(t, &streamable.Server{MaxConcurrent: 4, Requests: dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		began <- struct{}{}
-		<-goOn
+		<-proceed
 		return req.Reply(map[string]string{"resultType": "complete"})
 	}}})
 	v := s.modern("server/discover", "")
@@ -48,7 +48,7 @@ func TestTooManyModernRequestsGet503(t *testing.T) {
 		!strings.Contains(text, `"code":-31004`) || !strings.Contains(text, `"outcome":"not_sent"`) {
 		t.Errorf("the fifth is answered with %d %v %s", resp.StatusCode, resp.Header, text)
 	}
-	close(goOn)
+	close(proceed)
 	wg.Wait()
 	v.want(modernCall("6", "server/discover", ""), http.StatusOK, `"complete"`)
 }
@@ -136,26 +136,26 @@ func TestFailedWriteIsTheEndOfTheAnswer(t *testing.T) {
 }
 
 func TestRunningStreamOutlivesManyOthers(t *testing.T) {
-	v, goOn, _ := talking(t, nil)
+	v, proceed, _ := talking(t, nil)
 	ctx, drop := context.WithCancel(t.Context())
 	stream := v.events(v.do(ctx, http.MethodPost, fmt.Sprintf(toolCall, 1)))
 	first := stream.next()
-	close(goOn["2"]) // the others end at once
+	close(proceed["2"]) // the others end at once
 	for i := range 70 {
 		if _, text := v.post(fmt.Sprintf(toolCall, 2)); !strings.Contains(text, `"id":2,"result"`) {
 			t.Fatalf("call %d: %s", i, text)
 		}
 	}
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	second := stream.next()
 	drop()
 	resumed := v.events(v.with(protocol.HeaderLastEventID, first.ID).do(t.Context(), http.MethodGet, ""))
 	if again := resumed.next(); again.ID != second.ID || string(again.Data) != string(second.Data) {
 		t.Errorf("resumed with %+v, want %+v", again, second)
 	}
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	resumed.next()
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	if m := resumed.message(); m.Kind() != dragoman.Response {
 		t.Errorf("the stream ends with %s", m)
 	}

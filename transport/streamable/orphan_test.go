@@ -30,7 +30,7 @@ func killed(t *testing.T, log eventlog.Log, call string, more int) (seen []*sse.
 	stream := v.events(v.do(t.Context(), http.MethodPost, call))
 	seen = append(seen, stream.next())
 	for range more {
-		h.goOn <- struct{}{}
+		h.proceed <- struct{}{}
 		seen = append(seen, stream.next())
 	}
 	life.die()

@@ -118,7 +118,7 @@ func TestS41_StreamThatCannotBeLoggedIsDeliveredAndCannotBeResumed(t *testing.T)
 	stream := v.events(v.do(t.Context(), http.MethodPost, fmt.Sprintf(talkCall, "1")))
 	first := stream.next()
 	log.full = true
-	h.goOn <- struct{}{}
+	h.proceed <- struct{}{}
 	if e := stream.next(); !strings.Contains(string(e.Data), "two") || e.ID != first.ID { // which is the last that was given out
 		t.Errorf("then comes %s with id %q", e.Data, e.ID)
 	}
@@ -126,7 +126,7 @@ func TestS41_StreamThatCannotBeLoggedIsDeliveredAndCannotBeResumed(t *testing.T)
 		t.Errorf("resumed behind what was logged last: %d", resp.StatusCode)
 	}
 	log.full = false
-	h.goOn <- struct{}{}
+	h.proceed <- struct{}{}
 	third := stream.next()
 	if !strings.Contains(string(third.Data), "three") || third.ID == first.ID {
 		t.Errorf("then comes %s with id %q", third.Data, third.ID)
@@ -134,7 +134,7 @@ func TestS41_StreamThatCannotBeLoggedIsDeliveredAndCannotBeResumed(t *testing.T)
 	if resp := v.with(protocol.HeaderLastEventID, first.ID).do(t.Context(), http.MethodGet, ""); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("resumed before the gap: %d", resp.StatusCode)
 	}
-	h.goOn <- struct{}{}
+	h.proceed <- struct{}{}
 	if e := stream.next(); !strings.Contains(string(e.Data), `"id":1,"result"`) {
 		t.Errorf("the answer is %s", e.Data)
 	}

@@ -75,9 +75,9 @@ func TestS25_B09_B10_GetStreamCarriesWhatBelongsToNoRequestOnce(t *testing.T) {
 }
 
 // talking is a server whose tool says three things, and waits before each of
-// the last two, and before its answer, until goOn gets the id of the call.
-func talking(t *testing.T, log eventlog.Log) (v *site, goOn map[string]chan struct{}, cancelled chan struct{}) {
-	goOn = map[string]chan struct{}{"1": make(chan struct{}), "2": make(chan struct{})}
+// the last two, and before its answer, until proceed gets the id of the call.
+func talking(t *testing.T, log eventlog.Log) (v *site, proceed map[string]chan struct{}, cancelled chan struct{}) {
+	proceed = map[string]chan struct{}{"1": make(chan struct{}), "2": make(chan struct{})}
 	cancelled = make(chan struct{}, 2)
 	answer := func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		switch req.Method() {
@@ -90,7 +90,7 @@ func talking(t *testing.T, log eventlog.Log) (v *site, goOn map[string]chan stru
 					t.Errorf("Notify: %v", err)
 				}
 				select {
-				case <-goOn[req.ID().String()]:
+				case <-proceed[req.ID().String()]:
 				case <-ctx.Done():
 					cancelled <- struct{}{}
 					return nil, ctx.Err()
@@ -102,19 +102,19 @@ func talking(t *testing.T, log eventlog.Log) (v *site, goOn map[string]chan stru
 	accept := dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 		return dragoman.Funcs{OnCall: answer}, nil
 	})
-	return open(t, &streamable.Server{Sessions: accept, Log: log}).hello(protocol.LatestLegacy), goOn, cancelled
+	return open(t, &streamable.Server{Sessions: accept, Log: log}).hello(protocol.LatestLegacy), proceed, cancelled
 }
 
 const toolCall = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"x"}}`
 
 func TestB08_B11_LostStreamIsResumedWhereItBroke(t *testing.T) {
-	v, goOn, cancelled := talking(t, nil)
+	v, proceed, cancelled := talking(t, nil)
 	ctx, drop := context.WithCancel(t.Context())
 	first := v.events(v.do(ctx, http.MethodPost, fmt.Sprintf(toolCall, 1))).next()
 	other := v.events(v.do(t.Context(), http.MethodPost, fmt.Sprintf(toolCall, 2)))
 	other.next()
 	drop()
-	goOn["1"] <- struct{}{} // 1-1 is said to nobody
+	proceed["1"] <- struct{}{} // 1-1 is said to nobody
 	resumed := v.events(v.with(protocol.HeaderLastEventID, first.ID).do(t.Context(), http.MethodGet, ""))
 	want := func(stream *eventsOf, part string) {
 		t.Helper()
@@ -123,15 +123,15 @@ func TestB08_B11_LostStreamIsResumedWhereItBroke(t *testing.T) {
 		}
 	}
 	want(resumed, `"1-1"`)
-	goOn["2"] <- struct{}{}
+	proceed["2"] <- struct{}{}
 	want(other, `"2-1"`)
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	want(resumed, `"1-2"`)
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	want(resumed, `"id":1,"result"`)
 	resumed.end()
-	goOn["2"] <- struct{}{}
-	goOn["2"] <- struct{}{}
+	proceed["2"] <- struct{}{}
+	proceed["2"] <- struct{}{}
 	want(other, `"2-2"`)
 	want(other, `"id":2,"result"`)
 	again := v.events(v.with(protocol.HeaderLastEventID, first.ID).do(t.Context(), http.MethodGet, ""))
@@ -145,12 +145,12 @@ func TestB08_B11_LostStreamIsResumedWhereItBroke(t *testing.T) {
 }
 
 func TestLostRangeIsAnErrorAndNoGap(t *testing.T) {
-	v, goOn, _ := talking(t, eventlog.NewMemory(&eventlog.MemoryOptions{MaxEvents: 1}))
+	v, proceed, _ := talking(t, eventlog.NewMemory(&eventlog.MemoryOptions{MaxEvents: 1}))
 	stream := v.events(v.do(t.Context(), http.MethodPost, fmt.Sprintf(toolCall, 1)))
 	first := stream.next()
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	stream.next()
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	stream.next()
 	for _, id := range []string{first.ID, "9_1", "nonsense", "0_99", "1_-1", "1_99999999999999999999"} {
 		resp := v.with(protocol.HeaderLastEventID, id).do(t.Context(), http.MethodGet, "")
@@ -158,7 +158,7 @@ func TestLostRangeIsAnErrorAndNoGap(t *testing.T) {
 			t.Errorf("Last-Event-ID %s: %d, want 400", id, resp.StatusCode)
 		}
 	}
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	stream.next()
 }
 
@@ -211,9 +211,9 @@ func TestS22_IdleSessionIsEnded(t *testing.T) {
 }
 
 func TestSilentAnswerBecomesAStreamThatIsKeptAlive(t *testing.T) {
-	goOn := make(chan struct{})
+	proceed := make(chan struct{})
 	s := open(t, &streamable.Server{KeepAlive: 20 * time.Millisecond, Requests: dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-		<-goOn
+		<-proceed
 		return req.Reply(map[string]string{"resultType": "complete"})
 	}}})
 	resp := s.modern("server/discover", "").do(t.Context(), http.MethodPost, modernCall("1", "server/discover", ""))
@@ -228,7 +228,7 @@ func TestSilentAnswerBecomesAStreamThatIsKeptAlive(t *testing.T) {
 	if string(b) != ": ok\n\n: keep-alive\n\n" {
 		t.Errorf("read %q", b)
 	}
-	close(goOn)
+	close(proceed)
 	if m := s.events(resp).message(); m.Kind() != dragoman.Response {
 		t.Errorf("then comes %s", m)
 	}

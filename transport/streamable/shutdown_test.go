@@ -161,13 +161,13 @@ func TestShutdownObeysItsContext(t *testing.T) {
 		})
 	}
 	t.Run("peer that ignores its context", func(t *testing.T) {
-		goOn := make(chan struct{})
+		proceed := make(chan struct{})
 		s := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-			<-goOn
+			<-proceed
 			return req.Reply(map[string]string{"resultType": "complete"})
 		}}}
 		synctest.Test(t, func(t *testing.T) {
-			goOn = make(chan struct{})
+			proceed = make(chan struct{})
 			r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(modernCall("1", "server/discover", "")))
 			for name, value := range map[string]string{
 				"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
@@ -178,7 +178,7 @@ func TestShutdownObeysItsContext(t *testing.T) {
 			go s.ServeHTTP(httptest.NewRecorder(), r) // ends when the peer goes on
 			synctest.Wait()
 			wantShutdown(t, s)
-			close(goOn)
+			close(proceed)
 		})
 	})
 }

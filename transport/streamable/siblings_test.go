@@ -69,7 +69,7 @@ func TestCallOfTheOldServerIsFinishedAndItsStreamResumedAtTheNewOne(t *testing.T
 	drop()
 	resumed := x.w.events(x.w.with(protocol.HeaderLastEventID, first.ID).do(t.Context(), http.MethodGet, ""))
 	for _, part := range []string{`"two"`, `"three"`, `"id":1,"result"`} {
-		x.goOn <- struct{}{}
+		x.proceed <- struct{}{}
 		if e := resumed.next(); !strings.Contains(string(e.Data), part) {
 			t.Errorf("the stream carries %s, want %s", e.Data, part)
 		}

@@ -89,7 +89,7 @@ func TestS37_TooManyRequestsOfASessionGet429(t *testing.T) {
 		t.Errorf("the server heard %d things: %q", n, h.heard(0))
 	}
 	for range 3 {
-		h.goOn <- struct{}{}
+		h.proceed <- struct{}{}
 		stream.next()
 	}
 }

@@ -87,21 +87,21 @@ func TestS25_StreamBeginsWithWhatWasSaidWithoutOne(t *testing.T) {
 	}
 }
 
-// stuckLog is a log whose disk does not answer to what is stuck, until goOn is closed.
+// stuckLog is a log whose disk does not answer to what is stuck, until proceed is closed.
 type stuckLog struct {
 	eventlog.Log
-	mu     sync.Mutex
-	stuck  string
-	goOn   chan struct{}
-	waited int
+	mu      sync.Mutex
+	stuck   string
+	proceed chan struct{}
+	waited  int
 }
 
 // stick makes an operation on streams whose names end in a part stuck.
-func (l *stuckLog) stick(stuck string) (goOn chan struct{}) {
+func (l *stuckLog) stick(stuck string) (proceed chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stuck, l.goOn, l.waited = stuck, make(chan struct{}), 0
-	return l.goOn
+	l.stuck, l.proceed, l.waited = stuck, make(chan struct{}), 0
+	return l.proceed
 }
 
 // isStuck reports whether so many wait.
@@ -116,13 +116,13 @@ func (l *stuckLog) isStuck(n int) func() bool {
 func (l *stuckLog) wait(operation string) {
 	l.mu.Lock()
 	stuck := l.stuck != "" && strings.HasPrefix(operation, l.stuck[:1]) && strings.HasSuffix(operation, l.stuck[1:])
-	goOn := l.goOn
+	proceed := l.proceed
 	if stuck {
 		l.waited++
 	}
 	l.mu.Unlock()
 	if stuck {
-		<-goOn
+		<-proceed
 	}
 }
 
@@ -143,8 +143,8 @@ func (l *stuckLog) Drop(ctx context.Context, stream string) error {
 
 func TestSlowLogHoldsUpNobodyElse(t *testing.T) {
 	log := &stuckLog{Log: eventlog.NewMemory(nil)}
-	v, goOn, _ := talking(t, log)
-	close(goOn["2"])
+	v, proceed, _ := talking(t, log)
+	close(proceed["2"])
 	stream := v.events(v.do(t.Context(), http.MethodPost, fmt.Sprintf(toolCall, 1)))
 	first := stream.next()
 	var wg sync.WaitGroup
@@ -169,14 +169,14 @@ func TestSlowLogHoldsUpNobodyElse(t *testing.T) {
 	free := log.stick("?/1")
 	wg.Go(func() { v.resume(first.ID) })
 	until(t, "the stream is being resumed", log.isStuck(1))
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	if e := stream.next(); !strings.Contains(string(e.Data), `"1-1"`) {
 		t.Errorf("while a stream is resumed, its first connection gets %s", e.Data)
 	}
 	close(free)
 
 	free = log.stick("+/1")
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 	until(t, "an event is being logged", log.isStuck(1))
 	for range 70 {
 		others("while an event is logged,", fmt.Sprintf(toolCall, 2))
@@ -188,5 +188,5 @@ func TestSlowLogHoldsUpNobodyElse(t *testing.T) {
 	until(t, "a stream is being dropped", log.isStuck(1))
 	others("while a stream is dropped,", `{"jsonrpc":"2.0","id":9,"method":"ping"}`)
 	close(free)
-	goOn["1"] <- struct{}{}
+	proceed["1"] <- struct{}{}
 }

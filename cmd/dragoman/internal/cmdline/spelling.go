@@ -145,9 +145,9 @@ func flagNames(c *cobra.Command) iter.Seq[string] {
 	}
 	return func(yield func(string) bool) {
 		for _, set := range sets {
-			goOn := true
-			set.VisitAll(func(f *pflag.Flag) { goOn = goOn && yield(f.Name) })
-			if !goOn {
+			proceed := true
+			set.VisitAll(func(f *pflag.Flag) { proceed = proceed && yield(f.Name) })
+			if !proceed {
 				return
 			}
 		}

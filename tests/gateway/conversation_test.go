@@ -177,8 +177,8 @@ func (p *party) fetch(req *http.Request, begin func(*http.Response), take func(e
 	}
 }
 
-// A talk is a conversation of a party, through one door and in one era.
-type talk struct {
+// A conversation is one of a party, through one door and in one era.
+type conversation struct {
 	*party
 	door   *door
 	server string
@@ -197,7 +197,7 @@ type door struct {
 	name string
 	era  protocol.Era
 	path string
-	open func(v *talk)
+	open func(v *conversation)
 
 	mute  bool // what belongs to no call is not told there, and nobody is asked
 	tools bool // it knows calls of tools alone
@@ -205,28 +205,28 @@ type door struct {
 
 // doors are all ways into a gateway that carry messages.
 var doors = []*door{
-	{name: "Streamable HTTP", era: protocol.Legacy, path: "mcp", open: (*talk).overHTTP},
-	{name: "Streamable HTTP", era: protocol.Modern, path: "mcp", open: (*talk).overHTTP},
-	{name: "HTTP+SSE", era: protocol.Legacy, path: "sse", open: (*talk).overSSE},
-	{name: "POSTs of HTTP+SSE", era: protocol.Legacy, path: "messages", open: (*talk).overHTTP, mute: true},
-	{name: "WebSocket", era: protocol.Legacy, path: "ws", open: (*talk).overSocket},
-	{name: "WebSocket", era: protocol.Modern, path: "ws", open: (*talk).overSocket},
-	{name: "frames", era: protocol.Modern, path: "ws", open: (*talk).overSocket, mute: true, tools: true},
-	{name: "call", era: protocol.Modern, path: "call", open: (*talk).overHTTP, mute: true, tools: true},
+	{name: "Streamable HTTP", era: protocol.Legacy, path: "mcp", open: (*conversation).overHTTP},
+	{name: "Streamable HTTP", era: protocol.Modern, path: "mcp", open: (*conversation).overHTTP},
+	{name: "HTTP+SSE", era: protocol.Legacy, path: "sse", open: (*conversation).overSSE},
+	{name: "POSTs of HTTP+SSE", era: protocol.Legacy, path: "messages", open: (*conversation).overHTTP, mute: true},
+	{name: "WebSocket", era: protocol.Legacy, path: "ws", open: (*conversation).overSocket},
+	{name: "WebSocket", era: protocol.Modern, path: "ws", open: (*conversation).overSocket},
+	{name: "frames", era: protocol.Modern, path: "ws", open: (*conversation).overSocket, mute: true, tools: true},
+	{name: "call", era: protocol.Modern, path: "call", open: (*conversation).overHTTP, mute: true, tools: true},
 }
 
 // byLines is the way by which users of this machine come.
 var byLines = []*door{
-	{name: "lines", era: protocol.Legacy, open: (*talk).overLines},
-	{name: "lines", era: protocol.Modern, open: (*talk).overLines},
+	{name: "lines", era: protocol.Legacy, open: (*conversation).overLines},
+	{name: "lines", era: protocol.Modern, open: (*conversation).overLines},
 }
 
 func (d *door) String() string { return d.name + ", " + d.era.String() }
 
 // enter opens a conversation, with the handshake if its era has one.
-func (p *party) enter(d *door, server, prefix string) *talk {
+func (p *party) enter(d *door, server, prefix string) *conversation {
 	p.Helper()
-	v := &talk{party: p, door: d, server: server, prefix: prefix, header: http.Header{}, more: make(chan struct{})}
+	v := &conversation{party: p, door: d, server: server, prefix: prefix, header: http.Header{}, more: make(chan struct{})}
 	d.open(v)
 	if d.era == protocol.Legacy {
 		v.ask(protocol.MethodInitialize, object{
@@ -242,7 +242,7 @@ func (p *party) enter(d *door, server, prefix string) *talk {
 }
 
 // take takes what has come.
-func (v *talk) take(text string) {
+func (v *conversation) take(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.got = append(v.got, text)
@@ -251,14 +251,14 @@ func (v *talk) take(text string) {
 }
 
 // since returns what has come since there were so many.
-func (v *talk) since(n int) []string {
+func (v *conversation) since(n int) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.got[n:])
 }
 
 // await waits for a message, from the first one on that is not among so many, and returns it.
-func (v *talk) await(what string, from int, is func(text string) bool) string {
+func (v *conversation) await(what string, from int, is func(text string) bool) string {
 	v.Helper()
 	for late := time.After(kit.Patience); ; {
 		v.mu.Lock()
@@ -276,12 +276,12 @@ func (v *talk) await(what string, from int, is func(text string) bool) string {
 }
 
 // message returns the text of a request, under the next id.
-func (v *talk) message(method string, params object) (text string, id int) {
+func (v *conversation) message(method string, params object) (text string, id int) {
 	v.next++
 	return v.numbered(v.next, method, params), v.next
 }
 
-func (v *talk) numbered(id any, method string, params object) string {
+func (v *conversation) numbered(id any, method string, params object) string {
 	if params = maps.Clone(params); params == nil {
 		params = object{}
 	}
@@ -314,14 +314,14 @@ func (v *talk) numbered(id any, method string, params object) string {
 }
 
 // begin sends a request and does not wait.
-func (v *talk) begin(method string, params object) (id int) {
+func (v *conversation) begin(method string, params object) (id int) {
 	text, id := v.message(method, params)
 	v.send(text)
 	return id
 }
 
 // answer waits for the answer to a request, which has come since there were so many messages.
-func (v *talk) answer(id, from int) string {
+func (v *conversation) answer(id, from int) string {
 	v.Helper()
 	return v.await(fmt.Sprint("the answer to ", id), from, answers(dragoman.IntID(int64(id))))
 }
@@ -335,19 +335,19 @@ func answers(id dragoman.ID) func(text string) bool {
 }
 
 // ask sends a request and returns its answer.
-func (v *talk) ask(method string, params object) string {
+func (v *conversation) ask(method string, params object) string {
 	v.Helper()
 	n := len(v.since(0)) // somebody may have used the next id before
 	return v.answer(v.begin(method, params), n)
 }
 
 // tool calls a tool.
-func (v *talk) tool(name string, arguments object) string {
+func (v *conversation) tool(name string, arguments object) string {
 	v.Helper()
 	return v.ask(protocol.MethodCallTool, v.calling(name, arguments))
 }
 
-func (v *talk) calling(name string, arguments object) object {
+func (v *conversation) calling(name string, arguments object) object {
 	if arguments == nil {
 		arguments = object{}
 	}
@@ -355,9 +355,9 @@ func (v *talk) calling(name string, arguments object) object {
 }
 
 // overHTTP has each message be a POST. What comes for it, and a status that is no success, are taken.
-func (v *talk) overHTTP() { v.post(v.g.URL(v.server, v.door.path)) }
+func (v *conversation) overHTTP() { v.post(v.g.URL(v.server, v.door.path)) }
 
-func (v *talk) post(to string) {
+func (v *conversation) post(to string) {
 	v.send = func(text string) {
 		m, err := dragoman.Parse([]byte(text))
 		if err != nil {
@@ -395,7 +395,7 @@ func (v *talk) post(to string) {
 }
 
 // headers returns those that go with a message.
-func (v *talk) headers(m *dragoman.Message) http.Header {
+func (v *conversation) headers(m *dragoman.Message) http.Header {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h := v.header.Clone()
@@ -416,7 +416,7 @@ func (v *talk) headers(m *dragoman.Message) http.Header {
 }
 
 // listen opens a stream, and waits until it is open. It ends with the test.
-func (v *talk) listen(method, url string, first func(e event)) {
+func (v *conversation) listen(method, url string, first func(e event)) {
 	v.Helper()
 	opened := make(chan int, 1)
 	v.mu.Lock()
@@ -447,7 +447,7 @@ func (v *talk) listen(method, url string, first func(e event)) {
 }
 
 // overSSE has a stream tell where messages are posted.
-func (v *talk) overSSE() {
+func (v *conversation) overSSE() {
 	endpoint := make(chan string, 1)
 	at := v.g.URL(v.server, v.door.path)
 	v.listen(http.MethodGet, at, func(e event) { endpoint <- e.data })
@@ -463,7 +463,7 @@ func (v *talk) overSSE() {
 }
 
 // overSocket opens a WebSocket.
-func (v *talk) overSocket() {
+func (v *conversation) overSocket() {
 	path := strings.TrimPrefix(v.g.URL(v.server, v.door.path), v.g.Base)
 	socket, resp := v.g.Upgrade(path, "Authorization: Bearer "+v.proof)
 	if socket == nil {
@@ -496,7 +496,7 @@ func (v *talk) overSocket() {
 }
 
 // overLines opens a Unix socket for lines.
-func (v *talk) overLines() {
+func (v *conversation) overLines() {
 	c, err := net.Dial("unix", v.lines)
 	if err != nil {
 		v.Fatal(err)
@@ -512,7 +512,7 @@ func (v *talk) overLines() {
 }
 
 // follow takes messages until there are no more.
-func (v *talk) follow(next func() (string, error)) {
+func (v *conversation) follow(next func() (string, error)) {
 	for {
 		text, err := next()
 		if err != nil {
