@@ -201,12 +201,10 @@ sdktests: ## run the official Go SDK's own tests over each of our transports
 
 peers: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## install the peers from npm and PyPI; needs node, npm and python3
 
-# Most of the time goes to interpreters that start, and a test waits for several of them, so
-# more tests than there are processors run at once.
 interop: export GORACE ?= atexit_sleep_ms=0
 interop: peers ## test against official SDKs and peers from npm and PyPI; needs node, npm and python3
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' $(COMPILED) GOFLAGS='$(GOFLAGS) $(TESTED)' \
-		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -parallel $(AT_ONCE) -tags npm ./...
+		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm ./...
 
 browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' $(COMPILED) $(PLAINLY) \
@@ -214,7 +212,7 @@ browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node 
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(COMPILED) $(PLAINLY) \
-		go test -vet=off -count=1 -timeout 15m -parallel $(AT_ONCE) -tags conformance -run Conformance -v ./...
+		go test -vet=off -count=1 -timeout 15m -tags conformance -run Conformance -v ./...
 
 # The go.mod keeps ./... out of node_modules.
 $(NODE_DIR)/.installed: Makefile
