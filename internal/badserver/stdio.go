@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -152,13 +153,21 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 	}
 	switch d {
 	case IgnoresEOF:
-		select {}
+		hang()
 	case DiesAtEOF:
 		self, _ := os.FindProcess(os.Getpid()) // it is there
 		_ = self.Kill()
-		select {}
+		hang()
 	}
 	return 0
+}
+
+// hang waits until the process is killed. It waits for a timer: a program that waits for
+// nothing is ended by the runtime as one that is stuck.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // read returns the next message.
@@ -166,7 +175,7 @@ func (s *server) read(r *bufio.Reader) ([]byte, error) {
 	if s.Defect == ReadsShort {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			select {}
+			hang()
 		}
 		return line, err
 	}
