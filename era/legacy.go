@@ -52,29 +52,29 @@ type legacySession struct {
 }
 
 func newLegacySession(s *Server, client dragoman.Conn, caller *dragoman.Caller) *legacySession {
-	v := &legacySession{
+	ls := &legacySession{
 		server: s, client: client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
 		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}),
 	}
 	// Ends with the client, or with the server.
-	s.busy.Start(v.supervise)
-	return v
+	s.busy.Start(ls.supervise)
+	return ls
 }
 
 // Call implements dragoman.Peer.
-func (v *legacySession) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if other := v.other.Load(); other != nil {
+func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if other := ls.other.Load(); other != nil {
 		return (*other).Call(ctx, req, from)
 	}
-	resp, err := v.pass(ctx, req, from)
+	resp, err := ls.pass(ctx, req, from)
 	if req.Method() != protocol.MethodInitialize {
 		return resp, err
 	}
-	if err == nil && !resp.IsError() && v.server.isModern() {
-		err = v.check(ctx)
+	if err == nil && !resp.IsError() && ls.server.isModern() {
+		err = ls.check(ctx)
 	}
 	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
-		if other := v.cross(ctx, new(legacy.Memory)); other != nil { // the client begins only now
+		if other := ls.cross(ctx, new(legacy.Memory)); other != nil { // the client begins only now
 			return other.Call(ctx, req, from)
 		}
 	}
@@ -83,19 +83,19 @@ func (v *legacySession) Call(ctx context.Context, req *dragoman.Message, from dr
 
 // check finds out whether a modern server that has taken a handshake takes what
 // follows it: some refuse that.
-func (v *legacySession) check(ctx context.Context) error {
-	ping, err := dragoman.NewRequest(v.server.repeatID(), protocol.MethodPing, nil)
+func (ls *legacySession) check(ctx context.Context) error {
+	ping, err := dragoman.NewRequest(ls.server.repeatID(), protocol.MethodPing, nil)
 	if err != nil {
 		return err
 	}
-	_, err = v.pass(ctx, ping, nil)
+	_, err = ls.pass(ctx, ping, nil)
 	return err
 }
 
 // cross has a client use the crossing whose handshake the server has refused. The
 // crossing is told what memory holds. It returns nil if the server is not modern.
-func (v *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
-	other, err := v.crossing.Get(ctx, flight.OnCaller, func() (dragoman.Peer, error) { return v.crossOver(ctx, memory) })
+func (ls *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
+	other, err := ls.crossing.Get(ctx, flight.OnCaller, func() (dragoman.Peer, error) { return ls.crossOver(ctx, memory) })
 	if err != nil {
 		return nil
 	}
@@ -104,8 +104,8 @@ func (v *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragom
 
 // crossOver begins the session anew behind the crossing, and tells that what the
 // server was told.
-func (v *legacySession) crossOver(ctx context.Context, memory *legacy.Memory) (dragoman.Peer, error) {
-	s := v.server
+func (ls *legacySession) crossOver(ctx context.Context, memory *legacy.Memory) (dragoman.Peer, error) {
+	s := ls.server
 	if s.Era != nil {
 		return nil, errNotModern
 	}
@@ -116,8 +116,8 @@ func (v *legacySession) crossOver(ctx context.Context, memory *legacy.Memory) (d
 		return nil, errNotModern
 	}
 	s.refuses.Store(true)
-	v.end()
-	other, err := s.front.cross(ctx, v.client, v.caller)
+	ls.end()
+	other, err := s.front.cross(ctx, ls.client, ls.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (v *legacySession) crossOver(ctx context.Context, memory *legacy.Memory) (d
 	if err := memory.Replay(ctx, other, s.repeatID, accept, s.log); err != nil {
 		return nil, err
 	}
-	v.other.Store(&other)
+	ls.other.Store(&other)
 	return other, nil
 }
 
@@ -134,55 +134,55 @@ var errNotModern = errors.New("era: the server is not modern")
 // crossAfter has a session go on by the crossing when the server has come back as a
 // modern one: it has refused the handshake that was repeated to it. It returns nil if
 // that is not so.
-func (v *legacySession) crossAfter(ctx context.Context, err error) dragoman.Peer {
-	if _, refused := errors.AsType[*dragoman.Error](err); !refused || !v.memory.IsOpen() {
+func (ls *legacySession) crossAfter(ctx context.Context, err error) dragoman.Peer {
+	if _, refused := errors.AsType[*dragoman.Error](err); !refused || !ls.memory.IsOpen() {
 		return nil
 	}
-	other := v.cross(ctx, &v.memory)
+	other := ls.cross(ctx, &ls.memory)
 	if other != nil {
-		v.remind(ctx)
+		ls.remind(ctx)
 	}
 	return other
 }
 
 // pass passes a request on. One whose conversation was lost under way is sent
 // again only if that does no harm.
-func (v *legacySession) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (ls *legacySession) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	for again := false; ; again = true {
-		conn, err := v.get(ctx)
+		conn, err := ls.get(ctx)
 		if err != nil {
-			if other := v.crossAfter(ctx, err); other != nil {
+			if other := ls.crossAfter(ctx, err); other != nil {
 				return other.Call(ctx, req, from)
 			}
 			return unavailable(ctx, req, err)
 		}
-		resp, err := v.ask(ctx, conn, req, from)
-		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || v.isOver() {
+		resp, err := ls.ask(ctx, conn, req, from)
+		if again || !protocol.MayResend(req.Method(), err) || ctx.Err() != nil || ls.isOver() {
 			return resp, err
 		}
 	}
 }
 
-func (v *legacySession) isOver() bool {
+func (ls *legacySession) isOver() bool {
 	select {
-	case <-v.client.Done():
+	case <-ls.client.Done():
 		return true
-	case <-v.ended:
+	case <-ls.ended:
 		return true
 	default:
-		return v.server.ctx.Err() != nil
+		return ls.server.ctx.Err() != nil
 	}
 }
 
 // end ends the session before its client does.
-func (v *legacySession) end() { v.once.Do(func() { close(v.ended) }) }
+func (ls *legacySession) end() { ls.once.Do(func() { close(ls.ended) }) }
 
 // ask passes a request on and learns from the answer.
-func (v *legacySession) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (ls *legacySession) ask(ctx context.Context, conn dragoman.Conn, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if req.Method() == protocol.MethodInitialize {
-		return v.initialize(ctx, conn, req)
+		return ls.initialize(ctx, conn, req)
 	}
-	route := v.revisions()
+	route := ls.revisions()
 	if !route.Same() {
 		var err error
 		if req, err = route.Request(req, nil); err != nil {
@@ -190,14 +190,14 @@ func (v *legacySession) ask(ctx context.Context, conn dragoman.Conn, req *dragom
 		}
 		from = route.Peer(from)
 	}
-	if from != nil && v.server.Changed != nil {
-		from = observedClient{from, v}
+	if from != nil && ls.server.Changed != nil {
+		from = observedClient{from, ls}
 	}
 	resp, err := conn.Call(ctx, req, from)
 	if err != nil || resp == nil {
 		return nil, err
 	}
-	if resp, err = v.learn(req, resp); err != nil || route.Same() {
+	if resp, err = ls.learn(req, resp); err != nil || route.Same() {
 		return resp, err
 	}
 	return route.Response(req.Method(), resp, nil)
@@ -205,18 +205,18 @@ func (v *legacySession) ask(ctx context.Context, conn dragoman.Conn, req *dragom
 
 // learn notes what an answer shows, and says in it if the server has lost what
 // earlier calls may have left.
-func (v *legacySession) learn(req, resp *dragoman.Message) (*dragoman.Message, error) {
+func (ls *legacySession) learn(req, resp *dragoman.Message) (*dragoman.Message, error) {
 	if resp.IsError() {
 		return resp, nil
 	}
-	v.memory.Learn(req, resp)
+	ls.memory.Learn(req, resp)
 	if req.Method() != protocol.MethodCallTool {
 		return resp, nil
 	}
-	v.mu.Lock()
-	tell := v.renewed
-	v.stateful, v.renewed = true, false
-	v.mu.Unlock()
+	ls.mu.Lock()
+	tell := ls.renewed
+	ls.stateful, ls.renewed = true, false
+	ls.mu.Unlock()
 	if !tell {
 		return resp, nil
 	}
@@ -225,8 +225,8 @@ func (v *legacySession) learn(req, resp *dragoman.Message) (*dragoman.Message, e
 
 // initialize passes the handshake on. The client gets the revision that it asked
 // for if we know that, also from a server that would rather speak another.
-func (v *legacySession) initialize(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (*dragoman.Message, error) {
-	if v.memory.IsOpen() {
+func (ls *legacySession) initialize(ctx context.Context, conn dragoman.Conn, req *dragoman.Message) (*dragoman.Message, error) {
+	if ls.memory.IsOpen() {
 		return req.Fail(&dragoman.Error{
 			Code:    protocol.CodeInvalidRequest,
 			Message: "this conversation is initialized already; open another for other parameters",
@@ -240,8 +240,8 @@ func (v *legacySession) initialize(ctx context.Context, conn dragoman.Conn, req 
 	if err != nil {
 		return protocol.Failure(req, err), nil //nolint:nilerr // that is the answer
 	}
-	v.memory.Opened(sent, resp)
-	v.setRevisions(route)
+	ls.memory.Opened(sent, resp)
+	ls.setRevisions(route)
 	if route.Same() {
 		return resp, nil
 	}
@@ -300,44 +300,44 @@ func revisionOf(resp *dragoman.Message) (protocol.Revision, error) {
 	return r, nil
 }
 
-func (v *legacySession) revisions() adapt.Route {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.route
+func (ls *legacySession) revisions() adapt.Route {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.route
 }
 
-func (v *legacySession) setRevisions(route adapt.Route) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.route = route
+func (ls *legacySession) setRevisions(route adapt.Route) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.route = route
 }
 
 // Notify passes a notification on. Without a conversation there is nobody who
 // would miss it.
-func (v *legacySession) Notify(ctx context.Context, note *dragoman.Message) error {
-	if other := v.other.Load(); other != nil {
+func (ls *legacySession) Notify(ctx context.Context, note *dragoman.Message) error {
+	if other := ls.other.Load(); other != nil {
 		return (*other).Notify(ctx, note)
 	}
 	if note.Method() == protocol.NoteInitialized {
-		v.memory.Initialized()
+		ls.memory.Initialized()
 	}
-	if e, ok := v.conn.Peek(); ok && !e.Item.Over() {
+	if e, ok := ls.conn.Peek(); ok && !e.Item.Over() {
 		return connOf(e).Notify(ctx, note)
 	}
 	return nil
 }
 
 // get returns a conversation with the server that is not over.
-func (v *legacySession) get(ctx context.Context) (dragoman.Conn, error) {
-	if e, ok := v.conn.Peek(); ok {
+func (ls *legacySession) get(ctx context.Context) (dragoman.Conn, error) {
+	if e, ok := ls.conn.Peek(); ok {
 		if !e.Item.Over() {
 			return connOf(e), nil
 		}
-		if v.conn.Forget(func(other *pool.Entry) bool { return other == e }) {
-			v.server.pool.Release(e)
+		if ls.conn.Forget(func(other *pool.Entry) bool { return other == e }) {
+			ls.server.pool.Release(e)
 		}
 	}
-	e, err := v.conn.Get(ctx, v.server.busy.Start, func() (*pool.Entry, error) { return v.open(dragoman.WithCallerOf(v.server.ctx, ctx)) })
+	e, err := ls.conn.Get(ctx, ls.server.busy.Start, func() (*pool.Entry, error) { return ls.open(dragoman.WithCallerOf(ls.server.ctx, ctx)) })
 	if err != nil {
 		return nil, err
 	}
@@ -367,30 +367,30 @@ func (w wantSession) Open(ctx context.Context) (pool.Item, error) {
 }
 
 // open opens a conversation and takes up on it where the one before ended.
-func (v *legacySession) open(ctx context.Context) (*pool.Entry, error) {
-	e, err := v.server.pool.Take(ctx, v.owner, wantSession{v}, pool.Use{Single: true})
+func (ls *legacySession) open(ctx context.Context) (*pool.Entry, error) {
+	e, err := ls.server.pool.Take(ctx, ls.owner, wantSession{ls}, pool.Use{Single: true})
 	if err != nil {
 		return nil, err
 	}
-	if err := v.replay(ctx, connOf(e)); err != nil || v.isOver() {
-		v.server.pool.Release(e)
+	if err := ls.replay(ctx, connOf(e)); err != nil || ls.isOver() {
+		ls.server.pool.Release(e)
 		if err == nil {
 			err = dragoman.ErrClosed
 		}
 		return nil, err
 	}
 	select {
-	case <-v.opened: // over by now
+	case <-ls.opened: // over by now
 	default:
 	}
-	v.opened <- connOf(e) // there is room: nobody else opens one meanwhile
+	ls.opened <- connOf(e) // there is room: nobody else opens one meanwhile
 	return e, nil
 }
 
 // supervise closes the conversation with the server when the client has gone. When
 // it is lost before, and the client has subscribed to something, it is opened
 // anew, a few times: such a client may wait for news without asking for anything.
-func (v *legacySession) supervise() {
+func (ls *legacySession) supervise() {
 	var (
 		lost   <-chan struct{}
 		began  time.Time
@@ -398,10 +398,10 @@ func (v *legacySession) supervise() {
 	)
 	for {
 		select {
-		case <-v.client.Done():
-		case <-v.ended:
-		case <-v.server.ctx.Done():
-		case conn := <-v.opened:
+		case <-ls.client.Done():
+		case <-ls.ended:
+		case <-ls.server.ctx.Done():
+		case conn := <-ls.opened:
 			lost, began = conn.Done(), time.Now()
 			continue
 		case <-lost:
@@ -409,11 +409,11 @@ func (v *legacySession) supervise() {
 			if time.Since(began) > down.Steady {
 				losses = 0
 			}
-			losses = v.reopen(losses)
+			losses = ls.reopen(losses)
 			continue
 		}
-		if e, ok := v.conn.WaitValue(); ok {
-			v.server.pool.Release(e) // and with it the conversation
+		if e, ok := ls.conn.WaitValue(); ok {
+			ls.server.pool.Release(e) // and with it the conversation
 		}
 		return
 	}
@@ -421,13 +421,13 @@ func (v *legacySession) supervise() {
 
 // reopen opens a conversation that the client needs, after so many losses in a
 // row. It returns how many there have been.
-func (v *legacySession) reopen(losses int) int {
-	for losses < down.MaxLosses && v.memory.Subscribes() {
+func (ls *legacySession) reopen(losses int) int {
+	for losses < down.MaxLosses && ls.memory.Subscribes() {
 		losses++
-		if !v.server.pause(v.client.Done(), losses) {
+		if !ls.server.pause(ls.client.Done(), losses) {
 			break
 		}
-		if _, err := v.get(v.server.ctx); err == nil {
+		if _, err := ls.get(ls.server.ctx); err == nil {
 			break
 		}
 	}
@@ -436,28 +436,28 @@ func (v *legacySession) reopen(losses int) int {
 
 // replay tells a new conversation what the server knew, if it knew anything, and
 // the client what it may have missed.
-func (v *legacySession) replay(ctx context.Context, conn dragoman.Conn) error {
-	if !v.memory.IsOpen() {
+func (ls *legacySession) replay(ctx context.Context, conn dragoman.Conn) error {
+	if !ls.memory.IsOpen() {
 		return nil
 	}
-	v.mu.Lock()
-	v.renewed, v.stateful = v.renewed || v.stateful, false
-	v.mu.Unlock()
-	ctx, cancel := v.server.dialContext(ctx)
+	ls.mu.Lock()
+	ls.renewed, ls.stateful = ls.renewed || ls.stateful, false
+	ls.mu.Unlock()
+	ctx, cancel := ls.server.dialContext(ctx)
 	defer cancel()
-	if err := v.memory.Replay(ctx, conn, v.server.repeatID, v.acceptRevision, v.server.log); err != nil {
+	if err := ls.memory.Replay(ctx, conn, ls.server.repeatID, ls.acceptRevision, ls.server.log); err != nil {
 		return err
 	}
-	v.remind(ctx)
+	ls.remind(ctx)
 	return nil
 }
 
 // acceptRevision takes the revision of a server that has come back. It may be another than
 // before: the client keeps its own.
-func (v *legacySession) acceptRevision(answer *dragoman.Message) error {
+func (ls *legacySession) acceptRevision(answer *dragoman.Message) error {
 	server, err := revisionOf(answer)
 	if err == nil {
-		v.setRevisions(adapt.Route{Client: v.revisions().Client, Server: server})
+		ls.setRevisions(adapt.Route{Client: ls.revisions().Client, Server: server})
 	}
 	return err
 }
@@ -469,11 +469,11 @@ func (s *Server) repeatID() dragoman.ID {
 }
 
 // remind tells the client what may have changed while nobody listened.
-func (v *legacySession) remind(ctx context.Context) {
-	client, missed := v.revisions().Peer(v.client), v.memory.Missed()
+func (ls *legacySession) remind(ctx context.Context) {
+	client, missed := ls.revisions().Peer(ls.client), ls.memory.Missed()
 	for note := range missed.ChangeNotes() {
 		if err := client.Notify(ctx, note); err != nil {
-			v.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
+			ls.server.log.Debug("a client was not told of a change", "method", note.Method(), "error", err)
 		}
 	}
 }
@@ -497,8 +497,8 @@ func (t observedClient) Notify(ctx context.Context, note *dragoman.Message) erro
 type localClient legacySession
 
 func (h *localClient) peer() dragoman.Peer {
-	v := (*legacySession)(h)
-	return v.revisions().Peer(v.client)
+	ls := (*legacySession)(h)
+	return ls.revisions().Peer(ls.client)
 }
 
 func (h *localClient) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

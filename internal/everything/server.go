@@ -165,13 +165,13 @@ func (s *Server) capabilities(rev protocol.Revision) object {
 }
 
 // addSession notifies a session of changes until its conversation ends.
-func (s *Server) addSession(v *session) {
+func (s *Server) addSession(ss *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v.ended() {
+	if ss.ended() {
 		return
 	}
-	s.sessions[v] = struct{}{}
+	s.sessions[ss] = struct{}{}
 	// Dead sessions are forgotten when the number of sessions has doubled, so
 	// that none needs a goroutine that waits for its end.
 	if len(s.sessions) > s.sweepAt {
@@ -182,9 +182,9 @@ func (s *Server) addSession(v *session) {
 
 // sweep forgets the sessions that are over. The caller holds mu.
 func (s *Server) sweep() {
-	for v := range s.sessions {
-		if v.ended() {
-			delete(s.sessions, v)
+	for ss := range s.sessions {
+		if ss.ended() {
+			delete(s.sessions, ss)
 		}
 	}
 }
@@ -194,8 +194,8 @@ func (s *Server) subscribers() (sessions []*session, listens []*listen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
-	for v := range s.sessions {
-		sessions = append(sessions, v)
+	for ss := range s.sessions {
+		sessions = append(sessions, ss)
 	}
 	for l := range s.listens {
 		listens = append(listens, l)
@@ -256,10 +256,10 @@ func (s *Server) notifyAll(ctx context.Context, e event) {
 	}
 	// The call that made the change may end before all have heard of it.
 	ctx = context.WithoutCancel(ctx)
-	for _, v := range sessions {
-		if e.uri == "" || v.isSubscribed(e.uri) {
+	for _, ss := range sessions {
+		if e.uri == "" || ss.isSubscribed(e.uri) {
 			// If it fails, the client is gone, and the next sweep removes it.
-			_ = v.client.Notify(ctx, note)
+			_ = ss.client.Notify(ctx, note)
 		}
 	}
 }

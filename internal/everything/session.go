@@ -30,22 +30,22 @@ type initializeParams struct {
 }
 
 // Call serves one request.
-func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (ss *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	switch {
-	case !v.server.serves(protocol.Legacy):
+	case !ss.server.serves(protocol.Legacy):
 		if req.Method() == protocol.MethodInitialize && !protocol.IsModern(req) {
-			return v.refuse(req), nil
+			return ss.refuse(req), nil
 		}
-		return v.server.callModern(ctx, req, from)
-	case protocol.IsModern(req) && v.server.serves(protocol.Modern):
-		return v.server.callModern(ctx, req, from)
+		return ss.server.callModern(ctx, req, from)
+	case protocol.IsModern(req) && ss.server.serves(protocol.Modern):
+		return ss.server.callModern(ctx, req, from)
 	}
 	h := methodOf(req.Method(), protocol.Legacy)
 	if h == nil {
 		return noMethod(req), nil
 	}
-	c := &call{server: v.server, session: v, req: req, from: from, level: v.logLevel()}
-	if settled := v.hello.Load(); settled != nil {
+	c := &call{server: ss.server, session: ss, req: req, from: from, level: ss.logLevel()}
+	if settled := ss.hello.Load(); settled != nil {
 		c.rev, c.caps = settled.rev, settled.caps
 	} else if m := req.Method(); m != protocol.MethodInitialize && m != protocol.MethodPing {
 		return req.Fail(failure(protocol.CodeInvalidRequest, nil,
@@ -56,15 +56,15 @@ func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman
 
 // refuse answers the initialize of a client that is too old for this server, by
 // naming the revisions that it could use.
-func (v *session) refuse(req *dragoman.Message) *dragoman.Message {
-	return req.Fail(v.server.unsupported(protocol.VersionOf(req)))
+func (ss *session) refuse(req *dragoman.Message) *dragoman.Message {
+	return req.Fail(ss.server.unsupported(protocol.VersionOf(req)))
 }
 
 // Notify takes one notification. Cancelling is not among them: that is the
 // business of the peer that made the call.
-func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
-	if note.Method() == protocol.NoteInitialized && v.hello.Load() != nil {
-		v.server.addSession(v)
+func (ss *session) Notify(_ context.Context, note *dragoman.Message) error {
+	if note.Method() == protocol.NoteInitialized && ss.hello.Load() != nil {
+		ss.server.addSession(ss)
 	}
 	return nil
 }
@@ -125,43 +125,43 @@ func unsubscribeLegacy(_ context.Context, c *call) (any, error) {
 	return object{}, nil
 }
 
-func (v *session) logLevel() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.level
+func (ss *session) logLevel() int {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.level
 }
 
-func (v *session) setLevel(level int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.level = level
+func (ss *session) setLevel(level int) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.level = level
 }
 
-func (v *session) subscribe(uri string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.subscribed == nil {
-		v.subscribed = make(map[string]bool)
+func (ss *session) subscribe(uri string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.subscribed == nil {
+		ss.subscribed = make(map[string]bool)
 	}
-	v.subscribed[uri] = true
+	ss.subscribed[uri] = true
 }
 
-func (v *session) unsubscribe(uri string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.subscribed, uri)
+func (ss *session) unsubscribe(uri string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.subscribed, uri)
 }
 
-func (v *session) isSubscribed(uri string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.subscribed[uri]
+func (ss *session) isSubscribed(uri string) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.subscribed[uri]
 }
 
 // ended reports whether the conversation has ended.
-func (v *session) ended() bool {
+func (ss *session) ended() bool {
 	select {
-	case <-v.client.Done():
+	case <-ss.client.Done():
 		return true
 	default:
 		return false

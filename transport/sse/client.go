@@ -84,12 +84,12 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 		return nil, err
 	}
 	client.HTTP.Timeout = 0 // it would end the stream
-	l := newClientStream(c, client)
-	if err := l.connect(ctx, client.URL, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
-		_ = l.Close()
+	cs := newClientStream(c, client)
+	if err := cs.connect(ctx, client.URL, cmp.Or(c.EndpointTimeout, DefaultEndpointTimeout)); err != nil {
+		_ = cs.Close()
 		return nil, err
 	}
-	conn := mux.New(l, &mux.Options{Limits: l.limits, Queued: true, Logger: c.Logger})
+	conn := mux.New(cs, &mux.Options{Limits: cs.limits, Queued: true, Logger: c.Logger})
 	conn.Start(local)
 	return conn, nil
 }
@@ -98,48 +98,48 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 var errNoEndpoint = errors.New("sse: the server named no endpoint in time")
 
 // connect opens the event stream and finds out where messages go.
-func (l *clientStream) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
+func (cs *clientStream) connect(ctx context.Context, base *url.URL, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoEndpoint)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
-	resp, err := l.open(base)
+	stop := context.AfterFunc(ctx, func() { cs.end(context.Cause(ctx)) })
+	resp, err := cs.open(base)
 	if !stop() {
-		<-l.ctx.Done()
-		err = context.Cause(l.ctx)
+		<-cs.ctx.Done()
+		err = context.Cause(cs.ctx)
 	}
 	if err != nil {
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		if status, ok := errors.AsType[*protocol.StatusError](err); ok && l.allowSync && noStream(status.Status) {
-			l.endpoint, l.sync = syncEndpoint(base), true // there are no notifications, but calls work
+		if status, ok := errors.AsType[*protocol.StatusError](err); ok && cs.allowSync && noStream(status.Status) {
+			cs.endpoint, cs.sync = syncEndpoint(base), true // there are no notifications, but calls work
 			return nil
 		}
 		return err
 	}
-	l.running.Add(1)
-	go l.readEvents(resp.Body) // ends with the stream
+	cs.running.Add(1)
+	go cs.readEvents(resp.Body) // ends with the stream
 	var first *sse.Event
 	select {
-	case first = <-l.first:
-	case <-l.ctx.Done():
-		return context.Cause(l.ctx)
+	case first = <-cs.first:
+	case <-cs.ctx.Done():
+		return context.Cause(cs.ctx)
 	case <-ctx.Done():
-		if err := context.Cause(ctx); !l.allowSync || !errors.Is(err, errNoEndpoint) {
+		if err := context.Cause(ctx); !cs.allowSync || !errors.Is(err, errNoEndpoint) {
 			return err
 		}
 	}
-	return l.setEndpoint(base, resp.Request.URL, first)
+	return cs.setEndpoint(base, resp.Request.URL, first)
 }
 
 // setEndpoint sets where messages are posted, by the first event of the stream at that
 // URL, or by its absence.
-func (l *clientStream) setEndpoint(base, at *url.URL, first *sse.Event) error {
+func (cs *clientStream) setEndpoint(base, at *url.URL, first *sse.Event) error {
 	if first == nil || first.Name != eventEndpoint {
-		if !l.allowSync {
+		if !cs.allowSync {
 			return errors.New("sse: the event stream does not begin with an endpoint")
 		}
-		l.endpoint, l.sync = syncEndpoint(base), true
+		cs.endpoint, cs.sync = syncEndpoint(base), true
 		return nil
 	}
 	endpoint, err := at.Parse(strings.TrimSpace(string(first.Data)))
@@ -150,18 +150,18 @@ func (l *clientStream) setEndpoint(base, at *url.URL, first *sse.Event) error {
 		return fmt.Errorf("sse: the endpoint that the server names is at another origin, %s://%s", endpoint.Scheme, endpoint.Host)
 	}
 	endpoint.Fragment, endpoint.User = "", at.User
-	l.endpoint = endpoint
+	cs.endpoint = endpoint
 	return nil
 }
 
 // open gets the event stream: at base, or behind it.
-func (l *clientStream) open(base *url.URL) (*http.Response, error) {
-	resp, err := l.get(base)
+func (cs *clientStream) open(base *url.URL) (*http.Response, error) {
+	resp, err := cs.get(base)
 	status, said := errors.AsType[*protocol.StatusError](err)
-	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !l.allowSync {
+	if !said || strings.HasSuffix(base.Path, "/sse") || status.Status != http.StatusNotFound && !cs.allowSync {
 		return resp, err
 	}
-	again, err := l.get(base.JoinPath("sse"))
+	again, err := cs.get(base.JoinPath("sse"))
 	if _, said := errors.AsType[*protocol.StatusError](err); said {
 		return nil, status // about the URL that was configured
 	}
@@ -169,8 +169,8 @@ func (l *clientStream) open(base *url.URL) (*http.Response, error) {
 }
 
 // get opens the event stream at a URL.
-func (l *clientStream) get(at *url.URL) (*http.Response, error) {
-	resp, err := l.http.Do(l.ctx, http.MethodGet, at, nil, func(h http.Header) {
+func (cs *clientStream) get(at *url.URL) (*http.Response, error) {
+	resp, err := cs.http.Do(cs.ctx, http.MethodGet, at, nil, func(h http.Header) {
 		h.Set("Accept", sse.ContentType)
 		h.Set("Accept-Encoding", "identity") // compressed streams get stuck in buffers
 		h.Set("Cache-Control", "no-cache")
@@ -245,22 +245,22 @@ type incoming struct {
 }
 
 func newClientStream(c *Client, client *httpx.Client) *clientStream {
-	l := &clientStream{
+	cs := &clientStream{
 		http: client, limits: dragoman.Limits{MaxMessage: c.MaxMessage},
 		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), allowSync: c.Sync, log: httpx.Logger(c.Logger),
 		first: make(chan *sse.Event, 1), incoming: make(chan incoming),
 		requests: make(map[dragoman.ID]*post),
 	}
 	client.Acquire()
-	l.ctx, l.cancel = context.WithCancelCause(context.Background())
-	return l
+	cs.ctx, cs.cancel = context.WithCancelCause(context.Background())
+	return cs
 }
 
 // readEvents reads events until the stream ends, and ends the conversation.
-func (l *clientStream) readEvents(body io.ReadCloser) {
-	defer l.running.Done()
+func (cs *clientStream) readEvents(body io.ReadCloser) {
+	defer cs.running.Done()
 	defer body.Close()
-	limit := l.limits.Message()
+	limit := cs.limits.Message()
 	r := sse.NewReader(body, limit+eventOverhead)
 	for {
 		e, err := r.Next()
@@ -269,16 +269,16 @@ func (l *clientStream) readEvents(body io.ReadCloser) {
 		case errors.Is(err, dragoman.ErrTooLarge):
 			bad = &mux.BadFrame{Err: err}
 			if bad.Head, bad.Tail, err = r.Skip(endlessFactor * limit); err == nil {
-				l.deliver(incoming{err: bad})
+				cs.deliver(incoming{err: bad})
 				continue
 			}
 		case err == nil && e.Name == eventEndpoint:
-			l.keepFirst(e)
+			cs.keepFirst(e)
 			continue
 		case err == nil:
 			if e.HasMessage() {
-				l.keepFirst(e)
-				l.deliver(l.check(e.Data))
+				cs.keepFirst(e)
+				cs.deliver(cs.check(e.Data))
 			}
 			continue
 		case errors.Is(err, io.EOF):
@@ -286,23 +286,23 @@ func (l *clientStream) readEvents(body io.ReadCloser) {
 		default:
 			err = fmt.Errorf("sse: the event stream broke: %w", err)
 		}
-		l.end(err)
+		cs.end(err)
 		return
 	}
 }
 
 // keepFirst keeps the first event for connect.
-func (l *clientStream) keepFirst(e *sse.Event) {
+func (cs *clientStream) keepFirst(e *sse.Event) {
 	select {
-	case l.first <- e:
+	case cs.first <- e:
 	default:
 	}
 }
 
 // check refuses a message over the limit.
-func (l *clientStream) check(data []byte) incoming {
+func (cs *clientStream) check(data []byte) incoming {
 	const ends = 256
-	if limit := l.limits.Message(); len(data) > limit {
+	if limit := cs.limits.Message(); len(data) > limit {
 		return incoming{err: &mux.BadFrame{
 			Err:  fmt.Errorf("%w: %d bytes", dragoman.ErrTooLarge, len(data)),
 			Head: data[:min(len(data), ends)], Tail: data[max(0, len(data)-ends):],
@@ -312,35 +312,35 @@ func (l *clientStream) check(data []byte) incoming {
 }
 
 // deliver hands something to Read.
-func (l *clientStream) deliver(a incoming) {
+func (cs *clientStream) deliver(a incoming) {
 	select {
-	case l.incoming <- a:
-	case <-l.ctx.Done():
+	case cs.incoming <- a:
+	case <-cs.ctx.Done():
 	}
 }
 
 // end ends the stream, for the first reason given.
-func (l *clientStream) end(reason error) { l.cancel(reason) }
+func (cs *clientStream) end(reason error) { cs.cancel(reason) }
 
 // Read implements mux.Stream.
-func (l *clientStream) Read() ([]byte, error) {
+func (cs *clientStream) Read() ([]byte, error) {
 	select {
-	case a := <-l.incoming:
+	case a := <-cs.incoming:
 		return a.data, a.err
-	case <-l.ctx.Done():
-		return nil, context.Cause(l.ctx)
+	case <-cs.ctx.Done():
+		return nil, context.Cause(cs.ctx)
 	}
 }
 
 // Close implements mux.Stream. It waits for all that is under way.
-func (l *clientStream) Close() error {
-	l.flush()
-	l.end(dragoman.ErrClosed)
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.running.Wait()
-	l.release.Do(l.http.Release)
+func (cs *clientStream) Close() error {
+	cs.flush()
+	cs.end(dragoman.ErrClosed)
+	cs.mu.Lock()
+	cs.closed = true
+	cs.mu.Unlock()
+	cs.running.Wait()
+	cs.release.Do(cs.http.Release)
 	return nil
 }
 
@@ -359,11 +359,11 @@ func noStream(status int) bool {
 }
 
 // outcome takes what the server says to a message that was posted.
-func (l *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
+func (cs *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
-		if l.sync && m != nil && m.Kind() == dragoman.Request {
-			l.answer(resp, m)
+		if cs.sync && m != nil && m.Kind() == dragoman.Request {
+			cs.answer(resp, m)
 			return
 		}
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
@@ -371,16 +371,16 @@ func (l *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
 	}
 	e := httpx.ReadStatus(resp)
 	switch {
-	case !l.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
+	case !cs.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
 		gone := fmt.Errorf("sse: the session is gone: %w", e)
 		if m != nil && m.Kind() == dragoman.Request {
-			l.fail(m, dragoman.Closed(gone)) // it was refused; the outcome of others is unknown
+			cs.fail(m, dragoman.Closed(gone)) // it was refused; the outcome of others is unknown
 		}
-		l.end(httpx.UnknownOutcome(gone))
+		cs.end(httpx.UnknownOutcome(gone))
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !hasOwnError(e):
-		l.fail(m, e)
+		cs.fail(m, e)
 	default:
-		l.refused(m, e)
+		cs.refused(m, e)
 	}
 }
 
@@ -392,58 +392,58 @@ func hasOwnError(e *protocol.StatusError) bool {
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.
-func (l *clientStream) refused(m *dragoman.Message, e *protocol.StatusError) {
+func (cs *clientStream) refused(m *dragoman.Message, e *protocol.StatusError) {
 	answer := e.Response(dragoman.Limits{})
 	if answer == nil || m == nil || m.Kind() != dragoman.Request {
-		l.fail(m, e)
+		cs.fail(m, e)
 		return
 	}
-	l.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
+	cs.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
 }
 
 // errNoAnswer says that a server took a request but did not answer it.
 var errNoAnswer = errors.New("sse: no response received for request")
 
 // answer takes the answer in the body of a response.
-func (l *clientStream) answer(resp *http.Response, m *dragoman.Message) {
-	limit := l.limits.Message()
+func (cs *clientStream) answer(resp *http.Response, m *dragoman.Message) {
+	limit := cs.limits.Message()
 	body, err := httpx.ReadAll(resp, limit)
 	if errors.Is(err, dragoman.ErrTooLarge) {
-		l.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", err, limit))
+		cs.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", err, limit))
 		return
 	}
 	if err != nil {
-		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
+		cs.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
 		return
 	}
-	answer, err := l.limits.Parse(body)
+	answer, err := cs.limits.Parse(body)
 	switch {
 	case len(body) == 0:
-		l.fail(m, errNoAnswer)
+		cs.fail(m, errNoAnswer)
 	case err != nil:
-		l.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
+		cs.fail(m, fmt.Errorf("%w: %w", errNoAnswer, err))
 	case answer.Kind() != dragoman.Response || answer.ID().Key() != m.ID().Key() && !answer.IsError():
-		l.fail(m, fmt.Errorf("%w: the body is another message", errNoAnswer))
+		cs.fail(m, fmt.Errorf("%w: the body is another message", errNoAnswer))
 	default:
-		l.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
+		cs.deliver(incoming{data: answer.WithID(m.ID()).Bytes()})
 	}
 }
 
 // fail ends the call that posted m, if it is a request. An answer that the server
 // has refused is replaced by an error, so that the server need not wait.
-func (l *clientStream) fail(m *dragoman.Message, err error) {
+func (cs *clientStream) fail(m *dragoman.Message, err error) {
 	if m != nil && m.Kind() == dragoman.Request {
-		l.deliver(incoming{err: &mux.BadFrame{Err: err, Call: m.ID()}})
+		cs.deliver(incoming{err: &mux.BadFrame{Err: err, Call: m.ID()}})
 		return
 	}
-	if l.ctx.Err() != nil {
+	if cs.ctx.Err() != nil {
 		return
 	}
-	l.log.Warn("message not taken by the server", "error", err)
+	cs.log.Warn("message not taken by the server", "error", err)
 	if _, refused := errors.AsType[*protocol.StatusError](err); refused && m != nil && m.Kind() == dragoman.Response && !m.IsError() {
 		instead := protocol.Failure(m, err)
-		p := l.newPost(instead)
+		p := cs.newPost(instead)
 		defer p.cancel()
-		l.send(p)
+		cs.send(p)
 	}
 }

@@ -95,9 +95,9 @@ func (q *queue) full(p *post) bool {
 	return q.n >= maxNotes || p.kind != requests && q.bytes > 0 && q.bytes+p.frame.Len() > maxNoteBytes
 }
 
-func (l *clientStream) newPost(f mux.Frame) *post {
+func (cs *clientStream) newPost(f mux.Frame) *post {
 	p := &post{kind: answers, frame: f, m: mux.MessageOf(f), sent: make(chan struct{}), done: make(chan struct{})}
-	p.ctx, p.cancel = context.WithCancel(l.ctx)
+	p.ctx, p.cancel = context.WithCancel(cs.ctx)
 	if p.m == nil || p.m.Kind() == dragoman.Response {
 		return p
 	}
@@ -124,72 +124,72 @@ func (p *post) written() { p.write.Do(func() { close(p.sent) }) }
 
 // Write implements mux.Stream. It waits for room among the answers alone; what
 // becomes of each message is between it and its call.
-func (l *clientStream) Write(frames []mux.Frame) error {
+func (cs *clientStream) Write(frames []mux.Frame) error {
 	for _, f := range frames {
-		p := l.newPost(f)
+		p := cs.newPost(f)
 		if p.kind == answers {
-			l.await(l.ctx, func() bool { return !l.queues[answers].full(p) })
+			cs.await(cs.ctx, func() bool { return !cs.queues[answers].full(p) })
 		}
-		if l.ctx.Err() != nil {
-			return context.Cause(l.ctx)
+		if cs.ctx.Err() != nil {
+			return context.Cause(cs.ctx)
 		}
-		if l.enqueue(p) {
+		if cs.enqueue(p) {
 			continue
 		}
 		p.cancel()
 		if p.kind == requests {
-			l.fail(p.m, fmt.Errorf("%w: the server does not take what it is sent", dragoman.ErrOverloaded))
+			cs.fail(p.m, fmt.Errorf("%w: the server does not take what it is sent", dragoman.ErrOverloaded))
 			continue
 		}
-		l.log.Warn("notification dropped: the server does not take what it is sent", "method", p.m.Method())
+		cs.log.Warn("notification dropped: the server does not take what it is sent", "method", p.m.Method())
 	}
 	return nil
 }
 
 // enqueue queues a post. It reports false if there is no room.
-func (l *clientStream) enqueue(p *post) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q := &l.queues[p.kind]
+func (cs *clientStream) enqueue(p *post) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	q := &cs.queues[p.kind]
 	if p.kind != answers && q.full(p) { // an answer has waited for room
 		return false
 	}
 	switch p.kind {
 	case requests:
-		l.requests[p.m.ID().Key()] = p
+		cs.requests[p.m.ID().Key()] = p
 	case answers:
-		p.after = slices.Clone(l.cancels)
-		if l.lastReport != nil {
-			p.after = append(p.after, l.lastReport)
+		p.after = slices.Clone(cs.cancels)
+		if cs.lastReport != nil {
+			p.after = append(p.after, cs.lastReport)
 		}
 	case reports:
-		l.lastReport = p
+		cs.lastReport = p
 	case cancels:
 		id, _ := dragoman.ParseID(p.m.Get("requestId"))
-		if req := l.requests[id.Key()]; req != nil {
-			if l.unqueue(req) {
+		if req := cs.requests[id.Key()]; req != nil {
+			if cs.unqueue(req) {
 				p.cancel() // there is nothing to cancel
 				return true
 			}
 			p.after = []*post{req}
 		}
-		l.cancels = append(l.cancels, p)
+		cs.cancels = append(cs.cancels, p)
 	}
 	q.count(p, 1)
-	l.schedule(p)
+	cs.schedule(p)
 	return true
 }
 
 // unqueue removes a request that has not been sent. It reports whether that was so.
 // l.mu is locked.
-func (l *clientStream) unqueue(p *post) bool {
+func (cs *clientStream) unqueue(p *post) bool {
 	if p.started || p.isHandshake() {
 		return false
 	}
-	q := &l.queues[p.kind]
+	q := &cs.queues[p.kind]
 	q.count(p, -1)
-	q.waiting, l.afterHandshake = without(q.waiting, p), without(l.afterHandshake, p)
-	delete(l.requests, p.m.ID().Key())
+	q.waiting, cs.afterHandshake = without(q.waiting, p), without(cs.afterHandshake, p)
+	delete(cs.requests, p.m.ID().Key())
 	p.cancel()
 	return true
 }
@@ -200,44 +200,44 @@ func without(list []*post, p *post) []*post {
 
 // schedule queues a post to be sent, unless it has to wait for the handshake. l.mu is
 // locked.
-func (l *clientStream) schedule(p *post) {
-	if l.handshaking && (p.kind == requests || p.kind == notes) {
-		l.afterHandshake = append(l.afterHandshake, p)
+func (cs *clientStream) schedule(p *post) {
+	if cs.handshaking && (p.kind == requests || p.kind == notes) {
+		cs.afterHandshake = append(cs.afterHandshake, p)
 		return
 	}
-	l.handshaking = l.handshaking || p.isHandshake()
-	q := &l.queues[p.kind]
+	cs.handshaking = cs.handshaking || p.isHandshake()
+	q := &cs.queues[p.kind]
 	q.waiting = append(q.waiting, p)
-	l.next(p.kind)
+	cs.next(p.kind)
 }
 
 // next begins the posts of a kind for which there are slots. l.mu is locked.
-func (l *clientStream) next(kind int) {
+func (cs *clientStream) next(kind int) {
 	slots := maxPosts
 	switch {
 	case kind == reports || kind == notes:
 		slots = 1
-	case kind == requests && l.sync:
+	case kind == requests && cs.sync:
 		slots = mux.DefaultMaxCalls // each lasts until its answer
 	}
-	q := &l.queues[kind]
-	for len(q.waiting) > 0 && q.inFlight < slots && !l.closed {
+	q := &cs.queues[kind]
+	for len(q.waiting) > 0 && q.inFlight < slots && !cs.closed {
 		p := q.waiting[0]
 		q.waiting[0] = nil
 		q.waiting = q.waiting[1:]
 		q.count(p, -1)
 		q.inFlight++
 		p.started, p.hasSlot = true, true
-		l.running.Add(1)
-		go l.run(p) // ends when the POST is over, or with the stream
+		cs.running.Add(1)
+		go cs.run(p) // ends when the POST is over, or with the stream
 	}
 }
 
 // run posts a message, and starts those that waited for it.
-func (l *clientStream) run(p *post) {
-	defer l.running.Done()
-	l.waitForEarlier(p)
-	l.send(p)
+func (cs *clientStream) run(p *post) {
+	defer cs.running.Done()
+	cs.waitForEarlier(p)
+	cs.send(p)
 	if p.kind == cancels {
 		for _, req := range p.after {
 			req.cancel() // its response is not needed any more
@@ -246,48 +246,48 @@ func (l *clientStream) run(p *post) {
 	p.cancel()
 	p.written()
 	close(p.done)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.releaseSlot(p)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.releaseSlot(p)
 	switch {
 	case p.kind == requests:
-		delete(l.requests, p.m.ID().Key())
+		delete(cs.requests, p.m.ID().Key())
 	case p.kind == cancels:
-		l.cancels = without(l.cancels, p)
-	case l.lastReport == p:
-		l.lastReport = nil
+		cs.cancels = without(cs.cancels, p)
+	case cs.lastReport == p:
+		cs.lastReport = nil
 	}
 	if p.isHandshake() {
-		held := l.afterHandshake
-		l.handshaking, l.afterHandshake = false, nil
+		held := cs.afterHandshake
+		cs.handshaking, cs.afterHandshake = false, nil
 		for _, h := range held {
-			l.schedule(h)
+			cs.schedule(h)
 		}
 	}
-	if l.postDone != nil {
-		close(l.postDone)
-		l.postDone = nil
+	if cs.postDone != nil {
+		close(cs.postDone)
+		cs.postDone = nil
 	}
 }
 
 // releaseSlot gives the slot of a post to another. l.mu is locked.
-func (l *clientStream) releaseSlot(p *post) {
+func (cs *clientStream) releaseSlot(p *post) {
 	if p.hasSlot {
 		p.hasSlot = false
-		l.queues[p.kind].inFlight--
-		l.next(p.kind)
+		cs.queues[p.kind].inFlight--
+		cs.next(p.kind)
 	}
 }
 
 // waitForEarlier waits for what p follows.
-func (l *clientStream) waitForEarlier(p *post) {
+func (cs *clientStream) waitForEarlier(p *post) {
 	if len(p.after) == 0 {
 		return
 	}
 	for _, other := range p.after {
 		select {
 		case <-other.sent:
-		case <-l.ctx.Done():
+		case <-cs.ctx.Done():
 			return
 		}
 	}
@@ -298,18 +298,18 @@ func (l *clientStream) waitForEarlier(p *post) {
 		case <-other.done:
 		case <-t.C:
 			return
-		case <-l.ctx.Done():
+		case <-cs.ctx.Done():
 			return
 		}
 	}
 }
 
 // send posts a message and takes what the server says to it.
-func (l *clientStream) send(p *post) {
+func (cs *clientStream) send(p *post) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	defer cancel(nil)
-	if p.kind != requests || !l.sync { // else it lasts until the answer
-		defer l.limit(p, cancel)()
+	if p.kind != requests || !cs.sync { // else it lasts until the answer
+		defer cs.limit(p, cancel)()
 	}
 	// A RoundTripper that does not heed this makes those that follow wait for the end.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
@@ -317,28 +317,28 @@ func (l *clientStream) send(p *post) {
 			p.written()
 		}
 	}})
-	resp, err := l.post(ctx, p.frame, p.kind == answers)
+	resp, err := cs.post(ctx, p.frame, p.kind == answers)
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		l.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", l.timeout, context.DeadlineExceeded))
+		cs.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", cs.timeout, context.DeadlineExceeded))
 	case err != nil:
-		l.fail(p.m, httpx.NoResponse(fmt.Errorf("sse: cannot post the message: %w", err)))
+		cs.fail(p.m, httpx.NoResponse(fmt.Errorf("sse: cannot post the message: %w", err)))
 	default:
-		l.outcome(resp, p.m)
+		cs.outcome(resp, p.m)
 	}
 }
 
 // limit ends a POST that takes too long. A request that the server has read may take
 // as long as its call does, because the POST may be answered when that is done; it only
 // loses its slot.
-func (l *clientStream) limit(p *post, cancel context.CancelCauseFunc) (stop func()) {
+func (cs *clientStream) limit(p *post, cancel context.CancelCauseFunc) (stop func()) {
 	checkSlot := func(late bool) {
 		if p.kind == requests {
 			select {
 			case <-p.sent:
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				l.releaseSlot(p)
+				cs.mu.Lock()
+				defer cs.mu.Unlock()
+				cs.releaseSlot(p)
 				return
 			default:
 			}
@@ -348,7 +348,7 @@ func (l *clientStream) limit(p *post, cancel context.CancelCauseFunc) (stop func
 		}
 	}
 	slot := time.AfterFunc(slotTime, func() { checkSlot(false) })
-	late := time.AfterFunc(l.timeout, func() { checkSlot(true) })
+	late := time.AfterFunc(cs.timeout, func() { checkSlot(true) })
 	return func() {
 		slot.Stop()
 		late.Stop()
@@ -357,18 +357,18 @@ func (l *clientStream) limit(p *post, cancel context.CancelCauseFunc) (stop func
 
 // await returns when ok does, which is asked whenever a POST is over, or when ctx
 // ends. ok is called with l.mu locked.
-func (l *clientStream) await(ctx context.Context, ok func() bool) {
+func (cs *clientStream) await(ctx context.Context, ok func() bool) {
 	for {
-		l.mu.Lock()
+		cs.mu.Lock()
 		if ok() {
-			l.mu.Unlock()
+			cs.mu.Unlock()
 			return
 		}
-		if l.postDone == nil {
-			l.postDone = make(chan struct{})
+		if cs.postDone == nil {
+			cs.postDone = make(chan struct{})
 		}
-		change := l.postDone
-		l.mu.Unlock()
+		change := cs.postDone
+		cs.mu.Unlock()
 		select {
 		case <-change:
 		case <-ctx.Done():
@@ -378,12 +378,12 @@ func (l *clientStream) await(ctx context.Context, ok func() bool) {
 }
 
 // flush waits until all but requests have been posted, up to flushWait.
-func (l *clientStream) flush() {
-	ctx, cancel := context.WithTimeout(l.ctx, flushWait)
+func (cs *clientStream) flush() {
+	ctx, cancel := context.WithTimeout(cs.ctx, flushWait)
 	defer cancel()
-	l.await(ctx, func() bool {
-		for kind := range l.queues {
-			if q := &l.queues[kind]; kind != requests && q.n+q.inFlight > 0 {
+	cs.await(ctx, func() bool {
+		for kind := range cs.queues {
+			if q := &cs.queues[kind]; kind != requests && q.n+q.inFlight > 0 {
 				return false
 			}
 		}
@@ -399,19 +399,19 @@ const maxRetries = 5
 var retryBackoff = backoff.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
 
 // post posts a frame.
-func (l *clientStream) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
+func (cs *clientStream) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
 	text := f.AppendTo(nil)
 	for n := 0; ; n++ {
-		resp, err := l.postOnce(ctx, text)
+		resp, err := cs.postOnce(ctx, text)
 		if err == nil || !answer || n == maxRetries || backoff.Sleep(ctx, retryBackoff.Wait(n+1)) != nil {
 			return resp, err
 		}
 	}
 }
 
-func (l *clientStream) postOnce(ctx context.Context, text []byte) (*http.Response, error) {
-	return l.http.Do(ctx, http.MethodPost, l.endpoint, text, func(h http.Header) {
-		if l.sync {
+func (cs *clientStream) postOnce(ctx context.Context, text []byte) (*http.Response, error) {
+	return cs.http.Do(ctx, http.MethodPost, cs.endpoint, text, func(h http.Header) {
+		if cs.sync {
 			h.Set("Accept", "application/json")
 		}
 	})

@@ -78,25 +78,25 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 	if len(x.R.Header.Values("Accept")) > 0 && !httpx.Accepts(x.R, sse.ContentType) {
 		return httpx.Refuse(http.StatusNotAcceptable, "the answer is %s, which Accept does not admit", sse.ContentType)
 	}
-	c, err := s.open(x)
+	ss, err := s.open(x)
 	if err != nil {
 		return err
 	}
-	defer s.forget(c)
-	x.OnShutdown(c.shutdown)
+	defer s.forget(ss)
+	x.OnShutdown(ss.shutdown)
 	if out, err := x.Events(); err == nil {
-		c.run(x.Context(), out)
+		ss.run(x.Context(), out)
 	}
-	_ = c.conn.Close()
+	_ = ss.conn.Close()
 	// For the end of the response: the deadline of the last event may be over.
 	_ = http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(endWait))
-	s.door.Log.Debug("session ended", "reason", c.conn.Err())
+	s.door.Log.Debug("session ended", "reason", ss.conn.Err())
 	return nil
 }
 
 // open makes a session.
 func (s *Server) open(x *httpx.Exchange) (*session, error) {
-	c := &session{
+	ss := &session{
 		server: s, id: httpx.NewID(), below: endsWithSlash(x.R), caller: x.Caller.Identity(), key: x.Caller.Key(),
 		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
@@ -106,23 +106,23 @@ func (s *Server) open(x *httpx.Exchange) (*session, error) {
 	if err := s.admit(); err != nil {
 		return nil, err
 	}
-	c.conn = mux.New(c, &mux.Options{Limits: s.door.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
-	s.sessions[c.id] = c
-	return c, nil
+	ss.conn = mux.New(ss, &mux.Options{Limits: s.door.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
+	s.sessions[ss.id] = ss
+	return ss, nil
 }
 
-func (s *Server) forget(c *session) {
+func (s *Server) forget(ss *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.sessions, c.id)
+	delete(s.sessions, ss.id)
 }
 
 // find returns the session of that id if it is the caller's, or nil.
 func (s *Server) find(id, caller string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.sessions[id]; c != nil && c.caller == caller {
-		return c
+	if ss := s.sessions[id]; ss != nil && ss.caller == caller {
+		return ss
 	}
 	return nil
 }
@@ -138,11 +138,11 @@ func endsWithSlash(r *http.Request) bool {
 }
 
 // endpoint is where the client posts its messages, relative to the stream's URL.
-func (c *session) endpoint() string {
-	path := c.server.MessagesPath
+func (ss *session) endpoint() string {
+	path := ss.server.MessagesPath
 	if path == "" {
 		path = DefaultMessagesPath
-		if c.below {
+		if ss.below {
 			path = "../" + path
 		}
 	}
@@ -150,34 +150,34 @@ func (c *session) endpoint() string {
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	return path + separator + sessionParam + "=" + url.QueryEscape(c.id)
+	return path + separator + sessionParam + "=" + url.QueryEscape(ss.id)
 }
 
 // run keeps the stream open until the client leaves or the conversation ends.
-func (c *session) run(ctx context.Context, out *sse.Writer) {
+func (ss *session) run(ctx context.Context, out *sse.Writer) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait: it ends Accept
-	c.out = out
-	if err := out.Event(&sse.Event{Name: eventEndpoint, Data: []byte(c.endpoint())}); err != nil {
-		c.end(errClientGone)
+	ss.out = out
+	if err := out.Event(&sse.Event{Name: eventEndpoint, Data: []byte(ss.endpoint())}); err != nil {
+		ss.end(errClientGone)
 	}
-	close(c.ready)
-	tick := time.NewTicker(httpx.Duration(c.server.KeepAlive, sse.KeepAlive))
+	close(ss.ready)
+	tick := time.NewTicker(httpx.Duration(ss.server.KeepAlive, sse.KeepAlive))
 	defer tick.Stop()
-	for first := c.first; ; {
+	for first := ss.first; ; {
 		select {
 		case <-first:
 			first = nil
 			// Ends when the client is accepted, or ctx ends.
-			running.Go(func() { c.accept(ctx) })
+			running.Go(func() { ss.accept(ctx) })
 		case <-tick.C:
-			c.keepAlive()
+			ss.keepAlive()
 		case <-ctx.Done():
-			c.clientLeft()
-		case <-c.gone:
-			c.waitConn()
+			ss.clientLeft()
+		case <-ss.gone:
+			ss.waitConn()
 			return
 		}
 	}
@@ -185,141 +185,141 @@ func (c *session) run(ctx context.Context, out *sse.Writer) {
 
 // clientLeft ends the stream because the request has ended. If that is because a write
 // failed, Write has the reason.
-func (c *session) clientLeft() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.end(errClientGone)
+func (ss *session) clientLeft() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.end(errClientGone)
 }
 
 // waitConn gives the conversation time to end with the same reason as the stream.
-func (c *session) waitConn() {
-	if !c.used.Load() {
+func (ss *session) waitConn() {
+	if !ss.used.Load() {
 		return
 	}
 	t := time.NewTimer(100 * time.Millisecond)
 	defer t.Stop()
 	select {
-	case <-c.conn.Done():
+	case <-ss.conn.Done():
 	case <-t.C:
 	}
 }
 
 // accept finds the peer that answers the client. If there is none, each request is
 // answered with the reason.
-func (c *session) accept(ctx context.Context) {
-	peer, err := c.server.Acceptor.Accept(ctx, c.conn)
+func (ss *session) accept(ctx context.Context) {
+	peer, err := ss.server.Acceptor.Accept(ctx, ss.conn)
 	if err != nil {
-		c.server.door.Log.Warn("client not accepted", "error", err)
+		ss.server.door.Log.Warn("client not accepted", "error", err)
 		peer = dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, err
 		}}
 	}
-	c.conn.Start(peer)
+	ss.conn.Start(peer)
 }
 
 // keepAlive writes a comment if nothing else has been written of late.
-func (c *session) keepAlive() {
-	if !c.mu.TryLock() {
+func (ss *session) keepAlive() {
+	if !ss.mu.TryLock() {
 		return // a write is under way
 	}
-	defer c.mu.Unlock()
-	if c.wrote {
-		c.wrote = false
+	defer ss.mu.Unlock()
+	if ss.wrote {
+		ss.wrote = false
 		return
 	}
-	if err := c.out.Comment("keep-alive"); err != nil {
-		c.end(writeError(err))
+	if err := ss.out.Comment("keep-alive"); err != nil {
+		ss.end(writeError(err))
 	}
 }
 
 // shutdown makes the conversation end when what is under way is answered, and by ctx at
 // the latest. Until then new requests are refused; cancels and answers to our questions
 // count.
-func (c *session) shutdown(ctx context.Context) {
-	if !c.used.Load() {
-		c.end(errServerClosed)
+func (ss *session) shutdown(ctx context.Context) {
+	if !ss.used.Load() {
+		ss.end(errServerClosed)
 		return
 	}
-	err := c.conn.Finish(ctx)
-	close(c.drained)
+	err := ss.conn.Finish(ctx)
+	close(ss.drained)
 	if err == nil {
 		select {
-		case <-c.gone: // what was posted has been read
+		case <-ss.gone: // what was posted has been read
 		case <-ctx.Done():
 		}
 	}
-	c.end(errServerClosed)
+	ss.end(errServerClosed)
 }
 
 // end makes the stream end, for the first reason given.
-func (c *session) end(reason error) {
-	c.ender.Do(func() {
-		c.reason = reason
-		close(c.gone)
+func (ss *session) end(reason error) {
+	ss.ender.Do(func() {
+		ss.reason = reason
+		close(ss.gone)
 	})
 }
 
 // Read implements mux.Stream.
-func (c *session) Read() ([]byte, error) {
+func (ss *session) Read() ([]byte, error) {
 	select {
-	case b := <-c.in:
+	case b := <-ss.in:
 		return b, nil
 	default:
 	}
 	select {
-	case b := <-c.in:
+	case b := <-ss.in:
 		return b, nil
-	case <-c.gone:
-		return nil, c.reason
-	case <-c.drained:
+	case <-ss.gone:
+		return nil, ss.reason
+	case <-ss.drained:
 		return nil, io.EOF
 	}
 }
 
 // Write implements mux.Stream.
-func (c *session) Write(frames []mux.Frame) error {
+func (ss *session) Write(frames []mux.Frame) error {
 	select {
-	case <-c.ready: // nothing may come before the endpoint
-	case <-c.gone:
-		return c.reason
+	case <-ss.ready: // nothing may come before the endpoint
+	case <-ss.gone:
+		return ss.reason
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	select {
-	case <-c.gone:
-		return c.reason
+	case <-ss.gone:
+		return ss.reason
 	default:
 	}
-	c.buf = c.buf[:0]
+	ss.buf = ss.buf[:0]
 	for _, f := range frames {
-		c.frame = f.AppendTo(c.frame[:0])
-		c.buf = sse.Append(c.buf, &sse.Event{Name: eventMessage, Data: c.frame})
+		ss.frame = f.AppendTo(ss.frame[:0])
+		ss.buf = sse.Append(ss.buf, &sse.Event{Name: eventMessage, Data: ss.frame})
 	}
-	c.wrote = true
-	err := c.out.Raw(c.buf)
-	if cap(c.buf) > maxIdleBuffer {
-		c.buf, c.frame = nil, nil
+	ss.wrote = true
+	err := ss.out.Raw(ss.buf)
+	if cap(ss.buf) > maxIdleBuffer {
+		ss.buf, ss.frame = nil, nil
 	}
 	if err != nil {
-		c.end(writeError(err))
-		return c.reason
+		ss.end(writeError(err))
+		return ss.reason
 	}
 	return nil
 }
 
 // Close implements mux.Stream.
-func (c *session) Close() error {
-	c.end(dragoman.ErrClosed)
+func (ss *session) Close() error {
+	ss.end(dragoman.ErrClosed)
 	select {
-	case <-c.ready:
+	case <-ss.ready:
 	default:
 		return nil // nothing was written, and nothing will be
 	}
-	if !c.mu.TryLock() {
-		c.out.Abort()
-		c.mu.Lock()
+	if !ss.mu.TryLock() {
+		ss.out.Abort()
+		ss.mu.Lock()
 	}
-	c.mu.Unlock()
+	ss.mu.Unlock()
 	return nil
 }
 
@@ -341,10 +341,10 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	if err != nil {
 		return err
 	}
-	var c *session
+	var ss *session
 	switch {
 	case named:
-		if c = s.find(id, x.Caller.Identity()); c == nil {
+		if ss = s.find(id, x.Caller.Identity()); ss == nil {
 			return noSession()
 		}
 	case s.NoSync:
@@ -356,12 +356,12 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	}
 	m, err := s.door.Limits.Parse(body)
 	switch {
-	case err != nil && (c == nil || !hasID(err)):
+	case err != nil && (ss == nil || !hasID(err)):
 		return unreadable(body, err)
-	case c != nil && modern(m):
-		return c.refuseModern(x, m)
-	case c != nil:
-		return c.enqueue(x, body, m)
+	case ss != nil && modern(m):
+		return ss.refuseModern(x, m)
+	case ss != nil:
+		return ss.enqueue(x, body, m)
 	}
 	return s.answer(x, m)
 }
@@ -423,8 +423,8 @@ func modern(m *dragoman.Message) bool {
 
 // refuseModern accepts what is of the modern era, and answers a request on the stream.
 // The peer is not asked, so that a client that only probes starts no server.
-func (c *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
-	if m.Kind() == dragoman.Request && c.conn.Notify(x.R.Context(), unsupported(m)) != nil {
+func (ss *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
+	if m.Kind() == dragoman.Request && ss.conn.Notify(x.R.Context(), unsupported(m)) != nil {
 		return noSession()
 	}
 	x.Accepted()
@@ -433,24 +433,24 @@ func (c *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
 
 // enqueue queues a body for the session: the message m, or nil if it could not be read.
 // The answer comes on the stream.
-func (c *session) enqueue(x *httpx.Exchange, body []byte, m *dragoman.Message) error {
-	if c.used.CompareAndSwap(false, true) {
-		close(c.first)
+func (ss *session) enqueue(x *httpx.Exchange, body []byte, m *dragoman.Message) error {
+	if ss.used.CompareAndSwap(false, true) {
+		close(ss.first)
 	}
 	select {
-	case <-c.drained:
+	case <-ss.drained:
 		return refuse(m, httpx.Unavailable(protocol.Draining()))
-	case <-c.gone:
+	case <-ss.gone:
 		return noSession()
 	default:
 	}
 	t := time.NewTimer(queueWait)
 	defer t.Stop()
 	select {
-	case c.in <- body:
+	case ss.in <- body:
 		x.Accepted()
 		return nil
-	case <-c.gone:
+	case <-ss.gone:
 		return noSession()
 	case <-x.R.Context().Done():
 		return nil // the client is gone

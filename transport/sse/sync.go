@@ -65,23 +65,23 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 		x.Accepted()
 		return nil
 	}
-	d, err := s.enter(x.Caller.Key(), m)
+	sc, err := s.enter(x.Caller.Key(), m)
 	if err != nil {
 		return err
 	}
-	defer s.leave(d)
-	d.opening.Do(func() { d.open(x.Context()) })
-	if d.err != nil {
-		return refuse(m, httpx.Unavailable(protocol.Failure(m, d.err).RPCError()))
+	defer s.leave(sc)
+	sc.opening.Do(func() { sc.open(x.Context()) })
+	if sc.err != nil {
+		return refuse(m, httpx.Unavailable(protocol.Failure(m, sc.err).RPCError()))
 	}
 	if m.Kind() == dragoman.Notification {
-		if !d.enqueue(m) {
+		if !sc.enqueue(m) {
 			return httpx.Unavailable(protocol.Overloaded("too many notifications are waiting; send them more slowly"))
 		}
 		x.Accepted()
 		return nil
 	}
-	if resp := d.ask(x, m); resp != nil {
+	if resp := sc.ask(x, m); resp != nil {
 		status := http.StatusOK
 		if resp.IsError() {
 			status = cmp.Or(httpx.RefusedStatus(resp.RPCError()), status)
@@ -98,28 +98,28 @@ func (s *Server) enter(caller string, m *dragoman.Message) (*syncConn, error) {
 	initialize := m.Method() == protocol.MethodInitialize
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.current[caller]
-	if d != nil && (initialize || d.ctx.Err() != nil) {
-		s.retire(d)
-		d = nil
+	sc := s.current[caller]
+	if sc != nil && (initialize || sc.ctx.Err() != nil) {
+		s.retire(sc)
+		sc = nil
 	}
-	if d == nil {
+	if sc == nil {
 		if err := s.admit(); err != nil {
 			return nil, err
 		}
-		d = &syncConn{
+		sc = &syncConn{
 			server: s, caller: caller, needsHandshake: !initialize,
 			calls: make(map[*httpx.Exchange]syncCall),
 		}
-		d.inbox = rpc.NewInbox(func(note *dragoman.Message, _ struct{}) { rpc.Notify(d.ctx, d.peer, note, s.door.Log) })
-		d.ctx, d.cancel = context.WithCancelCause(context.Background())
-		d.idle = time.AfterFunc(s.idleTimeout(), func() { s.expire(d) })
-		s.syncConns[d] = struct{}{}
-		s.current[caller] = d
+		sc.inbox = rpc.NewInbox(func(note *dragoman.Message, _ struct{}) { rpc.Notify(sc.ctx, sc.peer, note, s.door.Log) })
+		sc.ctx, sc.cancel = context.WithCancelCause(context.Background())
+		sc.idle = time.AfterFunc(s.idleTimeout(), func() { s.expire(sc) })
+		s.syncConns[sc] = struct{}{}
+		s.current[caller] = sc
 	}
-	d.busy++
-	d.idle.Stop()
-	return d, nil
+	sc.busy++
+	sc.idle.Stop()
+	return sc, nil
 }
 
 func (s *Server) idleTimeout() time.Duration {
@@ -128,72 +128,72 @@ func (s *Server) idleTimeout() time.Duration {
 
 // leave ends a conversation that is retired once nothing is under way in it, and lets
 // others be ended later.
-func (s *Server) leave(d *syncConn) {
+func (s *Server) leave(sc *syncConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.err != nil {
-		s.retire(d) // the next message tries anew
+	if sc.err != nil {
+		s.retire(sc) // the next message tries anew
 	}
-	if d.busy--; d.busy > 0 {
+	if sc.busy--; sc.busy > 0 {
 		return
 	}
-	if d.retired {
-		s.remove(d)
+	if sc.retired {
+		s.remove(sc)
 		return
 	}
-	d.idle.Reset(s.idleTimeout())
+	sc.idle.Reset(s.idleTimeout())
 }
 
 // expire ends a conversation that has been idle for IdleTimeout.
-func (s *Server) expire(d *syncConn) {
+func (s *Server) expire(sc *syncConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.busy == 0 {
-		s.retire(d)
+	if sc.busy == 0 {
+		s.retire(sc)
 	}
 }
 
 // retire makes a conversation end when nothing is under way in it. s.mu is locked.
-func (s *Server) retire(d *syncConn) {
-	d.retired = true
-	if s.current[d.caller] == d {
-		delete(s.current, d.caller)
+func (s *Server) retire(sc *syncConn) {
+	sc.retired = true
+	if s.current[sc.caller] == sc {
+		delete(s.current, sc.caller)
 	}
-	if d.busy == 0 {
-		s.remove(d)
+	if sc.busy == 0 {
+		s.remove(sc)
 	}
 }
 
 // remove ends a conversation. s.mu is locked.
-func (s *Server) remove(d *syncConn) {
-	d.idle.Stop()
-	delete(s.syncConns, d)
-	d.end(dragoman.ErrClosed)
+func (s *Server) remove(sc *syncConn) {
+	sc.idle.Stop()
+	delete(s.syncConns, sc)
+	sc.end(dragoman.ErrClosed)
 }
 
 // endSyncConns ends all conversations, when there are no requests any more.
 func (s *Server) endSyncConns() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for d := range s.syncConns {
-		d.end(dragoman.Closed(errServerClosed))
-		s.retire(d)
+	for sc := range s.syncConns {
+		sc.end(dragoman.Closed(errServerClosed))
+		s.retire(sc)
 	}
 }
 
 // open finds the peer, and makes the handshake if the caller does not. The
 // caller whose request it was may leave: others may wait for the same conversation.
-func (d *syncConn) open(ctx context.Context) {
+func (sc *syncConn) open(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	defer context.AfterFunc(d.ctx, func() { cancel(d.Err()) })()
-	d.err = errUnaccepted // until it is known better
-	d.peer, d.err = d.server.Acceptor.Accept(ctx, d)
-	if d.err == nil && d.needsHandshake {
-		d.err = d.handshake(ctx)
+	defer context.AfterFunc(sc.ctx, func() { cancel(sc.Err()) })()
+	sc.err = errUnaccepted // until it is known better
+	sc.peer, sc.err = sc.server.Acceptor.Accept(ctx, sc)
+	if sc.err == nil && sc.needsHandshake {
+		sc.err = sc.handshake(ctx)
 	}
-	if d.err != nil {
-		d.end(dragoman.Closed(d.err))
+	if sc.err != nil {
+		sc.end(dragoman.Closed(sc.err))
 	}
 }
 
@@ -201,7 +201,7 @@ func (d *syncConn) open(ctx context.Context) {
 var errUnaccepted = errors.New("sse: the server failed to accept the client")
 
 // handshake makes the handshake.
-func (d *syncConn) handshake(ctx context.Context) error {
+func (sc *syncConn) handshake(ctx context.Context) error {
 	hello, err := dragoman.NewRequest(dragoman.StringID("hello"), protocol.MethodInitialize, map[string]any{
 		"protocolVersion": protocol.V20241105.String(),
 		"capabilities":    struct{}{},
@@ -210,7 +210,7 @@ func (d *syncConn) handshake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resp, err := d.peer.Call(ctx, hello, nil)
+	resp, err := sc.peer.Call(ctx, hello, nil)
 	switch {
 	case err != nil:
 		return err
@@ -223,47 +223,47 @@ func (d *syncConn) handshake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.peer.Notify(ctx, note)
+	return sc.peer.Notify(ctx, note)
 }
 
 // ask returns the answer to a request, or nil if it was cancelled. It is cancelled when
 // the caller leaves.
-func (d *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) *dragoman.Message {
+func (sc *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) *dragoman.Message {
 	ctx, cancel := x.CallContext()
 	defer cancel(nil)
-	defer context.AfterFunc(d.ctx, func() { cancel(d.Err()) })()
-	d.mu.Lock()
-	d.calls[x] = syncCall{req.ID().Key(), cancel}
-	d.mu.Unlock()
+	defer context.AfterFunc(sc.ctx, func() { cancel(sc.Err()) })()
+	sc.mu.Lock()
+	sc.calls[x] = syncCall{req.ID().Key(), cancel}
+	sc.mu.Unlock()
 	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.calls, x)
+		sc.mu.Lock()
+		defer sc.mu.Unlock()
+		delete(sc.calls, x)
 	}()
-	return rpc.Serve(ctx, d.peer, req, d, d.server.door.Log)
+	return rpc.Serve(ctx, sc.peer, req, sc, sc.server.door.Log)
 }
 
 // enqueue passes on a notification, if there is room. That a request is cancelled
 // counts if it is clear which one is meant. The handshake keeps its order.
-func (d *syncConn) enqueue(note *dragoman.Message) bool {
+func (sc *syncConn) enqueue(note *dragoman.Message) bool {
 	switch note.Method() {
 	case protocol.NoteCancelled:
 		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
-			d.stop(id.Key())
+			sc.stop(id.Key())
 		}
 		return true
 	case protocol.NoteInitialized:
-		rpc.Notify(d.ctx, d.peer, note, d.server.door.Log)
+		rpc.Notify(sc.ctx, sc.peer, note, sc.server.door.Log)
 		return true
 	}
-	return d.inbox.Put(note, struct{}{})
+	return sc.inbox.Put(note, struct{}{})
 }
 
-func (d *syncConn) stop(id dragoman.ID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (sc *syncConn) stop(id dragoman.ID) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
 	var found []syncCall
-	for _, c := range d.calls {
+	for _, c := range sc.calls {
 		if c.id == id {
 			found = append(found, c)
 		}
@@ -274,8 +274,8 @@ func (d *syncConn) stop(id dragoman.ID) {
 }
 
 // Call refuses questions: the caller has nowhere to answer them.
-func (d *syncConn) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-	if err := d.Err(); err != nil {
+func (sc *syncConn) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	if err := sc.Err(); err != nil {
 		return nil, err
 	}
 	return req.Fail(&dragoman.Error{
@@ -285,42 +285,42 @@ func (d *syncConn) Call(_ context.Context, req *dragoman.Message, _ dragoman.Pee
 }
 
 // Notify writes to the caller's event streams that are not used for a session.
-func (d *syncConn) Notify(ctx context.Context, note *dragoman.Message) error {
-	if err := d.Err(); err != nil {
+func (sc *syncConn) Notify(ctx context.Context, note *dragoman.Message) error {
+	if err := sc.Err(); err != nil {
 		return err
 	}
 	var listeners []*session
-	d.server.mu.Lock()
-	for _, c := range d.server.sessions {
-		if c.key == d.caller && !c.used.Load() {
-			listeners = append(listeners, c)
+	sc.server.mu.Lock()
+	for _, ss := range sc.server.sessions {
+		if ss.key == sc.caller && !ss.used.Load() {
+			listeners = append(listeners, ss)
 		}
 	}
-	d.server.mu.Unlock()
-	for _, c := range listeners {
-		_ = c.conn.Notify(ctx, note) // one that is cut misses it
+	sc.server.mu.Unlock()
+	for _, ss := range listeners {
+		_ = ss.conn.Notify(ctx, note) // one that is cut misses it
 	}
 	return nil
 }
 
 // end ends the conversation, for the first reason given.
-func (d *syncConn) end(reason error) {
-	d.inbox.Close()
-	d.cancel(reason)
+func (sc *syncConn) end(reason error) {
+	sc.inbox.Close()
+	sc.cancel(reason)
 }
 
 // Close implements dragoman.Conn.
-func (d *syncConn) Close() error {
-	d.end(dragoman.ErrClosed)
+func (sc *syncConn) Close() error {
+	sc.end(dragoman.ErrClosed)
 	return nil
 }
 
 // AfterDone has f called when the conversation is over, on a goroutine of its own, unless
 // stop is called before.
-func (d *syncConn) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(d.ctx, f) }
+func (sc *syncConn) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(sc.ctx, f) }
 
 // Done implements dragoman.Conn.
-func (d *syncConn) Done() <-chan struct{} { return d.ctx.Done() }
+func (sc *syncConn) Done() <-chan struct{} { return sc.ctx.Done() }
 
 // Err implements dragoman.Conn.
-func (d *syncConn) Err() error { return context.Cause(d.ctx) }
+func (sc *syncConn) Err() error { return context.Cause(sc.ctx) }

@@ -70,16 +70,16 @@ func (t *turn) signal() {
 // begin starts a call. rounds is how often the client was asked before for the
 // same request.
 func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.Message, error) {
-	e, v, err := s.take(ctx, r)
+	e, ss, err := s.take(ctx, r)
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
-	up, err := v.toServer(r, r.Message)
+	up, err := ss.toServer(r, r.Message)
 	if err != nil {
 		s.pool.Release(e)
 		return s.failed(ctx, r, err)
 	}
-	v.raiseLogLevel(ctx, r.level)
+	ss.raiseLogLevel(ctx, r.level)
 	if ctx.Err() != nil {
 		s.pool.Release(e)
 		return nil, context.Cause(ctx)
@@ -87,18 +87,18 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 	upctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	t := newTurn(r)
 	c := &pendingCall{
-		server: s, owner: r.owner, entry: e, session: v, route: v.route(r.rev), up: up, stop: stop,
+		server: s, owner: r.owner, entry: e, session: ss, route: ss.route(r.rev), up: up, stop: stop,
 		over: make(chan struct{}), can: r.kind.can, turn: t, rounds: rounds, progress: math.Inf(-1),
 	}
-	v.add(c)
+	ss.add(c)
 	if r.level >= 0 {
-		v.join(c)
+		ss.join(c)
 	}
 	// Ends when the server has answered, or the call is cancelled: by its turn, at
 	// the end of its suspension or of its session, or by Close.
 	if !s.busy.Start(func() { c.run(upctx) }) {
-		v.finish(c, nil, protocol.Draining())
-		v.leave(c)
+		ss.finish(c, nil, protocol.Draining())
+		ss.leave(c)
 		s.pool.Release(e)
 		stop(nil)
 		return r.Fail(protocol.Draining()), nil
@@ -111,19 +111,19 @@ func (s *Server) begin(ctx context.Context, r *request, rounds int) (*dragoman.M
 // that. For the roots it needs that before any call. Another call may carry such a
 // question, but if that waits for its client, which may never come back, this one
 // does.
-func (v *session) add(c *pendingCall) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.calls = append(v.calls, c)
-	c.first = slices.Clone(v.earlyRoots)
-	if v.main {
+func (ss *session) add(c *pendingCall) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.calls = append(ss.calls, c)
+	c.first = slices.Clone(ss.earlyRoots)
+	if ss.main {
 		return // nobody is asked there
 	}
-	for _, q := range v.open {
-		if q.carrier != nil && (q.carrier.turn != nil || !slices.Contains(v.earlyRoots, q)) {
+	for _, q := range ss.open {
+		if q.carrier != nil && (q.carrier.turn != nil || !slices.Contains(ss.earlyRoots, q)) {
 			continue
 		}
-		if v.assignQuestion(q); q.carrier == c {
+		if ss.assignQuestion(q); q.carrier == c {
 			c.first = append(c.first, q)
 		}
 	}
@@ -163,31 +163,31 @@ func (c *pendingCall) wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	v := c.session
+	ss := c.session
 	for range usePings {
-		v.settle(ctx)
+		ss.settle(ctx)
 		if err := backoff.Sleep(ctx, useTime/usePings); err != nil {
 			return err
 		}
 	}
-	v.mu.Lock()
-	v.earlyRoots = without(v.earlyRoots, c.first...)
-	v.mu.Unlock()
+	ss.mu.Lock()
+	ss.earlyRoots = without(ss.earlyRoots, c.first...)
+	ss.mu.Unlock()
 	return nil
 }
 
 // finish notes the outcome of a call. It returns its questions that no other call
 // can carry.
-func (v *session) finish(c *pendingCall, resp *dragoman.Message, err error) []*question {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.calls = slices.DeleteFunc(v.calls, func(other *pendingCall) bool { return other == c })
+func (ss *session) finish(c *pendingCall, resp *dragoman.Message, err error) []*question {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.calls = slices.DeleteFunc(ss.calls, func(other *pendingCall) bool { return other == c })
 	c.done, c.resp, c.err = true, resp, err
 	c.lost = c.lost || c.turn == nil
 	if c.turn != nil {
 		c.turn.signal()
 	}
-	return v.drop(c, err != nil)
+	return ss.drop(c, err != nil)
 }
 
 // Call takes a question of the server.
@@ -266,7 +266,7 @@ func (c *pendingCall) advance(ctx context.Context, note *dragoman.Message) {
 // has asked something, or ctx ends.
 func (c *pendingCall) waitOutcome(ctx context.Context, t *turn) (*dragoman.Message, error) {
 	defer t.client.end()
-	v := c.session
+	ss := c.session
 	var gathered <-chan time.Time // more questions are waited for until then
 	for {
 		due := false
@@ -280,18 +280,18 @@ func (c *pendingCall) waitOutcome(ctx context.Context, t *turn) (*dragoman.Messa
 		case <-gathered:
 			gathered, due = nil, true
 		}
-		v.mu.Lock()
+		ss.mu.Lock()
 		if c.done {
 			c.turn = nil
-			v.mu.Unlock()
+			ss.mu.Unlock()
 			c.forget()
 			return c.outcome(ctx, t)
 		}
-		questions := v.questionsOf(c)
-		v.mu.Unlock()
+		questions := ss.questionsOf(c)
+		ss.mu.Unlock()
 		open := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return !q.canBeAskedOf(t.kind.can) })
 		if len(open) < len(questions) {
-			v.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return q.canBeAskedOf(t.kind.can) }), (*question).refusal)
+			ss.settleAll(slices.DeleteFunc(questions, func(q *question) bool { return q.canBeAskedOf(t.kind.can) }), (*question).refusal)
 		}
 		switch {
 		case len(open) == 0:

@@ -33,22 +33,22 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 	}
 	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
 	e := s.pool.Find(r.owner, func(item pool.Item) bool {
-		v, ok := item.(*session)
-		return ok && v.handle == c.Session
+		ss, ok := item.(*session)
+		return ok && ss.handle == c.Session
 	})
 	if e == nil {
 		return r.Fail(gone), nil
 	}
-	v := e.Item.(*session)
+	ss := e.Item.(*session)
 	msg, err := r.Edit().Set("cursor", c.Theirs).Message()
 	var resp *dragoman.Message
 	if err == nil {
-		resp, err = v.pass(ctx, r, msg)
+		resp, err = ss.pass(ctx, r, msg)
 	}
 	s.pool.Release(e)
 	switch {
 	case err == nil:
-		return s.answer(r, v, resp, 0)
+		return s.answer(r, ss, resp, 0)
 	case errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil:
 		return r.Fail(gone), nil
 	}
@@ -57,10 +57,10 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 
 // page gives a list the cursor for its next page, and says how long it is good
 // for.
-func (s *Server) page(r *request, v *session, resp *dragoman.Message) (*dragoman.Message, error) {
+func (s *Server) page(r *request, ss *session, resp *dragoman.Message) (*dragoman.Message, error) {
 	edit, changed := resp.Edit(), false
 	if next := resp.Get("nextCursor"); len(next) > 0 && next[0] == '"' && !s.opts.PerRequest {
-		text := s.seal.seal("cursor", cursor{v.handle, r.owner, r.Method(), next})
+		text := s.seal.seal("cursor", cursor{ss.handle, r.owner, r.Method(), next})
 		edit, changed = edit.Set("nextCursor", strconv.AppendQuote(nil, text)), true
 	}
 	if ttl := s.opts.TTL.Milliseconds(); ttl > 0 {

@@ -47,27 +47,27 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 	if r.from == nil {
 		l.wanted = protocol.Interest{} // nobody would hear it
 	}
-	e, v, err := s.take(ctx, r)
+	e, ss, err := s.take(ctx, r)
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
-	if err := v.addListen(ctx, l); err != nil {
+	if err := ss.addListen(ctx, l); err != nil {
 		s.pool.Release(e)
 		return s.failed(ctx, r, err)
 	}
-	info := v.info
+	info := ss.info
 	s.acknowledge(ctx, r, l)
 	for opened, losses := time.Now(), 0; !l.kept.Empty() && e != nil; {
-		v := e.Item.(*session)
+		ss := e.Item.(*session)
 		select {
 		case <-l.wake:
-			l.deliver(ctx, r, v)
+			l.deliver(ctx, r, ss)
 			continue
-		case <-v.conn.Done():
+		case <-ss.conn.Done():
 		case <-ctx.Done():
 		case <-s.ctx.Done():
 		}
-		v.removeListen(l)
+		ss.removeListen(l)
 		s.pool.Release(e)
 		e = nil
 		if time.Since(opened) > Steady {
@@ -114,11 +114,11 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *clientListen, l
 		return nil
 	}
 	before := l.kept
-	e, v, err := s.take(ctx, r)
+	e, ss, err := s.take(ctx, r)
 	if err != nil {
 		return nil
 	}
-	if err := v.addListen(ctx, l); err != nil {
+	if err := ss.addListen(ctx, l); err != nil {
 		s.pool.Release(e)
 		return nil
 	}
@@ -134,24 +134,24 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *clientListen, l
 // addListen makes a subscription hear of the session's changes. Many servers tell of
 // changes without having declared it, so a list counts if the server has it, and a
 // resource if the server takes the subscription.
-func (v *session) addListen(ctx context.Context, l *clientListen) error {
-	v.mu.Lock()
-	if len(v.listens) >= MaxListens {
-		v.mu.Unlock()
+func (ss *session) addListen(ctx context.Context, l *clientListen) error {
+	ss.mu.Lock()
+	if len(ss.listens) >= MaxListens {
+		ss.mu.Unlock()
 		return protocol.Overloaded("too many subscriptions are open; end one before you open another")
 	}
-	v.listens[l] = struct{}{} // from here on nothing is missed
-	v.mu.Unlock()
+	ss.listens[l] = struct{}{} // from here on nothing is missed
+	ss.mu.Unlock()
 	l.kept = protocol.Interest{
-		Tools:     l.wanted.Tools && v.receivesBackground && v.serves.Tools != nil,
-		Prompts:   l.wanted.Prompts && v.receivesBackground && v.serves.Prompts != nil,
-		Resources: l.wanted.Resources && v.receivesBackground && v.serves.Resources != nil,
+		Tools:     l.wanted.Tools && ss.receivesBackground && ss.serves.Tools != nil,
+		Prompts:   l.wanted.Prompts && ss.receivesBackground && ss.serves.Prompts != nil,
+		Resources: l.wanted.Resources && ss.receivesBackground && ss.serves.Resources != nil,
 	}
-	if !v.receivesBackground || v.serves.Resources == nil || len(l.wanted.URIs) == 0 {
+	if !ss.receivesBackground || ss.serves.Resources == nil || len(l.wanted.URIs) == 0 {
 		return nil
 	}
-	if err := v.watching.lock(ctx); err != nil {
-		v.unlist(l)
+	if err := ss.watching.lock(ctx); err != nil {
+		ss.unlist(l)
 		return err
 	}
 	var err error
@@ -162,68 +162,68 @@ func (v *session) addListen(ctx context.Context, l *clientListen) error {
 		if slices.Contains(l.kept.URIs, uri) {
 			continue
 		}
-		if v.watched[uri] == 0 {
+		if ss.watched[uri] == 0 {
 			var resp *dragoman.Message
-			resp, err = v.ask(ctx, protocol.MethodSubscribe, map[string]string{"uri": uri})
+			resp, err = ss.ask(ctx, protocol.MethodSubscribe, map[string]string{"uri": uri})
 			if err != nil {
 				break
 			}
 			if resp.IsError() {
-				v.server.log.Debug("the server refuses a subscription", "uri", uri, "error", resp.RPCError())
+				ss.server.log.Debug("the server refuses a subscription", "uri", uri, "error", resp.RPCError())
 				continue
 			}
 		}
-		v.watched[uri]++
+		ss.watched[uri]++
 		l.kept.URIs = append(l.kept.URIs, uri)
 	}
-	v.watching.unlock()
+	ss.watching.unlock()
 	if err != nil {
-		v.removeListen(l)
+		ss.removeListen(l)
 	}
 	return err
 }
 
 // removeListen ends a subscription. The server is told of resources that nobody else
 // wants to hear of.
-func (v *session) removeListen(l *clientListen) {
-	v.unlist(l)
-	if len(l.kept.URIs) == 0 || v.Over() || v.server.ctx.Err() != nil {
+func (ss *session) removeListen(l *clientListen) {
+	ss.unlist(l)
+	if len(l.kept.URIs) == 0 || ss.Over() || ss.server.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), partTimeout)
 	defer cancel()
-	if v.watching.lock(ctx) != nil {
+	if ss.watching.lock(ctx) != nil {
 		return
 	}
-	defer v.watching.unlock()
+	defer ss.watching.unlock()
 	for _, uri := range l.kept.URIs {
-		if v.watched[uri]--; v.watched[uri] > 0 {
+		if ss.watched[uri]--; ss.watched[uri] > 0 {
 			continue
 		}
-		delete(v.watched, uri)
-		if _, err := v.ask(ctx, protocol.MethodUnsubscribe, map[string]string{"uri": uri}); errors.Is(err, dragoman.ErrClosed) {
+		delete(ss.watched, uri)
+		if _, err := ss.ask(ctx, protocol.MethodUnsubscribe, map[string]string{"uri": uri}); errors.Is(err, dragoman.ErrClosed) {
 			return
 		}
 	}
 }
 
-func (v *session) unlist(l *clientListen) {
-	v.mu.Lock()
-	delete(v.listens, l)
-	v.mu.Unlock()
+func (ss *session) unlist(l *clientListen) {
+	ss.mu.Lock()
+	delete(ss.listens, l)
+	ss.mu.Unlock()
 	if n := l.queue.Dropped(); n > 0 {
-		v.server.log.Warn("a subscription was not told of everything", "dropped", n)
+		ss.server.log.Warn("a subscription was not told of everything", "dropped", n)
 	}
 }
 
 // changed tells all subscriptions of a change.
-func (v *session) changed(note *dragoman.Message) {
-	v.mu.Lock()
-	all := make([]*clientListen, 0, len(v.listens))
-	for l := range v.listens {
+func (ss *session) changed(note *dragoman.Message) {
+	ss.mu.Lock()
+	all := make([]*clientListen, 0, len(ss.listens))
+	for l := range ss.listens {
 		all = append(all, l)
 	}
-	v.mu.Unlock()
+	ss.mu.Unlock()
 	for _, l := range all {
 		l.put(note)
 	}
@@ -242,9 +242,9 @@ func (l *clientListen) put(note *dragoman.Message) {
 }
 
 // deliver tells the client what waits.
-func (l *clientListen) deliver(ctx context.Context, r *request, v *session) {
+func (l *clientListen) deliver(ctx context.Context, r *request, ss *session) {
 	for _, note := range l.queue.Take() {
-		if note = v.route(r.rev).Note(note); note == nil {
+		if note = ss.route(r.rev).Note(note); note == nil {
 			continue
 		}
 		if tagged, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, json.RawMessage(r.ID().String())).Message(); err == nil {

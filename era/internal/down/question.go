@@ -68,70 +68,70 @@ func (q *question) canBeAskedOf(can protocol.Abilities) bool {
 // In the session of our own there is nobody to ask. But some servers ask all sessions,
 // so that may be meant for somebody else: it is left to them, unless a request of ours
 // seems to wait for the answer.
-func (v *session) question(ctx context.Context, msg *dragoman.Message, by *pendingCall) (*dragoman.Message, error) {
-	if m := msg.Method(); m == protocol.MethodPing || m == protocol.MethodListRoots && v.main || !v.ready.Load() {
+func (ss *session) question(ctx context.Context, msg *dragoman.Message, by *pendingCall) (*dragoman.Message, error) {
+	if m := msg.Method(); m == protocol.MethodPing || m == protocol.MethodListRoots && ss.main || !ss.ready.Load() {
 		return notAsked(msg), nil
 	}
-	q, refusal := newQuestion(v.route(protocol.Latest), msg)
+	q, refusal := newQuestion(ss.route(protocol.Latest), msg)
 	if refusal != nil {
 		return msg.Fail(refusal), nil
 	}
-	v.mu.Lock()
+	ss.mu.Lock()
 	switch {
-	case !q.canBeAskedOf(v.kind.can):
-		v.mu.Unlock()
+	case !q.canBeAskedOf(ss.kind.can):
+		ss.mu.Unlock()
 		return q.refusal(), nil
-	case by != nil && (by.done || by.expired), v.main && len(v.calls) > 0:
-		v.mu.Unlock()
+	case by != nil && (by.done || by.expired), ss.main && len(ss.calls) > 0:
+		ss.mu.Unlock()
 		return notAsked(msg), nil
-	case len(v.open) >= MaxQuestions:
-		v.mu.Unlock()
+	case len(ss.open) >= MaxQuestions:
+		ss.mu.Unlock()
 		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
 	}
-	v.nextKey++
-	q.key, q.by = strconv.Itoa(v.nextKey), by
-	v.open = append(v.open, q)
-	v.assignQuestion(q)
+	ss.nextKey++
+	q.key, q.by = strconv.Itoa(ss.nextKey), by
+	ss.open = append(ss.open, q)
+	ss.assignQuestion(q)
 	if q.carrier == nil && q.method == protocol.MethodListRoots {
-		v.earlyRoots = append(v.earlyRoots, q)
+		ss.earlyRoots = append(ss.earlyRoots, q)
 	}
-	v.mu.Unlock()
+	ss.mu.Unlock()
 	select {
 	case resp := <-q.answer:
 		return resp, nil
 	case <-ctx.Done():
-		v.mu.Lock()
+		ss.mu.Lock()
 		c := q.carrier
-		v.close(q)
+		ss.close(q)
 		if c != nil && c.turn != nil {
 			c.turn.signal() // it may have nothing left to ask
 		}
-		v.mu.Unlock()
+		ss.mu.Unlock()
 		return nil, context.Cause(ctx)
 	}
 }
 
 // reassign refuses a question in the session of our own if a request of ours is under
 // way, or if it has been open for too long.
-func (v *session) reassign(q *question) {
-	v.mu.Lock()
-	again := v.running.Load() == 0 && time.Since(q.came) < v.server.opts.SuspendTimeout
-	if again && slices.Contains(v.open, q) {
+func (ss *session) reassign(q *question) {
+	ss.mu.Lock()
+	again := ss.running.Load() == 0 && time.Since(q.came) < ss.server.opts.SuspendTimeout
+	if again && slices.Contains(ss.open, q) {
 		q.expiry.Reset(ownTime)
 	}
-	v.mu.Unlock()
+	ss.mu.Unlock()
 	if again {
 		return
 	}
-	v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return notAsked(q.msg) })
+	ss.settleAll([]*question{q}, func(q *question) *dragoman.Message { return notAsked(q.msg) })
 }
 
 // assignQuestion finds the call that carries a question: the one that it belongs to, or else
 // the newest whose client can be asked it, before all one that a request waits for.
 // Without any the question waits for the next call. The caller holds mu.
-func (v *session) assignQuestion(q *question) {
+func (ss *session) assignQuestion(q *question) {
 	q.carrier = q.by
-	for _, c := range v.calls {
+	for _, c := range ss.calls {
 		switch best := q.carrier; {
 		case q.by != nil || c.expired || !q.canBeAskedOf(c.can):
 		case best == nil || c.turn != nil || best.turn == nil:
@@ -143,11 +143,11 @@ func (v *session) assignQuestion(q *question) {
 		q.expiry = nil
 	}
 	switch c := q.carrier; {
-	case c == nil && v.main:
-		q.expiry = time.AfterFunc(ownTime, func() { v.reassign(q) })
+	case c == nil && ss.main:
+		q.expiry = time.AfterFunc(ownTime, func() { ss.reassign(q) })
 	case c == nil:
-		q.expiry = time.AfterFunc(v.server.opts.SuspendTimeout, func() {
-			v.settleAll([]*question{q}, func(q *question) *dragoman.Message { return q.expired("it made no call in time") })
+		q.expiry = time.AfterFunc(ss.server.opts.SuspendTimeout, func() {
+			ss.settleAll([]*question{q}, func(q *question) *dragoman.Message { return q.expired("it made no call in time") })
 		})
 	case c.turn != nil:
 		c.turn.signal()
@@ -156,8 +156,8 @@ func (v *session) assignQuestion(q *question) {
 
 // questionsOf returns the questions that a call carries, oldest first. The caller holds
 // mu.
-func (v *session) questionsOf(c *pendingCall) (list []*question) {
-	for _, q := range v.open {
+func (ss *session) questionsOf(c *pendingCall) (list []*question) {
+	for _, q := range ss.open {
 		if q.carrier == c {
 			list = append(list, q)
 		}
@@ -167,14 +167,14 @@ func (v *session) questionsOf(c *pendingCall) (list []*question) {
 
 // close makes a question open no more, and reports whether it was. The caller holds
 // mu.
-func (v *session) close(q *question) bool {
-	i := slices.Index(v.open, q)
+func (ss *session) close(q *question) bool {
+	i := slices.Index(ss.open, q)
 	if i < 0 {
 		return false
 	}
-	v.open = slices.Delete(v.open, i, i+1)
+	ss.open = slices.Delete(ss.open, i, i+1)
 	if q.carrier == nil {
-		v.earlyRoots = without(v.earlyRoots, q)
+		ss.earlyRoots = without(ss.earlyRoots, q)
 	}
 	q.carrier = nil
 	if q.expiry != nil {
@@ -190,11 +190,11 @@ func without(list []*question, some ...*question) []*question {
 }
 
 // settleAll answers questions that are still open.
-func (v *session) settleAll(list []*question, answer func(*question) *dragoman.Message) {
+func (ss *session) settleAll(list []*question, answer func(*question) *dragoman.Message) {
 	for _, q := range list {
-		v.mu.Lock()
-		open := v.close(q)
-		v.mu.Unlock()
+		ss.mu.Lock()
+		open := ss.close(q)
+		ss.mu.Unlock()
 		if open {
 			q.answer <- answer(q)
 		}
@@ -204,13 +204,13 @@ func (v *session) settleAll(list []*question, answer func(*question) *dragoman.M
 // drop takes the questions of a call that carries none any more, and gives those to
 // other calls that may be theirs. It returns the rest, which nobody can be asked.
 // given says that the call was given up, and not answered. The caller holds mu.
-func (v *session) drop(c *pendingCall, given bool) (rest []*question) {
-	for _, q := range v.questionsOf(c) {
-		if q.by == c || given && len(v.calls) == 0 {
+func (ss *session) drop(c *pendingCall, given bool) (rest []*question) {
+	for _, q := range ss.questionsOf(c) {
+		if q.by == c || given && len(ss.calls) == 0 {
 			rest = append(rest, q)
 			continue
 		}
-		v.assignQuestion(q)
+		ss.assignQuestion(q)
 	}
 	return rest
 }

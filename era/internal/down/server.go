@@ -322,25 +322,25 @@ func (s *Server) take(ctx context.Context, r *request) (*pool.Entry, *session, e
 	if err != nil {
 		return nil, nil, err
 	}
-	v := e.Item.(*session)
+	ss := e.Item.(*session)
 	if e.Renewed != "" {
-		v.renewed.CompareAndSwap(nil, &e.Renewed)
+		ss.renewed.CompareAndSwap(nil, &e.Renewed)
 	}
-	return e, v, nil
+	return e, ss, nil
 }
 
 // forward passes a request on that the server will not answer by asking. It runs
 // on the goroutine that brought the request.
 func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, error) {
 	for again := false; ; again = true {
-		e, v, err := s.take(ctx, r)
+		e, ss, err := s.take(ctx, r)
 		if err != nil {
 			return s.failed(ctx, r, err)
 		}
-		resp, err := v.pass(ctx, r, r.Message)
+		resp, err := ss.pass(ctx, r, r.Message)
 		s.pool.Release(e)
 		if err == nil {
-			return s.answer(r, v, resp, 0)
+			return s.answer(r, ss, resp, 0)
 		}
 		if again || !protocol.MayResend(r.Method(), err) || ctx.Err() != nil {
 			return s.failed(ctx, r, err)
@@ -350,27 +350,27 @@ func (s *Server) forward(ctx context.Context, r *request) (*dragoman.Message, er
 
 // answer returns the server's response as the client has it. rounds is how often
 // the client has been asked for this request before.
-func (s *Server) answer(r *request, v *session, resp *dragoman.Message, rounds int) (*dragoman.Message, error) {
+func (s *Server) answer(r *request, ss *session, resp *dragoman.Message, rounds int) (*dragoman.Message, error) {
 	method := r.Method()
-	if resp.IsError() && v.rev.HasURLElicitation() && protocol.MayNeedInput(method) {
+	if resp.IsError() && ss.rev.HasURLElicitation() && protocol.MayNeedInput(method) {
 		if e := resp.RPCError(); e.Code == protocol.CodeURLElicitation {
-			return s.askForURLs(r, v, e, rounds)
+			return s.askForURLs(r, ss, e, rounds)
 		}
 	}
-	out, err := v.route(r.rev).Response(method, resp, v.info)
+	out, err := ss.route(r.rev).Response(method, resp, ss.info)
 	if err != nil {
 		return r.Fail(failure(protocol.CodeInternal, nil, "the server's answer cannot be passed on: %v", err)), nil
 	}
 	if out.IsError() {
 		return out, nil
 	}
-	if why := v.renewed.Load(); why != nil && !v.noticeGiven.Swap(true) {
+	if why := ss.renewed.Load(); why != nil && !ss.noticeGiven.Swap(true) {
 		if out, err = out.Edit().SetMeta(protocol.MetaRenewed, quoted(*why)).Message(); err != nil {
 			return nil, err
 		}
 	}
 	if protocol.IsList(method) {
-		return s.page(r, v, out)
+		return s.page(r, ss, out)
 	}
 	return out, nil
 }
@@ -385,7 +385,7 @@ func (s *Server) failed(ctx context.Context, r *request, err error) (*dragoman.M
 
 // discover answers by what the server said at its initialize.
 func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, error) {
-	e, v, err := s.take(ctx, r)
+	e, ss, err := s.take(ctx, r)
 	if err != nil {
 		return s.failed(ctx, r, err)
 	}
@@ -393,15 +393,15 @@ func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, e
 	result := map[string]any{
 		"resultType":        protocol.ResultComplete,
 		"supportedVersions": protocol.Names(s.opts.Revisions),
-		"capabilities":      v.route(r.rev).ServerCapabilities(v.caps),
+		"capabilities":      ss.route(r.rev).ServerCapabilities(ss.caps),
 		"ttlMs":             s.opts.TTL.Milliseconds(),
 		"cacheScope":        "private",
 	}
-	if v.instructions != nil {
-		result["instructions"] = v.instructions
+	if ss.instructions != nil {
+		result["instructions"] = ss.instructions
 	}
-	if v.info != nil {
-		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: v.info}
+	if ss.info != nil {
+		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: ss.info}
 	}
 	return r.Reply(result)
 }
@@ -409,8 +409,8 @@ func (s *Server) discover(ctx context.Context, r *request) (*dragoman.Message, e
 // Ping asks the server whether it is there, in the session of our own. req is a
 // request of ours, which says what that session is opened with.
 func (s *Server) Ping(ctx context.Context, req *dragoman.Message) error {
-	return s.callOwn(ctx, req, true, func(v *session) error {
-		_, err := v.ask(ctx, protocol.MethodPing, nil)
+	return s.callOwn(ctx, req, true, func(ss *session) error {
+		_, err := ss.ask(ctx, protocol.MethodPing, nil)
 		return err
 	})
 }
@@ -428,12 +428,12 @@ func (s *Server) callOwn(ctx context.Context, req *dragoman.Message, stays bool,
 		return refusal
 	}
 	r.stays = stays
-	e, v, err := s.take(ctx, &r)
+	e, ss, err := s.take(ctx, &r)
 	if err != nil {
 		return err
 	}
 	defer s.pool.Release(e)
-	return do(v)
+	return do(ss)
 }
 
 // newID returns the id of a request that we make up.

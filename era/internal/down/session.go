@@ -71,58 +71,58 @@ const noLevel = 1000
 
 // Open implements pool.Want: it opens a session for the caller of the request.
 func (r *request) Open(ctx context.Context) (pool.Item, error) {
-	v := &session{
+	ss := &session{
 		server: r.server, caller: dragoman.CallerOf(ctx), kind: r.kind, main: r.main, handle: rand.Text(),
 		levelling: newCtxLock(), watching: newCtxLock(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
 		listens: make(map[*clientListen]struct{}),
 		watched: make(map[string]int),
 	}
-	v.level.Store(noLevel)
-	if err := v.handshake(ctx, r.info); err != nil {
-		if v.conn != nil {
-			_ = v.conn.Close() // what it ends with is err
+	ss.level.Store(noLevel)
+	if err := ss.handshake(ctx, r.info); err != nil {
+		if ss.conn != nil {
+			_ = ss.conn.Close() // what it ends with is err
 		}
 		return nil, err
 	}
-	return v, nil
+	return ss, nil
 }
 
 // Over implements pool.Item.
-func (v *session) Over() bool { return v.conn.Err() != nil }
+func (ss *session) Over() bool { return ss.conn.Err() != nil }
 
 // Stateful implements pool.Item.
-func (v *session) Stateful() bool { return v.stateful.Load() }
+func (ss *session) Stateful() bool { return ss.stateful.Load() }
 
 // Close implements pool.Item.
-func (v *session) Close() error { return v.conn.Close() }
+func (ss *session) Close() error { return ss.conn.Close() }
 
 // route returns how messages go between a client of a revision and the server.
-func (v *session) route(client protocol.Revision) adapt.Route {
-	return adapt.Route{Client: client, Server: v.rev}
+func (ss *session) route(client protocol.Revision) adapt.Route {
+	return adapt.Route{Client: client, Server: ss.rev}
 }
 
 // handshake dials and initializes. If the server refuses the newest legacy
 // revision and names others, one of those is asked for.
-func (v *session) handshake(ctx context.Context, info json.RawMessage) (err error) {
-	if v.conn, err = v.server.dial(ctx, v); err != nil {
-		v.conn = nil
+func (ss *session) handshake(ctx context.Context, info json.RawMessage) (err error) {
+	if ss.conn, err = ss.server.dial(ctx, ss); err != nil {
+		ss.conn = nil
 		return protocol.Unavailable(fmt.Errorf("it cannot be dialled: %w", err))
 	}
-	if c, ok := dragoman.PeerAs[dragoman.LocalAsker](v.conn); ok {
+	if c, ok := dragoman.PeerAs[dragoman.LocalAsker](ss.conn); ok {
 		c.AskLocal()
 	}
-	resp, err := v.sendInitialize(ctx, protocol.LatestLegacy, info)
+	resp, err := ss.sendInitialize(ctx, protocol.LatestLegacy, info)
 	if err == nil && resp.IsError() {
 		if other := named(resp.RPCError()); other != protocol.Unknown {
-			resp, err = v.sendInitialize(ctx, other, info)
+			resp, err = ss.sendInitialize(ctx, other, info)
 		}
 	}
-	if opts := &v.server.opts; err == nil && !resp.IsError() && opts.Doubtful != nil && opts.Doubtful() {
-		_, err = v.ask(ctx, protocol.MethodPing, nil)
+	if opts := &ss.server.opts; err == nil && !resp.IsError() && opts.Doubtful != nil && opts.Doubtful() {
+		_, err = ss.ask(ctx, protocol.MethodPing, nil)
 	}
-	if refused := err == nil && resp.IsError() || err != nil && !errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil; refused && v.server.opts.Refused != nil {
-		v.server.opts.Refused()
+	if refused := err == nil && resp.IsError() || err != nil && !errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil; refused && ss.server.opts.Refused != nil {
+		ss.server.opts.Refused()
 	}
 	switch {
 	case err != nil:
@@ -130,45 +130,45 @@ func (v *session) handshake(ctx context.Context, info json.RawMessage) (err erro
 	case resp.IsError():
 		return protocol.Unavailable(errors.New("initialize was refused: " + resp.RPCError().Error()))
 	}
-	if err := v.learn(resp); err != nil {
+	if err := ss.learn(resp); err != nil {
 		return err
 	}
-	v.correlates, v.receivesBackground = dragoman.Correlates(v.conn), dragoman.ReceivesBackground(v.conn)
-	v.ready.Store(true)
+	ss.correlates, ss.receivesBackground = dragoman.Correlates(ss.conn), dragoman.ReceivesBackground(ss.conn)
+	ss.ready.Store(true)
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err == nil {
-		err = v.conn.Notify(ctx, note)
+		err = ss.conn.Notify(ctx, note)
 	}
 	if err != nil {
 		return protocol.Unavailable(fmt.Errorf("the handshake failed: %w", err))
 	}
-	if v.kind.can.Roots && !v.main {
+	if ss.kind.can.Roots && !ss.main {
 		// Many servers ask for the roots now, and refuse every path until they have an
 		// answer: the first call waits behind that.
-		v.settle(ctx)
+		ss.settle(ctx)
 	}
 	return nil
 }
 
 // settle waits until the server has taken what it was told, as its answer to a ping
 // shows. A server that does not answer may do so later.
-func (v *session) settle(ctx context.Context) {
+func (ss *session) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	_, _ = v.ask(ctx, protocol.MethodPing, nil)
+	_, _ = ss.ask(ctx, protocol.MethodPing, nil)
 }
 
-func (v *session) sendInitialize(ctx context.Context, rev protocol.Revision, info json.RawMessage) (*dragoman.Message, error) {
+func (ss *session) sendInitialize(ctx context.Context, rev protocol.Revision, info json.RawMessage) (*dragoman.Message, error) {
 	if info == nil {
-		info, _ = json.Marshal(map[string]string{"name": v.server.opts.Name, "version": v.server.opts.Version}) // strings encode
+		info, _ = json.Marshal(map[string]string{"name": ss.server.opts.Name, "version": ss.server.opts.Version}) // strings encode
 	}
-	req, err := dragoman.NewRequest(v.server.newID(), protocol.MethodInitialize, map[string]any{
-		"protocolVersion": rev.String(), "capabilities": json.RawMessage(v.kind.caps), "clientInfo": info,
+	req, err := dragoman.NewRequest(ss.server.newID(), protocol.MethodInitialize, map[string]any{
+		"protocolVersion": rev.String(), "capabilities": json.RawMessage(ss.kind.caps), "clientInfo": info,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return v.conn.Call(ctx, req, v)
+	return ss.conn.Call(ctx, req, ss)
 }
 
 // named returns the newest legacy revision that an error says the server has.
@@ -187,61 +187,61 @@ func named(e *dragoman.Error) protocol.Revision {
 }
 
 // learn takes the server's answer to initialize.
-func (v *session) learn(resp *dragoman.Message) error {
+func (ss *session) learn(resp *dragoman.Message) error {
 	version := protocol.VersionOf(resp) // none is as bad as an unknown one
-	v.rev = protocol.ParseRevision(version)
-	if v.rev == protocol.Unknown || !v.rev.HasSessions() {
+	ss.rev = protocol.ParseRevision(version)
+	if ss.rev == protocol.Unknown || !ss.rev.HasSessions() {
 		return &dragoman.Error{
 			Code:    protocol.CodeInternal,
 			Message: fmt.Sprintf("the server answers initialize with protocol version %q, which the gateway cannot speak to it", version),
 		}
 	}
 	if info := resp.Get("serverInfo"); dragoman.IsObject(info) {
-		v.info = info
+		ss.info = info
 	}
-	v.caps = json.RawMessage("{}")
+	ss.caps = json.RawMessage("{}")
 	if caps := resp.Get("capabilities"); dragoman.IsObject(caps) {
-		v.caps = caps
-		_ = json.Unmarshal(caps, &v.serves) // what cannot be read is not served
+		ss.caps = caps
+		_ = json.Unmarshal(caps, &ss.serves) // what cannot be read is not served
 	}
 	if text := resp.Get("instructions"); len(text) > 0 && text[0] == '"' {
-		v.instructions = text
+		ss.instructions = text
 	}
 	return nil
 }
 
 // ask sends the server a request of our own.
-func (v *session) ask(ctx context.Context, method string, params any) (*dragoman.Message, error) {
-	req, err := dragoman.NewRequest(v.server.newID(), method, params)
+func (ss *session) ask(ctx context.Context, method string, params any) (*dragoman.Message, error) {
+	req, err := dragoman.NewRequest(ss.server.newID(), method, params)
 	if err != nil {
 		return nil, err
 	}
-	return v.conn.Call(ctx, req, quietCaller{v})
+	return ss.conn.Call(ctx, req, quietCaller{ss})
 }
 
 // pass sends a request to the server. msg is r, or what is to be sent in its
 // place.
-func (v *session) pass(ctx context.Context, r *request, msg *dragoman.Message) (*dragoman.Message, error) {
-	up, err := v.toServer(r, msg)
+func (ss *session) pass(ctx context.Context, r *request, msg *dragoman.Message) (*dragoman.Message, error) {
+	up, err := ss.toServer(r, msg)
 	if err != nil {
 		return nil, err
 	}
 	if r.from == nil || r.level < 0 && r.Meta(protocol.MetaProgressToken) == nil {
-		return v.run(ctx, up, quietCaller{v}) // nothing can be told on the way
+		return ss.run(ctx, up, quietCaller{ss}) // nothing can be told on the way
 	}
-	in := &requestCaller{session: v, route: v.route(r.rev), level: r.level, client: callerPeer{from: r.from}}
+	in := &requestCaller{session: ss, route: ss.route(r.rev), level: r.level, client: callerPeer{from: r.from}}
 	if r.level >= 0 {
-		v.raiseLogLevel(ctx, r.level)
-		v.join(in)
-		defer v.leave(in)
+		ss.raiseLogLevel(ctx, r.level)
+		ss.join(in)
+		defer ss.leave(in)
 	}
-	return v.run(ctx, up, in)
+	return ss.run(ctx, up, in)
 }
 
 // toServer returns a request as the server has it.
-func (v *session) toServer(r *request, msg *dragoman.Message) (*dragoman.Message, error) {
-	up, err := v.route(r.rev).Request(msg, nil)
-	if err == nil && v.rev.HasCoreTasks() && r.Method() == protocol.MethodCallTool && up.Get("task") != nil {
+func (ss *session) toServer(r *request, msg *dragoman.Message) (*dragoman.Message, error) {
+	up, err := ss.route(r.rev).Request(msg, nil)
+	if err == nil && ss.rev.HasCoreTasks() && r.Method() == protocol.MethodCallTool && up.Get("task") != nil {
 		// A modern client has no say in whether its call becomes a task.
 		up, err = up.Edit().Drop("task").Message()
 	}
@@ -250,41 +250,41 @@ func (v *session) toServer(r *request, msg *dragoman.Message) (*dragoman.Message
 
 // Call implements dragoman.Peer: it takes a question that is not said to belong to
 // a call.
-func (v *session) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-	return v.question(ctx, q, nil)
+func (ss *session) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	return ss.question(ctx, q, nil)
 }
 
 // Notify implements dragoman.Peer: it takes what is not said to belong to a call.
-func (v *session) Notify(ctx context.Context, note *dragoman.Message) error {
+func (ss *session) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteMessage {
 		// A conversation that does not correlate has given a log message to the
 		// only call under way, if there was one. What is left may be of a call
 		// that is over, and must not reach the next one's client.
-		if l := v.logger(); l != nil && v.ready.Load() && v.correlates {
+		if l := ss.logger(); l != nil && ss.ready.Load() && ss.correlates {
 			l.log(ctx, note)
 		}
 		return nil
 	}
-	v.handled(note)
+	ss.handled(note)
 	return nil
 }
 
 // handled takes a notification that never belongs to a call, and reports whether it
 // is one.
-func (v *session) handled(note *dragoman.Message) bool {
+func (ss *session) handled(note *dragoman.Message) bool {
 	switch note.Method() {
 	case protocol.NoteToolsChanged:
-		v.tools.forget()
-		v.changed(note)
+		ss.tools.forget()
+		ss.changed(note)
 	case protocol.NotePromptsChanged, protocol.NoteResourcesChanged, protocol.NoteResourceUpdated:
-		v.changed(note)
+		ss.changed(note)
 	case protocol.NoteElicitationComplete, protocol.NoteTaskStatus:
 		// The modern era has neither.
 	default:
 		return false
 	}
-	if v.server.opts.Changed != nil {
-		v.server.opts.Changed(v.caller, note)
+	if ss.server.opts.Changed != nil {
+		ss.server.opts.Changed(ss.caller, note)
 	}
 	return true
 }
@@ -381,27 +381,27 @@ func isSevere(note *dragoman.Message, level int) bool {
 }
 
 // join and leave note who wants log messages.
-func (v *session) join(l logger) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.loggers[l] = struct{}{}
+func (ss *session) join(l logger) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.loggers[l] = struct{}{}
 }
 
-func (v *session) leave(l logger) {
-	v.mu.Lock()
-	delete(v.loggers, l)
-	v.mu.Unlock()
+func (ss *session) leave(l logger) {
+	ss.mu.Lock()
+	delete(ss.loggers, l)
+	ss.mu.Unlock()
 	if in, ok := l.(*requestCaller); ok {
 		in.client.end() // it may be told by who is not inside the request
 	}
 }
 
 // logger returns the only request that wants log messages, or nil.
-func (v *session) logger() logger {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.loggers) == 1 {
-		for l := range v.loggers {
+func (ss *session) logger() logger {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(ss.loggers) == 1 {
+		for l := range ss.loggers {
 			return l
 		}
 	}
@@ -410,26 +410,26 @@ func (v *session) logger() logger {
 
 // raiseLogLevel makes the server send log messages of a level. The level is the whole
 // session's, so it is never lowered, and each request takes what it wants.
-func (v *session) raiseLogLevel(ctx context.Context, level int) {
-	if level < 0 || v.serves.Logging == nil || int32(level) >= v.level.Load() { // #nosec G115 -- one of eight levels
+func (ss *session) raiseLogLevel(ctx context.Context, level int) {
+	if level < 0 || ss.serves.Logging == nil || int32(level) >= ss.level.Load() { // #nosec G115 -- one of eight levels
 		return
 	}
-	if v.levelling.lock(ctx) != nil {
+	if ss.levelling.lock(ctx) != nil {
 		return // the request is over
 	}
-	defer v.levelling.unlock()
-	if int32(level) >= v.level.Load() { // #nosec G115 -- one of eight levels
+	defer ss.levelling.unlock()
+	if int32(level) >= ss.level.Load() { // #nosec G115 -- one of eight levels
 		return
 	}
-	resp, err := v.ask(ctx, protocol.MethodSetLevel, map[string]string{"level": protocol.LogLevels[level]})
+	resp, err := ss.ask(ctx, protocol.MethodSetLevel, map[string]string{"level": protocol.LogLevels[level]})
 	if err != nil {
 		return // the session is over, or the request
 	}
 	if resp.IsError() {
-		v.server.log.Debug("the server refuses a log level", "level", protocol.LogLevels[level], "error", resp.RPCError())
+		ss.server.log.Debug("the server refuses a log level", "level", protocol.LogLevels[level], "error", resp.RPCError())
 	}
 	// One that was refused is not asked for again.
-	v.level.Store(int32(level)) // #nosec G115 -- one of eight levels
+	ss.level.Store(int32(level)) // #nosec G115 -- one of eight levels
 }
 
 // A ctxLock lets one at a time see to something that takes a while.

@@ -141,12 +141,12 @@ type state struct {
 // suspend ends a turn by asking its client. If that cannot be, the questions are
 // answered with an error, the call goes on and the result is nil.
 func (c *pendingCall) suspend(t *turn) *dragoman.Message {
-	v, opts := c.session, &c.server.opts
+	ss, opts := c.session, &c.server.opts
 	sum, err := digest(t.Message)
-	v.mu.Lock()
-	questions := v.questionsOf(c)
+	ss.mu.Lock()
+	questions := ss.questionsOf(c)
 	if c.done || len(questions) == 0 {
-		v.mu.Unlock()
+		ss.mu.Unlock()
 		t.signal()
 		return nil
 	}
@@ -163,18 +163,18 @@ func (c *pendingCall) suspend(t *turn) *dragoman.Message {
 		why = c.server.suspended.admit(c, t.owner)
 	}
 	if why != "" {
-		v.mu.Unlock()
-		v.settleAll(questions, func(q *question) *dragoman.Message { return q.failed(why) })
+		ss.mu.Unlock()
+		ss.settleAll(questions, func(q *question) *dragoman.Message { return q.failed(why) })
 		return nil
 	}
-	defer v.mu.Unlock()
+	defer ss.mu.Unlock()
 	c.rounds++
 	round := c.rounds
 	asked := make(map[string]asking, len(questions))
 	for _, q := range questions {
 		asked[q.key] = asking{q.method, q.params}
 	}
-	resp := c.server.ask(t.request, v, asked, state{ID: c.id, Digest: sum, Round: round})
+	resp := c.server.ask(t.request, ss, asked, state{ID: c.id, Digest: sum, Round: round})
 	c.turn = nil
 	c.expiry = time.AfterFunc(opts.SuspendTimeout, func() { c.expire(round) })
 	return resp
@@ -187,7 +187,7 @@ type asking struct {
 }
 
 // ask returns the answer that asks for input. st is completed and sealed.
-func (s *Server) ask(r *request, v *session, asked map[string]asking, st state) *dragoman.Message {
+func (s *Server) ask(r *request, ss *session, asked map[string]asking, st state) *dragoman.Message {
 	st.Owner, st.Method = r.owner, r.Method()
 	st.Expires = time.Now().Add(s.opts.SuspendTimeout).UnixMilli()
 	result := map[string]any{
@@ -195,8 +195,8 @@ func (s *Server) ask(r *request, v *session, asked map[string]asking, st state) 
 		"inputRequests": asked,
 		"requestState":  s.seal.seal("state", st),
 	}
-	if v.info != nil {
-		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: v.info}
+	if ss.info != nil {
+		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: ss.info}
 	}
 	resp, err := r.Reply(result)
 	if err != nil {
@@ -208,20 +208,20 @@ func (s *Server) ask(r *request, v *session, asked map[string]asking, st state) 
 // expire gives up a call whose client did not come back after a round, or after
 // whichever there was if round is 0.
 func (c *pendingCall) expire(round int) {
-	v := c.session
-	v.mu.Lock()
+	ss := c.session
+	ss.mu.Lock()
 	if c.turn != nil || c.expired || c.expiry == nil || round != 0 && c.rounds != round {
-		v.mu.Unlock()
+		ss.mu.Unlock()
 		return
 	}
 	c.expired = true
 	c.expiry.Stop()
-	v.calls = slices.DeleteFunc(v.calls, func(other *pendingCall) bool { return other == c })
-	rest := v.drop(c, true)
-	v.mu.Unlock()
+	ss.calls = slices.DeleteFunc(ss.calls, func(other *pendingCall) bool { return other == c })
+	rest := ss.drop(c, true)
+	ss.mu.Unlock()
 	c.server.suspended.remove(c.id)
 	c.server.suspended.resumed(c.owner)
-	v.settleAll(rest, func(q *question) *dragoman.Message { return q.expired("it did not come back in time") })
+	ss.settleAll(rest, func(q *question) *dragoman.Message { return q.expired("it did not come back in time") })
 	c.stop(errExpired)
 }
 
@@ -298,9 +298,9 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 // t answers, which other calls of the session may carry by now, and the progress that
 // nobody was told.
 func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessage) (given []*question, kept *dragoman.Message, refusal *dragoman.Error) {
-	v := c.session
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	ss := c.session
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	switch {
 	case c.expired:
 		return nil, nil, invalid("params.requestState has expired; the call was given up and is not repeated")
@@ -312,7 +312,7 @@ func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessa
 	c.expiry.Stop()
 	c.turn, c.can = t, t.kind.can
 	kept, c.latestProgress = c.latestProgress, nil
-	for _, q := range v.open {
+	for _, q := range ss.open {
 		if _, ok := answers[q.key]; ok {
 			given = append(given, q)
 		}
@@ -320,11 +320,11 @@ func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessa
 	if c.done {
 		return given, kept, nil
 	}
-	c.lost = v.Over()
+	c.lost = ss.Over()
 	if t.level >= 0 {
-		v.loggers[c] = struct{}{}
+		ss.loggers[c] = struct{}{}
 	} else {
-		delete(v.loggers, c)
+		delete(ss.loggers, c)
 	}
 	return given, kept, nil
 }

@@ -49,38 +49,38 @@ func (t *taskTools) set(names map[string]bool, changes int) {
 
 // run makes a call. A tool that the server runs as a task only is made one, and
 // followed to its end: modern clients know nothing of it.
-func (v *session) run(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	v.running.Add(1)
-	defer v.running.Add(-1)
+func (ss *session) run(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	ss.running.Add(1)
+	defer ss.running.Add(-1)
 	if up.Method() == protocol.MethodCallTool {
-		v.stateful.Store(true)
+		ss.stateful.Store(true)
 	}
-	if v.serves.Tasks.Requests.Tools.Call == nil || up.Method() != protocol.MethodCallTool || !v.needsTask(ctx, up.Name()) {
-		return v.conn.Call(ctx, up, from)
+	if ss.serves.Tasks.Requests.Tools.Call == nil || up.Method() != protocol.MethodCallTool || !ss.needsTask(ctx, up.Name()) {
+		return ss.conn.Call(ctx, up, from)
 	}
-	return v.follow(ctx, up, from)
+	return ss.follow(ctx, up, from)
 }
 
 // needsTask reports whether the server runs a tool as a task only.
-func (v *session) needsTask(ctx context.Context, tool string) bool {
-	if names, _ := v.tools.get(); names != nil {
+func (ss *session) needsTask(ctx context.Context, tool string) bool {
+	if names, _ := ss.tools.get(); names != nil {
 		return names[tool]
 	}
-	if v.tools.loading.lock(ctx) != nil {
+	if ss.tools.loading.lock(ctx) != nil {
 		return false
 	}
-	defer v.tools.loading.unlock()
-	names, changes := v.tools.get()
+	defer ss.tools.loading.unlock()
+	names, changes := ss.tools.get()
 	if names != nil {
 		return names[tool]
 	}
 	names = make(map[string]bool)
-	req, err := dragoman.NewRequest(v.server.newID(), protocol.MethodListTools, struct{}{})
+	req, err := dragoman.NewRequest(ss.server.newID(), protocol.MethodListTools, struct{}{})
 	if err != nil {
 		return false
 	}
 	for resp, err := range protocol.Pages(req, func(req *dragoman.Message) (*dragoman.Message, error) {
-		return v.conn.Call(ctx, req, quietCaller{v})
+		return ss.conn.Call(ctx, req, quietCaller{ss})
 	}) {
 		var page struct {
 			Tools []struct {
@@ -97,19 +97,19 @@ func (v *session) needsTask(ctx context.Context, tool string) bool {
 			}
 		}
 	}
-	v.tools.set(names, changes)
+	ss.tools.set(names, changes)
 	return names[tool]
 }
 
 // follow makes a call as a task and waits for its end. What is asked or told on
 // the way goes to from.
-func (v *session) follow(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (ss *session) follow(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	id := up.ID()
 	up, err := up.Edit().Set("task", []byte(`{}`)).Message()
 	if err != nil {
 		return nil, err
 	}
-	resp, err := v.create(ctx, up, from)
+	resp, err := ss.create(ctx, up, from)
 	if err != nil || resp.IsError() {
 		return resp, err
 	}
@@ -127,9 +127,9 @@ func (v *session) follow(ctx context.Context, up *dragoman.Message, from dragoma
 	if ms := made.Task.PollInterval; ms > 0 {
 		poll = min(max(time.Duration(ms*float64(time.Millisecond)), minTaskPoll), maxTaskPoll)
 	}
-	resp, err = v.await(ctx, task, poll, from)
+	resp, err = ss.await(ctx, task, poll, from)
 	if ctx.Err() != nil {
-		v.abandon(task)
+		ss.abandon(task)
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (v *session) follow(ctx context.Context, up *dragoman.Message, from dragoma
 
 // create sends a call that becomes a task. It cannot be cancelled before one knows
 // the task, so when ctx ends the server is given a little more time.
-func (v *session) create(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (ss *session) create(ctx context.Context, up *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	longer, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	// What it starts ends with longer, at the latest.
@@ -156,23 +156,23 @@ func (v *session) create(ctx context.Context, up *dragoman.Message, from dragoma
 		case <-longer.Done():
 		}
 	})()
-	return v.conn.Call(longer, up, from)
+	return ss.conn.Call(longer, up, from)
 }
 
 // await waits for the result of a task: tasks/result answers when there is one. A
 // server that answers it earlier with an error is asked again when the task has
 // ended.
-func (v *session) await(ctx context.Context, task map[string]string, poll time.Duration, from dragoman.Peer) (*dragoman.Message, error) {
+func (ss *session) await(ctx context.Context, task map[string]string, poll time.Duration, from dragoman.Peer) (*dragoman.Message, error) {
 	for {
-		req, err := dragoman.NewRequest(v.server.newID(), protocol.MethodTaskResult, task)
+		req, err := dragoman.NewRequest(ss.server.newID(), protocol.MethodTaskResult, task)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := v.conn.Call(ctx, req, from)
+		resp, err := ss.conn.Call(ctx, req, from)
 		if err != nil || !resp.IsError() {
 			return resp, err
 		}
-		got, err := v.ask(ctx, protocol.MethodGetTask, task)
+		got, err := ss.ask(ctx, protocol.MethodGetTask, task)
 		if err != nil {
 			return nil, err
 		}
@@ -187,10 +187,10 @@ func (v *session) await(ctx context.Context, task map[string]string, poll time.D
 }
 
 // abandon cancels a task whose client has gone.
-func (v *session) abandon(task map[string]string) {
+func (ss *session) abandon(task map[string]string) {
 	ctx, cancel := context.WithTimeout(context.Background(), partTimeout)
 	defer cancel()
-	if _, err := v.ask(ctx, protocol.MethodCancelTask, task); err != nil {
-		v.server.log.Debug("a task could not be cancelled", "error", err)
+	if _, err := ss.ask(ctx, protocol.MethodCancelTask, task); err != nil {
+		ss.server.log.Debug("a task could not be cancelled", "error", err)
 	}
 }

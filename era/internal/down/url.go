@@ -22,7 +22,7 @@ type urlElicitation struct {
 // askForURLs turns the error by which a server wants the user to visit web sites
 // first into a round of input. The server has not carried out the call, and when
 // the client comes back it is sent again.
-func (s *Server) askForURLs(r *request, v *session, e *dragoman.Error, rounds int) (*dragoman.Message, error) {
+func (s *Server) askForURLs(r *request, ss *session, e *dragoman.Error, rounds int) (*dragoman.Message, error) {
 	if !r.kind.can.URL {
 		return r.Fail(failure(protocol.CodeMissingCapability,
 			map[string]any{"requiredCapabilities": json.RawMessage(`{"elicitation":{"url":{}}}`)},
@@ -43,18 +43,18 @@ func (s *Server) askForURLs(r *request, v *session, e *dragoman.Error, rounds in
 	for i := range data.Elicitations {
 		data.Elicitations[i].Mode = "url"
 	}
-	return s.urlQuestion(r, v, state{Digest: sum, Round: rounds + 1, Visits: data.Elicitations}), nil
+	return s.urlQuestion(r, ss, state{Digest: sum, Round: rounds + 1, Visits: data.Elicitations}), nil
 }
 
 // urlQuestion asks for the visits of st.
-func (s *Server) urlQuestion(r *request, v *session, st state) *dragoman.Message {
+func (s *Server) urlQuestion(r *request, ss *session, st state) *dragoman.Message {
 	asked := make(map[string]asking, len(st.Visits))
 	for i, to := range st.Visits {
 		params, _ := json.Marshal(to) // strings encode
 		asked[strconv.Itoa(i+1)] = asking{protocol.MethodElicit, params}
 	}
 	st.ID = rand.Text()
-	return s.ask(r, v, asked, st)
+	return s.ask(r, ss, asked, st)
 }
 
 // resumeAfterURLs takes a request that comes back from its visits. It is sent again if

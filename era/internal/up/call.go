@@ -34,15 +34,15 @@ type clientCall struct {
 }
 
 // forward passes a request on.
-func (v *session) forward(ctx context.Context, h *handshake, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (ss *session) forward(ctx context.Context, h *handshake, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if protocol.IsList(req.Method()) {
-		v.openListen(ctx)
+		ss.openListen(ctx)
 	}
-	up, err := h.route.Request(req, v.envelope(h))
+	up, err := h.route.Request(req, ss.envelope(h))
 	if err != nil {
 		return invalid(req, "%s cannot be passed on: %v", req.Method(), err), nil
 	}
-	k := &clientCall{session: v, hello: h, req: req, up: up, from: from}
+	k := &clientCall{session: ss, hello: h, req: req, up: up, from: from}
 	resp, err := k.send(ctx, up)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type handshake struct {
 }
 
 // initialize answers the handshake out of what the server says about itself.
-func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+func (ss *session) initialize(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	var params struct {
 		ProtocolVersion *string         `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`
@@ -33,17 +33,17 @@ func (v *session) initialize(ctx context.Context, req *dragoman.Message) (*drago
 	case params.Capabilities != nil && !dragoman.IsObject(params.Capabilities):
 		return invalid(req, "params.capabilities must be an object, {} if you have none"), nil
 	}
-	known, err := v.server.facts(ctx)
+	known, err := ss.server.facts(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		v.server.opts.Logger.Warn("no handshake", "error", err)
+		ss.server.opts.Logger.Warn("no handshake", "error", err)
 		return req.Fail(noHandshake(err, *params.ProtocolVersion)), nil
 	}
 	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, protocol.Revisions())
 	h := newHandshake(adapt.Route{Client: rev, Server: known.rev}, known, params.Capabilities, params.ClientInfo)
-	if !v.hello.CompareAndSwap(nil, h) {
+	if !ss.hello.CompareAndSwap(nil, h) {
 		return alreadyInitialized(req), nil
 	}
 	return req.Reply(struct {

@@ -25,25 +25,25 @@ type session struct {
 }
 
 // Call serves one request.
-func (v *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if v.server.ctx.Err() != nil {
+func (ss *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if ss.server.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
-	h := v.hello.Load()
+	h := ss.hello.Load()
 	switch method := req.Method(); {
 	case method == protocol.MethodPing:
 		return req.Reply(nil)
 	case method == protocol.MethodInitialize && h == nil:
-		return v.initialize(ctx, req)
+		return ss.initialize(ctx, req)
 	case method == protocol.MethodInitialize:
 		return alreadyInitialized(req), nil
 	case h == nil:
 		return req.Fail(fault(protocol.CodeInvalidRequest,
 			method+" before initialize; send initialize first, then notifications/initialized")), nil
 	case endsHere(method):
-		return v.own(ctx, h, req)
+		return ss.own(ctx, h, req)
 	}
-	return v.forward(ctx, h, req, from)
+	return ss.forward(ctx, h, req, from)
 }
 
 // endsHere reports whether requests of a method are not passed on: those whose
@@ -59,14 +59,14 @@ func endsHere(method string) bool {
 }
 
 // own serves what is not passed on.
-func (v *session) own(ctx context.Context, h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
+func (ss *session) own(ctx context.Context, h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
 	switch method := req.Method(); {
 	case method == protocol.MethodSetLevel && h.facts.logs:
-		return v.setLevel(h, req)
+		return ss.setLevel(h, req)
 	case method == protocol.MethodSubscribe && h.facts.subscribes:
-		return v.subscribe(ctx, h, req)
+		return ss.subscribe(ctx, h, req)
 	case method == protocol.MethodUnsubscribe && h.facts.subscribes:
-		return v.unsubscribe(req)
+		return ss.unsubscribe(req)
 	default:
 		// What is left is of the modern era, or a capability that we did not name.
 		return req.Fail(fault(protocol.CodeMethodNotFound,
@@ -75,7 +75,7 @@ func (v *session) own(ctx context.Context, h *handshake, req *dragoman.Message) 
 }
 
 // setLevel notes from which level on the client wants log messages.
-func (v *session) setLevel(h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
+func (ss *session) setLevel(h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
 	var level string
 	text := req.Get("level")
 	if text != nil {
@@ -86,13 +86,13 @@ func (v *session) setLevel(h *handshake, req *dragoman.Message) (*dragoman.Messa
 	}
 	env := h.env
 	env.LogLevel = json.RawMessage(`"` + level + `"`)
-	v.env.Store(&env)
+	ss.env.Store(&env)
 	return req.Reply(nil)
 }
 
 // envelope returns what the next request says about the client.
-func (v *session) envelope(h *handshake) *protocol.Envelope {
-	if env := v.env.Load(); env != nil {
+func (ss *session) envelope(h *handshake) *protocol.Envelope {
+	if env := ss.env.Load(); env != nil {
 		return env
 	}
 	return &h.env
@@ -101,9 +101,9 @@ func (v *session) envelope(h *handshake) *protocol.Envelope {
 // Notify takes one notification. None goes on to the server: what a modern
 // server could be told is told by the end of a request's context, and changes
 // of the roots have no meaning for it.
-func (v *session) Notify(_ context.Context, note *dragoman.Message) error {
-	if h := v.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && !h.facts.lists.Empty() {
-		v.subscription(h)
+func (ss *session) Notify(_ context.Context, note *dragoman.Message) error {
+	if h := ss.hello.Load(); h != nil && note.Method() == protocol.NoteInitialized && !h.facts.lists.Empty() {
+		ss.subscription(h)
 	}
 	return nil
 }

@@ -15,46 +15,46 @@ import (
 const firstHold = 500 * time.Millisecond
 
 // subscription returns the session's subscription to changes, and opens it if there is none.
-func (v *session) subscription(h *handshake) *subscription.Subscription {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.changes != nil {
-		return v.changes
+func (ss *session) subscription(h *handshake) *subscription.Subscription {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.changes != nil {
+		return ss.changes
 	}
 	// Ends with the client's conversation, or with Close, which waits for it.
-	v.changes = subscription.New(v.ctx, &subscription.Options{
+	ss.changes = subscription.New(ss.ctx, &subscription.Options{
 		Send: func(ctx context.Context, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
-			return v.listen(ctx, h, want, from)
+			return ss.listen(ctx, h, want, from)
 		},
 		Notify: func(note *dragoman.Message) {
 			if out := h.route.Note(note); out != nil {
-				_ = v.client.Notify(v.ctx, out) // one who cannot be told has gone
+				_ = ss.client.Notify(ss.ctx, out) // one who cannot be told has gone
 			}
 		},
-		Busy: &v.server.busy, Done: v.client.Done(),
-		Max: v.server.opts.MaxSubscriptions, Logger: v.server.opts.Logger,
+		Busy: &ss.server.busy, Done: ss.client.Done(),
+		Max: ss.server.opts.MaxSubscriptions, Logger: ss.server.opts.Logger,
 	})
-	v.changes.Want(h.facts.lists)
-	return v.changes
+	ss.changes.Want(h.facts.lists)
+	return ss.changes
 }
 
 // listen sends a listen of the session.
-func (v *session) listen(ctx context.Context, h *handshake, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
-	env := *v.envelope(h)
+func (ss *session) listen(ctx context.Context, h *handshake, want protocol.Interest, from dragoman.Peer) (*dragoman.Message, error) {
+	env := *ss.envelope(h)
 	env.LogLevel = nil // there are no log messages on a listen
-	req, err := v.server.request(protocol.MethodListen, map[string]any{"notifications": want}, env)
+	req, err := ss.server.request(protocol.MethodListen, map[string]any{"notifications": want}, env)
 	if err != nil {
 		return nil, err
 	}
-	return v.server.link.Call(ctx, req, from)
+	return ss.server.link.Call(ctx, req, from)
 }
 
 // openListen waits until changes are heard of, if that is on its way: whoever has a
 // list is told when it changes, from then on.
-func (v *session) openListen(ctx context.Context) {
-	v.mu.Lock()
-	k := v.changes
-	v.mu.Unlock()
+func (ss *session) openListen(ctx context.Context) {
+	ss.mu.Lock()
+	k := ss.changes
+	ss.mu.Unlock()
 	if k != nil {
 		k.Await(ctx, firstHold)
 	}
@@ -62,12 +62,12 @@ func (v *session) openListen(ctx context.Context) {
 
 // subscribe serves resources/subscribe: it is answered when the server has
 // acknowledged it.
-func (v *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
+func (ss *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Message) (*dragoman.Message, error) {
 	uri := req.URI()
 	if uri == "" {
 		return invalid(req, "params.uri must be a string that is not empty"), nil
 	}
-	err := v.subscription(h).Add(ctx, uri)
+	err := ss.subscription(h).Add(ctx, uri)
 	switch e, refused := errors.AsType[*dragoman.Error](err); {
 	case err == nil:
 		return req.Reply(nil)
@@ -81,14 +81,14 @@ func (v *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Mes
 
 // unsubscribe serves resources/unsubscribe. From then on the client hears
 // nothing of that resource; the server is told later.
-func (v *session) unsubscribe(req *dragoman.Message) (*dragoman.Message, error) {
+func (ss *session) unsubscribe(req *dragoman.Message) (*dragoman.Message, error) {
 	uri := req.URI()
 	if uri == "" {
 		return invalid(req, "params.uri must be a string that is not empty"), nil
 	}
-	v.mu.Lock()
-	k := v.changes
-	v.mu.Unlock()
+	ss.mu.Lock()
+	k := ss.changes
+	ss.mu.Unlock()
 	if k != nil {
 		k.Remove(uri)
 	}
