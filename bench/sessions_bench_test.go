@@ -34,12 +34,12 @@ func BenchmarkSessions(b *testing.B) {
 	}
 	// The runtime keeps what describes a goroutine when that has ended. So that
 	// the first to be measured does not pay for it alone, nobody does.
-	idleCost(b, bareServer)
+	idleCost(b, idleSessions, openSession, bareServer)
 	var bare, ours int64
 	rounds := int64(0)
 	for b.Loop() {
-		bare += idleCost(b, bareServer)
-		ours += idleCost(b, ourServer)
+		bare += idleCost(b, idleSessions, openSession, bareServer)
+		ours += idleCost(b, idleSessions, openSession, ourServer)
 		rounds++
 	}
 	n := rounds * idleSessions
@@ -49,6 +49,9 @@ func BenchmarkSessions(b *testing.B) {
 	b.ReportMetric(float64((ours-bare)/n), "B/session")
 }
 
+// streamStart is how an event stream begins whose events are numbered.
+const streamStart = ": ok\n\nid: 0_1\ndata: \n\n"
+
 // holdHandler answers a POST as bareMemory does, and holds an event stream open
 // on a GET.
 func holdHandler(w http.ResponseWriter, r *http.Request) {
@@ -57,13 +60,14 @@ func holdHandler(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = io.WriteString(w, ": ok\n\n")
+	_, _ = io.WriteString(w, streamStart)
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
 
-// idleCost returns how much memory a server takes for its sessions.
-func idleCost(b *testing.B, start func() (http.Handler, func())) int64 {
+// idleCost returns how much memory a server takes for n connections, each of which open has
+// used.
+func idleCost(b *testing.B, n int, open func(net.Conn, *bufio.Reader) error, start func() (http.Handler, func())) int64 {
 	b.Helper()
 	handler, stop := start()
 	listener := memnet.Listen()
@@ -73,17 +77,17 @@ func idleCost(b *testing.B, start func() (http.Handler, func())) int64 {
 		defer close(served)
 		_ = server.Serve(listener)
 	}()
-	conns := make([]net.Conn, idleSessions)
+	conns := make([]net.Conn, n)
 	br := bufio.NewReader(nil)
 	before := memoryInUse()
 	for i := range conns {
 		conn, err := listener.DialContext(b.Context(), "", "")
 		if err == nil {
 			br.Reset(conn)
-			err = openSession(conn, br)
+			err = open(conn, br)
 		}
 		if err != nil {
-			b.Fatalf("session %d: %v", i, err)
+			b.Fatalf("connection %d: %v", i, err)
 		}
 		conns[i] = conn
 	}
@@ -133,18 +137,13 @@ func openSession(conn net.Conn, br *bufio.Reader) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %s", resp.Status)
 	}
-	// A server that numbers its events says where the stream begins. A write
-	// that nobody reads would keep it from being idle.
-	want := ": ok\n\n"
-	if session != "" {
-		want += "id: 0_1\ndata: \n\n"
-	}
-	got := make([]byte, len(want))
+	// A write that nobody reads would keep the server from being idle.
+	got := make([]byte, len(streamStart))
 	if _, err := io.ReadFull(resp.Body, got); err != nil {
 		return err
 	}
-	if string(got) != want {
-		return fmt.Errorf("the stream begins with %q, want %q", got, want)
+	if string(got) != streamStart {
+		return fmt.Errorf("the stream begins with %q, want %q", got, streamStart)
 	}
 	return nil
 }

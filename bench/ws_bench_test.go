@@ -19,7 +19,6 @@ import (
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
@@ -172,13 +171,13 @@ func BenchmarkIdleSockets(b *testing.B) {
 		s := &ws.Server{Acceptor: everything.New(nil), PingInterval: -1}
 		return s, func() { _ = s.Shutdown(b.Context()) }
 	}
-	idleSocketCost(b, bareServer) // what the runtime keeps is paid for by nobody
-	idleSocketCost(b, ourServer)
+	idleCost(b, idleSockets, openSocket, bareServer) // what the runtime keeps is paid for by nobody
+	idleCost(b, idleSockets, openSocket, ourServer)
 	var bare, ours int64
 	rounds := int64(0)
 	for b.Loop() {
-		bare += idleSocketCost(b, bareServer)
-		ours += idleSocketCost(b, ourServer)
+		bare += idleCost(b, idleSockets, openSocket, bareServer)
+		ours += idleCost(b, idleSockets, openSocket, ourServer)
 		rounds++
 	}
 	n := rounds * idleSockets
@@ -187,41 +186,6 @@ func BenchmarkIdleSockets(b *testing.B) {
 	b.ReportMetric(float64(bare/n), "B/bare")
 	b.ReportMetric(float64(ours/n), "B/ours")
 	b.ReportMetric(float64((ours-bare)/n), "B/beyond")
-}
-
-// idleSocketCost returns how much memory a server takes for its sockets.
-func idleSocketCost(b *testing.B, start func() (http.Handler, func())) int64 {
-	b.Helper()
-	handler, stop := start()
-	listener := memnet.Listen()
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() { // ends with server.Close
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
-	conns := make([]net.Conn, idleSockets)
-	br := bufio.NewReader(nil)
-	before := memoryInUse()
-	for i := range conns {
-		conn, err := listener.DialContext(b.Context(), "", "")
-		if err == nil {
-			br.Reset(conn)
-			err = openSocket(conn, br)
-		}
-		if err != nil {
-			b.Fatalf("socket %d: %v", i, err)
-		}
-		conns[i] = conn
-	}
-	grown := memoryInUse() - before
-	for _, conn := range conns {
-		_ = conn.Close()
-	}
-	stop()
-	_ = server.Close()
-	<-served
-	return grown
 }
 
 // openSocket opens a socket and exchanges one message.
