@@ -48,6 +48,7 @@ type conn struct {
 	empty   int    // lines that may still come before the next request
 	out     []byte // what is to be written
 	pending []byte // of the body of an answer whose length is not known yet
+	last    pattern
 	target  string // of the last request, and what it means
 	url     url.URL
 }
@@ -162,9 +163,13 @@ func (c *conn) goesWell(known int) bool {
 
 // whole returns the request whose head has that length, when its body has come.
 func (c *conn) whole(head int) (q request, end int) {
-	q, ok := parse(string(c.in[:head]))
-	if !ok || q.host == "" {
-		return q, others
+	q, ok := c.last.match(c.in[:head])
+	if !ok {
+		text := string(c.in[:head])
+		if q, ok = parse(text); !ok || q.host == "" {
+			return q, others
+		}
+		c.last.set(text, &q)
 	}
 	if len(c.in) >= q.size {
 		return q, proceed

@@ -27,6 +27,11 @@ var handlers = map[string]http.HandlerFunc{
 			fmt.Fprintf(w, " %s=%q", name, r.Header[name])
 		}
 		fmt.Fprintf(w, " %v %v", r.Context().Value(http.LocalAddrContextKey), r.Context().Err())
+		r.Header.Set("Content-Type", "changed") // for nobody else
+		r.Header.Add("X-A", "added")
+		r.Header.Set("X-New", "new")
+		r.Header.Del("Accept")
+		r.Header.Del("Content-Length")
 	},
 	"/nothing": func(http.ResponseWriter, *http.Request) {},
 	"/unread":  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) },
@@ -268,6 +273,37 @@ func TestRequestsAreAnsweredAsByNetHTTP(t *testing.T) {
 			if len(row.raw) < 1000 {
 				compare(t, strings.Split(again+row.raw+again, "")...)
 			}
+		})
+	}
+}
+
+// A head that is like the one before is not read anew.
+func TestHeadsThatAreAlikeSayWhatTheySay(t *testing.T) {
+	head := func(length, behind string) string {
+		return "POST /request HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nX-A: 1\r\ncontent-length:" + length + "\r\nX-B: 2" + behind + "\r\n\r\n"
+	}
+	tests := map[string][]string{
+		"the same":                  {head("1", ""), "a", head("1", ""), "b", head("1", ""), "c"},
+		"longer, shorter":           {head(" 1", ""), "a", head(" 10", ""), "0123456789", head(" 2", ""), "bc"},
+		"no body":                   {head("1", ""), "a", head("0", ""), head("1", ""), "b"},
+		"zeros before":              {head("1", ""), "a", head("0001", ""), "b", head("1", ""), "c"},
+		"space around":              {head("\t1 ", ""), "a", head("\t12 ", ""), "abcdefghijkl", head(" 1", ""), "b"},
+		"no length":                 {head("1", ""), "a", head("", ""), head("1", ""), "b"},
+		"no number":                 {head("1", ""), "a", head("x", "")},
+		"negative":                  {head("1", ""), "a", head("-1", "")},
+		"two numbers":               {head("1", ""), "a", head("1, 1", ""), "b"},
+		"two fields":                {head("1", ""), "a", head("1\r\nContent-Length: 1", ""), "b"},
+		"another field":             {head("1", ""), "a", head("1\r\nX-C: 3", ""), "b", head("1", ""), "c"},
+		"another value":             {head("1", ""), "a", head("1", "2"), "b", head("1", ""), "c"},
+		"more than is for us":       {head("1", ""), "a", head("70000", ""), strings.Repeat("x", 70000), head("1", ""), "b"},
+		"the end in the value":      {head("1", ""), "a", "POST /request HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nX-A: 1\r\ncontent-length:1\r\n\r\n", "b"},
+		"too long to be remembered": {head("1", strings.Repeat("x", 3000)), "a", head("1", strings.Repeat("x", 3000)), "b", head("1", ""), "c"},
+		"another kind between":      {head("1", ""), "a", "POST /nothing HTTP/1.1\r\nHost: a\r\n\r\n", head("1", ""), "b"},
+	}
+	for name, pieces := range tests {
+		t.Run(name, func(t *testing.T) {
+			compare(t, pieces...)
+			compare(t, strings.Join(pieces, ""))
 		})
 	}
 }

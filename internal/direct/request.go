@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +17,7 @@ type request struct {
 	target string
 	host   string
 	header http.Header
+	length int // where the value of Content-Length begins in the head; 0 if there is none
 	head   int // bytes
 	size   int // bytes, with the body
 }
@@ -37,7 +39,7 @@ func spellings(canonical ...string) map[string]string {
 
 // parse reads a head, or its first lines. It reports false if the request is for others.
 func parse(head string) (q request, ok bool) {
-	line, fields, _ := strings.Cut(strings.TrimSuffix(head, "\r\n"), "\r\n")
+	line, fields, _ := strings.Cut(head, "\r\n")
 	if line, ok = strings.CutSuffix(line, " HTTP/1.1"); !ok {
 		return q, false
 	}
@@ -48,10 +50,12 @@ func parse(head string) (q request, ok bool) {
 	n := strings.Count(fields, "\n")
 	q.header = make(http.Header, min(n, 8)) // a map with room for more costs much more
 	values := make([]string, 0, n)
-	for fields != "" {
+	for fields != "" && fields != "\r\n" {
 		line, fields, _ = strings.Cut(fields, "\r\n")
 		name, value, found := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
+		value = strings.TrimLeft(value, " \t")
+		behind := len(fields) + len("\r\n") + len(value)
+		value = strings.TrimRight(value, " \t")
 		key, usual := names[name]
 		if !usual {
 			key = http.CanonicalHeaderKey(name)
@@ -59,8 +63,11 @@ func parse(head string) (q request, ok bool) {
 		if !found || !usual && !strict.IsToken(name) || !isText(value) || !q.take(key, value) {
 			return q, false
 		}
-		if key == "Host" {
+		switch key {
+		case "Host":
 			continue
+		case lengthName:
+			q.length = len(head) - behind
 		}
 		values = append(values, value)
 		if earlier := q.header[key]; earlier != nil {
@@ -81,12 +88,8 @@ func (q *request) take(key, value string) bool {
 			return false
 		}
 		q.host = value
-	case "Content-Length":
-		length, ok := number(value)
-		if !ok || q.header[key] != nil || q.head+length > MaxRequest {
-			return false
-		}
-		q.size += length
+	case lengthName:
+		return q.header[key] == nil && q.setLength(value)
 	case "Connection":
 		return strings.EqualFold(value, "keep-alive")
 	case "Expect", "Pragma", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
@@ -94,6 +97,55 @@ func (q *request) take(key, value string) bool {
 	}
 	return true
 }
+
+// setLength notes how long the body is. It reports false if the request is for others.
+func (q *request) setLength(value string) bool {
+	n, ok := number(value)
+	q.size = q.head + n
+	return ok && q.size <= MaxRequest
+}
+
+// A pattern is the head of a connection's last request. Most clients send the same again,
+// but for the length of the body: such a head need not be read anew.
+type pattern struct {
+	text string  // empty if there is none
+	says request // its header is nobody else's
+	end  int     // of the value of Content-Length
+}
+
+// maxPattern is how long a head may be to be kept.
+const maxPattern = 2 << 10
+
+// set keeps a head, unless it is too long or has no body.
+func (p *pattern) set(head string, q *request) {
+	if len(head) > maxPattern || q.length == 0 {
+		*p = pattern{}
+		return
+	}
+	*p = pattern{head, *q, q.length + len(q.header[lengthName][0])}
+	p.says.header = maps.Clone(q.header)
+}
+
+// match returns what a head says that is like the one kept. Header values are shared with
+// other requests then, which is why handlers must not write into them.
+func (p *pattern) match(head []byte) (q request, ok bool) {
+	before, behind := p.text[:p.says.length], p.text[p.end:]
+	end := len(head) - len(behind)
+	if p.text == "" || end <= len(before) || string(head[:len(before)]) != before || string(head[end:]) != behind {
+		return q, false
+	}
+	q = p.says
+	q.head, q.header = len(head), maps.Clone(q.header)
+	length := q.header[lengthName][0]
+	if digits := head[len(before):end]; string(digits) != length {
+		length = string(digits)
+		q.header[lengthName] = []string{length}
+	}
+	return q, q.setLength(length)
+}
+
+// lengthName is the name of the field that says how long the body is.
+const lengthName = "Content-Length"
 
 // number reads a length. It reports false if that is none, or far too long.
 func number(s string) (n int, ok bool) {

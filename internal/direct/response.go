@@ -90,7 +90,7 @@ func (w *response) WriteHeader(status int) {
 // header is for us, or no header.
 func (w *response) take(name, value string) bool {
 	switch name {
-	case "Content-Length":
+	case lengthName:
 		if n, err := strconv.ParseUint(value, 10, 63); err == nil {
 			w.left = int64(n) // #nosec G115 -- of 63 bits
 		}
@@ -164,7 +164,7 @@ func (w *response) begin(framing int, first []byte) {
 		c.out = append(c.out, "Transfer-Encoding: chunked\r\n\r\n"...)
 		return
 	}
-	c.out = append(c.out, "Content-Length: "...)
+	c.out = append(c.out, lengthName+": "...)
 	c.out = strconv.AppendInt(c.out, w.left, 10)
 	c.out = append(c.out, "\r\n\r\n"...)
 }
