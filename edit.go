@@ -125,10 +125,10 @@ func (e *Edit) Message() (*Message, error) {
 		patches = append(patches, patch{start: m.id.start, end: m.id.end, what: freshID})
 	}
 	body, meta := e.body.list(), e.meta.list()
-	var room [len(e.body.few) + 1]change
 	if m.hasMeta() {
 		patches = m.splice(patches, meta, inMeta)
 	} else if anySet(meta) {
+		var room [len(e.body.few) + 1]change
 		body = append(append(room[:0], body...), change{name: "_meta", known: knownMeta, meta: true})
 	}
 	if m.body.end != 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type answer struct {
 	size   int                // of the request
 	cancel context.CancelFunc // ends the request
 	body   body
+	url    url.URL       // of the request, which may change it
 	place  timeout.Entry // until it is watched whether the client leaves
 
 	mu       sync.Mutex
@@ -34,7 +36,7 @@ func (c *conn) answer(q *request) int {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	a := &answer{c: c, size: q.size, cancel: cancel}
-	r, err := c.httpRequest(ctx, q, &a.body)
+	r, err := a.request(ctx, q)
 	if err != nil {
 		return others
 	}

@@ -194,8 +194,9 @@ func isHost(value string) bool {
 	return value != ""
 }
 
-// httpRequest returns what a handler is given. The error says that the target is none.
-func (c *conn) httpRequest(ctx context.Context, q *request, b *body) (*http.Request, error) {
+// request returns what a handler is given. The error says that the target is none.
+func (a *answer) request(ctx context.Context, q *request) (*http.Request, error) {
+	c := a.c
 	if q.target != c.target {
 		u, err := url.ParseRequestURI(q.target)
 		if err != nil {
@@ -203,14 +204,14 @@ func (c *conn) httpRequest(ctx context.Context, q *request, b *body) (*http.Requ
 		}
 		c.target, c.url = q.target, *u
 	}
-	u := c.url
+	a.url = c.url
 	r := new(http.Request).WithContext(ctx)
-	r.Method, r.RequestURI, r.URL = http.MethodPost, q.target, &u
+	r.Method, r.RequestURI, r.URL = http.MethodPost, q.target, &a.url
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	r.Host, r.RemoteAddr, r.TLS = q.host, c.remote, c.secure
 	r.Header, r.ContentLength, r.Body = q.header, int64(q.size-q.head), http.NoBody
 	if q.size > q.head {
-		b.rest, r.Body = c.in[q.head:q.size], b
+		a.body.rest, r.Body = c.in[q.head:q.size], &a.body
 	}
 	return r, nil
 }

@@ -170,7 +170,7 @@ func isPort(s string) bool {
 // addresses than the usual one, and names that begin with one, are names that
 // anybody can own.
 func (a authority) isLoopback() bool {
-	if a.host == "localhost" {
+	if a.host == "localhost" || a.host == "127.0.0.1" { // as nearly all spell it
 		return true
 	}
 	addr, err := netip.ParseAddr(a.host)

@@ -1,7 +1,6 @@
 package httpx
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -42,25 +41,19 @@ var versionHeader = http.CanonicalHeaderKey(protocol.HeaderVersion)
 // MirrorName returns the part of a request that Mcp-Name repeats. It is false if
 // the method has none, or the request lacks it or has no string there.
 func MirrorName(m *dragoman.Message) (string, bool) {
-	var raw json.RawMessage
 	switch m.Method() {
 	case protocol.MethodCallTool, protocol.MethodGetPrompt:
-		raw = m.Get("name")
+		return m.Name(), isText(m.Get("name"))
 	case protocol.MethodReadResource:
-		raw = m.Get("uri")
+		return m.URI(), isText(m.Get("uri"))
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
-		raw = m.Get("taskId")
+		return dragoman.Text(m.Get("taskId"))
 	}
-	if len(raw) == 0 || raw[0] != '"' {
-		return "", false
-	}
-	if plain := raw[1 : len(raw)-1]; bytes.IndexByte(plain, '\\') < 0 && utf8.Valid(plain) {
-		return string(plain), true
-	}
-	var name string
-	err := json.Unmarshal(raw, &name)
-	return name, err == nil
+	return "", false
 }
+
+// isText reports whether a JSON value is a string.
+func isText(value json.RawMessage) bool { return len(value) > 0 && value[0] == '"' }
 
 // Prefix and suffix of a header value that is encoded.
 const (
