@@ -282,10 +282,10 @@ type subscriber struct {
 	dragoman.Peer
 	id dragoman.ID
 
-	mu      sync.Mutex
-	heard   bool              // the server has acknowledged the subscription, on whatever conversation; guarded by mu
-	kept    protocol.Interest // what it has acknowledged all along; guarded by mu
-	renewed bool              // the next acknowledgement is not the first; guarded by mu
+	mu           sync.Mutex
+	heard        bool              // the server has acknowledged the subscription, on whatever conversation; guarded by mu
+	acknowledged protocol.Interest // what it has acknowledged all along; guarded by mu
+	renewed      bool              // the next acknowledgement is not the first; guarded by mu
 }
 
 // lost reports whether a subscription that had begun was lost on the way. An answer
@@ -315,14 +315,14 @@ func (h *subscriber) Notify(ctx context.Context, note *dragoman.Message) error {
 	ack := protocol.InterestOf(note)
 	h.mu.Lock()
 	if !h.renewed {
-		h.heard, h.kept = true, ack
+		h.heard, h.acknowledged = true, ack
 		h.mu.Unlock()
 		return h.Peer.Notify(ctx, note)
 	}
-	h.kept = h.kept.And(&ack)
-	kept := h.kept
+	h.acknowledged = h.acknowledged.And(&ack)
+	acknowledged := h.acknowledged
 	h.mu.Unlock()
-	for note := range kept.ChangeNotes() {
+	for note := range acknowledged.ChangeNotes() {
 		own, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(h.id.String())).Message()
 		if err == nil {
 			err = h.Peer.Notify(ctx, own)

@@ -30,11 +30,11 @@ func (f *File) compact() error {
 func (f *File) move(from place, text []byte, r *record) error {
 	f.mu.Lock()
 	s := f.index.streams[r.stream]
-	kept := s != nil && s.event(from.position) != nil && *s.event(from.position) == from
+	inUse := s != nil && s.event(from.position) != nil && *s.event(from.position) == from
 	mark := s != nil && s.newest == from
 	f.mu.Unlock()
 	switch {
-	case kept:
+	case inUse:
 	case mark:
 		text = (&record{kind: isLast, position: r.position, at: r.at, stream: r.stream}).appendTo(nil)
 		if f.skipped(s) {

@@ -90,21 +90,21 @@ func (f *File) restore(s *recovered) {
 		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.in.number, b.in.number))
 	})
 	// Of an event that was moved when we were killed there are two.
-	kept := s.places[:0]
+	single := s.places[:0]
 	for _, p := range s.places {
-		if n := len(kept); n > 0 && kept[n-1].position == p.position {
-			kept[n-1] = p
+		if n := len(single); n > 0 && single[n-1].position == p.position {
+			single[n-1] = p
 			continue
 		}
-		kept = append(kept, p)
+		single = append(single, p)
 	}
-	first := len(kept)
-	for next := s.last; first > 0 && kept[first-1].position == next; next-- {
+	first := len(single)
+	for next := s.last; first > 0 && single[first-1].position == next; next-- {
 		first--
 	}
-	v := &stream[place]{name: s.name, last: s.last - int64(len(kept)-first)}
+	v := &stream[place]{name: s.name, last: s.last - int64(len(single)-first)}
 	f.index.addEmpty(v)
-	for _, p := range kept[first:] {
+	for _, p := range single[first:] {
 		p.in.live += int64(p.size)
 		f.index.add(v, p, s.at)
 	}

@@ -327,16 +327,16 @@ func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWa
 		return nil, nil, errors.New("the authorization server has no sign-in by browser; configure another grant")
 	}
 	who, state := s.client(r), rand.Text()
-	kept := r.Clients[r.AS.Issuer]
-	registered := who != nil && kept != nil && kept.Ours && kept.ID == who.ID
-	reuse := registered && s.redirectFits(kept.Redirect, at)
+	client := r.Clients[r.AS.Issuer]
+	registered := who != nil && client != nil && client.Ours && client.ID == who.ID
+	reuse := registered && s.redirectFits(client.Redirect, at)
 	var b *codeWaiter
 	var err error
 	if at != nil {
 		b = newCodeWaiter(at.URI, state, r.AS)
 	}
 	if at == nil && reuse {
-		b, err = listenAt(kept.Redirect, state, r.AS)
+		b, err = listenAt(client.Redirect, state, r.AS)
 		reuse = err == nil
 	}
 	if at == nil && !reuse {

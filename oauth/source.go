@@ -274,8 +274,8 @@ func (s *Source) renew(ctx context.Context, r *record, scope string) error {
 	if e, ok := errors.AsType[*wire.Error](err); ok && !e.Temporary() && e.Code != "slow_down" {
 		s.log.Info("a refresh token is not accepted any more", "server", s.server.Host, "error", e)
 		r.Refresh = ""
-		if kept := s.save(r); kept != nil {
-			return kept
+		if saved := s.save(r); saved != nil {
+			return saved
 		}
 		return errSignIn
 	}

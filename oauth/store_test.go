@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
 
-// kept returns the one file of that kind in a store's directory.
-func kept(t *testing.T, dir, kind string) string {
+// storedFile returns the one file of that kind in a store's directory.
+func storedFile(t *testing.T, dir, kind string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"+kind))
 	if err != nil || len(files) != 1 {
@@ -98,7 +98,7 @@ func TestFilesOfTheStoreThatAreNotAsWeWroteThem(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server, dir := signedIn(t, nil)
-			test.change(t, kept(t, dir, ".json"))
+			test.change(t, storedFile(t, dir, ".json"))
 			s := newSource(t, &oauth.Config{Server: server.URL, Store: openStore(t, dir), Prompt: visit(t, nil), Wait: true})
 			mustGet(t, s, server.URL)
 			mustGet(t, s, server.URL)
@@ -115,7 +115,7 @@ func TestTheStatusLeavesOutWhatCannotBeRead(t *testing.T) {
 		t.Skip("links and permissions are others there")
 	}
 	server, dir := signedIn(t, nil)
-	whole, err := os.ReadFile(kept(t, dir, ".json"))
+	whole, err := os.ReadFile(storedFile(t, dir, ".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestTheStatusLeavesOutWhatCannotBeRead(t *testing.T) {
 	write(t, filepath.Join(dir, "empty.json"), "")
 	want := []string{"damaged.json: it is damaged; delete", "empty.json: it is damaged; delete", "far.json: it is a symbolic link; delete",
 		"folder.json: it is not a regular file; delete", "near.json: it is a symbolic link; delete"}
-	err = errors.Join(os.Symlink(outside, filepath.Join(dir, "far.json")), os.Symlink(filepath.Base(kept(t, dir, ".signin")), filepath.Join(dir, "near.json")),
+	err = errors.Join(os.Symlink(outside, filepath.Join(dir, "far.json")), os.Symlink(filepath.Base(storedFile(t, dir, ".signin")), filepath.Join(dir, "near.json")),
 		os.Mkdir(filepath.Join(dir, "folder.json"), 0o700))
 	if os.Getuid() != 0 {
 		write(t, filepath.Join(dir, "secret.json"), string(whole))
@@ -156,7 +156,7 @@ func TestAStoreThatIsClearedWhileAWindowIsOpen(t *testing.T) {
 		t.Run("with "+text, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "auth")
 			w := openWindow(t, &oauth.Config{Store: openStore(t, dir)})
-			write(t, kept(t, dir, ".json"), text)
+			write(t, storedFile(t, dir, ".json"), text)
 			if status, _ := ask(t, http.MethodGet, w.page.String(), ""); status != http.StatusOK {
 				t.Errorf("status %d", status)
 			}
@@ -239,8 +239,8 @@ func TestAPendingSignInThatIsOfNoUse(t *testing.T) {
 			}
 			<-told
 			_ = first.Close()
-			edit(t, kept(t, dir, ".pending"), change)
-			edit(t, kept(t, dir, ".pending"), map[string]any{"shown": true})
+			edit(t, storedFile(t, dir, ".pending"), change)
+			edit(t, storedFile(t, dir, ".pending"), map[string]any{"shown": true})
 			mustGet(t, newSource(t, &oauth.Config{Server: server.URL, Store: openStore(t, dir), Prompt: visit(t, nil), Wait: true, Timeout: 10 * time.Second}), server.URL)
 		})
 	}
@@ -249,7 +249,7 @@ func TestAPendingSignInThatIsOfNoUse(t *testing.T) {
 // Locks are held by processes, not by files: those that a dead one has left are free.
 func TestLocksOfADeadProcessAreFree(t *testing.T) {
 	server, dir := signedIn(t, nil)
-	name := strings.TrimSuffix(kept(t, dir, ".json"), ".json")
+	name := strings.TrimSuffix(storedFile(t, dir, ".json"), ".json")
 	for _, kind := range []string{".lock", ".signin"} {
 		write(t, name+kind, "4711")
 	}
@@ -307,7 +307,7 @@ func TestAStoreThatCannotBeWritten(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server, dir := signedIn(t, nil)
 			server.Revoke()
-			test.spoil(t, dir, strings.TrimSuffix(kept(t, dir, ".json"), ".json"))
+			test.spoil(t, dir, strings.TrimSuffix(storedFile(t, dir, ".json"), ".json"))
 			s := newSource(t, &oauth.Config{Server: server.URL, Store: openStore(t, dir), Prompt: visit(t, nil), Wait: true})
 			_, _, err := get(t, s, server.URL)
 			if err == nil || !strings.Contains(err.Error(), "oauth: a sign-in cannot be ") {
@@ -361,7 +361,7 @@ func TestClocksThatAreWrong(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server, dir := signedIn(t, nil)
 			server.Expire()
-			edit(t, kept(t, dir, ".json"), map[string]any{"obtained": time.Now().Add(test.obtained), "expires": time.Now().Add(test.expires)})
+			edit(t, storedFile(t, dir, ".json"), map[string]any{"obtained": time.Now().Add(test.obtained), "expires": time.Now().Add(test.expires)})
 			s := newSource(t, &oauth.Config{Server: server.URL, Store: openStore(t, dir)})
 			if test.expires < 0 {
 				refused := server.Count("refused")

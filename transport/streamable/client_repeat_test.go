@@ -68,15 +68,15 @@ func (s *shaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	kept := httptest.NewRecorder()
-	s.to.ServeHTTP(kept, r)
+	recorded := httptest.NewRecorder()
+	s.to.ServeHTTP(recorded, r)
 	s.mu.Lock()
-	s.status = append(s.status, kept.Code)
+	s.status = append(s.status, recorded.Code)
 	s.mu.Unlock()
 	if fate == cutAfter {
 		panic(http.ErrAbortHandler)
 	}
-	w.WriteHeader(kept.Code)
+	w.WriteHeader(recorded.Code)
 }
 
 // seen returns when such messages were sent, and what the server answered to them.

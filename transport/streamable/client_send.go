@@ -249,10 +249,10 @@ func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 
 // wake wakes those who wait for what has been sent, or failed with err. mu is held.
 func (q *noteQueue) wake(err error) {
-	kept := q.waiters[:0]
+	others := q.waiters[:0]
 	for _, w := range q.waiters {
 		if w.mark > q.done {
-			kept = append(kept, w)
+			others = append(others, w)
 			continue
 		}
 		if w.mark == q.done {
@@ -260,7 +260,7 @@ func (q *noteQueue) wake(err error) {
 		}
 		close(w.done)
 	}
-	q.waiters = kept
+	q.waiters = others
 }
 
 // waitSent waits until the notification with the mark was sent, and returns why it failed.

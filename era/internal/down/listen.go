@@ -28,10 +28,10 @@ var AfterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 // A clientListen is one subscriptions/listen of a client. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.
 type clientListen struct {
-	wanted protocol.Interest
-	kept   protocol.Interest // what the session it is in has acknowledged
-	wake   chan struct{}     // holds one token when something waits
-	queue  subscription.Queue
+	wanted       protocol.Interest
+	acknowledged protocol.Interest // what the session it is in has acknowledged
+	wake         chan struct{}     // holds one token when something waits
+	queue        subscription.Queue
 }
 
 // listen serves a subscription on the goroutine that brought it.
@@ -57,7 +57,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 	}
 	info := ss.info
 	s.acknowledge(ctx, r, l)
-	for opened, losses := time.Now(), 0; !l.kept.Empty() && e != nil; {
+	for opened, losses := time.Now(), 0; !l.acknowledged.Empty() && e != nil; {
 		ss := e.Item.(*session)
 		select {
 		case <-l.wake:
@@ -96,7 +96,7 @@ func (s *Server) listen(ctx context.Context, r *request) (*dragoman.Message, err
 // acknowledge tells the client what it will hear of.
 func (s *Server) acknowledge(ctx context.Context, r *request, l *clientListen) {
 	note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{
-		"notifications": l.kept, "_meta": map[string]any{protocol.MetaSubscriptionID: r.ID()},
+		"notifications": l.acknowledged, "_meta": map[string]any{protocol.MetaSubscriptionID: r.ID()},
 	})
 	if err == nil && r.from != nil {
 		_ = r.from.Notify(ctx, note) // who cannot be told has gone, which ctx will say
@@ -113,7 +113,7 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *clientListen, l
 	case <-s.ctx.Done():
 		return nil
 	}
-	before := l.kept
+	before := l.acknowledged
 	e, ss, err := s.take(ctx, r)
 	if err != nil {
 		return nil
@@ -122,10 +122,10 @@ func (s *Server) listenAgain(ctx context.Context, r *request, l *clientListen, l
 		s.pool.Release(e)
 		return nil
 	}
-	subscribed := l.kept.URIs // dismiss ends all of these
-	l.kept = l.kept.And(&before)
-	l.kept.URIs = subscribed
-	for note := range l.kept.ChangeNotes() {
+	subscribed := l.acknowledged.URIs // dismiss ends all of these
+	l.acknowledged = l.acknowledged.And(&before)
+	l.acknowledged.URIs = subscribed
+	for note := range l.acknowledged.ChangeNotes() {
 		l.put(note)
 	}
 	return e
@@ -142,7 +142,7 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 	}
 	ss.listens[l] = struct{}{} // from here on nothing is missed
 	ss.mu.Unlock()
-	l.kept = protocol.Interest{
+	l.acknowledged = protocol.Interest{
 		Tools:     l.wanted.Tools && ss.receivesBackground && ss.serves.Tools != nil,
 		Prompts:   l.wanted.Prompts && ss.receivesBackground && ss.serves.Prompts != nil,
 		Resources: l.wanted.Resources && ss.receivesBackground && ss.serves.Resources != nil,
@@ -156,10 +156,10 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 	}
 	var err error
 	for _, uri := range l.wanted.URIs {
-		if len(l.kept.URIs) == MaxURIs {
+		if len(l.acknowledged.URIs) == MaxURIs {
 			break
 		}
-		if slices.Contains(l.kept.URIs, uri) {
+		if slices.Contains(l.acknowledged.URIs, uri) {
 			continue
 		}
 		if ss.watched[uri] == 0 {
@@ -174,7 +174,7 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 			}
 		}
 		ss.watched[uri]++
-		l.kept.URIs = append(l.kept.URIs, uri)
+		l.acknowledged.URIs = append(l.acknowledged.URIs, uri)
 	}
 	ss.watching.unlock()
 	if err != nil {
@@ -187,7 +187,7 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 // wants to hear of.
 func (ss *session) removeListen(l *clientListen) {
 	ss.unlist(l)
-	if len(l.kept.URIs) == 0 || ss.Over() || ss.server.ctx.Err() != nil {
+	if len(l.acknowledged.URIs) == 0 || ss.Over() || ss.server.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), partTimeout)
@@ -196,7 +196,7 @@ func (ss *session) removeListen(l *clientListen) {
 		return
 	}
 	defer ss.watching.unlock()
-	for _, uri := range l.kept.URIs {
+	for _, uri := range l.acknowledged.URIs {
 		if ss.watched[uri]--; ss.watched[uri] > 0 {
 			continue
 		}

@@ -242,7 +242,7 @@ func (s *Server) resume(ctx context.Context, r *request) (*dragoman.Message, err
 			"it is not repeated, call again without requestState and inputResponses if you want that")), nil
 	}
 	t := newTurn(r)
-	given, kept, refusal := c.attach(t, st, answers)
+	given, missed, refusal := c.attach(t, st, answers)
 	if refusal != nil {
 		return r.Fail(refusal), nil
 	}
@@ -250,8 +250,8 @@ func (s *Server) resume(ctx context.Context, r *request) (*dragoman.Message, err
 	if r.level >= 0 {
 		c.session.raiseLogLevel(ctx, r.level)
 	}
-	if kept != nil {
-		c.advance(ctx, kept)
+	if missed != nil {
+		c.advance(ctx, missed)
 	}
 	c.session.settleAll(given, func(q *question) *dragoman.Message { return q.answered(answers[q.key]) })
 	t.signal() // there may be something to look at already
@@ -297,7 +297,7 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 // attach makes t the turn of a call that is suspended. It returns the questions that
 // t answers, which other calls of the session may carry by now, and the progress that
 // nobody was told.
-func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessage) (given []*question, kept *dragoman.Message, refusal *dragoman.Error) {
+func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessage) (given []*question, missed *dragoman.Message, refusal *dragoman.Error) {
 	ss := c.session
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -311,14 +311,14 @@ func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessa
 	}
 	c.expiry.Stop()
 	c.turn, c.can = t, t.kind.can
-	kept, c.latestProgress = c.latestProgress, nil
+	missed, c.latestProgress = c.latestProgress, nil
 	for _, q := range ss.open {
 		if _, ok := answers[q.key]; ok {
 			given = append(given, q)
 		}
 	}
 	if c.done {
-		return given, kept, nil
+		return given, missed, nil
 	}
 	c.lost = ss.Over()
 	if t.level >= 0 {
@@ -326,7 +326,7 @@ func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessa
 	} else {
 		delete(ss.loggers, c)
 	}
-	return given, kept, nil
+	return given, missed, nil
 }
 
 // A sealer makes texts that clients carry for us and can neither read nor change.

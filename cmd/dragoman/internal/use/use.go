@@ -434,9 +434,9 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 func (u *Target) remember(server *config.Server) (m *manager.Memory, forget func()) {
 	dir, log := cmdline.CacheDirectory(), u.Console.Log
 	if server.Command != "" && dir != "" {
-		kept, err := state.Open(dir)
+		opened, err := state.Open(dir)
 		if err == nil {
-			return manager.Remember(server, kept, log), func() { _ = kept.Close() } // what was noted is kept
+			return manager.Remember(server, opened, log), func() { _ = opened.Close() } // what was noted is on disk
 		}
 		log.Debug("the era of the server is not remembered", "error", err)
 	}
