@@ -6,9 +6,10 @@ MODULES := . interop gosdk
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 TIMEOUT ?= 15m
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Packages tested at once, beside those that go on all the time: one more than there are
 # processors, since many of them wait.
-AT_ONCE ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
+AT_ONCE ?= $(shell echo $$(($(PROCESSORS) + 1)))
 SOAK ?= 10m
 FUZZTIME ?= 30s
 VULNDB ?=
@@ -108,8 +109,9 @@ test: ## run all tests that need Go alone
 	[ ! -e "$$out/failed" ] || status=1; \
 	exit $$status
 
+# A cell waits for half of its time.
 matrix: ## run every client with every server, and write the table to docs/matrix.md
-	@$(PLAINLY) go test -vet=off -count=1 -timeout 15m ./tests/matrix -all -update
+	@$(PLAINLY) go test -vet=off -count=1 -timeout 15m -parallel $$((2 * $(PROCESSORS))) ./tests/matrix -all -update
 	@cat docs/matrix.md
 
 # Without the race detector floods and large messages of the transports have their full size.

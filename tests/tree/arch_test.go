@@ -277,9 +277,9 @@ func TestRepositoryHoldsOnlySources(t *testing.T) {
 
 func TestUnwantedFilesAreFound(t *testing.T) {
 	large := &fstest.MapFile{Data: make([]byte, maxTracked+1)}
-	tree := fstest.MapFS{"cmd/x/x": large, "a/testdata/b/c": large, "a.go": {}, "out.log": {}}
-	got := unwanted(tree, []string{"cmd/x/x", "a/testdata/b/c", "a.go", "out.log", "deleted"})
-	if len(got) != 2 || !strings.HasPrefix(got[0], "cmd/x/x ") || !strings.HasPrefix(got[1], "out.log ") {
+	tree := fstest.MapFS{"cmd/x/x": large, "a/testdata/b/c": large, "a.go": {}, "out.log": {}, "-o": {}}
+	got := unwanted(tree, []string{"cmd/x/x", "a/testdata/b/c", "a.go", "out.log", "-o", "deleted"})
+	if len(got) != 3 || !strings.HasPrefix(got[0], "cmd/x/x ") || !strings.HasPrefix(got[1], "out.log ") || !strings.HasPrefix(got[2], "-o ") {
 		t.Errorf("complaints are %q", got)
 	}
 }
@@ -295,6 +295,8 @@ func unwanted(tree fs.FS, names []string) (problems []string) {
 		case err != nil: // deleted, and not committed yet
 		case path.Ext(name) == ".log":
 			problems = append(problems, name+" is a log: remove it")
+		case strings.HasPrefix(path.Base(name), "-"):
+			problems = append(problems, name+" is named like a flag: was one taken for the name of a file?")
 		case info.Size() > maxTracked && !slices.Contains(strings.Split(name, "/"), "testdata"):
 			problems = append(problems, fmt.Sprintf("%s has %d bytes: is it what a build has made?", name, info.Size()))
 		}
