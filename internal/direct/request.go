@@ -113,10 +113,10 @@ type pattern struct {
 	end  int     // of the value of Content-Length
 }
 
-// maxPattern is how long a head may be to be kept.
+// maxPattern is how long a head may be to be remembered.
 const maxPattern = 2 << 10
 
-// set keeps a head, unless it is too long or has no body.
+// set remembers a head, unless it is too long or has no body.
 func (p *pattern) set(head string, q *request) {
 	if len(head) > maxPattern || q.length == 0 {
 		*p = pattern{}
@@ -126,7 +126,7 @@ func (p *pattern) set(head string, q *request) {
 	p.says.header = maps.Clone(q.header)
 }
 
-// match returns what a head says that is like the one kept. Header values are shared with
+// match returns what a head says that is like the one remembered. Header values are shared with
 // other requests then, which is why handlers must not write into them.
 func (p *pattern) match(head []byte) (q request, ok bool) {
 	before, behind := p.text[:p.says.length], p.text[p.end:]
@@ -141,7 +141,8 @@ func (p *pattern) match(head []byte) (q request, ok bool) {
 		length = string(digits)
 		q.header[lengthName] = []string{length}
 	}
-	return q, q.setLength(length)
+	ok = q.setLength(length)
+	return q, ok
 }
 
 // lengthName is the name of the field that says how long the body is.
