@@ -109,13 +109,13 @@ func lastLines(text []byte) []string {
 	if len(lines) > stderrLines {
 		lines = lines[len(lines)-stderrLines:]
 	}
-	kept := lines[:0]
+	said := lines[:0]
 	for _, line := range lines {
 		if line = strings.TrimSpace(line); line != "" {
-			kept = append(kept, redact.Text(line))
+			said = append(said, redact.Text(line))
 		}
 	}
-	return kept
+	return said
 }
 
 // advice says what to do about an error.

@@ -60,8 +60,8 @@ func TestServersGoFromAHostToTheGatewayAndTheGatewayToAHost(t *testing.T) {
 		!strings.Contains(shown, `+  "url": "http://127.0.0.1:8808/servers/files/mcp"`) || !strings.Contains(said, "mcp.json.bak") {
 		t.Errorf("export: status %d\n%s\n%s", status, shown, said)
 	}
-	if kept, _ := os.ReadFile(".cursor/mcp.json.bak"); !strings.Contains(string(kept), "canary-1") {
-		t.Errorf("kept is %s", kept)
+	if backup, _ := os.ReadFile(".cursor/mcp.json.bak"); !strings.Contains(string(backup), "canary-1") {
+		t.Errorf("kept is %s", backup)
 	}
 }
 

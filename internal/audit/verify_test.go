@@ -175,7 +175,7 @@ func TestTamperingWithFilesIsFound(t *testing.T) {
 	if _, err := Verify(old[0].path, old[2].path); err == nil || !strings.Contains(err.Error(), "missing before it") {
 		t.Errorf("a file between is left out: %v", err)
 	}
-	kept, err := os.ReadFile(old[0].path)
+	intact, err := os.ReadFile(old[0].path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestTamperingWithFilesIsFound(t *testing.T) {
 	if _, err := Verify(path); err == nil || !strings.Contains(err.Error(), "records 1 to ") {
 		t.Errorf("the first file is gone: %v", err)
 	}
-	writeLines(t, old[0].path, kept)
+	writeLines(t, old[0].path, intact)
 	_ = os.Remove(path)
 	if _, err := Verify(path); err == nil || !strings.Contains(err.Error(), "what follows is missing") {
 		t.Errorf("the last file is gone: %v", err)

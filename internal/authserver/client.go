@@ -183,14 +183,14 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	}
 	now := time.Now()
 	secret := g.Method == authBasic || g.Method == authPost
-	kept := registered{Name: cleanName(g.Name), Secret: secret, At: now.Unix(), Random: newSecret()[:8]}
+	record := registered{Name: cleanName(g.Name), Secret: secret, At: now.Unix(), Random: newSecret()[:8]}
 	for _, uri := range g.Redirects {
-		kept.Redirects = append(kept.Redirects, redirectMark(uri))
+		record.Redirects = append(record.Redirects, redirectMark(uri))
 	}
 	if g.Method == authKey {
-		kept.Keys = g.Keys
+		record.Keys = g.Keys
 	}
-	id := clientPrefix + s.clients.seal(kept)
+	id := clientPrefix + s.clients.seal(record)
 	if len(id) > maxClientID {
 		(&oauthError{code: "invalid_client_metadata", text: "these are too many or too long redirect URIs and keys"}).write(w)
 		return

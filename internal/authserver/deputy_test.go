@@ -103,28 +103,28 @@ func TestS27_AStateIsGoodOnceAndForTenMinutes(t *testing.T) {
 		p := w.register(back)
 		b := w.browser()
 		at := w.returned(b, p.capture(b))
-		kept := b.Cookies(us)
+		cookies := b.Cookies(us)
 		page, err := b.Visit(at)
 		if err != nil || page.URL.Query().Get("code") == "" {
 			t.Fatalf("the browser ends at %v, %v", page, err)
 		}
 		page, err = b.Visit(at)
 		refused(t, page, err, "again, without the cookie")
-		for _, c := range kept {
+		for _, c := range cookies {
 			c.Path, c.Secure = "/", true
 		}
-		b.SetCookies(us, kept)
+		b.SetCookies(us, cookies)
 		page, err = b.Visit(at)
 		refused(t, page, err, "again, with the cookie")
 
 		late := w.browser()
 		at = p.capture(late)
-		kept = late.Cookies(us)
+		cookies = late.Cookies(us)
 		time.Sleep(10 * time.Minute)
-		for _, c := range kept {
+		for _, c := range cookies {
 			c.Path, c.Secure = "/", true
 		}
-		late.SetCookies(us, kept)
+		late.SetCookies(us, cookies)
 		page, err = late.Visit(at)
 		refused(t, page, err, "after ten minutes")
 	})

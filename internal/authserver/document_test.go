@@ -84,13 +84,13 @@ func TestDocumentsAreFetchedNowAndThen(t *testing.T) {
 		w := newWorld(t, authtest.Options{}, nil)
 		p := w.document("https://app.example.com/client.json", "")
 		p.code(w.browser(), nil)
-		kept := w.docs[p.id]
+		document := w.docs[p.id]
 		delete(w.docs, p.id)
 		p.code(w.browser(), nil)
 		time.Sleep(10 * time.Minute)
 		page, err := w.browser().Visit(p.authorizeURL(nil))
 		refused(t, page, err, "when it is gone")
-		w.docs[p.id] = kept
+		w.docs[p.id] = document
 		page, err = w.browser().Visit(p.authorizeURL(nil))
 		refused(t, page, err, "right after that")
 		time.Sleep(30 * time.Second)

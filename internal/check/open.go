@@ -78,9 +78,9 @@ type run struct {
 	tried  map[string]*trial // by what it was
 	risked *raw.Client       // the conversation in which they are tried; nil if there is none, or it has ended
 
-	foreign *raw.Exchange // the request of a foreign page; nil if none was made
-	kept    int           // bytes of exchanges
-	flood   *raw.Exchange // the first in which the server wrote more than is read, or is kept; nil if none
+	foreign       *raw.Exchange // the request of a foreign page; nil if none was made
+	exchangeBytes int           // of those in exchanges
+	flood         *raw.Exchange // the first in which the server wrote more than is read, or is kept; nil if none
 }
 
 // maxKept is how many bytes of exchanges are kept for rules that judge them.
@@ -344,12 +344,12 @@ func (r *run) both() (list []*raw.Client) {
 // keep remembers an exchange for the rules that judge what was said, as long as there is room.
 func (r *run) keep(x *raw.Exchange) *raw.Exchange {
 	r.misnames = r.misnames || x.Misnamed
-	full := r.kept+x.Size() > maxKept
+	full := r.exchangeBytes+x.Size() > maxKept
 	if r.flood == nil && (full || errors.Is(x.Err, raw.ErrFlood)) {
 		r.flood = x
 	}
 	if !full {
-		r.kept += x.Size()
+		r.exchangeBytes += x.Size()
 		r.exchanges = append(r.exchanges, x)
 	}
 	return x

@@ -116,7 +116,7 @@ func (h *helper) run() (*value, error) {
 	if err == nil {
 		err = cmd.Run()
 	}
-	for line := range strings.Lines(string(errs.kept)) {
+	for line := range strings.Lines(string(errs.text)) {
 		h.log.Debug("the command for tokens says", "command", h.name(), "stderr", redact.Text(strings.TrimSpace(line)))
 	}
 	switch {
@@ -137,7 +137,7 @@ func (h *helper) run() (*value, error) {
 		}
 		return nil, h.fail("cannot be started: "+startReason(err), "check its path", err)
 	}
-	v, err := parse(out.kept, time.Now())
+	v, err := parse(out.text, time.Now())
 	if err != nil {
 		return nil, h.fail("prints something else: "+err.Error(), "run it by hand to see what", err)
 	}
@@ -159,20 +159,20 @@ func startReason(err error) string {
 
 // limited keeps what is written to it, up to maxText bytes. Then it takes no more, or drops it.
 type limited struct {
-	kept       []byte
+	text       []byte
 	drop, over bool
 }
 
 // Write implements io.Writer.
 func (l *limited) Write(p []byte) (int, error) {
-	switch fits := len(l.kept)+len(p) <= maxText; {
+	switch fits := len(l.text)+len(p) <= maxText; {
 	case !fits && l.drop:
 		return len(p), nil
 	case !fits:
 		l.over = true
 		return 0, errors.New("too much")
 	}
-	l.kept = append(l.kept, p...)
+	l.text = append(l.text, p...)
 	return len(p), nil
 }
 

@@ -221,8 +221,8 @@ func (p *recorder) clientName(req *dragoman.Message) string {
 		return name
 	}
 	if name != "" {
-		kept := strings.Clone(name)
-		p.client.Store(&kept)
+		own := strings.Clone(name)
+		p.client.Store(&own)
 	}
 	if known := p.client.Load(); known != nil {
 		return *known

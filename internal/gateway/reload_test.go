@@ -102,7 +102,7 @@ func TestReloadForgetsWhatItReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			kept := func() (n int) {
+			alive := func() (n int) {
 				runtime.GC()
 				for _, p := range old {
 					if p.Value() != nil {
@@ -112,7 +112,7 @@ func TestReloadForgetsWhatItReplaced(t *testing.T) {
 				return n
 			}
 			// The last may be held by its successor, until that is used.
-			eventually(t, "the servers that were replaced are forgotten", func() bool { return kept() <= 1 })
+			eventually(t, "the servers that were replaced are forgotten", func() bool { return alive() <= 1 })
 		})
 	}
 }

@@ -41,12 +41,12 @@ func TestGarbageDoesNotCount(t *testing.T) {
 	runtime.GC()
 	before := measure()
 	const size = 64 << 20
-	kept := make([]byte, size)
+	memory := make([]byte, size)
 	runtime.GC()
 	if used := measure(); used < before+size*9/10 || used > before+2*size {
 		t.Errorf("%d MiB are in use with %d kept, before it were %d", used>>20, size>>20, before>>20)
 	}
-	runtime.KeepAlive(kept)
+	runtime.KeepAlive(memory)
 	runtime.GC()
 	for range size >> 10 {
 		garbage = make([]byte, 1<<10)

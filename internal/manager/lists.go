@@ -74,7 +74,7 @@ type lists struct {
 	process bool // the server is one, of which callers have their own
 
 	mu     sync.Mutex
-	kept   map[string]*offer  // by method; what is nil is not known
+	offers map[string]*offer  // by method; what is nil is not known
 	wanted map[string]bool    // notes of kinds that are to be fetched; true if that is to be told in any case
 	failed map[string]failure // what could not be fetched since the last start, by method
 	modern bool
@@ -87,7 +87,7 @@ const maxOwn = 1024
 
 func newLists(process bool) *lists {
 	return &lists{
-		process: process, dirty: make(chan struct{}, 1), kept: make(map[string]*offer), wanted: make(map[string]bool),
+		process: process, dirty: make(chan struct{}, 1), offers: make(map[string]*offer), wanted: make(map[string]bool),
 		failed: make(map[string]failure), own: make(map[string]map[string]bool),
 	}
 }
@@ -109,7 +109,7 @@ func (l *lists) learn(result json.RawMessage, modern bool) {
 // put keeps a result, which says how long it is good for. It reports whether it is
 // another than before. The caller holds mu.
 func (l *lists) put(method string, result json.RawMessage, count int) bool {
-	old := l.kept[method]
+	old := l.offers[method]
 	v := &offer{result: slices.Clone(result), count: count, known: true}
 	if l.modern {
 		v.private = !l.process && string(dragoman.Member(result, "cacheScope")) != `"public"`
@@ -117,7 +117,7 @@ func (l *lists) put(method string, result json.RawMessage, count int) bool {
 	} else {
 		v.until = time.Now().Add(ListAge)
 	}
-	l.kept[method] = v
+	l.offers[method] = v
 	delete(l.failed, method)
 	return old == nil || !bytes.Equal(old.result, v.result)
 }
@@ -191,7 +191,7 @@ func (l *lists) differs(caller, note string) {
 func (l *lists) count(method string) (n int, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if v := l.kept[method]; v != nil {
+	if v := l.offers[method]; v != nil {
 		return v.count, v.known
 	}
 	return 0, false
@@ -211,7 +211,7 @@ func (l *lists) read(caller, method string) reading {
 	k, _ := kindOf(method)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := l.kept[method]
+	v := l.offers[method]
 	switch {
 	case v != nil && (v.private || l.own[caller][k.note]):
 		return reading{offer: v, pass: true}
@@ -317,7 +317,7 @@ func (u *Upstream) refresh(ctx context.Context) {
 			continue
 		}
 		u.lists.mu.Lock()
-		v := u.lists.kept[k.method]
+		v := u.lists.offers[k.method]
 		private := v != nil && v.known && v.private
 		u.lists.mu.Unlock()
 		if private {
@@ -449,7 +449,7 @@ const storeKind = "lists"
 func (u *Upstream) save() {
 	text := []byte("{")
 	u.lists.mu.Lock()
-	for method, v := range u.lists.kept {
+	for method, v := range u.lists.offers {
 		if v.private {
 			continue
 		}
@@ -487,6 +487,6 @@ func (u *Upstream) load() {
 				v.count++
 			}
 		}
-		u.lists.kept[method] = v
+		u.lists.offers[method] = v
 	}
 }

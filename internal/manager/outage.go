@@ -268,13 +268,13 @@ type breaker struct {
 // count notes that what began then has ended badly now.
 func (b *breaker) count(began, now time.Time) {
 	first := now.Add(-b.window)
-	kept := b.bad[:0]
+	recent := b.bad[:0]
 	for _, t := range b.bad {
 		if t.After(first) {
-			kept = append(kept, t)
+			recent = append(recent, t)
 		}
 	}
-	b.bad = kept
+	b.bad = recent
 	if began.After(first) {
 		b.bad = append(b.bad, began)
 	}

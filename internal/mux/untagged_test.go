@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 )
 
-// ear returns a peer that gives what it is told to a channel.
-func ear() (dragoman.Peer, chan string) {
+// listener returns a peer that gives what it is told to a channel.
+func listener() (dragoman.Peer, chan string) {
 	heard := make(chan string, 8)
 	return dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
 		heard <- string(note.Bytes())
@@ -18,12 +18,12 @@ func ear() (dragoman.Peer, chan string) {
 }
 
 func TestChangeThatNamesNoSubscriptionReachesAllThatWantIt(t *testing.T) {
-	local, others := ear()
+	local, others := listener()
 	c, w := start(t, local, nil)
-	var ears []chan string
+	var told []chan string
 	for i, wanted := range []string{`{"toolsListChanged":true}`, `{"promptsListChanged":true}`, `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}`} {
-		from, heard := ear()
-		ears = append(ears, heard)
+		from, heard := listener()
+		told = append(told, heard)
 		call(t.Context(), c, request(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"l%d","method":"subscriptions/listen","params":{"notifications":%s}}`, i, wanted)), from)
 		w.hear(t)
 	}
@@ -32,19 +32,19 @@ func TestChangeThatNamesNoSubscriptionReachesAllThatWantIt(t *testing.T) {
 	}
 	w.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	for _, i := range []int{0, 2} {
-		if got, want := await(t, ears[i]), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed",`+tagged("", i); got != want {
+		if got, want := await(t, told[i]), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed",`+tagged("", i); got != want {
 			t.Errorf("listen %d is told %s, want %s", i, got, want)
 		}
 	}
 	w.say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}`)
-	if got, want := await(t, ears[2]), `{"jsonrpc":"2.0","method":"notifications/resources/updated",`+tagged(`,"uri":"a:b"`, 2); got != want {
+	if got, want := await(t, told[2]), `{"jsonrpc":"2.0","method":"notifications/resources/updated",`+tagged(`,"uri":"a:b"`, 2); got != want {
 		t.Errorf("listen 2 is told %s, want %s", got, want)
 	}
 	w.say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"c:d"}}`)
 	if got := await(t, others); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"c:d"}}` {
 		t.Errorf("what nobody wants is %s", got)
 	}
-	for i, heard := range ears {
+	for i, heard := range told {
 		if len(heard) > 0 {
 			t.Errorf("listen %d is told %s too", i, <-heard)
 		}

@@ -56,8 +56,8 @@ type ClaimOptions struct {
 	Leeway time.Duration
 }
 
-// alwaysKept are the claims that everybody may want to go by.
-var alwaysKept = []string{"sub", "client_id", "azp", "username", "email"}
+// standardClaims are the claims that everybody may want to go by.
+var standardClaims = []string{"sub", "client_id", "azp", "username", "email"}
 
 // A claimReader makes identities of claims.
 type claimReader struct {
@@ -65,7 +65,7 @@ type claimReader struct {
 	issuer     string
 	principal  string
 	groups     []string
-	kept       []string
+	selected   []string
 	noAudience bool
 	noExpiry   bool // whoever gave us the claims is asked again and again
 	leeway     time.Duration
@@ -83,7 +83,7 @@ func (o *ClaimOptions) reader(proof string) (*claimReader, error) {
 	}
 	r := &claimReader{
 		proof: proof, issuer: o.Issuer, principal: o.Principal, groups: o.Groups, noAudience: o.NoAudience, leeway: o.Leeway,
-		kept: append(alwaysKept[:len(alwaysKept):len(alwaysKept)], o.Claims...),
+		selected: append(standardClaims[:len(standardClaims):len(standardClaims)], o.Claims...),
 	}
 	if r.principal == "" {
 		r.principal = "sub"
@@ -182,11 +182,11 @@ func (r *claimReader) suffix() string { return "@" + strings.TrimPrefix(r.issuer
 
 // keep returns the claims that others may go by.
 func (r *claimReader) keep(c claimSet) (map[string][]string, error) {
-	kept := make(map[string][]string)
+	claims := make(map[string][]string)
 	add := func(as, path string) error {
 		list, err := c.texts(path)
 		if len(list) > 0 {
-			kept[as] = append(kept[as], list...)
+			claims[as] = append(claims[as], list...)
 		}
 		return err
 	}
@@ -195,15 +195,15 @@ func (r *claimReader) keep(c claimSet) (map[string][]string, error) {
 			return nil, err
 		}
 	}
-	for _, path := range r.kept {
-		if path == rules.Groups || path == "email" && c["email_verified"] != true || kept[path] != nil {
+	for _, path := range r.selected {
+		if path == rules.Groups || path == "email" && c["email_verified"] != true || claims[path] != nil {
 			continue
 		}
 		if err := add(path, path); err != nil {
 			return nil, err
 		}
 	}
-	return kept, nil
+	return claims, nil
 }
 
 // A claimSet is a JSON object of an issuer. Numbers in it are json.Number.

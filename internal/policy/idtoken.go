@@ -94,11 +94,11 @@ func (r *UserReader) Identity(c *Claims) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := r.reader.keep(set)
+	claims, err := r.reader.keep(set)
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{Principal: principal, Proof: r.reader.proof, Claims: kept}, nil
+	return &Identity{Principal: principal, Proof: r.reader.proof, Claims: claims}, nil
 }
 
 // IDTokens verifies the ID tokens of one provider for one client (OpenID Connect Core, 3.1.3.7).

@@ -42,7 +42,7 @@ type Options struct {
 
 // Run looks at a server.
 func Run(ctx context.Context, o *Options) *Report {
-	p := &prober{Options: o, kept: map[protocol.Revision]*conversation{}, expect: func(int) {}, Report: &Report{Target: o.Name, How: o.How}, grace: cmp.Or(o.Grace, 2*time.Second), glance: cmp.Or(o.Glance, 3*time.Second)}
+	p := &prober{Options: o, conversations: map[protocol.Revision]*conversation{}, expect: func(int) {}, Report: &Report{Target: o.Name, How: o.How}, grace: cmp.Or(o.Grace, 2*time.Second), glance: cmp.Or(o.Glance, 3*time.Second)}
 	switch {
 	case len(o.Spec.Command) > 0:
 		p.command(ctx)
@@ -77,9 +77,9 @@ type prober struct {
 	grace, glance time.Duration
 	told          map[string]bool // problems of messages that are in the report
 
-	// expect is told how many conversations will be opened, and kept are those that are gone on with.
-	expect func(int)
-	kept   map[protocol.Revision]*conversation
+	// expect is told how many conversations will be opened, and conversations are those that are used further.
+	expect        func(int)
+	conversations map[protocol.Revision]*conversation
 
 	answerTimeout time.Duration // how long an answer may take of a process that starts beside others
 	startTimeout  time.Duration // and how long it may be until it answers anything

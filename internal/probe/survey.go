@@ -36,7 +36,7 @@ func (p *prober) finish(ctx context.Context, t *conversation) {
 // survey finds out which revisions the server speaks and what it offers.
 func (p *prober) survey(ctx context.Context, open opener) {
 	defer func() {
-		for _, t := range p.kept {
+		for _, t := range p.conversations {
 			p.finish(ctx, t)
 		}
 	}()
@@ -90,7 +90,7 @@ func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 	}
 	p.examine(x, t.Wire)
 	if v.Spoken && !slices.ContainsFunc(p.spoken(), func(newer Revision) bool { return newer.Era == v.Era }) {
-		p.kept[rev] = t
+		p.conversations[rev] = t
 	} else {
 		p.finish(ctx, t)
 	}
@@ -129,8 +129,8 @@ func (p *prober) showRevisions() {
 
 // begin opens a conversation in a revision, with capabilities. Without them one that was kept is gone on with.
 func (p *prober) begin(ctx context.Context, open opener, rev protocol.Revision, can raw.Object) (*conversation, error) {
-	if t := p.kept[rev]; t != nil && can == nil {
-		delete(p.kept, rev)
+	if t := p.conversations[rev]; t != nil && can == nil {
+		delete(p.conversations, rev)
 		return t, nil
 	}
 	w, err := open(ctx)

@@ -54,7 +54,7 @@ func (d *Dir) sweepKind(folder string) {
 		name string
 		at   time.Time
 	}
-	var kept []record
+	var left []record
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || !info.Mode().IsRegular() || !ours(f.Name()) {
@@ -65,14 +65,14 @@ func (d *Dir) sweepKind(folder string) {
 		case d.expired(at), strings.HasSuffix(name, unfinished) && time.Since(at) > maxUnfinished:
 			_ = d.root.Remove(name) // or the next sweep does
 		case !strings.HasSuffix(name, unfinished):
-			kept = append(kept, record{name, at})
+			left = append(left, record{name, at})
 		}
 	}
-	if d.opts.MaxRecords < 0 || len(kept) <= d.opts.MaxRecords {
+	if d.opts.MaxRecords < 0 || len(left) <= d.opts.MaxRecords {
 		return
 	}
-	slices.SortFunc(kept, func(a, b record) int { return a.at.Compare(b.at) })
-	for _, r := range kept[:len(kept)-d.opts.MaxRecords] {
+	slices.SortFunc(left, func(a, b record) int { return a.at.Compare(b.at) })
+	for _, r := range left[:len(left)-d.opts.MaxRecords] {
 		_ = d.root.Remove(r.name)
 	}
 }

@@ -341,7 +341,7 @@ func TestStderrDropsAreCounted(t *testing.T) {
 	})
 	close(proceed)
 	<-s.ended
-	if kept := 1<<20/60_001 + 1; len(got) != kept+1 || !strings.Contains(got[kept], fmt.Sprint(31-kept)) {
+	if lines := 1<<20/60_001 + 1; len(got) != lines+1 || !strings.Contains(got[lines], fmt.Sprint(31-lines)) {
 		t.Errorf("the callback got %d lines, the last is %.80q", len(got), got[len(got)-1])
 	}
 }

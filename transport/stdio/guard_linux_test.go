@@ -230,9 +230,9 @@ func checkGuard(t *testing.T, pid int) {
 	}
 	for _, file := range files {
 		target, _ := os.Readlink(file)
-		kept := target == "/dev/null" || strings.HasPrefix(target, "pipe:") && filepath.Base(file) == "0" ||
+		expected := target == "/dev/null" || strings.HasPrefix(target, "pipe:") && filepath.Base(file) == "0" ||
 			strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "/sys/fs/cgroup/") // the runtime's own
-		if !kept {
+		if !expected {
 			t.Errorf("the guard holds %s as %s", target, filepath.Base(file))
 		}
 	}

@@ -105,7 +105,7 @@ func (k *clientCall) listTools(ctx context.Context, req *dragoman.Message) (*dra
 // withoutInvalidTools takes the tools whose schemas want headers that are not valid
 // out of an answer to tools/list.
 func (c *clientConn) withoutInvalidTools(resp *dragoman.Message) *dragoman.Message {
-	var kept [][]byte
+	var accepted [][]byte
 	invalid := false
 	for _, tool := range dragoman.Items(resp.Get("tools")) {
 		if _, err := toollist.ParamHeaders(dragoman.Member(tool, "inputSchema")); err != nil {
@@ -113,12 +113,12 @@ func (c *clientConn) withoutInvalidTools(resp *dragoman.Message) *dragoman.Messa
 			invalid = true
 			continue
 		}
-		kept = append(kept, tool)
+		accepted = append(accepted, tool)
 	}
 	if !invalid {
 		return resp
 	}
-	text := append([]byte{'['}, bytes.Join(kept, []byte{','})...)
+	text := append([]byte{'['}, bytes.Join(accepted, []byte{','})...)
 	own, err := resp.Edit().Set("tools", append(text, ']')).Message()
 	if err != nil {
 		return resp

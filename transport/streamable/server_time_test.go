@@ -101,12 +101,12 @@ func TestPeerSeesTheEndOfItsRequest(t *testing.T) {
 
 func peerSeesTheEnd(t *testing.T) {
 	type key struct{}
-	kept := make(chan context.Context, 1)
+	contexts := make(chan context.Context, 1)
 	seen := make(chan error, 1)
 	answer := func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		switch req.Name() {
 		case "keep":
-			kept <- ctx
+			contexts <- ctx
 		case "value":
 			return req.Reply(map[string]any{"value": ctx.Value(key{})})
 		case "poll":
@@ -147,12 +147,12 @@ func peerSeesTheEnd(t *testing.T) {
 	}
 
 	w.roundTrip(modern("keep"), call("keep"))
-	if err := (<-kept).Err(); !errors.Is(err, context.Canceled) {
+	if err := (<-contexts).Err(); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the call of the modern era the context has %v", err)
 	}
 	w.roundTrip(legacy, old("keep"))
 	select {
-	case <-(<-kept).Done():
+	case <-(<-contexts).Done():
 	case <-time.After(time.Minute):
 		t.Error("after the call of the legacy era the context goes on")
 	}

@@ -242,7 +242,7 @@ func (ss *session) makeResumable(es *eventStream, number int, requests []*dragom
 // its name that is there. If there are too many, it evicts the oldest that have ended,
 // which the caller must drop from the log. Those that have not are no more than there
 // are requests.
-func (ss *session) addStream(es *eventStream) (kept *eventStream, evicted []string) {
+func (ss *session) addStream(es *eventStream) (present *eventStream, evicted []string) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if known := ss.streams[es.name]; known != nil {

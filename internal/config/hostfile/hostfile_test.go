@@ -110,8 +110,8 @@ func TestAnImportKeepsWhatIsThereAndHidesSecrets(t *testing.T) {
 		t.Error(got)
 	}
 	backup, err := im.Write()
-	if kept, _ := os.ReadFile(backup); err != nil || string(kept) != before || backup != ours+".bak" {
-		t.Errorf("%s: %s, %v", backup, kept, err)
+	if saved, _ := os.ReadFile(backup); err != nil || string(saved) != before || backup != ours+".bak" {
+		t.Errorf("%s: %s, %v", backup, saved, err)
 	}
 	if im, err = host(t, "claude").ImportFrom(theirs, ours, []string{"other"}, never, always); err != nil || strings.Join(im.Replaced, " ") != "other" {
 		t.Fatalf("%+v, %v", im, err)
