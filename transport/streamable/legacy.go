@@ -201,7 +201,7 @@ func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
 	messages := make([]*dragoman.Message, len(parts))
 	for i, part := range parts {
 		if messages[i], err = s.opts.limits.Parse(part); err != nil {
-			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d of the batch: %ss", i, err))
+			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("message %d of the batch: %s", i, httpx.Unreadable(err).Message))
 		}
 		if messages[i].Method() == protocol.MethodInitialize || protocol.IsModern(messages[i]) {
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))

@@ -177,6 +177,7 @@ func TestB04_BatchesByRevision(t *testing.T) {
 			}
 			v.want(`[{"jsonrpc":"2.0","method":"n"}]`, http.StatusAccepted, "")
 			v.want(`[]`, http.StatusBadRequest, `"code":-32600`)
+			v.want(`[{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"1.0","method":"n"}]`, http.StatusBadRequest, `"message 1 of the batch: Invalid request: jsonrpc must be \"2.0\" at byte 11"`)
 			v.want(`[`+initialize(rev, `{}`)+`]`, http.StatusBadRequest, `"code":-32600`)
 			v.want(`[`+modernCall("1", "tools/list", "")+`]`, http.StatusBadRequest, `"code":-32600`)
 		})

@@ -94,14 +94,14 @@ func (ss *session) openingContext(ctx context.Context) context.Context {
 func (s *Server) admit(ss *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining.Err() != nil || !ss.reserved {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s.draining.Err() != nil || ss.gone {
 		return false
 	}
 	s.opening--
 	ss.reserved = false
 	s.sessions[ss.id] = ss
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
 	ss.idle = time.AfterFunc(s.opts.idle, ss.checkIdle)
 	return true
 }

@@ -313,8 +313,8 @@ func (es *eventStream) leave(c *streamConn) {
 
 // connect serves the stream to a connection, until the stream ends or ctx does, or
 // until draining is closed, if that is not nil: then the client is asked to come back,
-// if its revision has that. It begins behind position or, if that is negative, with what has not been written
-// to any connection.
+// if its revision has that. It begins behind position or, if that is negative, with what
+// has not been written to any connection.
 func (es *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
 	resumes := position >= 0
 	if resumes {
