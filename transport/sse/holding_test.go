@@ -330,17 +330,6 @@ func TestNotificationsKeepTheirOrder(t *testing.T) {
 
 // What a peer tells inside a question comes before its answer.
 func TestAnswerDoesNotOvertakeItsProgress(t *testing.T) {
-	serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
-		return func(_ context.Context, m *dragoman.Message) string {
-			switch m.Method() {
-			case "ping":
-				h.ask("sampling/createMessage")
-			case "notifications/progress":
-				time.Sleep(time.Second)
-			}
-			return "{}"
-		}
-	}
 	model := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		for range 2 {
 			note, err := dragoman.NewNotification(protocol.NoteProgress, map[string]any{"progressToken": "p", "progress": 1})
@@ -353,12 +342,31 @@ func TestAnswerDoesNotOvertakeItsProgress(t *testing.T) {
 		}
 		return req.Reply(nil)
 	}}
-	withHoldingServer(t, &Client{}, model, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
-		if _, err := callPing(t.Context(), conn); err != nil {
-			t.Error(err)
-		}
-		h.want(t, "+ping", "+notifications/progress", "-notifications/progress", "+notifications/progress", "+answer", "-answer", "-ping")
-	})
+	for takes, want := range map[time.Duration][]string{
+		// As on a busy machine.
+		900 * time.Millisecond: {"+ping", "+notifications/progress", "-notifications/progress", "+notifications/progress", "-notifications/progress", "+answer", "-answer", "-ping"},
+		10 * time.Second:       {"+ping", "+notifications/progress", "-notifications/progress", "+notifications/progress", "+answer", "-answer", "-ping"},
+	} {
+		t.Run("each step takes "+takes.String(), func(t *testing.T) {
+			serve := func(h *holdingServer) func(context.Context, *dragoman.Message) string {
+				return func(_ context.Context, m *dragoman.Message) string {
+					switch m.Method() {
+					case "ping":
+						h.ask("sampling/createMessage")
+					case "notifications/progress":
+						time.Sleep(takes)
+					}
+					return "{}"
+				}
+			}
+			withHoldingServer(t, &Client{}, model, serve, func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
+				if _, err := callPing(t.Context(), conn); err != nil {
+					t.Error(err)
+				}
+				h.want(t, want...)
+			})
+		})
+	}
 }
 
 // As many calls as there are places are held by the server.

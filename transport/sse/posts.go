@@ -52,6 +52,10 @@ const (
 	// follows it: the two go over different connections.
 	orderDelay = 100 * time.Millisecond
 
+	// answerDelay is orderDelay before an answer. What that follows makes a server do
+	// little, but its machine may be busy.
+	answerDelay = time.Second
+
 	// slotTime is how long a request keeps its slot after the server has read it and
 	// not answered the POST: it may do that when it has the result.
 	slotTime = 5 * time.Second
@@ -291,7 +295,11 @@ func (cs *clientStream) waitForEarlier(p *post) {
 			return
 		}
 	}
-	t := time.NewTimer(orderDelay)
+	delay := orderDelay
+	if p.kind == answers {
+		delay = answerDelay
+	}
+	t := time.NewTimer(delay)
 	defer t.Stop()
 	for _, other := range p.after {
 		select {
