@@ -197,6 +197,29 @@ func TestATokenFileThatChangesIsReadAgain(t *testing.T) {
 	}
 }
 
+// Who writes a file anew empties it first.
+func TestATokenFileThatIsBeingWrittenIsNotReadYet(t *testing.T) {
+	s, name := newServer(t, "Bearer one"), file(t, "one")
+	c, _ := open(t, credential.Config{Server: s.URL, TokenFile: name})
+	for _, test := range []struct {
+		emptied time.Duration // so long ago; in the future, so that a slow machine does not matter
+		fails   bool
+	}{{-time.Minute, false}, {2 * time.Second, true}} {
+		if status, err := post(t, c, s.URL); status != http.StatusOK {
+			t.Fatalf("with a token: %d %v", status, err)
+		}
+		write(t, name, "")
+		then := time.Now().Add(-test.emptied)
+		if err := os.Chtimes(name, then, then); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := post(t, c, s.URL); (err != nil) != test.fails {
+			t.Errorf("emptied %v ago: %d %v", test.emptied, status, err)
+		}
+		write(t, name, "one")
+	}
+}
+
 func TestWhatIsWrongWithATokenFileIsSaidWithoutTheToken(t *testing.T) {
 	s := newServer(t, "Bearer x")
 	for text, want := range map[string]string{

@@ -20,7 +20,8 @@ type tokenFile struct {
 	last *value       // nil before
 }
 
-// current returns the token, which is read if the file has changed.
+// current returns the token, which is read if the file has changed and nobody is about to
+// write it.
 func (f *tokenFile) current(context.Context) (*value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -28,7 +29,7 @@ func (f *tokenFile) current(context.Context) (*value, error) {
 	if err != nil {
 		return nil, f.fail(err)
 	}
-	if f.last != nil && now == f.read {
+	if f.last != nil && (now == f.read || now.BeingWritten()) {
 		return f.last, nil
 	}
 	return f.load(now)

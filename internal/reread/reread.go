@@ -19,6 +19,10 @@ type Stamp struct {
 	modified time.Time
 }
 
+// BeingWritten reports whether the file has just been emptied, as it is by who writes it
+// anew without a file beside it.
+func (s Stamp) BeingWritten() bool { return s.size == 0 && time.Since(s.modified) < time.Second }
+
 // StampOf returns that of a file as it is now. The error does not name the file.
 func StampOf(path string) (Stamp, error) {
 	info, err := os.Stat(path)
