@@ -52,8 +52,8 @@ const (
 	// follows it: the two go over different connections.
 	orderDelay = 100 * time.Millisecond
 
-	// answerDelay is orderDelay before an answer. What that follows makes a server do
-	// little, but its machine may be busy.
+	// answerDelay is orderDelay before an answer, which follows progress, log messages and
+	// cancels: a server is soon done with these, but its machine may be busy.
 	answerDelay = time.Second
 
 	// slotTime is how long a request keeps its slot after the server has read it and
@@ -185,7 +185,7 @@ func (cs *clientStream) enqueue(p *post) bool {
 }
 
 // unqueue removes a request that has not been sent. It reports whether that was so.
-// l.mu is locked.
+// cs.mu is locked.
 func (cs *clientStream) unqueue(p *post) bool {
 	if p.started || p.isHandshake() {
 		return false
@@ -202,7 +202,7 @@ func without(list []*post, p *post) []*post {
 	return slices.DeleteFunc(list, func(other *post) bool { return other == p })
 }
 
-// schedule queues a post to be sent, unless it has to wait for the handshake. l.mu is
+// schedule queues a post to be sent, unless it has to wait for the handshake. cs.mu is
 // locked.
 func (cs *clientStream) schedule(p *post) {
 	if cs.handshaking && (p.kind == requests || p.kind == notes) {
@@ -215,7 +215,7 @@ func (cs *clientStream) schedule(p *post) {
 	cs.next(p.kind)
 }
 
-// next begins the posts of a kind for which there are slots. l.mu is locked.
+// next begins the posts of a kind for which there are slots. cs.mu is locked.
 func (cs *clientStream) next(kind int) {
 	slots := maxPosts
 	switch {
@@ -274,7 +274,7 @@ func (cs *clientStream) run(p *post) {
 	}
 }
 
-// releaseSlot gives the slot of a post to another. l.mu is locked.
+// releaseSlot gives the slot of a post to another. cs.mu is locked.
 func (cs *clientStream) releaseSlot(p *post) {
 	if p.hasSlot {
 		p.hasSlot = false
@@ -364,7 +364,7 @@ func (cs *clientStream) limit(p *post, cancel context.CancelCauseFunc) (stop fun
 }
 
 // await returns when ok does, which is asked whenever a POST is over, or when ctx
-// ends. ok is called with l.mu locked.
+// ends. ok is called with cs.mu locked.
 func (cs *clientStream) await(ctx context.Context, ok func() bool) {
 	for {
 		cs.mu.Lock()
