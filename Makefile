@@ -5,7 +5,8 @@ MAKEFLAGS += --no-print-directory
 MODULES := . interop gosdk
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-TIMEOUT ?= 15m
+# It ends what hangs, and nothing else: a busy machine has taken 15 minutes over interop.
+TIMEOUT ?= 30m
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Packages tested at once, beside those that go on all the time: one more than there are
 # processors, since many of them wait.
@@ -111,7 +112,7 @@ test: ## run all tests that need Go alone
 
 # A cell waits for half of its time.
 matrix: ## run every client with every server, and write the table to docs/matrix.md
-	@$(PLAINLY) go test -vet=off -count=1 -timeout 15m -parallel $$((2 * $(PROCESSORS))) ./tests/matrix -all -update
+	@$(PLAINLY) go test -vet=off -count=1 -timeout $(TIMEOUT) -parallel $$((2 * $(PROCESSORS))) ./tests/matrix -all -update
 	@cat docs/matrix.md
 
 # Without the race detector floods and large messages of the transports have their full size.
@@ -164,9 +165,10 @@ lint-format:
 	@files=$$(find . \( -path ./$(NODE_DIR) -o -path ./$(PYTHON_DIR) -o -path ./.tools -o -name testdata \) -prune -o -name '*.go' -exec gofmt -s -l {} +) || exit 1; \
 	if [ -n "$$files" ]; then printf 'make lint: run gofmt -s -w on\n%s\n' "$$files" >&2; exit 1; fi
 
-# What go vet and staticcheck find, golangci-lint finds too.
+# What go vet and staticcheck find, golangci-lint finds too. It needs our packages compiled,
+# and finds those that tests have compiled with the same flags.
 lint-modules:
-	@set -e; for m in $(MODULES); do \
+	@set -e; export $(PLAINLY); for m in $(MODULES); do \
 		($(call tool,golangci-lint,$$m) run); \
 	done
 
@@ -214,7 +216,7 @@ browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node 
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(COMPILED) $(PLAINLY) \
-		go test -vet=off -count=1 -timeout 15m -tags conformance -run Conformance -v ./...
+		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags conformance -run Conformance -v ./...
 
 # The go.mod keeps ./... out of node_modules.
 $(NODE_DIR)/.installed: Makefile
