@@ -2,6 +2,7 @@ package limit
 
 import (
 	"hash/maphash"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -11,7 +12,8 @@ const (
 	// MaxKeys is how many keys a Rates remembers.
 	MaxKeys = 1 << 16
 
-	shards = 16 // so that callers rarely wait for each other
+	shards    = 16 // so that callers rarely wait for each other
+	shardKeys = MaxKeys / shards
 
 	// maxLook is how many keys are looked at to find one to forget.
 	maxLook = 16
@@ -19,18 +21,27 @@ const (
 
 // Rates is a Bucket for each key. A nil *Rates lets everything pass.
 //
-// When there are too many keys, those are forgotten whose buckets are full, or nearly:
-// nothing is lost with them. Who makes up keys cannot have its own bucket forgotten
-// that way, since that is emptier than those of the keys that it made up.
+// When there are too many keys, one is forgotten whose bucket is full, or nearly: nothing is
+// lost with it. Who makes up keys cannot have its own bucket forgotten that way, since that is
+// emptier than those of the keys that it made up.
 type Rates struct {
 	pace
 	seed   maphash.Seed // so that nobody can choose a shard
 	shards [shards]shard
 }
 
+// A shard has its keys in a slice, because a few must be looked at that are any of them with
+// the same chance. Those that follow each other in a map are not: where keys were forgotten
+// the new ones stand side by side.
 type shard struct {
-	mu   sync.Mutex
-	full map[string]time.Duration // when each bucket will be
+	mu    sync.Mutex
+	keys  []keyed
+	place map[string]int // of each key in keys
+}
+
+type keyed struct {
+	key  string
+	full time.Duration // when its bucket will be
 }
 
 // NewRates returns buckets for a rate as those of NewBucket, nil for none.
@@ -50,19 +61,14 @@ func (r *Rates) Take(key string) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := r.now()
-	full, known := s.full[key]
-	next, wait := r.take(full, now)
-	if wait > 0 {
-		return wait
+	i, known := s.place[key]
+	if !known {
+		next, _ := r.take(0, now)
+		s.add(keyed{key, next})
+		return 0
 	}
-	if !known && len(s.full) >= MaxKeys/shards {
-		s.forget(now)
-	}
-	if s.full == nil {
-		s.full = make(map[string]time.Duration)
-	}
-	s.full[key] = next
-	return 0
+	s.keys[i].full, wait = r.take(s.keys[i].full, now)
+	return wait
 }
 
 // Return is Bucket.Return for a key.
@@ -73,8 +79,8 @@ func (r *Rates) Return(key string) {
 	s := r.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if full, known := s.full[key]; known {
-		s.full[key] = full - r.every
+	if i, known := s.place[key]; known {
+		s.keys[i].full -= r.every
 	}
 }
 
@@ -86,7 +92,11 @@ func (r *Rates) Wait(key string) time.Duration {
 	s := r.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, wait := r.take(s.full[key], r.now())
+	i, known := s.place[key]
+	if !known {
+		return 0
+	}
+	_, wait := r.take(s.keys[i].full, r.now())
 	return wait
 }
 
@@ -94,22 +104,26 @@ func (r *Rates) shard(key string) *shard {
 	return &r.shards[maphash.String(r.seed, key)%shards]
 }
 
-// forget forgets the keys among a few whose buckets are full, or else that which will
-// be full first. mu is held.
-func (s *shard) forget(now time.Duration) {
-	looked, first, least := 0, "", time.Duration(0)
-	for key, full := range s.full { // which begins anywhere
-		if full <= now {
-			delete(s.full, key)
-		}
-		if looked == 0 || full < least {
-			first, least = key, full
-		}
-		if looked++; looked == maxLook {
-			break
-		}
+// add remembers a key. If there are as many as there may be, it takes the place of the one
+// among a few whose bucket will be full first. mu is held.
+func (s *shard) add(k keyed) {
+	if s.place == nil {
+		s.place = make(map[string]int)
 	}
-	delete(s.full, first)
+	i := len(s.keys)
+	if i < shardKeys {
+		s.keys = append(s.keys, k)
+	} else {
+		i = rand.IntN(shardKeys)
+		for range maxLook - 1 {
+			if j := rand.IntN(shardKeys); s.keys[j].full < s.keys[i].full {
+				i = j
+			}
+		}
+		delete(s.place, s.keys[i].key)
+		s.keys[i] = k
+	}
+	s.place[k.key] = i
 }
 
 // Counts is a Room for each key. Keys are remembered while they have something. Zero for

@@ -174,6 +174,31 @@ func TestNobodyBeginsAnewByMakingUpKeys(t *testing.T) {
 	}
 }
 
+// TestOlderKeysAreForgottenFirst fails if the keys that are looked at are not any with the same
+// chance: then there are often none among them that are older.
+func TestOlderKeysAreForgottenFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := limit.NewRates(limit.Rate{Count: 1, Per: time.Hour}, 0)
+		for i := range limit.MaxKeys {
+			r.Take(fmt.Sprint("early ", i))
+		}
+		time.Sleep(time.Second)
+		late := func(i int) string { return fmt.Sprint("late ", i) }
+		for i := range limit.MaxKeys / 2 {
+			r.Take(late(i))
+		}
+		forgotten := 0
+		for i := range limit.MaxKeys / 2 {
+			if r.Wait(late(i)) == 0 {
+				forgotten++
+			}
+		}
+		if forgotten > 3 { // in one of fifty runs there is one
+			t.Errorf("%d new keys are forgotten while half of all are older", forgotten)
+		}
+	})
+}
+
 func TestNoMoreKeysAreRememberedThanMayBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := limit.NewRates(limit.Rate{Count: 1, Per: time.Hour}, 0)
