@@ -22,8 +22,8 @@ type Auth struct {
 	Introspection []Introspection `key:"introspection" one:"true" doc:"Servers that are asked whether a token is good (RFC 7662)."`
 	Certificates  bool            `key:"certificates" doc:"Let in clients with a certificate of tls.clientCA, as cert:NAME." default:"false"`
 	Users         []string        `key:"users" one:"true" doc:"Users of this machine, by name or number, that are let in by Unix sockets without a token, as local:NAME (Linux)."`
-	URL           string          `key:"url" doc:"Where clients reach us, without a path. Tokens are made for it." default:"what a request says"`
-	Audiences     []string        `key:"audiences" one:"true" doc:"Other names for us in tokens, for issuers that do not know our URL."`
+	URL           string          `key:"url" doc:"Where clients reach the gateway, without a path. Tokens must be issued for it. Needed by provider, and by jwt and introspection unless audiences is given."`
+	Audiences     []string        `key:"audiences" one:"true" doc:"Other audiences of tokens that are accepted, for issuers that do not know the URL."`
 	Scopes        []string        `key:"scopes" one:"true" doc:"Scopes that every token must have, and that clients are told to ask for."`
 	Provider      Provider        `key:"provider" doc:"Identity provider at which users sign in, with Dragoman in front of it as the authorization server that clients expect. Needs url and client."`
 	Client        Client          `key:"client" doc:"Who Dragoman is at the provider: a web application with the redirect URI URL/oauth/callback."`
@@ -170,6 +170,15 @@ func (l *loader) checkAuth() {
 		l.checkWebURL(a.URL, "auth.url", "auth", "url")
 		if u, err := url.Parse(a.URL); err == nil && strings.Trim(u.Path, "/") != "" {
 			l.note(false, "auth.url has a path", "write scheme and host alone", "auth", "url")
+		}
+	}
+	if a.URL == "" && len(a.Audiences) == 0 {
+		const hint = "write the URL at which clients reach this gateway, as in auth.url: https://HOST, or the audience that the issuer puts into tokens, in auth.audiences"
+		if len(a.JWT) > 0 {
+			l.note(false, "auth.jwt needs auth.url or auth.audiences, or tokens for other services would be accepted", hint, "auth", "jwt")
+		}
+		if len(a.Introspection) > 0 {
+			l.note(false, "auth.introspection needs auth.url or auth.audiences, or tokens for other services would be accepted", hint, "auth", "introspection")
 		}
 	}
 	if !a.Wanted() { // which is no reason to let everybody in

@@ -43,7 +43,7 @@ $schema: ./dragoman.schema.json
 listen:
   - 127.0.0.1:8080
   - {address: "0.0.0.0:8443", tls: {cert: c.pem, key: k.pem, clientCA: ca.pem, clientAuth: optional, minVersion: 1.3}, origins: ["https://a"], hosts: [a], proxies: 10.0.0.0/8, insecure: no-tls}
-auth: {tokens: "${API_TOKEN}", jwt: https://login.example.com, users: [root], scopes: mcp}
+auth: {tokens: "${API_TOKEN}", url: https://gw.example.com, jwt: https://login.example.com, users: [root], scopes: mcp}
 state: var
 log: debug
 limits: {message: 32MiB, sessions: 10, sessionsPerCaller: 4, calls: 5, callsPerCaller: 6, idleSession: 1m30s, rate: 50/s, burst: 7, ratePerCaller: 1000 / h, burstPerCaller: 8, memory: 1MiB}

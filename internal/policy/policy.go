@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -42,11 +43,12 @@ type Options struct {
 	// numbers.
 	Users []int
 
-	// URL is where clients reach us, without a path. Tokens are made for it, or for what
-	// is below it. If empty, it is where a request says that it goes to.
+	// URL is where clients reach the gateway, without a path. It is an audience of tokens, and so
+	// is each resource below it. If empty, only Audiences are: the Host of a request is chosen by
+	// the client, and proves nothing.
 	URL string
 
-	// Audiences are other names for us in tokens.
+	// Audiences are other names of the gateway in tokens.
 	Audiences []string
 
 	// Issuers are the authorization servers where clients get tokens, and Scopes what
@@ -118,6 +120,9 @@ func (p *Policy) prove(r *http.Request, o *Options) (*proof, error) {
 		return nil, err
 	}
 	if id := o.certified(r); id != nil {
+		if !time.Now().Before(id.expires) { // the handshake may have been long ago
+			return nil, invalid("the client certificate has expired; connect again with a new one")
+		}
 		id.rights = rightsOf(id)
 		return newProof(id, nil), nil
 	}
@@ -192,7 +197,7 @@ func (p *Policy) verify(ctx context.Context, token string) (*identity, error) {
 // enough.
 func (o *Options) admit(id *identity, r *http.Request) error {
 	if id.audience != nil && !o.addressed(id.audience, r) {
-		return invalid("the token was made for somebody else")
+		return invalid("the token was issued for another audience (aud)")
 	}
 	if id.thumbprint != "" && thumbprint(r) != id.thumbprint {
 		return invalid("the token is bound to a certificate that was not used")
@@ -205,20 +210,22 @@ func (o *Options) admit(id *identity, r *http.Request) error {
 	return nil
 }
 
-// addressed reports whether one of the audiences is us, or what a request is about.
+// addressed reports whether one of the audiences is the gateway, or the requested resource.
 func (o *Options) addressed(audiences []string, r *http.Request) bool {
-	base := o.base(r)
 	return slices.ContainsFunc(audiences, func(a string) bool {
 		if slices.Contains(o.Audiences, a) {
 			return true
 		}
-		path, ok := strings.CutPrefix(a, base)
+		if o.URL == "" {
+			return false
+		}
+		path, ok := strings.CutPrefix(a, o.base(r))
 		path = strings.TrimSuffix(path, "/")
 		return ok && (path == "" || path[0] == '/' && path == r.URL.Path)
 	})
 }
 
-// base returns where clients reach us, without a path.
+// base returns where clients reach the gateway, without a path: URL, or what the request says.
 func (o *Options) base(r *http.Request) string {
 	if o.URL != "" {
 		return strings.TrimSuffix(o.URL, "/")
@@ -245,9 +252,21 @@ func (o *Options) certified(r *http.Request) *identity {
 		return nil
 	}
 	return &identity{
-		principal: "cert:" + name, proof: "certificate", expires: leaf.NotAfter,
+		principal: "cert:" + name, proof: "certificate", expires: chainEnd(r.TLS.VerifiedChains),
 		claims: map[string][]string{rules.Groups: leaf.Subject.OrganizationalUnit},
 	}
+}
+
+// chainEnd returns when the last of the chains stops being valid. A chain is valid as long as each of
+// its certificates is.
+func chainEnd(chains [][]*x509.Certificate) (end time.Time) {
+	for _, chain := range chains {
+		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+		if first.After(end) {
+			end = first
+		}
+	}
+	return end
 }
 
 // thumbprint returns the SHA-256 of the client certificate of a request, or "".

@@ -216,36 +216,44 @@ func TestExpiryThatIsPutOffEndsNothing(t *testing.T) {
 	})
 }
 
-func TestTokensAreForUsOrForWhatIsAskedFor(t *testing.T) {
+func TestTokenAudienceMustNameTheGatewayOrTheRequestedResource(t *testing.T) {
+	const url = "http://gw.example.com"
 	for _, test := range []struct {
-		audience string
-		ok       bool
+		url, audience string
+		ok            bool
 	}{
-		{"http://gw.example.com", true},
-		{"http://gw.example.com/", true},
-		{"http://gw.example.com/servers/a/mcp", true},
-		{"http://gw.example.com/servers/a/mcp/", true},
-		{"http://gw.example.com/servers/b/mcp", false},
-		{"http://gw.example.com/servers/a", false},
-		{"http://gw.example.com.evil.example", false},
-		{"http://gw.example.co", false},
-		{"https://gw.example.com", false},
-		{"http://other.example.com", false},
-		{"", false},
-		{"api://gateway", true},
-		{"api://gateway2", false},
+		{url, "http://gw.example.com", true},
+		{url, "http://gw.example.com/", true},
+		{url, "http://gw.example.com/servers/a/mcp", true},
+		{url, "http://gw.example.com/servers/a/mcp/", true},
+		{url, "http://gw.example.com/servers/b/mcp", false},
+		{url, "http://gw.example.com/servers/a", false},
+		{url, "http://gw.example.com.evil.example", false},
+		{url, "http://gw.example.co", false},
+		{url, "https://gw.example.com", false},
+		{url, "http://other.example.com", false},
+		{url, "", false},
+		{url, "api://gateway", true},
+		{url, "api://gateway2", false},
+		{"http://other.example.com", "http://gw.example.com", false},
+		// The Host of a request proves nothing: without a URL it is not an audience.
+		{"", "http://gw.example.com", false},
+		{"", "http://gw.example.com/servers/a/mcp", false},
+		{"", "", false},
+		{"", "/servers/a/mcp", false},
+		{"", "api://gateway", true},
 	} {
 		k := &known{}
 		k.set("t", &identity{principal: "user:a", audience: []string{test.audience}}, nil)
-		p := New(&Options{Verifiers: []Verifier{k}, Audiences: []string{"api://gateway"}}, often, nil)
+		p := New(&Options{Verifiers: []Verifier{k}, URL: test.url, Audiences: []string{"api://gateway"}}, often, nil)
 		if got, _ := status(p, request("t")); (got == http.StatusOK) != test.ok {
-			t.Errorf("%q: %d", test.audience, got)
+			t.Errorf("URL %q, audience %q: %d", test.url, test.audience, got)
 		}
 	}
 	k := &known{}
 	k.set("t", &identity{principal: "user:a", audience: []string{}}, nil)
-	if got, _ := status(New(&Options{Verifiers: []Verifier{k}}, often, nil), request("t")); got != http.StatusUnauthorized {
-		t.Errorf("for nobody: %d", got)
+	if got, _ := status(New(&Options{Verifiers: []Verifier{k}, URL: url}, often, nil), request("t")); got != http.StatusUnauthorized {
+		t.Errorf("no audience: %d", got)
 	}
 }
 
@@ -335,6 +343,43 @@ func TestCertificatesProveWhoSendsThem(t *testing.T) {
 	bound.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("other")}}}
 	if got, _ := status(p, bound); got != http.StatusUnauthorized {
 		t.Errorf("with another certificate: %d", got)
+	}
+}
+
+func TestExpiredCertificateIsRefusedOnAnOpenConnection(t *testing.T) {
+	for _, expired := range []string{"leaf", "intermediate"} {
+		t.Run(expired, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				end := time.Now().Add(time.Hour)
+				leaf := &x509.Certificate{Subject: pkix.Name{CommonName: "alice"}, NotAfter: end.Add(time.Hour)}
+				ca := &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, NotAfter: end.Add(time.Hour)}
+				if expired == "leaf" {
+					leaf.NotAfter = end
+				} else {
+					ca.NotAfter = end
+				}
+				conn := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, ca}}}
+				p := New(&Options{Certificates: true}, often, nil)
+				r := request("")
+				r.TLS = conn
+				got, c := status(p, r)
+				if got != http.StatusOK {
+					t.Fatalf("before its end: %d", got)
+				}
+				var ended atomic.Bool
+				c.OnEnd(func() { ended.Store(true) })
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				_, err := p.Caller(r)
+				refusal, ok := errors.AsType[*httpx.Refusal](err)
+				if !ok || refusal.Status != http.StatusUnauthorized || !strings.Contains(refusal.Message, "certificate has expired") {
+					t.Errorf("after its end: %v", err)
+				}
+				if !ended.Load() {
+					t.Error("the stream was not ended")
+				}
+			})
+		})
 	}
 }
 
