@@ -25,8 +25,13 @@ func TestGatewaysAreToldApartByTheirFiles(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	for _, args := range [][]string{{"status"}, {"reload"}, {"restart", "one"}, {"logs", "one"}, {"tap"}, {"tap", "one"}} {
-		_, stderr, status := runMain(t, "", args...)
-		if status != say.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
+		if len(args) > 1 { // one of them has the server
+			if args[0] != "tap" {
+				if _, stderr, status := runMain(t, "", args...); status != 0 {
+					t.Errorf("%q: status %d, %s", args, status, stderr)
+				}
+			}
+		} else if _, stderr, status := runMain(t, "", args...); status != say.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
 		}
 		if args[0] == "tap" { // which goes on
@@ -130,5 +135,93 @@ func TestDebugShowsBothSidesInTheOrderOfTheWire(t *testing.T) {
 	}
 	if said := p.logged(); strings.Contains(said, "hush") || strings.Contains(said, "msg=recv") || strings.Contains(said, "msg=send") {
 		t.Errorf("it says\n%s", said)
+	}
+}
+
+// Each gateway with one server has a control socket that is found by the server's name.
+func TestRunAndConnectAreFoundByTheirServers(t *testing.T) {
+	t.Parallel()
+	p := startMain(t, append([]string{"run", "--listen", "127.0.0.1:0"}, builtIn(t, "--era", "modern")...)...)
+	url := p.place("http://")
+	var s gateway.Status
+	read := func(args ...string) {
+		t.Helper()
+		s = gateway.Status{}
+		stdout, stderr, status := runMain(t, "", append([]string{"status", "-o", "json"}, args...)...)
+		if err := json.Unmarshal([]byte(stdout), &s); err != nil || status != 0 || len(s.Servers) != 1 {
+			t.Fatalf("status %q: %d, %v, %s%s", args, status, err, stdout, stderr)
+		}
+	}
+	read()
+	name := s.Servers[0].Name
+	if s.PID != p.cmd.Process.Pid || !s.Servers[0].Unlisted {
+		t.Errorf("before a client has listed anything: %+v", s)
+	}
+	c := startMain(t, "connect", url)
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if _, stderr, status := runMain(t, "", "status"); status != say.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one") || !strings.Contains(stderr, "\n  "+name+" (process ") || !strings.Contains(stderr, "/server-"+name+"-") {
+		t.Errorf("two: status %d, %s", status, stderr)
+	}
+	if stdout, stderr, status := runMain(t, "", "tools", name, "echo"); status != 0 || !strings.Contains(stdout, "echo(text:str)") {
+		t.Errorf("tools: status %d, %s%s", status, stdout, stderr)
+	}
+	read(name)
+	if s.PID != p.cmd.Process.Pid || s.Servers[0].Unlisted || s.Servers[0].Tools < 10 || s.Servers[0].Cached {
+		t.Errorf("after a client has listed the tools: %+v", s)
+	}
+	for _, args := range [][]string{{"logs", name}, {"restart", name}} {
+		if _, stderr, status := runMain(t, "", args...); status != 0 {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
+	}
+	if _, stderr, status := runMain(t, "", "logs", "other"); status != say.ExitUsage || !strings.Contains(stderr, `no running gateway has a server "other"`) {
+		t.Errorf("logs of another: status %d, %s", status, stderr)
+	}
+	w := startMain(t, "tap", name, "--record", filepath.Join(t.TempDir(), "record"))
+	w.await("looking on")
+	if status := w.stop(os.Interrupt); status != 0 {
+		t.Errorf("tap: status %d, %s", status, w.said())
+	}
+	// What a killed gateway leaves behind is removed.
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	if status := c.stop(os.Interrupt); status != 0 {
+		t.Errorf("connect: status %d, %s", status, c.said())
+	}
+	if _, stderr, status := runMain(t, "", "status"); status != say.ExitUnreachable {
+		t.Errorf("none: status %d, %s", status, stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(environ(t)[0][len("XDG_RUNTIME_DIR="):], "dragoman", "*")); len(left) > 0 && runtime.GOOS != "windows" {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestOwnerLearnsThatTheRulesHideServersAndTools(t *testing.T) {
+	t.Parallel()
+	f := newFile(t, "auth: {tokens: 0123456789abcdef}\nrules: [allow token:1]\nservers: {one: "+child(t, "modern")+"}")
+	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
+	p.await("server is ready")
+	check := func(want string, commands ...[]string) {
+		t.Helper()
+		for _, args := range commands {
+			_, stderr, status := runMain(t, "", args...)
+			if status != say.ExitAuthorization || !strings.Contains(stderr, want) || !strings.Contains(stderr, "dragoman policy explain --as local:") || !strings.Contains(stderr, "-f "+f.path+" one/TOOL") {
+				t.Errorf("%q: status %d, %s", args, status, stderr)
+			}
+		}
+	}
+	check(" none of the tools of one", []string{"tools"}, []string{"tools", "-o", "json"})
+	check("the rules do not allow local:", []string{"tools", "one"}, []string{"call", "one", "echo", "text=x"}, []string{"prompts", "one"})
+	f.write("auth: {tokens: 0123456789abcdef}\nrules: [allow token:1, \"allow local:* tools ech*\"]\nservers: {one: " + child(t, "modern") + "}")
+	if _, stderr, status := runMain(t, "", "reload", f.path); status != 0 {
+		t.Fatalf("reload: %s", stderr)
+	}
+	if stdout, stderr, status := runMain(t, "", "tools", "one"); status != 0 || !strings.Contains(stdout, "echo(") || strings.Contains(stdout, "sleep") {
+		t.Errorf("tools that are allowed: status %d, %s%s", status, stdout, stderr)
+	}
+	if _, stderr, status := runMain(t, "", "call", "one", "sleep", "ms=1"); status == 0 || !strings.Contains(stderr, "rules may hide it from local:") {
+		t.Errorf("a tool that is hidden: status %d, %s", status, stderr)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,6 +74,8 @@ func runTests(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	_ = os.Setenv(oauth.DirVariable, filepath.Join(dir, "auth")) // the name is good
 	_ = os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	sockets = dir
+	_ = os.Unsetenv("XDG_RUNTIME_DIR")           // each test has its own, see environ
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or each process waits for a second at its end
 	_ = flag.Set("test.parallel", "6")           // most wait for their processes
 	if self, err := os.Executable(); err == nil {
@@ -103,11 +106,16 @@ func setenv(t *testing.T, name, value string) {
 	variables.of[t.Name()] = append(variables.of[t.Name()], name+"="+value)
 }
 
+// sockets is where the control sockets of all tests are, in a directory for each.
+var sockets string
+
 // environ returns the environment of a process of a test: ours, what the test has set, and more.
 func environ(t *testing.T, more ...string) []string {
 	variables.Lock()
 	defer variables.Unlock()
-	env, name := os.Environ(), t.Name()
+	name := t.Name()
+	top, _, _ := strings.Cut(name, "/")
+	env := append([]string{"XDG_RUNTIME_DIR=" + filepath.Join(sockets, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(top))))}, os.Environ()...)
 	for i := range len(name) + 1 { // what a test has set holds for its parts
 		if i == len(name) || name[i] == '/' {
 			env = append(env, variables.of[name[:i]]...)

@@ -54,8 +54,8 @@ func TestServiceManagerHearsOfReadyReloadAndStop(t *testing.T) {
 	m := newServiceManager(t)
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0", "--no-watch")
 	m.hears("READY=1")
-	if status, _ := get(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath)+gateway.ReadyPath); status != 200 {
-		t.Errorf("it says that it is ready, and /readyz says %d", status)
+	if status, _ := get(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath)+gateway.HealthPath); status != 200 {
+		t.Errorf("it reports that it is ready, and /healthz answers %d", status)
 	}
 	f.write("servers: {}\n") // which is refused, and the gateway goes on
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {

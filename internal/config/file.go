@@ -29,6 +29,7 @@ type File struct {
 	Auth     Auth               `key:"auth" doc:"Who may come in."`
 	Rules    []string           `key:"rules" one:"true" doc:"Who may use what. Once there is a rule, what none allows is denied, and does not exist for the caller. See letting-in.md."`
 	State    string             `key:"state" path:"true" doc:"Directory for what outlives the process. A relative path starts at the directory of the file."`
+	Readyz   string             `key:"readyz" doc:"When /readyz reports that the gateway is ready: as soon as any server is ready or has failed, or while all servers that are not disabled are ready." enum:"any|all" default:"any"`
 	Log      Log                `key:"log" doc:"What is logged, and how."`
 	Limits   Limits             `key:"limits" doc:"What clients may use."`
 	Audit    Audit              `key:"audit" doc:"Who did what, written down in files that show when they were changed. See audit.md."`

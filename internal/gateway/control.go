@@ -6,9 +6,11 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Control answers the owner of the program, on a socket that nobody else can
@@ -38,7 +40,13 @@ func (g *Gateway) Control() http.Handler {
 func (g *Gateway) serveOwner(w http.ResponseWriter, r *http.Request) {
 	c := policy.Self()
 	c.Header, c.Passed = r.Header, g.passed(r)
-	g.now.Load().serve(w, r.WithContext(dragoman.WithCaller(r.Context(), c)))
+	t := g.now.Load()
+	if e, _ := t.find(r.URL.Path); e != nil && !t.shows(e, c) {
+		denied := protocol.Denied("the rules do not allow " + c.Principal + " to use " + r.URL.Path)
+		(&httpx.Refusal{Status: http.StatusForbidden, Code: denied.Code, Message: denied.Message, Data: denied.Data}).Write(w)
+		return
+	}
+	t.serve(w, r.WithContext(dragoman.WithCaller(r.Context(), c)))
 }
 
 // A Failed is the body of a control request that failed.

@@ -44,12 +44,20 @@ type Status struct {
 	Calls    int64    `json:"calls,omitempty"`    // that were passed to servers
 	Memory   int64    `json:"memory,omitempty"`   // that we have ourselves
 
+	Owner *Owner `json:"owner,omitempty"` // nil without rules
+
 	Groups []Grouped `json:"groups,omitempty"`
 	Reload *Reloaded `json:"reload,omitempty"` // the last one
 	Later  []string  `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
 	Audit        *audit.Status `json:"audit,omitempty"`
+}
+
+// An Owner is the caller of the control socket, with what the rules allow it.
+type Owner struct {
+	Principal string   `json:"principal"`
+	Denied    []string `json:"denied,omitempty"` // servers of which the rules allow it nothing
 }
 
 // Public returns what of it a caller may know: names and states of the servers that there
@@ -100,11 +108,26 @@ func (g *Gateway) Status() Status {
 	}
 	slices.SortFunc(s.Groups, func(a, b Grouped) int { return strings.Compare(a.Name, b.Name) })
 	s.Later = g.needsRestart(g.file)
+	if len(g.file.Rules) > 0 {
+		s.Owner = g.owner(g.file.All())
+	}
 	if !g.last.At.IsZero() {
 		last := g.last
 		s.Reload = &last
 	}
 	return s
+}
+
+// owner returns the caller of the control socket, with what the rules allow it of servers.
+func (g *Gateway) owner(servers []string) *Owner {
+	c := policy.Self()
+	o := &Owner{Principal: c.Principal}
+	for _, name := range servers {
+		if !g.now.Load().rules.Load().Any(c, name) {
+			o.Denied = append(o.Denied, name)
+		}
+	}
+	return o
 }
 
 // inOrder returns how servers are in the order of the configuration, with those that it
@@ -133,8 +156,8 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 	case HealthPath:
 		return plain(http.StatusOK, "ok\n")
 	case ReadyPath:
-		if g.draining.Load() {
-			return plain(http.StatusServiceUnavailable, "draining\n")
+		if reason := g.unready(); reason != "" {
+			return plain(http.StatusServiceUnavailable, reason+"\n")
 		}
 		return plain(http.StatusOK, "ready\n")
 	}
@@ -145,6 +168,39 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 		return f.At(path)
 	}
 	return nil
+}
+
+// unready returns why the gateway is not ready for requests, or "". It is public, and names no server.
+func (g *Gateway) unready() string {
+	if g.draining.Load() {
+		return "draining"
+	}
+	g.mu.Lock()
+	wanted, broken := g.file.Readyz, len(g.file.Broken)
+	g.mu.Unlock()
+	var enabled, available, starting int
+	for _, up := range g.manager.Upstreams() {
+		s := up.Status()
+		if s.State == manager.Disabled {
+			continue
+		}
+		enabled++
+		switch s.State {
+		case manager.Ready, manager.Degraded, manager.Idle:
+			available++
+		case manager.Starting:
+			if s.LastErrorAt == nil { // else it has failed, and is tried again
+				starting++
+			}
+		}
+	}
+	switch {
+	case wanted == "all" && available < enabled+broken:
+		return fmt.Sprintf("%d of %d servers are not ready", enabled+broken-available, enabled+broken)
+	case enabled > 0 && starting == enabled:
+		return fmt.Sprintf("starting: 0 of %d servers are ready", enabled)
+	}
+	return ""
 }
 
 func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {

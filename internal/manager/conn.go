@@ -279,6 +279,9 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		c.failed(ctx, began, err)
 	} else {
 		c.answered(began)
+		if !c.supervisor.supervised {
+			c.supervisor.up.lists.observe(req, resp)
+		}
 	}
 	return resp, err
 }

@@ -80,6 +80,15 @@ type lists struct {
 	modern bool
 	serves map[string]bool            // capabilities; nil if they are not known
 	own    map[string]map[string]bool // by caller, notes of lists that its own session has changed
+	seen   map[string]*observed       // by method, of a server with which we have no conversation
+}
+
+// observed is how long the lists are that clients have received.
+type observed struct {
+	count int
+	known bool   // count is that of a whole list
+	sum   int    // elements of the pages before cursor
+	next  string // cursor of the page that sum leads to
 }
 
 // maxOwn is how many callers are known to have lists of their own.
@@ -195,6 +204,65 @@ func (l *lists) count(method string) (n int, known bool) {
 		return v.count, v.known
 	}
 	return 0, false
+}
+
+// observe counts the elements of a list that a client has received. Pages are added up as long as they
+// come one after another.
+func (l *lists) observe(req, resp *dragoman.Message) {
+	k, ok := kindOf(req.Method())
+	if !ok || resp == nil || resp.IsError() {
+		return
+	}
+	array, n := resp.Get(k.member), 0
+	if array == nil {
+		return
+	}
+	for range dragoman.Items(array) {
+		n++
+	}
+	cursor, _ := dragoman.Text(req.Get("cursor"))
+	next, more := dragoman.Text(resp.Get("nextCursor"))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.seen[k.method]
+	if o == nil {
+		if l.seen == nil {
+			l.seen = make(map[string]*observed)
+		}
+		o = &observed{}
+		l.seen[k.method] = o
+	}
+	switch {
+	case cursor == "":
+		o.sum = n
+	case cursor == o.next:
+		o.sum += n
+	default:
+		return
+	}
+	o.next = next
+	if len(next) > maxCursor {
+		o.next = "" // its next page is not counted
+	}
+	if !more {
+		o.count, o.known = o.sum, true
+	}
+}
+
+// maxCursor is how long a cursor may be whose page is counted.
+const maxCursor = 1024
+
+// countObserved sets the counts of a status to the lists that clients have received. It reports whether
+// there are any.
+func (l *lists) countObserved(s *Status) (some bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for method, count := range map[string]*int{protocol.MethodListTools: &s.Tools, protocol.MethodListPrompts: &s.Prompts, protocol.MethodListResources: &s.Resources} {
+		if o := l.seen[method]; o != nil && o.known {
+			*count, some = o.count, true
+		}
+	}
+	return some
 }
 
 // A reading is what can be said of a list.

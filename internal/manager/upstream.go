@@ -454,7 +454,8 @@ type Status struct {
 	Tools     int  `json:"tools"`
 	Prompts   int  `json:"prompts"`
 	Resources int  `json:"resources"`
-	Cached    bool `json:"cached"` // what is known of the lists is from before the server's last start
+	Unlisted  bool `json:"unlisted,omitempty"` // the counts are not known: no client has asked for a list yet
+	Cached    bool `json:"cached"`             // what is known of the lists is from before the server's last start
 
 	Conversations int `json:"conversations,omitempty"` // with the server
 	Sessions      int `json:"sessions,omitempty"`      // of clients
@@ -475,7 +476,7 @@ type Status struct {
 func (s *Status) Public() Status {
 	return Status{
 		Name: s.Name, State: s.State, Era: s.Era, Revision: s.Revision, Since: s.Since,
-		Tools: s.Tools, Prompts: s.Prompts, Resources: s.Resources, Cached: s.Cached,
+		Tools: s.Tools, Prompts: s.Prompts, Resources: s.Resources, Unlisted: s.Unlisted, Cached: s.Cached,
 	}
 }
 
@@ -494,6 +495,9 @@ func (u *Upstream) Status() Status {
 	s.Prompts, _ = u.lists.count(protocol.MethodListPrompts)
 	s.Resources, _ = u.lists.count(protocol.MethodListResources)
 	s.Cached = s.Tools > 0 && (!known || s.State != Ready && s.State != Degraded)
+	if u.supervisor != nil && !u.supervisor.supervised {
+		s.Unlisted = !u.lists.countObserved(&s)
+	}
 	u.mu.Lock()
 	u.sweepClients()
 	s.Sessions = len(u.clients)

@@ -158,7 +158,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 		ValidArgsFunction: control.CompleteServer,
 		RunE: func(c *cobra.Command, args []string) error {
 			var status manager.Status
-			if err := control.Call(c.Context(), socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
+			if err := control.CallOf(c.Context(), args[0], socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
 				return err
 			}
 			return showServers(c.OutOrStdout(), []manager.Status{status}, say.Width(c.OutOrStdout()))
@@ -187,7 +187,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 			if follow {
 				path += "?follow=true"
 			}
-			body, err := control.Request(c.Context(), socket, args[1:], http.MethodGet, path)
+			body, err := control.RequestOf(c.Context(), args[0], socket, args[1:], http.MethodGet, path)
 			if err != nil {
 				return err
 			}
@@ -245,7 +245,10 @@ func showServers(w io.Writer, list []manager.Status, width int) error {
 	for i := range list {
 		s := &list[i]
 		tools := fmt.Sprint(s.Tools)
-		if s.Cached {
+		switch {
+		case s.Unlisted:
+			tools = "-"
+		case s.Cached:
 			tools += " (last known)"
 		}
 		memory := "-"

@@ -3,6 +3,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +25,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -35,9 +39,14 @@ const controlTimeout = 90 * time.Second
 
 // Call asks a running gateway for one value.
 func Call(ctx context.Context, socket string, files []string, method, path string, value any) error {
+	return CallOf(ctx, "", socket, files, method, path, value)
+}
+
+// CallOf is Call for the gateway that RequestOf finds.
+func CallOf(ctx context.Context, server, socket string, files []string, method, path string, value any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, controlTimeout, errors.New("the gateway does not answer"))
 	defer cancel()
-	body, err := Request(ctx, socket, files, method, path)
+	body, err := RequestOf(ctx, server, socket, files, method, path)
 	if err != nil {
 		return err
 	}
@@ -47,7 +56,13 @@ func Call(ctx context.Context, socket string, files []string, method, path strin
 
 // Request asks a running gateway.
 func Request(ctx context.Context, socket string, files []string, method, path string) (io.ReadCloser, error) {
-	at, err := findSocket(ctx, socket, files)
+	return RequestOf(ctx, "", socket, files, method, path)
+}
+
+// RequestOf asks the running gateway that has a server of that name, if several are running and
+// neither a socket nor a file tells them apart.
+func RequestOf(ctx context.Context, server, socket string, files []string, method, path string) (io.ReadCloser, error) {
+	at, err := findSocket(ctx, server, socket, files)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +153,27 @@ func Open(ctx context.Context, path string, files []string) (*control, error) {
 	return &control{listener: l}, nil
 }
 
+// OpenServer listens on the control socket of one server that "run" or "connect" serves.
+func OpenServer(ctx context.Context, server string) (*control, error) {
+	dir := socketDirectory()
+	if err := ownDirectory(dir); err != nil {
+		return nil, err
+	}
+	name := []rune(unsafeInFiles().ReplaceAllString(server, "_"))
+	l, err := stdio.Listen(ctx, "unix", filepath.Join(dir, fmt.Sprintf("%s%s-%d.sock", serverPrefix, string(name[:min(len(name), maxSocketName)]), os.Getpid())))
+	if err != nil {
+		return nil, err
+	}
+	return &control{listener: l}, nil
+}
+
+const (
+	serverPrefix  = "server-" // of the names of sockets of single servers
+	maxSocketName = 32        // since the path of a socket has about 100 characters
+)
+
+var unsafeInFiles = lazy.Regexp(`[^A-Za-z0-9._-]+`)
+
 // ownDirectory makes a directory that nobody else can look into, and refuses one
 // that is not ours.
 func ownDirectory(dir string) error {
@@ -163,6 +199,7 @@ func (c *control) Serve(g *gateway.Gateway, v *say.Console) {
 	c.running.Go(func() { _ = c.server.Serve(c.listener) })
 }
 
+// Close stops listening. Streams of followers end.
 func (c *control) Close() {
 	if c.server != nil {
 		_ = c.server.Close() // and with it the listener
@@ -171,9 +208,10 @@ func (c *control) Close() {
 	c.running.Wait()
 }
 
-// findSocket returns the socket of a running gateway: the one that is named, the
-// one for the files that are named or lie here, or the only one there is.
-func findSocket(ctx context.Context, socket string, files []string) (string, error) {
+// findSocket returns the socket of a running gateway: the one that is named, the one for the files
+// that are named, the only one with that server, the one for the files in this directory, or the only
+// one that is running. In place of a file, a server may be named.
+func findSocket(ctx context.Context, server, socket string, files []string) (string, error) {
 	if socket != "" {
 		return socket, nil
 	}
@@ -185,6 +223,18 @@ func findSocket(ctx context.Context, socket string, files []string) (string, err
 	live, err := Live()
 	if err != nil {
 		return "", err
+	}
+	if len(files) == 1 && server == "" && !strings.ContainsRune(files[0], filepath.Separator) && !exists(files[0]) {
+		server, files, found = files[0], nil, nil
+	}
+	if server != "" && len(files) == 0 && len(live) > 1 {
+		if with := having(ctx, live, server); len(with) == 1 {
+			return with[0], nil
+		} else if len(with) > 1 {
+			live = with
+		} else {
+			return "", say.Usage("no running gateway has a server %q:\n%s", server, Describe(ctx, live))
+		}
 	}
 	for _, path := range live {
 		if len(found) > 0 && strings.HasPrefix(filepath.Base(path), socketName(found[0])) {
@@ -203,7 +253,23 @@ func findSocket(ctx context.Context, socket string, files []string) (string, err
 	case len(live) == 0:
 		return "", &say.Failure{Status: say.ExitUnreachable, Err: errors.New("no gateway of yours is running; start one with: dragoman serve FILE")}
 	}
-	return "", say.Usage("%d gateways are running; name the file of one, or its socket:\n%s", len(live), Describe(ctx, live))
+	return "", say.Usage("%d gateways are running; name the file or the server of one, or its socket:\n%s", len(live), Describe(ctx, live))
+}
+
+// exists reports whether there is a file of that name.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// having returns the sockets of the gateways that have a server of that name.
+func having(ctx context.Context, live []string, server string) (with []string) {
+	for i, s := range Statuses(ctx, live) {
+		if s != nil && slices.ContainsFunc(s.Servers, func(s manager.Status) bool { return s.Name == server }) {
+			with = append(with, live[i])
+		}
+	}
+	return with
 }
 
 // Live returns the control sockets of this user's running gateways. Whoever else can put
@@ -223,12 +289,23 @@ func Live() (live []string, err error) {
 	}
 	all, _ := filepath.Glob(filepath.Join(dir, "*.sock")) // the pattern is good
 	for _, path := range all {
-		if nc, err := net.DialTimeout("unix", path, describeTimeout); err == nil { // else it was left by one that was killed
+		nc, err := net.DialTimeout("unix", path, describeTimeout)
+		switch {
+		case err == nil:
 			_ = nc.Close()
 			live = append(live, path)
+		case isLeft(path):
+			_ = os.Remove(path) // the next look finds it otherwise
 		}
 	}
 	return live, nil
+}
+
+// isLeft reports whether a socket of a single server was left by a process that was killed.
+func isLeft(path string) bool {
+	name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".sock"), serverPrefix)
+	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	return ok && err == nil && !running(pid)
 }
 
 // describeTimeout is how long a gateway may take to say which it is.
@@ -284,11 +361,23 @@ func Describe(ctx context.Context, list []string) string {
 	for i, s := range Statuses(ctx, list) {
 		what := "does not answer"
 		if s != nil {
-			what = fmt.Sprintf("%s (process %d, up %s)", strings.Join(s.Files, ", "), s.PID, people.Duration(time.Since(s.Began).Round(time.Second)))
+			what = fmt.Sprintf("%s (process %d, up %s)", Title(s), s.PID, people.Duration(time.Since(s.Began).Round(time.Second)))
 		}
 		lines = append(lines, fmt.Sprintf("  %s  --socket %s", what, list[i]))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Title returns what tells a gateway from others: its files, or the server that it was started for.
+func Title(s *gateway.Status) string {
+	if len(s.Files) > 0 {
+		return strings.Join(s.Files, ", ")
+	}
+	var names []string
+	for i := range s.Servers {
+		names = append(names, s.Servers[i].Name)
+	}
+	return cmp.Or(strings.Join(names, ", "), "the built-in server")
 }
 
 // Files returns the files that are meant, by their full paths.

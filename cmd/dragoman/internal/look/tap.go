@@ -260,7 +260,7 @@ func (t *tapping) gateway(c *cobra.Command, name string, files []string, show fu
 	if t.unmasked {
 		query.Set("unmasked", "true")
 	}
-	body, err := control.Request(c.Context(), t.Socket, files, http.MethodGet, "/tap?"+query.Encode())
+	body, err := control.RequestOf(c.Context(), name, t.Socket, files, http.MethodGet, "/tap?"+query.Encode())
 	if err != nil {
 		return err
 	}

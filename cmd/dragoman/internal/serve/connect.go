@@ -51,6 +51,7 @@ func pipe(ctx context.Context, o *cmdline.Server, opts *stdio.Options, v *say.Co
 			return &say.Failure{Status: say.ExitUnreachable, Err: o.Explain(err)}
 		}
 	}
+	defer controlled(ctx, o.Name, g, v)()
 	f := &ingress{acceptor: g.Backend().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: finalWriteTime}
 	return f.serve(ctx, v)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/target"
@@ -67,6 +68,7 @@ func serveAll(ctx context.Context, s *cmdline.Settings, o *cmdline.Server, v *sa
 		}
 		return nil //nolint:nilerr // we were stopped meanwhile
 	}
+	defer controlled(ctx, o.Name, g, v)()
 	name := o.Name
 	if o.Title != "" {
 		name = target.TidyName(o.Title)
@@ -80,6 +82,18 @@ func serveAll(ctx context.Context, s *cmdline.Settings, o *cmdline.Server, v *sa
 		watch.Go(func() { g.Watch(watching) }) // ends when we have served
 	}
 	return f.serve(ctx, v)
+}
+
+// controlled opens the control socket of a gateway with one server, by which "status", "logs", "restart"
+// and "tap" find it. Without one it works all the same.
+func controlled(ctx context.Context, server string, g *gateway.Gateway, v *say.Console) (closeSocket func()) {
+	socket, err := control.OpenServer(ctx, server)
+	if err != nil {
+		v.Log.Debug("no control socket", "error", err)
+		return func() {}
+	}
+	socket.Serve(g, v)
+	return socket.Close
 }
 
 // newGateway makes the gateway of a server, with what an ingress needs of it.

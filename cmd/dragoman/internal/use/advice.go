@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/client"
@@ -21,12 +22,17 @@ import (
 
 // unopened says why a server that a command uses could not be opened, with what can be done about
 // it at a terminal. stray is what was told of text where messages belong, or nil.
-func (u *Target) unopened(server *config.Server, err error, stray *string) error {
+func (u *Target) unopened(ctx context.Context, server *config.Server, err error, stray *string) error {
 	unanswered, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return err
 	}
 	f := say.FailureOf(err)
+	if f.Status == say.ExitAuthorization {
+		if denied := u.denied(ctx, server.Name, ""); denied != nil {
+			return denied
+		}
+	}
 	status, _ := errors.AsType[*protocol.StatusError](err)
 	_, isStart := errors.AsType[*stdio.StartError](err) // which says what to do
 	switch {
@@ -60,6 +66,66 @@ func shownName(server *config.Server) string {
 		return server.Name
 	}
 	return u.Hostname()
+}
+
+// denied returns the failure of a command to which the rules of a running gateway show nothing of a
+// server, or none of its tools, prompts or resources; nil if that is not the reason. server is the name
+// of the session, what a list or "".
+func (u *Target) denied(ctx context.Context, server, what string) *say.Failure {
+	var status gateway.Status
+	if u.at == "" || control.Call(ctx, u.at, nil, http.MethodGet, "/status", &status) != nil || status.Owner == nil {
+		return nil
+	}
+	var hidden []string // servers that have something which the rules do not show
+	for i := range status.Servers {
+		s := &status.Servers[i]
+		count := map[string]int{"": 1, "tools": s.Tools, "prompts": s.Prompts, "resources": s.Resources}[what]
+		if (u.gateway != "" || s.Name == server) && (count > 0 || slices.Contains(status.Owner.Denied, s.Name)) {
+			hidden = append(hidden, s.Name)
+		}
+	}
+	if len(hidden) == 0 {
+		return nil
+	}
+	reason := "the rules do not allow " + status.Owner.Principal + " to use " + strings.Join(hidden, ", ")
+	if what != "" {
+		reason = "the rules allow " + status.Owner.Principal + " none of the " + what + " of " + strings.Join(hidden, ", ")
+	}
+	return &say.Failure{Status: say.ExitAuthorization, Err: errors.New(reason), Hint: "see why: " + explain(&status, hidden[0], what)}
+}
+
+// hidden adds to the error for an unknown name that the rules of a running gateway may hide it.
+func (s *Session) hidden(ctx context.Context, what string, err error) error {
+	failure, ok := errors.AsType[*say.Failure](err)
+	if !ok {
+		return err
+	}
+	var status gateway.Status
+	if s.Use.at == "" || control.Call(ctx, s.Use.at, nil, http.MethodGet, "/status", &status) != nil || status.Owner == nil {
+		return err
+	}
+	server := s.server.Name
+	if s.Use.gateway != "" {
+		server = "SERVER"
+	}
+	hint := "rules may hide it from " + status.Owner.Principal + "; see: " + explain(&status, server, what)
+	failure.Hint = strings.TrimPrefix(failure.Hint+"\n"+hint, "\n")
+	return failure
+}
+
+// explain returns the command that explains what the rules of a running gateway say of a server.
+func explain(status *gateway.Status, server, what string) string {
+	command := "dragoman policy explain --as " + status.Owner.Principal
+	for _, file := range status.Files {
+		command += " -f " + file
+	}
+	switch what {
+	case "", "tools":
+		return command + " " + server + "/TOOL"
+	case "prompts":
+		return command + " " + server + " " + protocol.MethodGetPrompt + " PROMPT"
+	}
+	return command + " " + server + " " + protocol.MethodReadResource + " URI"
 }
 
 // nothing says why a list is empty: the servers of a gateway may not be there yet.

@@ -42,10 +42,15 @@ func listCommand(what, long, example string, get func(context.Context, *Session)
 					return err
 				}
 				if items, err = s.choose(items, names, strings.TrimSuffix(what, "s")); err != nil {
-					return err
+					return s.hidden(ctx, what, err)
 				}
-				if len(items) == 0 && u.IsText() {
-					fmt.Fprintln(c.ErrOrStderr(), u.nothing(ctx, s, what))
+				if len(items) == 0 {
+					if denied := u.denied(ctx, s.server.Name, what); denied != nil {
+						return denied
+					}
+					if u.IsText() {
+						fmt.Fprintln(c.ErrOrStderr(), u.nothing(ctx, s, what))
+					}
 				}
 				s.introduce(c.ErrOrStderr(), len(items), what)
 				return s.show(c.OutOrStdout(), what, items, schema)
@@ -243,7 +248,8 @@ func (s *Session) toolNamed(ctx context.Context, name string) (*client.Tool, err
 	if err != nil {
 		return nil, s.without("tools", err)
 	}
-	return named(s, tools, func(t *client.Tool) string { return t.Name }, name, "tool")
+	tool, err := named(s, tools, func(t *client.Tool) string { return t.Name }, name, "tool")
+	return tool, s.hidden(ctx, "tools", err)
 }
 
 // promptNamed returns a prompt of the server.
@@ -252,7 +258,8 @@ func (s *Session) promptNamed(ctx context.Context, name string) (*client.Prompt,
 	if err != nil {
 		return nil, s.without("prompts", err)
 	}
-	return named(s, prompts, func(p *client.Prompt) string { return p.Name }, name, "prompt")
+	prompt, err := named(s, prompts, func(p *client.Prompt) string { return p.Name }, name, "prompt")
+	return prompt, s.hidden(ctx, "prompts", err)
 }
 
 // named returns what goes by a name in a list, see find.

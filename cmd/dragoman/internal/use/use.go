@@ -55,7 +55,8 @@ type Target struct {
 	Socket     string
 	showStderr bool
 	File       string       // that the server was found in
-	gateway    string       // the socket of the running gateway of which all is used, if it is
+	at         string       // the control socket of the running gateway that has the server, if one has
+	gateway    string       // the same, if all of that gateway is used
 	servers    []string     // of that gateway
 	warned     bool         // of gateways that are not asked
 	unknown    bool         // no server has the name that was looked for
@@ -265,6 +266,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 		statuses = control.Statuses(ctx, sockets)
 	}
 	var found, names []string
+	var serving []string // of the gateways that were found, those that serve a configuration
 	for i, s := range statuses {
 		if s == nil {
 			u.Console.Warnf("the gateway at %s does not answer", sockets[i])
@@ -275,7 +277,13 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 		}
 		if name == "" || slices.ContainsFunc(s.Servers, func(s manager.Status) bool { return s.Name == name }) {
 			found = append(found, sockets[i])
+			if len(s.Files) > 0 {
+				serving = append(serving, sockets[i])
+			}
 		}
+	}
+	if name == "" && len(serving) == 1 {
+		found = serving // and not what hosts run beside it
 	}
 	switch {
 	case len(found) == 0 && u.Socket != "":
@@ -290,6 +298,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	if err != nil {
 		return nil, err
 	}
+	u.at = found[0]
 	path := gateway.MCPPath
 	if name != "" {
 		path = "/servers/" + name + path
@@ -417,7 +426,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	if err != nil {
 		reached.Close()
 		shown.rest()
-		return nil, u.unopened(server, err, stray.Load())
+		return nil, u.unopened(ctx, server, err, stray.Load())
 	}
 	if o.Era == nil {
 		memory.Found(c.Era())
