@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -301,4 +303,25 @@ func TestRunTellsHowItsServerIs(t *testing.T) {
 		t.Errorf("the server is %+v", s)
 	}
 	peertest.CheckEcho(t, &streamable.Client{URL: base + "/servers/" + status.Servers[0].Name + "/mcp"}, protocol.Modern)
+}
+
+// A person at a terminal sees what is wrong before a host has sent anything; standard output stays empty.
+func TestConnectReportsAtOnceWhatIsWrongWithItsURL(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	for _, test := range []struct{ url, want string }{
+		{web.URL + "/mcp", "404 Not Found"},
+		{"http://127.0.0.1:1/mcp", "nothing listens at 127.0.0.1:1"},
+	} {
+		p := startMain(t, "connect", test.url)
+		p.await("connecting to " + strings.TrimSuffix(test.url, "/mcp"))
+		p.await(test.want)
+		if status := p.stop(os.Interrupt); status != 0 {
+			t.Errorf("%s: status %d, %s", test.url, status, p.said())
+		}
+		if out, _ := io.ReadAll(p.stdout); len(out) > 0 {
+			t.Errorf("%s: standard output has %q", test.url, out)
+		}
+	}
 }

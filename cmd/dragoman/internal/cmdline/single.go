@@ -153,15 +153,17 @@ func (o *Server) Start(ctx context.Context, g *gateway.Gateway, v *say.Console) 
 		return nil
 	}
 	limit := ctx
+	waiting := say.NewWaiting(v, o.Name+": starting")
+	defer waiting.End()
 	if !o.Process {
-		waiting := time.AfterFunc(manager.StartNotice, func() { v.Printf("%s: no answer yet …", o.Name) })
-		defer waiting.Stop()
+		v.Printf("connecting to %s", o.File.Servers[o.Name].Where())
 		var cancel context.CancelFunc
 		limit, cancel = context.WithTimeoutCause(ctx, urlStart, target.Unreached(urlStart))
 		defer cancel()
 	}
 	up := g.Upstreams()[0]
 	era, err := up.Start(limit)
+	waiting.End()
 	switch {
 	case err == nil:
 		o.Title = up.Title()

@@ -36,6 +36,7 @@ type Console struct {
 	On    *Screen // where that writes
 
 	byLine bool // a text of several lines is as many records
+	lines  bool // records are short lines on a terminal
 }
 
 // LevelNone is that of nothing but why we end.
@@ -65,6 +66,7 @@ func NewConsole(level *LogLevel, format string) *Console {
 			width, _ := terminalWidth(os.Stderr)
 			return width
 		}})
+		v.lines = true
 	}
 	v.own = v.Log
 	v.Out.left = func(lines int) { v.own.Warn("lines were left out, because nobody read them in time", "lines", lines) }

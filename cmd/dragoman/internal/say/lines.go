@@ -88,10 +88,10 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	switch r.Message {
 	case gateway.CallRecord:
 		l.call(r.Level, attrs)
-		l.cut(h.width())
+		l.fit(h.width())
 	case trace.ToServer, trace.FromServer, trace.ToClient, trace.FromClient:
 		l.message(r.Message, attrs)
-		l.cut(h.width())
+		l.fit(h.width())
 	case StderrRecord:
 		server, text := take(&attrs, "server"), take(&attrs, "line")
 		l.add(cyan, "["+server+"] ")
@@ -213,21 +213,22 @@ func column(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-n))
 }
 
-// cut leaves out what does not fit into a line of the terminal.
-func (l *line) cut(width int) {
-	if width <= 0 {
+// fit makes a line of columns fit into the terminal: if it is too long the columns lose their padding, and
+// what is still too long is wrapped. Nothing is left out.
+func (l *line) fit(width int) {
+	size := 0
+	for _, p := range l.parts {
+		size += utf8.RuneCountInString(p.text)
+	}
+	if width <= 0 || size <= width {
 		return
 	}
-	room := width - 1
 	for i, p := range l.parts {
-		if n := utf8.RuneCountInString(p.text); n <= room {
-			room -= n
-			continue
+		if text := strings.TrimSpace(p.text); text != "" && strings.HasSuffix(p.text, " ") {
+			l.parts[i].text = text + " "
 		}
-		l.parts[i].text = string([]rune(p.text)[:room]) + "…"
-		l.parts = l.parts[:i+1]
-		return
 	}
+	l.wrap(width)
 }
 
 // hang is what the further lines of a text begin with: they stand below it, behind the time.

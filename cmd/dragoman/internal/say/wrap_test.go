@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
 func TestLinesOnATerminalAreBrokenBetweenWords(t *testing.T) {
@@ -115,13 +113,6 @@ func TestWhatIsLoggedOnATerminalIsBrokenBetweenWords(t *testing.T) {
 				checkLines(t, write(width), write(0), hang, width)
 			}
 		}
-	}
-	// Those of a call and of messages have a line each.
-	var b strings.Builder
-	h := &lineHandler{out: &b, level: slog.LevelInfo, width: func() int { return 50 }}
-	slog.New(h).Info(gateway.CallRecord, "server", "files", "method", "tools/call", "name", "read_file", "took", time.Second, "outcome", "answered", "out", 10, "client", "a client with a long name")
-	if line := b.String(); strings.Count(line, "\n") != 1 || utf8.RuneCountInString(line) > 51 {
-		t.Errorf("a call is %q", line)
 	}
 }
 

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
@@ -37,8 +38,9 @@ func connect(c *cobra.Command, s *cmdline.Settings, v *say.Console) error {
 	return pipe(c.Context(), o, &stdio.Options{Framing: framing, MaxMessage: s.MaxMessage, Logger: v.Log}, v)
 }
 
-// pipe serves a server on standard input and output, until that ends. The server is
-// started when the host speaks, which says how to speak to it.
+// pipe serves a server on standard input and output, until that ends. A command is started when the host
+// sends its first message, which decides how to speak to the server. A URL is reached before that, so that
+// the user sees at once what is wrong.
 func pipe(ctx context.Context, o *cmdline.Server, opts *stdio.Options, v *say.Console) error {
 	o.Calls = slog.LevelDebug // the host has a log of its own
 	g, err := o.Open("", v)
@@ -52,6 +54,17 @@ func pipe(ctx context.Context, o *cmdline.Server, opts *stdio.Options, v *say.Co
 		}
 	}
 	defer controlled(ctx, o.Name, g, v)()
+	if o.BuiltIn == nil && !o.Process {
+		reaching, cancel := context.WithCancel(ctx)
+		var reach sync.WaitGroup
+		defer reach.Wait()
+		defer cancel()
+		reach.Go(func() { // ends with the server's first answer, or with reaching
+			if err := o.Start(reaching, g, v); err != nil && reaching.Err() == nil {
+				v.Warnf("%v", err)
+			}
+		})
+	}
 	f := &ingress{acceptor: g.Backend().Acceptor, options: opts, stdio: true, shutdown: g.Shutdown, drain: finalWriteTime}
 	return f.serve(ctx, v)
 }

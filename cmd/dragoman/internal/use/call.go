@@ -138,9 +138,14 @@ func (s *Session) call(ctx context.Context, c *cobra.Command, words []string, ba
 		return err // without the schema we do not know what is meant
 	}
 	bar := say.NewProgress(s.Use.Console.On, name)
+	waiting := say.NewWaiting(s.Use.Console, name)
 	began := time.Now()
-	result, err := s.CallTool(ctx, name, arguments, &client.CallOptions{OnProgress: bar.Show})
+	result, err := s.CallTool(ctx, name, arguments, &client.CallOptions{OnProgress: func(at client.Progress) {
+		waiting.End() // the bar shows more
+		bar.Show(at)
+	}})
 	took := time.Since(began)
+	waiting.End()
 	bar.Clear()
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ const stderrAge = time.Second
 // shows them if the server does not come up.
 type stderrTail struct {
 	print func(string)
+	seen  func(string) // gets each line as it comes, if not nil; set before the server is started
 
 	mu      sync.Mutex
 	lines   []stderrLine // guarded by mu
@@ -52,6 +53,9 @@ func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
 }
 
 func (t *stderrTail) add(line string) {
+	if t.seen != nil {
+		t.seen(line)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lines = append(t.lines, stderrLine{line, time.Now()}); len(t.lines) > 2*maxTail {

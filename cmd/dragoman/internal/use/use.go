@@ -403,11 +403,17 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	memory, forget := u.remember(server)
 	defer forget()
 	o.Hint = memory.Hint()
-	notice := time.AfterFunc(manager.StartNotice, func() {
-		v.Printf("%s: no answer yet; waiting for up to %v (--connect-timeout)", server.Name, o.ConnectTimeout)
-		shown.follow()
-	})
-	defer notice.Stop()
+	waiting := say.NewWaiting(v, server.Name+": connecting")
+	defer waiting.End()
+	if v.Spins() {
+		shown.seen = waiting.Stderr
+	} else {
+		notice := time.AfterFunc(manager.StartNotice, func() {
+			v.Printf("%s: no answer yet; waiting for up to %v (--connect-timeout)", server.Name, o.ConnectTimeout)
+			shown.follow()
+		})
+		defer notice.Stop()
+	}
 	defer shown.end()
 	began := time.Now()
 	reached.Target.Name = shownName(server)
