@@ -24,6 +24,14 @@ const (
 	MethodListTasks         = "tasks/list"
 	MethodUpdateTask        = "tasks/update"
 	MethodCancelTask        = "tasks/cancel"
+	MethodListSkills        = "skills/list"
+	MethodGetSkill          = "skills/get"
+	MethodReadDirectory     = "resources/directory/read"
+	MethodListEvents        = "events/list"
+	MethodPollEvents        = "events/poll"
+	MethodStreamEvents      = "events/stream"
+	MethodSubscribeEvents   = "events/subscribe"
+	MethodUnsubscribeEvents = "events/unsubscribe"
 	MethodListRoots         = "roots/list"
 	MethodCreateMessage     = "sampling/createMessage"
 	MethodElicit            = "elicitation/create"
@@ -53,7 +61,14 @@ const (
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 	MetaRelatedTask        = "io.modelcontextprotocol/related-task"
 	MetaProgressToken      = "progressToken"
-	ExtensionTasks         = "io.modelcontextprotocol/tasks"
+)
+
+// Extensions, as capabilities name them.
+const (
+	ExtensionApps   = "io.modelcontextprotocol/ui"
+	ExtensionEvents = "io.modelcontextprotocol/events" // a draft
+	ExtensionSkills = "io.modelcontextprotocol/skills"
+	ExtensionTasks  = "io.modelcontextprotocol/tasks"
 )
 
 // MetaRenewed is a member of ours of an answer's _meta: the session with the server
@@ -141,7 +156,8 @@ func Cancellable(req *dragoman.Message) bool {
 func Repeatable(method string) bool {
 	switch method {
 	case MethodInitialize, MethodSetLevel, MethodSubscribe, MethodUnsubscribe, MethodDiscover, MethodPing, MethodListTools, MethodListResources, MethodListTemplates,
-		MethodReadResource, MethodListPrompts, MethodGetPrompt, MethodComplete, MethodGetTask, MethodListTasks:
+		MethodReadResource, MethodListPrompts, MethodGetPrompt, MethodComplete, MethodGetTask, MethodListTasks,
+		MethodListSkills, MethodGetSkill, MethodReadDirectory, MethodListEvents:
 		return true
 	}
 	return false
@@ -150,7 +166,7 @@ func Repeatable(method string) bool {
 // IsList reports whether a method asks for a list of what a server offers.
 func IsList(method string) bool {
 	switch method {
-	case MethodListTools, MethodListPrompts, MethodListResources, MethodListTemplates:
+	case MethodListTools, MethodListPrompts, MethodListResources, MethodListTemplates, MethodListSkills, MethodListEvents:
 		return true
 	}
 	return false
@@ -180,7 +196,8 @@ func NamesItem(method string) bool { return MayNeedInput(method) || method == Me
 // cacheScope in the modern era.
 func Cacheable(method string) bool {
 	switch method {
-	case MethodDiscover, MethodListTools, MethodListPrompts, MethodListResources, MethodListTemplates, MethodReadResource:
+	case MethodDiscover, MethodListTools, MethodListPrompts, MethodListResources, MethodListTemplates, MethodReadResource,
+		MethodListSkills, MethodGetSkill:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // ClientCapabilities returns what the server may be told of the client's
@@ -28,12 +29,29 @@ func (r Route) ClientCapabilities(caps json.RawMessage) json.RawMessage {
 				return nil
 			}
 		case "extensions":
-			if r.down() {
-				return nil
-			}
+			return r.extensions(value)
 		}
 		return value
 	})
+}
+
+// modernExtensions are the extensions that the legacy era cannot have: their specifications
+// need what that lacks. They are removed where eras differ. All others cross as they are.
+var modernExtensions = [...]string{protocol.ExtensionTasks, protocol.ExtensionEvents}
+
+// extensions returns that capability of either side, or nil if nothing is left of it.
+func (r Route) extensions(value []byte) []byte {
+	switch {
+	case r.Client.Era() == r.Server.Era():
+		return value
+	case !dragoman.IsObject(value):
+		return nil
+	}
+	left := without(value, modernExtensions[:]...)
+	for range dragoman.Fields(left) {
+		return left
+	}
+	return nil
 }
 
 // elicitation returns that capability of the client. Without members it means
@@ -63,9 +81,7 @@ func (r Route) ServerCapabilities(caps json.RawMessage) json.RawMessage {
 				return nil
 			}
 		case "extensions":
-			if r.up() || r.down() {
-				return nil
-			}
+			return r.extensions(value)
 		case "completions":
 			if !r.Client.HasCompletions() {
 				return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -15,8 +16,9 @@ const maxKinds, maxKindSize = 256, 4 << 10
 
 // A clientKind is what clients with the same capabilities have in common.
 type clientKind struct {
-	caps string // as a legacy server is told, in canonical form
-	can  protocol.Abilities
+	caps       string // as a legacy server is told, in canonical form
+	extensions string // those among them
+	can        protocol.Abilities
 }
 
 // clientKinds remembers the kinds of clients by the text of their capabilities.
@@ -53,7 +55,7 @@ func newClientKind(caps json.RawMessage) (*clientKind, error) {
 	}
 	told := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
 	text, err := canonical(told)
-	return &clientKind{string(text), can}, err
+	return &clientKind{string(text), string(dragoman.Member(text, "extensions")), can}, err
 }
 
 // canonical returns JSON text in the form in which equal values are equal texts:

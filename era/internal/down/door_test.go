@@ -100,7 +100,7 @@ func TestServerIsToldWhoTheClientIs(t *testing.T) {
 	r := newRig(t, dragoman.Local(s), nil, &down.Options{Name: "us", Version: "7"})
 	r.want(t.Context(), "x", object{"sampling": object{}, "extensions": object{"e": object{}}}, nil)
 	req := receive(t, hello, "initialize")
-	if string(req.Get("protocolVersion")) != `"2025-11-25"` || string(req.Get("capabilities")) != `{"sampling":{}}` ||
+	if string(req.Get("protocolVersion")) != `"2025-11-25"` || string(req.Get("capabilities")) != `{"extensions":{"e":{}},"sampling":{}}` ||
 		string(req.Get("clientInfo")) != `{"name":"test","version":"1"}` {
 		t.Errorf("the server got %s", req)
 	}

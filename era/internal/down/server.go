@@ -219,12 +219,22 @@ func (s *Server) Main() dragoman.Peer {
 	}}
 }
 
-// mainOwner is whose the session of our own is. The server is told there that
+// mainOwner is whose the sessions of our own are. The server is told there that
 // everything can be asked, so that it lists what it offers to those who can be.
+// Requests that declare extensions have sessions of their own there, which are closed
+// when they are not used.
 var (
 	mainOwner = pool.Key{Caller: "\x00main"}
 	mainCaps  = json.RawMessage(`{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}`)
 )
+
+// withExtensions returns capabilities with the extensions that others have.
+func withExtensions(caps, others json.RawMessage) json.RawMessage {
+	if extensions := dragoman.Member(others, "extensions"); extensions != nil {
+		return dragoman.WithMember(caps, "extensions", extensions)
+	}
+	return caps
+}
 
 func (s *Server) serve(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
 	if ctx.Err() != nil {
@@ -239,8 +249,6 @@ func (s *Server) serve(ctx context.Context, req *dragoman.Message, from dragoman
 		return s.discover(ctx, &r)
 	case protocol.MethodListen:
 		return s.listen(ctx, &r)
-	case protocol.MethodListTools, protocol.MethodListResources, protocol.MethodListTemplates, protocol.MethodListPrompts:
-		return s.list(ctx, &r)
 	case protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource:
 		switch {
 		case given(req, "requestState") != nil || given(req, "inputResponses") != nil:
@@ -256,6 +264,9 @@ func (s *Server) serve(ctx context.Context, req *dragoman.Message, from dragoman
 			Code:    protocol.CodeMethodNotFound,
 			Message: fmt.Sprintf("method not found: %s; revision %s has no such method here", req.Method(), r.rev),
 		}), nil
+	}
+	if protocol.IsList(req.Method()) {
+		return s.list(ctx, &r)
 	}
 	return s.forward(ctx, &r)
 }
@@ -278,9 +289,9 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 	caps := env.Capabilities
 	switch {
 	case s.opts.Shared:
-		caps = json.RawMessage("{}")
+		caps = withExtensions(json.RawMessage("{}"), caps)
 	case main:
-		caps = mainCaps
+		caps = withExtensions(mainCaps, caps)
 	}
 	if r.kind, err = s.kinds.of(caps); err != nil {
 		return r, invalid("params._meta.%s cannot be read: %v", protocol.MetaClientCapabilities, err)
@@ -291,7 +302,7 @@ func (s *Server) read(ctx context.Context, req *dragoman.Message, from dragoman.
 		}
 	}
 	r.owner, r.info = s.opts.Owner(ctx), env.Client
-	r.stays = main
+	r.stays = main && r.kind.extensions == ""
 	if main && !s.opts.Shared {
 		r.owner = mainOwner
 	}
@@ -309,7 +320,7 @@ func (r *request) Fits(kind any) int {
 	switch {
 	case ok && k.caps == r.kind.caps:
 		return 2
-	case ok && !protocol.MayNeedInput(r.Method()):
+	case ok && k.extensions == r.kind.extensions && !protocol.MayNeedInput(r.Method()):
 		return 1
 	}
 	return 0
