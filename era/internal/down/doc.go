@@ -15,8 +15,8 @@
 // those that only read.
 //
 // A question belongs to a session. It is carried by the call that the conversation
-// says it belongs to, or else by any call of the session, since they are all one
-// caller's; if there is none, it waits for the next.
+// says it belongs to, or else by the likeliest call of the session, since they are all
+// one caller's; if there is none, it waits for the next.
 //
 //	server.go    where requests come in: what one says of its sender, and where it goes
 //	session.go   one conversation: its handshake, log level, what the server tells

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -92,6 +93,7 @@ func (ss *session) question(ctx context.Context, msg *dragoman.Message, by *pend
 	q.key, q.by = strconv.Itoa(ss.nextKey), by
 	ss.open = append(ss.open, q)
 	ss.assignQuestion(q)
+	ss.noteAsker(q)
 	if q.carrier == nil && q.method == protocol.MethodListRoots {
 		ss.earlyRoots = append(ss.earlyRoots, q)
 	}
@@ -127,15 +129,19 @@ func (ss *session) reassign(q *question) {
 }
 
 // assignQuestion finds the call that carries a question: the one that it belongs to, or else
-// the newest whose client can be asked it, before all one that a request waits for.
-// Without any the question waits for the next call. The caller holds mu.
+// the likeliest of those whose client can be asked it, the oldest of several. Without any the
+// question waits for the next call. The caller holds mu.
 func (ss *session) assignQuestion(q *question) {
 	q.carrier = q.by
-	for _, c := range ss.calls {
-		switch best := q.carrier; {
-		case q.by != nil || c.expired || !q.canBeAskedOf(c.can):
-		case best == nil || c.turn != nil || best.turn == nil:
-			q.carrier = c
+	if q.by == nil {
+		best := -1
+		for _, c := range ss.calls {
+			if c.expired || !q.canBeAskedOf(c.can) {
+				continue
+			}
+			if n := c.likelihood(); n > best {
+				q.carrier, best = c, n
+			}
 		}
 	}
 	if q.expiry != nil {
@@ -152,6 +158,61 @@ func (ss *session) assignQuestion(q *question) {
 	case c.turn != nil:
 		c.turn.signal()
 	}
+}
+
+// likelihood compares calls of which one has asked, and nothing says which: one that is
+// suspended has asked before and has no answer yet, and its client may not come back; and
+// most tools that ask do so always. The caller holds session.mu.
+func (c *pendingCall) likelihood() (n int) {
+	if c.turn != nil {
+		n += 2
+	}
+	if c.server.askers.has(c.up) {
+		n++
+	}
+	return n
+}
+
+// noteAsker remembers that a call asks, if that is certain: the connection says so, or there
+// is no other request in flight. The caller holds mu.
+func (ss *session) noteAsker(q *question) {
+	if c := q.carrier; c != nil && (q.by != nil || len(ss.calls) == 1 && ss.running.Load() == 1) {
+		ss.server.askers.add(c.up)
+	}
+}
+
+// maxAskers is how many tools, prompts and resources are remembered as asking, and
+// maxAskerName how long the name of one may be.
+const maxAskers, maxAskerName = 1024, 256
+
+// askers remembers which tools, prompts and resources ask for input.
+type askers struct {
+	mu    sync.Mutex
+	known map[string]struct{} // guarded by mu
+}
+
+func askerName(req *dragoman.Message) string {
+	return req.Method() + " " + req.Name() + req.URI()
+}
+
+func (a *askers) has(req *dragoman.Message) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.known[askerName(req)]
+	return ok
+}
+
+func (a *askers) add(req *dragoman.Message) {
+	name := askerName(req)
+	if len(name) > maxAskerName {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil || len(a.known) >= maxAskers {
+		a.known = make(map[string]struct{})
+	}
+	a.known[name] = struct{}{}
 }
 
 // questionsOf returns the questions that a call carries, oldest first. The caller holds

@@ -169,6 +169,7 @@ type Server struct {
 	busy   running.Group // our goroutines
 
 	kinds     clientKinds
+	askers    askers
 	pool      *pool.Pool
 	suspended suspended
 	seal      sealer
