@@ -35,7 +35,7 @@ func (c *Conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	}
 	resp, err := k.Wait(ctx, c.opts.Logger)
 	if err != nil {
-		if open, _ := k.Remove(); open && protocol.Cancellable(req) {
+		if k.Abandon() && protocol.Cancellable(req) {
 			_ = c.Notify(c.ctx, k.CancelNote(err.Error())) // nobody is left to be told
 		}
 	}
@@ -131,6 +131,16 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 		}
 		c.releaseHeld(req)
 	}
+}
+
+// onlyCall returns the call that a request of a server belongs to, or nil: the only one
+// under way, because a pipe does not say which. A client's requests are no part of what
+// we asked it.
+func (c *Conn) onlyCall() *rpc.Call {
+	if c.opts.Server {
+		return nil
+	}
+	return c.calls.Only()
 }
 
 // AskLocal has every question of the server given to the local peer, who can tell

@@ -71,16 +71,6 @@ func (c *Conn) answer(resp *dragoman.Message) {
 	}
 }
 
-// onlyCall returns the call that a request or log message of a server belongs to, or
-// nil: the only one under way, because a pipe does not say which. A client's
-// requests and log messages are no part of what we asked it.
-func (c *Conn) onlyCall() *rpc.Call {
-	if c.opts.Server {
-		return nil
-	}
-	return c.calls.Only()
-}
-
 // notification gives a notification to the call or peer that it belongs to.
 func (c *Conn) notification(m *dragoman.Message) {
 	switch m.Method() {
@@ -94,7 +84,11 @@ func (c *Conn) notification(m *dragoman.Message) {
 		c.unwrapBatch(m)
 		return
 	case protocol.NoteMessage:
-		if k := c.onlyCall(); k != nil && k.From() != nil {
+		if c.opts.Server {
+			break // a client's log messages are no part of what we asked it
+		}
+		// A pipe does not say which call it is of.
+		if k := c.calls.OnlyLogger(); k != nil && k.From() != nil {
 			k.Enqueue(m)
 			return
 		}

@@ -235,6 +235,18 @@ func (c *Call) Remove() (open bool, ended error) {
 	return open, t.ended
 }
 
+// Abandon is Remove for a call whose caller has gone before there is a response.
+func (c *Call) Abandon() (open bool) {
+	t := c.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if open = t.open[c.key] == c; open {
+		t.remove(c)
+		t.abandon(c)
+	}
+	return open
+}
+
 // Finish returns when the caller is not used any more. Questions that it is answering
 // are cancelled.
 func (c *Call) Finish() {

@@ -16,9 +16,10 @@ type Calls struct {
 
 	mu         sync.Mutex
 	open       map[int64]*Call
-	notListens int   // how many of open are not listens
-	ended      error // why no more may be added
-	clock      clock // how long each may take
+	notListens int                 // how many of open are not listens
+	abandoned  map[int64]time.Time // when those that were given up count no more
+	ended      error               // why no more may be added
+	clock      clock               // how long each may take
 }
 
 // NewCalls returns a table for so many calls at a time.
@@ -96,6 +97,7 @@ func (t *Calls) take(id dragoman.ID) *Call {
 	if c != nil {
 		t.remove(c)
 	}
+	delete(t.abandoned, key)
 	return c
 }
 
@@ -182,6 +184,38 @@ func (t *Calls) Only() (only *Call) {
 		}
 	}
 	return only
+}
+
+// AbandonedFor is how long a call that was given up counts as in flight for log messages,
+// without a response.
+const AbandonedFor = 10 * time.Second
+
+// maxAbandoned is how many calls that were given up are remembered.
+const maxAbandoned = 1024
+
+// abandon notes that a call was given up. mu is held.
+func (t *Calls) abandon(c *Call) {
+	if c.listen || !c.sent.Load() {
+		return
+	}
+	if t.abandoned == nil || len(t.abandoned) >= maxAbandoned {
+		t.abandoned = make(map[int64]time.Time)
+	}
+	t.abandoned[c.key] = time.Now().Add(AbandonedFor)
+}
+
+// OnlyLogger returns the one call that a log message can belong to, or nil: a call that was
+// given up may still log until its response comes, which not every server sends.
+func (t *Calls) OnlyLogger() *Call {
+	t.mu.Lock()
+	now := time.Now()
+	maps.DeleteFunc(t.abandoned, func(_ int64, until time.Time) bool { return !now.Before(until) })
+	ambiguous := len(t.abandoned) > 0
+	t.mu.Unlock()
+	if ambiguous {
+		return nil
+	}
+	return t.Only()
 }
 
 // HasCalls reports whether there are calls under way, not counting listens.
