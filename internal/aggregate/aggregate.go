@@ -123,38 +123,8 @@ type request struct {
 	group *group
 }
 
-func (a *Aggregate) serve(ctx context.Context, r *request) (*dragoman.Message, error) {
-	switch r.Method() {
-	case protocol.MethodCallTool:
-		return a.named(ctx, r, tools)
-	case protocol.MethodGetPrompt:
-		return a.named(ctx, r, prompts)
-	case protocol.MethodReadResource:
-		return a.read(ctx, r)
-	case protocol.MethodComplete:
-		return a.complete(ctx, r)
-	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
-		return a.task(ctx, r)
-	}
-	if e := protocol.CheckEnvelope(r.Message); e != nil {
-		return r.Fail(e), nil
-	}
-	switch r.Method() {
-	case protocol.MethodDiscover:
-		return a.discover(ctx, r)
-	case protocol.MethodListTools:
-		return a.list(ctx, r, tools)
-	case protocol.MethodListPrompts:
-		return a.list(ctx, r, prompts)
-	case protocol.MethodListResources:
-		return a.list(ctx, r, resources)
-	case protocol.MethodListTemplates:
-		return a.list(ctx, r, templates)
-	case protocol.MethodListen:
-		return a.listen(ctx, r)
-	}
-	return a.other(ctx, r)
-}
+// view returns what is known of what its sender is offered.
+func (r *request) view(ctx context.Context) *view { return r.group.view(callerOf(ctx, r.Message)) }
 
 // Notify drops what a modern client tells outside of any request: there is nothing
 // that a member could use, and who cancels has been heard by the transport.

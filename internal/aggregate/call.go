@@ -31,7 +31,7 @@ func (a *Aggregate) named(ctx context.Context, r *request, k kind) (*dragoman.Me
 // pass asks the member, with the name that it knows.
 func (t target) pass(ctx context.Context, r *request) (*dragoman.Message, error) {
 	req := r.Message
-	if t.own != req.Name() {
+	if name := req.Name(); name != "" && t.own != name {
 		var err error
 		if req, err = req.Edit().Set("name", dragoman.Quote(t.own)).Message(); err != nil {
 			return nil, err
@@ -44,45 +44,15 @@ func (t target) pass(ctx context.Context, r *request) (*dragoman.Message, error)
 	return t.ours(resp)
 }
 
-// other passes on a request of a method that we know nothing of, if it names
-// something.
-func (a *Aggregate) other(ctx context.Context, r *request) (*dragoman.Message, error) {
-	no := r.Fail(failure(protocol.CodeMethodNotFound, "method not found: %s", r.Method()))
-	if legacy(r.Method()) {
-		return no, nil
-	}
-	v := r.group.view(callerOf(ctx))
-	if id, _ := dragoman.Text(r.Get("taskId")); id != "" {
-		return a.task(ctx, r)
-	}
-	if t, ok := v.indexed(tools).byName[r.Name()]; ok {
-		return t.pass(ctx, r)
-	}
-	if t, ok := v.indexed(resources).byName[r.URI()]; ok {
-		return t.Requests().Call(ctx, r.Message, r.from)
-	}
-	return no, nil
-}
-
-// legacy reports whether a method is one that the modern era does not have.
-func legacy(method string) bool {
-	switch method {
-	case protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel, protocol.MethodSubscribe,
-		protocol.MethodUnsubscribe, protocol.MethodTaskResult, protocol.MethodListTasks:
-		return true
-	}
-	return false
-}
-
 // find returns what a name means to a caller. If it is not known, those members are
 // asked that may have it. The error is a *dragoman.Error if the name means nothing.
 func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (target, error) {
 	g := r.group
-	v := g.view(callerOf(ctx))
+	v := r.view(ctx)
 	if t, ok := v.indexed(k).byName[name]; ok {
 		return t, nil
 	}
-	may := slices.DeleteFunc(slices.Clone(g.members), func(m *member) bool { return !g.mayHave(m, name) })
+	may := slices.DeleteFunc(slices.Clone(g.members), func(m *member) bool { return !g.mayHave(m, k, name) })
 	if err := a.refresh(ctx, v, r, may, k); err != nil {
 		return target{}, err
 	}
@@ -92,7 +62,7 @@ func (a *Aggregate) find(ctx context.Context, r *request, k kind, name string) (
 	}
 	silent := v.missing(may, k)
 	if len(silent) == 1 {
-		if t, ok := g.guessOwner(silent[0], name); ok {
+		if t, ok := g.guessOwner(silent[0], k, name); ok {
 			return t, nil
 		}
 	}
@@ -136,7 +106,7 @@ func refused(r *request, err error) (*dragoman.Message, error) {
 
 // complete passes a request for completions on to the member whose prompt or
 // resource it is about.
-func (a *Aggregate) complete(ctx context.Context, r *request) (*dragoman.Message, error) {
+func (a *Aggregate) complete(ctx context.Context, r *request, _ kind) (*dragoman.Message, error) {
 	ref := r.Get("ref")
 	switch dragoman.MemberText(ref, "type") {
 	case "ref/prompt":
@@ -151,21 +121,31 @@ func (a *Aggregate) complete(ctx context.Context, r *request) (*dragoman.Message
 				return nil, err
 			}
 		}
-		return t.Requests().Call(ctx, req, r.from)
+		return t.complete(ctx, r, req)
 	case "ref/resource":
 		uri := dragoman.MemberText(ref, "uri")
 		m, err := a.completer(ctx, r, uri)
 		if err != nil {
 			return refused(r, err)
 		}
-		return m.Requests().Call(ctx, r.Message, r.from)
+		return m.complete(ctx, r, r.Message)
 	}
 	return r.Fail(invalid("params.ref.type must be ref/prompt or ref/resource")), nil
 }
 
+// complete asks the member for completions. One that completes nothing has none: other
+// members are why the capability is advertised.
+func (m *member) complete(ctx context.Context, r *request, req *dragoman.Message) (*dragoman.Message, error) {
+	resp, err := m.Requests().Call(ctx, req, r.from)
+	if err != nil || resp == nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeMethodNotFound {
+		return resp, err
+	}
+	return r.Reply([]byte(`{"resultType":"` + protocol.ResultComplete + `","completion":{"values":[],"total":0,"hasMore":false}}`))
+}
+
 // completer returns the member with a resource template, or with a resource.
 func (a *Aggregate) completer(ctx context.Context, r *request, uri string) (*member, error) {
-	v := r.group.view(callerOf(ctx))
+	v := r.view(ctx)
 	if t, ok := v.indexed(templates).byName[uri]; ok {
 		return t.member, nil
 	}
@@ -221,7 +201,7 @@ func (g *group) taskOf(id string) (*member, string) {
 }
 
 // task passes a request about a task on to the member that has it.
-func (a *Aggregate) task(ctx context.Context, r *request) (*dragoman.Message, error) {
+func (a *Aggregate) task(ctx context.Context, r *request, _ kind) (*dragoman.Message, error) {
 	id, _ := dragoman.Text(r.Get("taskId"))
 	m, own := r.group.taskOf(id)
 	if m == nil {

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,11 +25,11 @@ type facts struct {
 	memberList
 }
 
-// discover answers for all members: we can what any of them can. Lists may always
+// discover answers for all members: we can what any of them can and is routed here. Lists may always
 // change, since members may. One that does not answer is taken to be what it was,
 // and if nothing is known of it, to be able to do everything: clients of the legacy
 // era ask but once.
-func (a *Aggregate) discover(ctx context.Context, r *request) (*dragoman.Message, error) {
+func (a *Aggregate) discover(ctx context.Context, r *request, _ kind) (*dragoman.Message, error) {
 	members := r.group.members
 	req, err := r.Edit().DropMeta(protocol.MetaProgressToken).Message()
 	if err != nil {
@@ -115,68 +116,71 @@ func truncate(text string, longest int) string {
 	return strings.ToValidUTF8(text[:longest-len(end)], "") + end
 }
 
-// capabilities are what any of several servers can do.
-type capabilities struct {
-	names  []string // in the order in which they came
-	values map[string][]byte
-}
+// capabilities are what any of several servers can do and is served here, by name.
+type capabilities struct{ core, extensions map[string][]byte }
 
 // everything is what a server may be able to do of which nothing is known.
 func (c *capabilities) everything() {
 	c.add([]byte(`{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}`))
 }
 
-// add adds the capabilities of a server. Of a capability that two have, each
-// setting is that of the first; of those that stand for themselves, like
-// extensions, likewise.
+// add adds those capabilities of a server that are served here. Of a capability or an
+// extension that two have, each setting is that of the first.
 func (c *capabilities) add(capabilities []byte) {
-	if c.values == nil {
-		c.values = make(map[string][]byte)
+	if c.core == nil {
+		c.core, c.extensions = make(map[string][]byte), make(map[string][]byte)
 	}
 	for name, value := range dragoman.Members(capabilities) {
-		n := strings.Clone(name)
-		old, known := c.values[n]
-		if !known {
-			c.names = append(c.names, n)
-			old = []byte("{}")
-			if !dragoman.IsObject(value) {
-				old = value
-			}
+		if name != "extensions" {
+			merge(c.core, name, value)
+			continue
 		}
-		c.values[n] = union(old, value)
+		for id, settings := range dragoman.Members(value) {
+			merge(c.extensions, id, settings)
+		}
 	}
 }
 
-// union returns an object with the members of both. Of two with the same name the
-// first counts, unless it is false.
-func union(a, b []byte) []byte {
-	if !dragoman.IsObject(a) {
-		return a
+// merge adds a capability or an extension, if it is served here, with the settings that
+// it does not have yet or that are false.
+func merge(to map[string][]byte, name string, value []byte) {
+	left, ok := served[name]
+	if !ok || !dragoman.IsObject(value) {
+		return
 	}
-	for name, value := range dragoman.Members(b) {
-		if old := dragoman.Member(a, name); old == nil || string(old) == "false" {
-			a = dragoman.WithMember(a, name, value)
+	all := to[name]
+	if all == nil {
+		all = []byte("{}")
+	}
+	for setting, v := range dragoman.Members(value) {
+		if old := dragoman.Member(all, setting); !slices.Contains(left, setting) && (old == nil || string(old) == "false") {
+			all = dragoman.WithMember(all, setting, v)
 		}
 	}
-	return a
+	to[strings.Clone(name)] = all
 }
 
 // object returns all that as an object. Lists may always change.
 func (c *capabilities) object() []byte {
-	slices.Sort(c.names)
-	out := []byte{'{'}
-	for i, name := range c.names {
-		value := c.values[name]
-		switch name {
-		case "tools", "prompts", "resources":
-			if dragoman.IsObject(value) {
-				value = dragoman.WithMember(value, "listChanged", []byte("true"))
-			}
+	for _, name := range [...]string{"tools", "prompts", "resources"} {
+		if value := c.core[name]; value != nil {
+			c.core[name] = dragoman.WithMember(value, "listChanged", []byte("true"))
 		}
+	}
+	if len(c.extensions) > 0 {
+		c.core["extensions"] = object(c.extensions)
+	}
+	return object(c.core)
+}
+
+// object returns an object with these members, in the order of their names.
+func object(members map[string][]byte) []byte {
+	out := []byte{'{'}
+	for i, name := range slices.Sorted(maps.Keys(members)) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, dragoman.Quote(name)...), ':'), value...)
+		out = append(append(append(out, dragoman.Quote(name)...), ':'), members[name]...)
 	}
 	return append(out, '}')
 }

@@ -21,10 +21,10 @@ func saying(name, discover string) *server {
 
 func TestDiscoverSaysWhatAnyMemberCanDo(t *testing.T) {
 	a := of(t, &aggregate.Options{Name: "gate", Version: "3", Instructions: "Ours."},
-		saying("a", `{"capabilities":{"tools":{},"resources":{"subscribe":false},"extensions":{"e/1":{"n":12345678901234567890}}},"instructions":"Of a.","ttlMs":60000,"cacheScope":"public"}`),
-		saying("b", `{"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"completions":{},"extensions":{"e/1":{},"e/2":{}}},"ttlMs":30000,"cacheScope":"public"}`))
+		saying("a", `{"capabilities":{"tools":{},"resources":{"subscribe":false},"extensions":{"io.modelcontextprotocol/ui":{"n":12345678901234567890},"e/2":{}}},"instructions":"Of a.","ttlMs":60000,"cacheScope":"public"}`),
+		saying("b", `{"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"completions":{},"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{}}},"ttlMs":30000,"cacheScope":"public"}`))
 	resp := ask(t, a, protocol.MethodDiscover, nil)
-	want := `{"completions":{},"extensions":{"e/1":{"n":12345678901234567890},"e/2":{}},` +
+	want := `{"completions":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"n":12345678901234567890}},` +
 		`"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`
 	if got := string(resp.Get("capabilities")); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -8,26 +8,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A kind is a kind of things that servers offer.
-type kind uint8
-
-const (
-	tools kind = iota
-	prompts
-	resources
-	templates
-	numKinds
-)
-
-// lists says how each kind is listed: the method, the member of the result, the
-// member of an element that tells it from others, and what tells of changes.
-var lists = [numKinds]struct{ method, array, key, note, noun string }{
-	tools:     {protocol.MethodListTools, "tools", "name", protocol.NoteToolsChanged, "tool"},
-	prompts:   {protocol.MethodListPrompts, "prompts", "name", protocol.NotePromptsChanged, "prompt"},
-	resources: {protocol.MethodListResources, "resources", "uri", protocol.NoteResourcesChanged, "resource"},
-	templates: {protocol.MethodListTemplates, "resourceTemplates", "uriTemplate", protocol.NoteResourcesChanged, "resource template"},
-}
-
 // A source is a server for as long as it is a member, in whatever group.
 type source struct {
 	Member

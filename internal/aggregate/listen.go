@@ -42,7 +42,7 @@ type listener struct {
 }
 
 // listen serves a subscription on the goroutine that brought it.
-func (a *Aggregate) listen(ctx context.Context, r *request) (*dragoman.Message, error) {
+func (a *Aggregate) listen(ctx context.Context, r *request, _ kind) (*dragoman.Message, error) {
 	var params struct {
 		Notifications *protocol.Interest `json:"notifications"`
 	}
@@ -192,7 +192,7 @@ func (l *listener) begin(ctx context.Context) {
 func (l *listener) watchAll(ctx context.Context, uris, tasks []string) {
 	l.group = l.aggregate.group.Load()
 	r := &request{Message: l.request.Message, group: l.group}
-	v := r.group.view(callerOf(ctx))
+	v := r.view(ctx)
 	candidates := make(map[string][]*member, len(uris))
 	for _, uri := range uris {
 		may, _, err := l.aggregate.candidates(ctx, v, r, uri)
@@ -266,8 +266,11 @@ func (l *listener) run(ctx context.Context) error {
 // would notice that it has come up.
 func (l *listener) retryMembers(ctx context.Context) {
 	r := &request{Message: l.request.Message, group: l.aggregate.group.Load()}
-	v := r.group.view(callerOf(ctx))
+	v := r.view(ctx)
 	for k := range numKinds {
+		if lists[k].note == "" {
+			continue // nobody is notified of its changes
+		}
 		silent := v.missing(r.group.members, k)
 		if len(silent) == 0 || !l.wants(lists[k].note) {
 			continue

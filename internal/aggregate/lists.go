@@ -19,7 +19,7 @@ const metaMissing = "dragoman/missing"
 
 // list answers a request for a list: what all members have, in their order.
 func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Message, error) {
-	caller := callerOf(ctx)
+	caller := callerOf(ctx, r.Message)
 	if cursor := r.Get("cursor"); cursor != nil && string(cursor) != "null" && string(cursor) != `""` {
 		return a.pages.next(r, k, caller, cursor)
 	}
@@ -174,9 +174,18 @@ var (
 )
 
 // fetch asks a member for a list, page by page. A member that does not know the
-// method has nothing of the kind.
+// method, or does not advertise it, has nothing of the kind.
 func (a *Aggregate) fetch(ctx context.Context, m *member, k kind, req *dragoman.Message) (*memberList, error) {
 	l := &memberList{ttl: -1, public: true}
+	if lists[k].needs != nil {
+		f, err := m.factsOf(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if !f.has(k) {
+			return &memberList{ttl: f.ttl, public: f.public}, nil
+		}
+	}
 	warn := func(text string, args ...any) {
 		a.log.With("server", m.Name(), "list", lists[k].method).Warn(text, args...)
 	}

@@ -21,8 +21,12 @@ const (
 	headLen = MaxName - 1 - digestLen
 )
 
-// names returns what things of a member are called here, in the order of keys:
-// resources by their URIs, tools and prompts by names of the characters A-Z a-z 0-9
+// isRenamed reports whether things of a kind have other names here than at their member.
+// What has a URI keeps that, and so do events, whose names are in what is delivered past us.
+func (k kind) isRenamed() bool { return k == tools || k == prompts }
+
+// names returns what things of a member are called here, in the order of keys: those
+// that are not renamed as they are, tools and prompts by names of the characters A-Z a-z 0-9
 // _ -, at most MaxName long, no two the same.
 //
 // That depends on the configuration and on what the member itself has, and on no
@@ -31,7 +35,7 @@ const (
 // for characters that names must not have. A digest stands at its end if it is too
 // long, if another member owns it, or if another thing of this member has it.
 func (g *group) names(m *member, k kind, keys []string) []string {
-	if k != tools && k != prompts {
+	if !k.isRenamed() {
 		return keys
 	}
 	ranks, order := make([]int, len(keys)), make([]int, len(keys))
@@ -79,8 +83,10 @@ func (g *group) owner(name string) (best *member) {
 
 // mayHave reports whether a member can have something of this name, whatever is in
 // its list. Where names are plain, it also must be known not to have it.
-func (g *group) mayHave(m *member, name string) bool {
+func (g *group) mayHave(m *member, k kind, name string) bool {
 	switch {
+	case !k.isRenamed():
+		return true
 	case len(name) > MaxName || clean(name) != name:
 		return false
 	case g.plain || g.owner(name) == m:
@@ -92,8 +98,8 @@ func (g *group) mayHave(m *member, name string) bool {
 
 // guessOwner returns what a member has to have of a name that it owns, if it has
 // anything: the member itself will know.
-func (g *group) guessOwner(m *member, name string) (target, bool) {
-	if g.plain || m.start == "" || g.owner(name) != m {
+func (g *group) guessOwner(m *member, k kind, name string) (target, bool) {
+	if !k.isRenamed() || g.plain || m.start == "" || g.owner(name) != m {
 		return target{}, false
 	}
 	own := strings.TrimPrefix(name, m.start)

@@ -87,7 +87,7 @@ func FuzzPain22_Names(f *testing.F) {
 					t.Errorf("%q is called %q", keys[i], name)
 				case owner == m || owner != nil && !plain:
 					t.Errorf("two are called %q", name)
-				case !g.mayHave(m, name):
+				case !g.mayHave(m, tools, name):
 					t.Errorf("%q is called %q, which that member can not have", keys[i], name)
 				}
 				taken[name] = m

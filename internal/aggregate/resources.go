@@ -11,23 +11,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// read passes a request for a resource on to the member that has it. Where several
-// may, they are asked in order until one does not say that there is no such
-// resource.
-func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, error) {
+// read passes a request for a resource, a skill or a directory on to the member that has
+// it. Where several may, they are asked in order until one does not say that there is no
+// such resource.
+func (a *Aggregate) read(ctx context.Context, r *request, k kind) (*dragoman.Message, error) {
 	uri := r.URI()
 	if uri == "" {
-		return r.Fail(invalid("params.uri must be a string that is not empty; resources/list names those there are")), nil
+		return r.Fail(invalid("params.uri must be a string that is not empty; %s names those there are", lists[k].method)), nil
 	}
-	v := r.group.view(callerOf(ctx))
-	may, sure, err := a.candidates(ctx, v, r, uri)
+	v := r.view(ctx)
+	may, sure, err := a.holders(ctx, v, r, k, uri)
 	if err != nil {
 		return refused(r, err)
 	}
 	var (
 		no     *dragoman.Message // the first refusal
 		last   error
-		silent = v.missing(r.group.members, resources, templates)
+		silent = v.missing(r.group.members, resources, templates, k)
 	)
 	for _, m := range may {
 		resp, err := m.Requests().Call(ctx, r.Message, r.from)
@@ -62,9 +62,36 @@ func (a *Aggregate) read(ctx context.Context, r *request) (*dragoman.Message, er
 	case no != nil && len(silent) == 0:
 		return no, nil
 	case len(silent) > 0:
-		return r.Fail(away("resource", uri, silent)), nil
+		return r.Fail(away(lists[k].noun, uri, silent)), nil
 	}
 	return r.Fail(noResource(uri)), nil
+}
+
+// holders returns the members that may have what a URI names, see candidates. Every member
+// with skills may have one that is in no list, and directories are in none.
+func (a *Aggregate) holders(ctx context.Context, v *view, r *request, k kind, uri string) (may []*member, sure bool, err error) {
+	if k == resources {
+		return a.candidates(ctx, v, r, uri)
+	}
+	if t, ok := v.indexed(k).byName[uri]; ok {
+		return []*member{t.member}, true, nil
+	}
+	if err := a.refresh(ctx, v, r, r.group.members, k); err != nil {
+		return nil, false, err
+	}
+	if t, ok := v.indexed(k).byName[uri]; ok {
+		return []*member{t.member}, true, nil
+	}
+	likely, _, err := a.candidates(ctx, v, r, uri)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range slices.Concat(likely, r.group.members) {
+		if f := m.facts.Load(); f != nil && f.has(k) && !slices.Contains(may, m) {
+			may = append(may, m)
+		}
+	}
+	return may, false, nil
 }
 
 // noResource is the error for a URI that means nothing.
@@ -86,6 +113,9 @@ func refuses(r *request, resp *dragoman.Message) bool {
 	case protocol.CodeResourceNotFound, protocol.CodeMethodNotFound, protocol.CodeUnavailable:
 		return true
 	case protocol.CodeInvalidParams:
+		if r.Method() != protocol.MethodReadResource {
+			return true // the one reason that skills have
+		}
 		_, names := dragoman.Text(dragoman.Member(e.Data, "uri"))
 		text := strings.ToLower(e.Message)
 		return names || r.Get("requestState") != nil || strings.Contains(text, "not found") || strings.Contains(text, "unknown resource")

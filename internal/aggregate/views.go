@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 	"sync"
 	"time"
@@ -55,13 +56,19 @@ type callerSlot struct {
 }
 
 // callerOf returns who makes a request, as far as offers may differ: members may
-// have sessions for those of our clients.
-func callerOf(ctx context.Context) string {
+// have sessions for those of our clients, and look at the extensions that a client
+// declares.
+func callerOf(ctx context.Context, req *dragoman.Message) string {
 	who := dragoman.CallerOf(ctx)
-	if who.Session == "" {
-		return who.View()
+	key := who.View()
+	if who.Session != "" {
+		key += "\x00" + who.Session
 	}
-	return who.View() + "\x00" + who.Session
+	if extensions := dragoman.Member(req.Meta(protocol.MetaClientCapabilities), "extensions"); len(extensions) > len("{}") {
+		sum := sha256.Sum256(extensions)
+		key += "\x00" + string(sum[:])
+	}
+	return key
 }
 
 // view returns what is known for a caller.
@@ -250,7 +257,7 @@ func (a *Aggregate) refresh(ctx context.Context, v *view, r *request, members []
 	}
 	var all []question
 	for _, k := range kinds {
-		req, err := listRequest(r, k)
+		req, err := ownRequest(r.Message, lists[k].method)
 		if err != nil {
 			return err
 		}
@@ -296,14 +303,14 @@ func (a *Aggregate) ask(ctx context.Context, v *view, k kind, m *member, req *dr
 	return err
 }
 
-// listRequest makes a request for a list by the sender of another request.
-func listRequest(r *request, k kind) (*dragoman.Message, error) {
-	env, err := protocol.ReadEnvelope(r.Message)
+// ownRequest makes a request of ours, without params, by the sender of another.
+func ownRequest(of *dragoman.Message, method string) (*dragoman.Message, error) {
+	env, err := protocol.ReadEnvelope(of)
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
 	env.LogLevel = nil // nothing is told on the way
-	req, err := dragoman.NewRequest(r.ID(), lists[k].method, nil)
+	req, err := dragoman.NewRequest(of.ID(), method, nil)
 	if err != nil {
 		return nil, err
 	}
