@@ -219,6 +219,11 @@ func (s *session) call(t *testing.T, url, method, params string) (status int, bo
 
 func (s *session) post(t *testing.T, url, text string) (status int, body string) {
 	t.Helper()
+	return s.postWith(t, url, text, nil)
+}
+
+func (s *session) postWith(t *testing.T, url, text string, headers map[string]string) (status int, body string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +232,9 @@ func (s *session) post(t *testing.T, url, text string) (status int, body string)
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if s.id != "" {
 		req.Header.Set(protocol.HeaderSession, s.id)
+	}
+	for name, value := range headers {
+		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"sync"
@@ -80,6 +81,7 @@ type lists struct {
 	modern bool
 	serves map[string]bool            // capabilities; nil if they are not known
 	own    map[string]map[string]bool // by caller, notes of lists that its own session has changed
+	sets   map[string]*extensionSet   // by the extensions of clients
 	seen   map[string]*observed       // by method, of a server with which we have no conversation
 }
 
@@ -97,7 +99,7 @@ const maxOwn = 1024
 func newLists(process bool) *lists {
 	return &lists{
 		process: process, dirty: make(chan struct{}, 1), offers: make(map[string]*offer), wanted: make(map[string]bool),
-		failed: make(map[string]failure), own: make(map[string]map[string]bool),
+		failed: make(map[string]failure), own: make(map[string]map[string]bool), sets: make(map[string]*extensionSet),
 	}
 }
 
@@ -115,10 +117,8 @@ func (l *lists) learn(result json.RawMessage, modern bool) {
 	l.put(protocol.MethodDiscover, result, 0)
 }
 
-// put keeps a result, which says how long it is good for. It reports whether it is
-// another than before. The caller holds mu.
-func (l *lists) put(method string, result json.RawMessage, count int) bool {
-	old := l.offers[method]
+// newOffer makes an offer of a result, which says how long it is good for. The caller holds mu.
+func (l *lists) newOffer(result json.RawMessage, count int) *offer {
 	v := &offer{result: slices.Clone(result), count: count, known: true}
 	if l.modern {
 		v.private = !l.process && string(dragoman.Member(result, "cacheScope")) != `"public"`
@@ -126,6 +126,13 @@ func (l *lists) put(method string, result json.RawMessage, count int) bool {
 	} else {
 		v.until = time.Now().Add(ListAge)
 	}
+	return v
+}
+
+// put keeps a result. It reports whether it is another than before. The caller holds mu.
+func (l *lists) put(method string, result json.RawMessage, count int) bool {
+	old := l.offers[method]
+	v := l.newOffer(result, count)
 	l.offers[method] = v
 	delete(l.failed, method)
 	return old == nil || !bytes.Equal(old.result, v.result)
@@ -173,6 +180,7 @@ func (l *lists) begin() {
 	l.mu.Lock()
 	clear(l.failed)
 	clear(l.own)
+	clear(l.sets)
 	serves := l.serves
 	l.mu.Unlock()
 	for _, k := range kinds {
@@ -303,6 +311,10 @@ func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.M
 	if _, err := protocol.ReadEnvelope(req); err != nil {
 		return nil, nil //nolint:nilerr // era says what is wrong
 	}
+	extensions, kept := "", true
+	if method != protocol.MethodDiscover {
+		extensions, kept = extensionsOf(req)
+	}
 	caller := callerOf(dragoman.CallerOf(ctx))
 	var late <-chan time.Time
 	for {
@@ -317,8 +329,10 @@ func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.M
 		switch {
 		case r.offer != nil && away:
 			return u.lists.reply(req, r.offer, true)
-		case r.pass:
+		case r.pass, r.offer != nil && !kept:
 			return nil, nil
+		case r.offer != nil && extensions != "":
+			return u.listExtended(ctx, req, extensions, r.offer)
 		case r.offer != nil:
 			return u.lists.reply(req, r.offer, false)
 		case r.none && !away && method != protocol.MethodDiscover:
@@ -407,6 +421,7 @@ func (u *Upstream) refresh(ctx context.Context) {
 	u.save()
 	for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
 		if tell[note] {
+			u.lists.outdate(note)
 			u.announce(note)
 		}
 	}
@@ -416,17 +431,26 @@ func (u *Upstream) refresh(ctx context.Context) {
 func (u *Upstream) fetch(ctx context.Context, k kind) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	result, count, err := collect(k, u.supervisor.client.Pages(ctx, k.method))
+	if err != nil {
+		return false, err
+	}
+	return u.lists.keep(k.method, result, count), nil
+}
+
+// collect makes one result of all pages of a list, which has no elements if the server does
+// not have it.
+func collect(k kind, pages iter.Seq2[*dragoman.Message, error]) (result json.RawMessage, count int, err error) {
 	var (
 		first  *dragoman.Message
 		merged = []byte("[")
-		count  int
 	)
-	for resp, err := range u.supervisor.client.Pages(ctx, k.method) {
+	for resp, err := range pages {
 		if e := refusalOf(err); e != nil && e.Code == protocol.CodeMethodNotFound { // it has no such list
-			return u.lists.keep(k.method, json.RawMessage(`{"resultType":"complete","`+k.member+`":[]}`), 0), nil
+			return json.RawMessage(`{"resultType":"complete","` + k.member + `":[]}`), 0, nil
 		}
 		if err != nil {
-			return false, reasonOf(err)
+			return nil, 0, reasonOf(err)
 		}
 		if first == nil {
 			first = resp
@@ -439,14 +463,14 @@ func (u *Upstream) fetch(ctx context.Context, k kind) (changed bool, err error) 
 			merged = append(merged, element...)
 		}
 		if len(merged) > MaxListBytes {
-			return false, fmt.Errorf("manager: the list has more than %d bytes", MaxListBytes)
+			return nil, 0, fmt.Errorf("manager: the list has more than %d bytes", MaxListBytes)
 		}
 	}
 	whole, err := first.Edit().Set(k.member, append(merged, ']')).Drop("nextCursor").Message()
 	if err != nil {
-		return false, fmt.Errorf("manager: the list cannot be read: %w", err)
+		return nil, 0, fmt.Errorf("manager: the list cannot be read: %w", err)
 	}
-	return u.lists.keep(k.method, whole.Result(), count), nil
+	return whole.Result(), count, nil
 }
 
 // refusalOf returns the error by which the server has answered a request of our own. It

@@ -455,6 +455,18 @@ func (s *supervisor) restart(ctx context.Context) error {
 	}
 }
 
+// spawn runs f on a goroutine of its own, which close waits for. It reports whether it does:
+// not after close.
+func (s *supervisor) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Stopped || s.ctx.Err() != nil {
+		return false
+	}
+	s.busy.Go(f)
+	return true
+}
+
 // close ends everything: the goroutine, then the conversations, then the children.
 func (s *supervisor) close() {
 	s.cancel()
