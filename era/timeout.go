@@ -32,7 +32,7 @@ func (t timedConn) Unwrap() dragoman.Conn { return t.Conn }
 
 // Call implements dragoman.Peer.
 func (t timedConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if req.Method() == protocol.MethodListen {
+	if protocol.Lasts(req.Method()) {
 		return t.Conn.Call(ctx, req, from)
 	}
 	return Limited(ctx, t.Conn, req, from, t.limit)

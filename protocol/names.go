@@ -182,6 +182,10 @@ func IsUpkeep(method string) bool {
 	return false
 }
 
+// Lasts reports whether requests of a method last until either side ends them: their results
+// come in notifications, which name the request.
+func Lasts(method string) bool { return method == MethodListen || method == MethodStreamEvents }
+
 // MayNeedInput reports whether a server may answer a method by asking for input.
 func MayNeedInput(method string) bool {
 	return method == MethodCallTool || method == MethodGetPrompt || method == MethodReadResource

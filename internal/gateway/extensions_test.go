@@ -194,3 +194,45 @@ func (s *session) speak(t *testing.T, url string, req *dragoman.Message) (status
 	}
 	return s.postWith(t, url, req.String(), headers)
 }
+
+// An event stream lasts, and its events name the request by the id that each side gave it.
+func TestEventsArePushedToTheRequestThatStreamsThem(t *testing.T) {
+	door := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+		switch req.Method() {
+		case protocol.MethodDiscover:
+			return req.Reply([]byte(`{"resultType":"complete","supportedVersions":["` + protocol.Latest.String() + `"],"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}},"ttlMs":60000,"cacheScope":"public"}`))
+		case protocol.MethodListEvents:
+			return req.Reply([]byte(`{"resultType":"complete","events":[{"name":"e"}],"ttlMs":60000,"cacheScope":"public"}`))
+		case protocol.MethodStreamEvents:
+			note, err := dragoman.NewNotification("notifications/events/event", json.RawMessage(`{"name":"`+req.Name()+`","_meta":{"`+protocol.MetaSubscriptionID+`":`+req.ID().String()+`}}`))
+			if err == nil {
+				err = from.Notify(ctx, note)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return req.Reply([]byte(`{"resultType":"complete","_meta":{"` + protocol.MetaSubscriptionID + `":` + req.ID().String() + `}}`))
+		}
+		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "no"}), nil
+	}}}
+	web := httptest.NewServer(door)
+	t.Cleanup(func() {
+		_ = door.Shutdown(within(t))
+		web.Close()
+	})
+	g := begin(t, "servers:\n  s: {url: "+web.URL+"}\n")
+	g.ready()
+	for _, path := range []string{"/servers/s/mcp", "/mcp"} {
+		req, err := dragoman.NewRequest(dragoman.StringID("mine"), protocol.MethodStreamEvents, json.RawMessage(`{"name":"e","arguments":{}}`))
+		if err == nil {
+			req, err = protocol.Envelope{Version: protocol.Latest.String()}.Put(req)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, body := new(session).speak(t, g.url+path, req)
+		if status != http.StatusOK || strings.Count(body, `"`+protocol.MetaSubscriptionID+`":"mine"`) != 2 || !strings.Contains(body, "notifications/events/event") {
+			t.Errorf("%s: status %d, %s", path, status, body)
+		}
+	}
+}

@@ -143,7 +143,7 @@ func (p *recorder) log(ctx context.Context, began time.Time, req, resp *dragoman
 		l.answered()
 	}
 	took := time.Since(began)
-	if l.slow != nil && req.Method() != protocol.MethodListen {
+	if l.slow != nil && !protocol.Lasts(req.Method()) {
 		if limit := l.slow.Load(); limit > 0 && took >= time.Duration(limit) {
 			level, outcome = slog.LevelWarn, outcome+", slow"
 		}

@@ -288,7 +288,7 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	if err := u.supervisor.waitUsable(ctx, maxWait); err != nil {
 		return answer(ctx, req, err)
 	}
-	if req.Method() != protocol.MethodListen {
+	if !protocol.Lasts(req.Method()) {
 		if err := u.admission.enter(ctx); err != nil {
 			return answer(ctx, req, err)
 		}
@@ -341,7 +341,7 @@ func (u *Upstream) call(ctx context.Context, req *dragoman.Message, from dragoma
 // to; zero if it does not.
 func (u *Upstream) limitOf(req *dragoman.Message) time.Duration {
 	tools := u.conf.Load().Tools.Timeout
-	if len(tools) == 0 || req.Method() == protocol.MethodListen {
+	if len(tools) == 0 || protocol.Lasts(req.Method()) {
 		return 0
 	}
 	if req.Method() == protocol.MethodCallTool {

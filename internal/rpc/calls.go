@@ -55,7 +55,7 @@ func (t *Calls) BeginOwned(c *Call, owner Owner, req *dragoman.Message, from dra
 
 func (t *Calls) begin(c *Call, req *dragoman.Message, from dragoman.Peer) error {
 	c.table, c.req, c.out, c.from = t, req, req, from
-	c.listen = req.Method() == protocol.MethodListen
+	c.listen = protocol.Lasts(req.Method())
 	if err := t.add(c); err != nil {
 		return err
 	}

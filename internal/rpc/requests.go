@@ -111,7 +111,7 @@ func (t *Requests) cancelAll(listens bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.open {
-		if !listens || r.req.Method() == protocol.MethodListen {
+		if !listens || protocol.Lasts(r.req.Method()) {
 			r.cancel(dragoman.ErrClosed)
 		}
 	}
@@ -182,7 +182,7 @@ func Serve(ctx context.Context, peer dragoman.Peer, req *dragoman.Message, from 
 		}
 	}()
 	resp, err := peer.Call(ctx, req, from)
-	if err != nil && req.Method() == protocol.MethodListen && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
+	if err != nil && protocol.Lasts(req.Method()) && errors.Is(context.Cause(ctx), dragoman.ErrClosed) {
 		return protocol.EndOfListen(req)
 	}
 	return protocol.ResponseOf(ctx, req, resp, err)

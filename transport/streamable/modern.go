@@ -54,7 +54,7 @@ func (s *Server) modernRequest(x *httpx.Exchange, m *dragoman.Message) error {
 	defer ctx.close()
 	lost := func() { ctx.cancel(dragoman.ErrClosed) }
 	x.OnAbort(lost)
-	if m.Method() == protocol.MethodListen {
+	if protocol.Lasts(m.Method()) {
 		defer context.AfterFunc(s.draining, lost)()
 		x.OnExpired(lost)
 	}
