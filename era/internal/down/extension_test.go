@@ -79,3 +79,22 @@ func TestSkillsOfALegacyServerHaveTheMembersOfAModernResult(t *testing.T) {
 		}
 	}
 }
+
+func TestEventsOfALegacyServersStreamReachTheClient(t *testing.T) {
+	t.Parallel()
+	s := &script{rev: protocol.V20251125, on: map[string]handler{
+		protocol.MethodStreamEvents: func(ctx context.Context, _ *scripted, req *dragoman.Message, from dragoman.Peer) (any, error) {
+			note, err := dragoman.NewNotification("notifications/events/event", object{"name": req.Name()})
+			if err == nil {
+				err = from.Notify(ctx, note)
+			}
+			return object{}, err
+		},
+	}}
+	r := newRig(t, dragoman.Local(s), nil, nil)
+	h := hear(t)
+	complete(t, r.send(t.Context(), r.request(protocol.MethodStreamEvents, nil, object{"name": "e"}), h))
+	if notes := h.all(); len(notes) != 1 || notes[0].Method() != "notifications/events/event" {
+		t.Errorf("got %s", notes)
+	}
+}

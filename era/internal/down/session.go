@@ -226,7 +226,7 @@ func (ss *session) pass(ctx context.Context, r *request, msg *dragoman.Message) 
 	if err != nil {
 		return nil, err
 	}
-	if r.from == nil || r.level < 0 && r.Meta(protocol.MetaProgressToken) == nil {
+	if r.from == nil || r.level < 0 && r.Meta(protocol.MetaProgressToken) == nil && !protocol.Lasts(r.Method()) {
 		return ss.run(ctx, up, quietCaller{ss}) // nothing can be told on the way
 	}
 	in := &requestCaller{session: ss, route: ss.route(r.rev), level: r.level, client: callerPeer{from: r.from}}
