@@ -118,8 +118,8 @@ func (a *Aggregate) unknown(_ context.Context, r *request, _ kind) (*dragoman.Me
 	return r.Fail(failure(protocol.CodeMethodNotFound, "method not found: %s", r.Method())), nil
 }
 
-// other passes on a request of a method that we know nothing of, but for its namespace,
-// to the owner of what it names.
+// other passes a request of an unknown method in a known namespace to the owner of what it
+// names.
 func (a *Aggregate) other(ctx context.Context, r *request, k kind) (*dragoman.Message, error) {
 	name := r.Name()
 	if lists[k].key == "uri" {
@@ -141,8 +141,8 @@ func legacy(method string) bool {
 	return false
 }
 
-// factsOf returns what a member says of itself, asked by the sender of req if it is not
-// known. A server that does not say has nothing.
+// factsOf returns the capabilities of a member, and asks for them with the envelope of req if
+// they are not known. A server that refuses server/discover has none.
 func (m *member) factsOf(ctx context.Context, req *dragoman.Message) (*facts, error) {
 	if f := m.facts.Load(); f != nil {
 		return f, nil
@@ -162,7 +162,7 @@ func (m *member) factsOf(ctx context.Context, req *dragoman.Message) (*facts, er
 	return f, nil
 }
 
-// has reports whether a server that says this of itself has a kind.
+// has reports whether a server with these capabilities has a kind.
 func (f *facts) has(k kind) bool {
 	if lists[k].needs == nil {
 		return true

@@ -43,10 +43,10 @@ type extensionSet struct {
 type extendedList struct {
 	offer    *offer
 	large    bool          // it is not kept
-	outdated bool          // the server has said that it has changed
+	outdated bool          // the server has notified that it has changed
 	retry    time.Time     // nothing is fetched before, after a failure
 	fetching chan struct{} // closed when it is not being fetched any more; nil if it is not
-	given    *offer        // what clients got instead of it meanwhile; nil if nothing
+	given    *offer        // the list that clients received instead meanwhile, or nil
 }
 
 // extensionsOf returns the extensions that the client of a request declares, in canonical
@@ -100,7 +100,7 @@ func (l *lists) extended(extensions, method string) *extendedList {
 	return set.lists[method]
 }
 
-// outdate notes that lists have changed, by the notification of that.
+// outdate marks the lists as changed that a notification is about.
 func (l *lists) outdate(note string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +153,8 @@ func (u *Upstream) listExtended(ctx context.Context, req *dragoman.Message, exte
 	}
 }
 
-// extendedCaller is who asks for lists with extensions. What becomes of its sessions says
-// nothing about the server's health.
+// extendedCaller is the caller of requests for lists with extensions. The end of its sessions
+// is no failure of the server.
 var extendedCaller = &dragoman.Caller{Principal: ownCaller.Principal, Client: "extensions"}
 
 // fetchExtended begins to fetch a list with extensions. The caller holds lists.mu.

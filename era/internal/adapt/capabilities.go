@@ -35,8 +35,8 @@ func (r Route) ClientCapabilities(caps json.RawMessage) json.RawMessage {
 	})
 }
 
-// modernExtensions are the extensions that the legacy era cannot have: their specifications
-// need what that lacks. They are removed where eras differ. All others cross as they are.
+// modernExtensions are the extensions that cannot exist in the legacy era, by their
+// specifications. They are removed where eras differ; all others cross unchanged.
 var modernExtensions = [...]string{protocol.ExtensionTasks, protocol.ExtensionEvents}
 
 // extensions returns that capability of either side, or nil if nothing is left of it.

@@ -160,9 +160,9 @@ func (ss *session) assignQuestion(q *question) {
 	}
 }
 
-// likelihood compares calls of which one has asked, and nothing says which: one that is
-// suspended has asked before and has no answer yet, and its client may not come back; and
-// most tools that ask do so always. The caller holds session.mu.
+// likelihood rates how likely it is that a request of the server belongs to the call. A
+// suspended call still waits for the response to an earlier one, and its client may not come
+// back; and a tool that has asked before mostly asks each time. The caller holds session.mu.
 func (c *pendingCall) likelihood() (n int) {
 	if c.turn != nil {
 		n += 2
