@@ -219,7 +219,7 @@ func TestServerThatWaitsIsAnnounced(t *testing.T) {
 func TestSignalEndsTheWaitForAServer(t *testing.T) {
 	t.Parallel()
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--", "sh", "-c", "exec sleep 100")
-	p.await("server started")
+	p.await("process started")
 	if status := p.stop(syscall.SIGTERM); status != 0 {
 		t.Errorf("status %d", status)
 	}
@@ -260,7 +260,7 @@ func TestConnectStartsTheServerOnceWhenTheHostSpeaks(t *testing.T) {
 		if status := p.wait(); status != 0 {
 			t.Errorf("%s: it ends with status %d", era, status)
 		}
-		if n := strings.Count(p.said(), "server started"); n != 1 {
+		if n := strings.Count(p.said(), "process started"); n != 1 {
 			t.Errorf("%s: %d processes were started, want 1:\n%s", era, n, p.said())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -64,18 +65,32 @@ func root() *cobra.Command {
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var out say.Writing
+	c := &cobra.Command{
 		Use:     "version",
-		Example: "  dragoman version",
+		Example: "  dragoman version\n  dragoman version -o json",
 		Short:   "Print the version and the protocol revisions",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var names []string
-			for _, r := range protocol.Revisions() {
-				names = append(names, r.String())
+			if err := out.CheckFormat(); err != nil {
+				return err
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "dragoman %s\nMCP %s\n", say.Version(), strings.Join(names, ", "))
+			v := struct {
+				Version   string   `json:"version"`
+				Protocols []string `json:"protocols"`
+				Go        string   `json:"go"`
+				Platform  string   `json:"platform"`
+			}{Version: say.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			for _, r := range protocol.Revisions() {
+				v.Protocols = append(v.Protocols, r.String())
+			}
+			if !out.IsText() {
+				return out.Value(c.OutOrStdout(), v)
+			}
+			_, err := fmt.Fprintf(c.OutOrStdout(), "dragoman %s\nMCP %s\n", v.Version, strings.Join(v.Protocols, ", "))
 			return err
 		},
 	}
+	out.Add(c.Flags())
+	return c
 }

@@ -93,7 +93,7 @@ func TestServerThatInstallsIsGivenItsTime(t *testing.T) {
 	}
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--", filepath.Join(dir, "npx"), "-y", "@some/weather@1")
 	said := p.await("weather: no answer yet, it may still be installing; waiting for up to 5m0s (--connect-timeout)")
-	if strings.Count(said, "server started") != 1 {
+	if strings.Count(said, "process started") != 1 {
 		t.Errorf("it is started more than once:\n%s", said)
 	}
 	p.stop(os.Interrupt)

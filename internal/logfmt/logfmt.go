@@ -17,7 +17,7 @@ import (
 
 // A Handler writes each record as one line, in one Write:
 //
-//	time=2026-07-28T09:30:00.000Z level=INFO msg="server started" server=files pid=4711
+//	time=2026-07-28T09:30:00.000Z level=INFO msg="process started" server=files pid=4711
 //
 // It writes what [slog.TextHandler] does, except for durations and for DEL, which is quoted, in a
 // fraction of the time: there is a record for each call.

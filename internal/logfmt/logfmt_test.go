@@ -31,7 +31,7 @@ var now = time.Date(2026, 7, 28, 9, 30, 0, 5_000_000, time.FixedZone("", 7200))
 
 func TestLinesAreThoseOfSlog(t *testing.T) {
 	for name, log := range map[string]func(*slog.Logger){
-		"plain":  func(l *slog.Logger) { l.Info("server started", "server", "files", "pid", 4711) },
+		"plain":  func(l *slog.Logger) { l.Info("process started", "server", "files", "pid", 4711) },
 		"levels": func(l *slog.Logger) { l.Log(t.Context(), slog.LevelWarn+1, "m"); l.Debug(""); l.Error("e") },
 		"quotes": func(l *slog.Logger) {
 			l.Info("a=b", "a b", "x\ny", "q", `"`, "eq", "=", "back", `\`, "empty", "", "", 1)

@@ -78,7 +78,7 @@ func startClean(t *testing.T, bound func(dir string) object) {
 	if p.Umask != "" && p.Umask != "0077" {
 		t.Errorf("what it writes can be read by others: its umask is %s", p.Umask)
 	}
-	if line := g.Await("server started"); !strings.Contains(line, "file="+config["command"].(string)) {
+	if line := g.Await("process started"); !strings.Contains(line, "file="+config["command"].(string)) {
 		t.Errorf("the log does not name its program: %s", line)
 	}
 	env := strings.Join(p.Env, "\n")

@@ -103,7 +103,7 @@ func (c *Command) start() (*child, error) {
 		p.group.release()
 		return nil, c.fail(err, c.adviceForStart(err))
 	}
-	p.log.Info("server started", "file", file, "pid", cmd.Process.Pid)
+	p.log.Info("process started", "file", file, "pid", cmd.Process.Pid)
 	onLine := c.OnStderr
 	if onLine == nil {
 		mask := maskOf(cmd.Env)
@@ -170,7 +170,7 @@ func (p *child) supervise() {
 	// their ends once they are empty; this is for those that were not found.
 	time.AfterFunc(drainTime, func() { closeFiles(p.stdout.File, p.errEnd) })
 	wait(p.stderr.ended, 2*drainTime)
-	p.log.Info("server ended", "pid", p.cmd.Process.Pid, "status", p.exit().Status, "signal", p.exit().Signal)
+	p.log.Info("process ended", "pid", p.cmd.Process.Pid, "status", p.exit().Status, "signal", p.exit().Signal)
 	close(p.over)
 }
 

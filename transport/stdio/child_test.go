@@ -352,7 +352,7 @@ func TestC07_StartExitAndStderrAreLogged(t *testing.T) {
 	c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := launch(t, c)
 	await(t, p)
-	for _, want := range []string{`msg="server started"`, "file=/", "line=complaint", `msg="server ended"`, "status=7"} {
+	for _, want := range []string{`msg="process started"`, "file=/", "line=complaint", `msg="process ended"`, "status=7"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}

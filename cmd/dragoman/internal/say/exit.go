@@ -68,7 +68,7 @@ type plainError struct{ error }
 // PlainError returns an error with the text that people read.
 func PlainError(err error) error { return plainError{err} }
 
-func (e plainError) Error() string { return Plain(e.error.Error()) }
+func (e plainError) Error() string { return Plain(reasonOf(e.error)) }
 
 // Unwrap returns the error itself.
 func (e plainError) Unwrap() error { return e.error }
@@ -76,9 +76,9 @@ func (e plainError) Unwrap() error { return e.error }
 // FailureOf says how a command ends that has failed.
 func FailureOf(err error) *Failure {
 	if f, ok := errors.AsType[*Failure](err); ok {
-		return &Failure{Status: f.Status, Code: f.Code, Hint: f.Hint, Err: err} // with what was added on the way
+		return &Failure{Status: f.Status, Code: f.Code, Hint: f.Hint, Err: plainError{err}} // with what was added on the way
 	}
-	f := &Failure{Status: ExitOther, Err: err}
+	f := &Failure{Status: ExitOther, Err: plainError{err}}
 	unanswered, isUnanswered := errors.AsType[*client.Error](err)
 	if isUnanswered {
 		f.Status, f.Hint = ExitUnreachable, unanswered.Advice

@@ -13,9 +13,11 @@ import (
 
 // An EditError says why a file is not changed.
 type EditError struct {
-	File   string
-	At     Place // zero if it is no matter of a place
-	Reason string
+	File    string
+	At      Place // zero if the reason is not at one place
+	Reason  string
+	Excerpt string // the line, and a line with a caret below; may be empty
+	Hint    string // what to do; may be empty
 }
 
 // Error implements error.
@@ -23,17 +25,26 @@ func (e *EditError) Error() string {
 	if e.At.Line == 0 {
 		return fmt.Sprintf("%s: %s", Printable(e.File), Printable(e.Reason))
 	}
-	return fmt.Sprintf("%s:%d:%d: %s", Printable(e.File), e.At.Line, e.At.Column, Printable(e.Reason))
+	text := fmt.Sprintf("%s:%d:%d: %s", Printable(e.File), e.At.Line, e.At.Column, Printable(e.Reason))
+	if e.Excerpt != "" {
+		text += "\n" + e.Excerpt
+	}
+	if e.Hint != "" {
+		text += "\n    hint: " + Printable(e.Hint)
+	}
+	return text
 }
 
 // Read parses a text that is to be shown or changed. A mistake in it is an *EditError.
 func Read(name string, data []byte) (*Source, error) {
 	var wrong error
-	src := &Source{Name: name, Path: name, Report: func(p Problem) {
+	src := &Source{Name: name, Path: name}
+	src.Report = func(p Problem) {
 		if wrong == nil && !p.Warning {
-			wrong = &EditError{name, p.At, p.Message}
+			at, excerpt := src.Excerpt(p.At)
+			wrong = &EditError{File: name, At: at, Reason: p.Message, Excerpt: excerpt, Hint: p.Hint}
 		}
-	}}
+	}
 	if len(bytes.TrimSpace(data)) == 0 { // a file that says nothing, in any syntax
 		src.lines = []string{""}
 		src.Root = &Node{Kind: Table, At: Place{1, 1}}
@@ -41,7 +52,8 @@ func Read(name string, data []byte) (*Source, error) {
 	}
 	src.Parse(data)
 	if wrong == nil && src.Root.Kind != Table {
-		wrong = &EditError{name, src.Root.At, "the file is " + src.Root.Kind.String() + ", not a mapping of keys"}
+		at, excerpt := src.Excerpt(src.Root.At)
+		wrong = &EditError{File: name, At: at, Reason: "the file is " + src.Root.Kind.String() + ", not a mapping of keys", Excerpt: excerpt}
 	}
 	return src, wrong
 }
