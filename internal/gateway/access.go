@@ -180,8 +180,8 @@ func userNumbers(names []string) (list []int, err error) {
 	return list, nil
 }
 
-// letIn returns a request with its caller, or answers it.
-func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, open bool) (*http.Request, bool) {
+// letIn returns a request with its caller, or why it is refused.
+func (g *Gateway) letIn(r *http.Request, open bool) (*http.Request, *httpx.Refusal) {
 	find := g.policy.Caller
 	if open {
 		find = httpx.ByAddress
@@ -189,11 +189,10 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, open bool) (*htt
 	c, refusal := httpx.CallerOf(r, find)
 	if refusal != nil {
 		g.deny(r, "", "proof", refusal)
-		refusal.Write(w)
-		return nil, false
+		return r, refusal
 	}
 	c.Passed = g.passed(r)
-	return r.WithContext(dragoman.WithCaller(r.Context(), c)), true
+	return r.WithContext(dragoman.WithCaller(r.Context(), c)), nil
 }
 
 // caller returns who makes a request that letIn has let in. If nobody has to prove who

@@ -386,14 +386,21 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		}
 		r = g.now.Load().withoutSlash(r)
 		if with := wantsPage(r); with != "" {
-			g.servePage(w, r, with, open)
+			g.serveRootPage(w, r, with, open)
 			return
 		}
+		inBrowser := wantsEndpointPage(r)
 		if !g.policy.Anyone() {
-			var ok bool
-			if r, ok = g.letIn(w, r, open); !ok {
+			var refusal *httpx.Refusal
+			if r, refusal = g.letIn(r, open); refusal != nil {
+				if !inBrowser || !g.serveEndpointPage(w, r, refusal) {
+					refusal.Write(w)
+				}
 				return
 			}
+		}
+		if inBrowser && g.serveEndpointPage(w, r, nil) {
+			return
 		}
 		if r.URL.Path == StatusPath {
 			g.serveStatus(w, r)

@@ -1,23 +1,17 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/procmem"
@@ -238,135 +232,4 @@ func answer(w http.ResponseWriter, v any) {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	_ = e.Encode(v) // who asked has left
-}
-
-const pageStyle = `body{font:16px/1.5 system-ui,sans-serif;max-width:44em;margin:3em auto;padding:0 1em;color:#222;background:#fff}
-h1{font-size:1.4em}td{padding:.1em 1em .1em 0;vertical-align:top}code{overflow-wrap:anywhere}
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#1c1c1c}}`
-
-// pageSecurity is what the page may do: show text.
-var pageSecurity = func() string {
-	sum := sha256.Sum256([]byte(pageStyle))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}()
-
-var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">
-<title>{{.Name}}</title><style>` + pageStyle + `</style></head><body><h1>{{.Name}} {{.Version}}</h1>
-<p>This is a server for programs that speak MCP, not a page for people. Give your client one of these addresses:</p>
-<table>
-{{range .Doors}}<tr><td><code>{{.URL}}</code></td><td>{{.What}}</td></tr>
-{{end}}</table>
-{{if .Protected}}<p>Clients have to prove who they are. What is served here, they see once they have.</p>
-{{end}}{{if .Paths}}<p>The same is below each of these:</p>
-<ul>
-{{range .Paths}}<li><code>{{.}}</code></li>
-{{end}}</ul>
-{{end}}<p>In the configuration of many clients:</p>
-<pre><code>{"mcpServers": {"{{.Name}}": {"type": "http", "url": "{{(index .Doors 0).URL}}"}}}</code></pre>
-<p>How it is: <code>{{.Base}}` + HealthPath + `</code>, <code>{{.Base}}` + ReadyPath + `</code> and <code>{{.Base}}` + StatusPath + `</code>.</p>
-</body></html>
-`))
-
-// A rootPage is what people are told who look at us, and a pageDoor a door of it.
-type rootPage struct {
-	Name, Version, Base string
-	Doors               []pageDoor
-	Protected           bool
-	Paths               []string
-}
-
-type pageDoor struct{ URL, What string }
-
-// What a person uses to look at us.
-const (
-	withBrowser  = "text/html"
-	withTerminal = "text/plain"
-)
-
-// wantsPage returns what a person looks at us with, or "" if it is a program. What people use in a terminal
-// takes anything, and says so. Clients of MCP that have come to the wrong place get an
-// error: they name event streams, JSON or the protocol of a socket, or nothing.
-func wantsPage(r *http.Request) string {
-	if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return ""
-	}
-	accept := r.Header.Get("Accept")
-	accepts := func(kind string) bool { return strings.Contains(accept, kind) }
-	switch {
-	case accepts("text/html"):
-		return withBrowser
-	case accepts("text/event-stream") || accepts("json") || r.Header.Get("Upgrade") != "":
-		return ""
-	case accepts("*/*") || accepts("text/*") || accepts("text/plain"):
-		return withTerminal
-	}
-	return ""
-}
-
-// servePage tells a person what is here, with what it is looked at.
-func (g *Gateway) servePage(w http.ResponseWriter, r *http.Request, with string, open bool) {
-	p := g.rootPage(r, open)
-	var b strings.Builder
-	h := w.Header()
-	if with == withTerminal {
-		p.print(&b)
-	} else {
-		if err := page.Execute(&b, p); err != nil {
-			g.log.Error("a page cannot be made", "error", err)
-			http.Error(w, "internal error", http.StatusInternalServerError)
-			return
-		}
-		h.Set("Content-Security-Policy", pageSecurity)
-	}
-	h.Set("Content-Type", with+"; charset=utf-8")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	h.Add("Vary", "Accept")
-	_, _ = w.Write([]byte(b.String())) // who asked may have left
-}
-
-// rootPage returns what a person is told. Who has to prove who they are to see servers is
-// not told of them.
-func (g *Gateway) rootPage(r *http.Request, open bool) *rootPage {
-	base := httpx.Scheme(r) + "://" + r.Host
-	now := g.now.Load()
-	p := &rootPage{Name: g.opts.Name, Version: g.opts.Version, Base: base, Protected: !open && !g.policy.Anyone()}
-	p.Doors = append(p.Doors, pageDoor{base + MCPPath, "Streamable HTTP"})
-	if s := now.all.backend; s.Sessions != nil {
-		p.Doors = append(p.Doors, pageDoor{base + SSEPath, "HTTP+SSE, for older clients"})
-	}
-	p.Doors = append(p.Doors, pageDoor{"ws" + strings.TrimPrefix(base, "http") + WSPath, "WebSocket"})
-	if now.all.backend.Requests != nil {
-		p.Doors = append(p.Doors, pageDoor{base + CallPath, "tool calls over plain HTTP: POST " + CallPath + "/TOOL"})
-	}
-	if p.Protected || g.opts.Single {
-		return p
-	}
-	nobody := dragoman.CallerOf(r.Context())
-	for _, e := range slices.Concat(slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups))) {
-		if now.shows(e, nobody) {
-			p.Paths = append(p.Paths, base+e.path)
-		}
-	}
-	slices.Sort(p.Paths)
-	return p
-}
-
-// print writes the page as text.
-func (p *rootPage) print(b *strings.Builder) {
-	fmt.Fprintf(b, "%s %s, a server for programs that speak MCP. Give your client one of these addresses:\n\n", p.Name, p.Version)
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for _, d := range p.Doors {
-		fmt.Fprintf(t, "  %s\t%s\n", d.URL, d.What)
-	}
-	_ = t.Flush() // a Builder takes everything
-	if p.Protected {
-		b.WriteString("\nClients have to prove who they are. What is served here, they see once they have.\n")
-	}
-	if len(p.Paths) > 0 {
-		fmt.Fprintf(b, "\nThe same is below each of these:\n\n  %s\n", strings.Join(p.Paths, "\n  "))
-	}
-	fmt.Fprintf(b, "\nHow it is: %s, %s and %s.\n", p.Base+HealthPath, p.Base+ReadyPath, p.Base+StatusPath)
 }

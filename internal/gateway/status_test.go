@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
 	"os"
@@ -161,18 +162,51 @@ func TestAPersonIsToldWhatIsHere(t *testing.T) {
 	if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), "text/html") || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
 		t.Errorf("%d %v", status, header)
 	}
-	for _, want := range []string{"<h1>test 1</h1>", g.url + "/mcp<", g.url + "/sse<", "ws" + strings.TrimPrefix(g.url, "http") + "/ws<", g.url + "/call<", g.url + "/servers/files<", g.url + "/servers/mail<", g.url + "/groups/office<"} {
+	for _, want := range []string{"<h1>test 1</h1>", g.url + "/mcp<", g.url + "/sse<", "ws" + strings.TrimPrefix(g.url, "http") + "/ws<", g.url + "/call<", `href="` + g.url + "/servers/files/mcp\"", g.url + "/servers/mail/mcp<", g.url + "/groups/office/mcp<", ">Copy</button>", "claude mcp add --transport http test " + g.url + "/mcp"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	for _, mark := range []string{"<script", "url-mark", "header-mark", "127.0.0.1:1/"} {
+	for _, mark := range []string{"src=", "url-mark", "header-mark", "127.0.0.1:1/"} {
 		if strings.Contains(body, mark) {
 			t.Errorf("%q is in\n%s", mark, body)
 		}
 	}
 	if status, _, _ := look(t, g.url+"/nothing", browser); status != http.StatusNotFound {
 		t.Errorf("another page: %d", status)
+	}
+}
+
+// A browser that opens an MCP endpoint gets a page; a client of any transport does not.
+func TestBrowserAtAnEndpointLearnsWhatToPasteWhere(t *testing.T) {
+	servers := "servers: {files: {url: " + upstream(t, protocol.LatestLegacy) + "}}\n"
+	g := begin(t, servers)
+	for path, name := range map[string]string{"/mcp": "test", "/servers/files/mcp": "files", "/servers/files/mcp/": "files"} {
+		status, header, body := look(t, g.url+path, browser)
+		url := g.url + strings.TrimSuffix(path, "/")
+		if status != http.StatusOK || !strings.Contains(header.Get("Content-Security-Policy"), "script-src 'sha256-") {
+			t.Errorf("%s: %d %v", path, status, header)
+		}
+		for _, want := range []string{url + "<", "claude mcp add --transport http " + name + " " + url, html.EscapeString(`"args": [`), "dragoman tools " + url} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in\n%s", path, want, body)
+			}
+		}
+	}
+	for path, accept := range map[string]string{"/mcp": "text/event-stream", "/servers/files/mcp": "application/json", "/servers/none/mcp": browser, "/nothing/mcp": browser} {
+		if _, _, body := look(t, g.url+path, accept); strings.Contains(body, "<html") {
+			t.Errorf("%s by a client that accepts %s: %s", path, accept, body)
+		}
+	}
+	guarded := begin(t, "auth: {tokens: 0123456789abcdef}\n"+servers)
+	var first string
+	for _, name := range []string{"files", "xyzzy"} { // of which only one exists
+		status, header, body := look(t, guarded.url+"/servers/"+name+"/mcp", browser)
+		body = strings.ReplaceAll(body, name, "NAME")
+		if status != http.StatusUnauthorized || header.Get("WWW-Authenticate") == "" || !strings.Contains(body, "Clients must authenticate.") || first != "" && body != first {
+			t.Errorf("%s without a token: %d %v\n%s", name, status, header, body)
+		}
+		first = body
 	}
 }
 
@@ -233,7 +267,7 @@ func TestAPersonIsNotToldOfServersThatAreProtected(t *testing.T) {
 	g := begin(t, "auth: {tokenFile: "+tokens+"}\nservers: {hidden-mark: {url: "+upstream(t, protocol.Latest)+"}}\n")
 	for _, accept := range []string{browser, "*/*"} {
 		status, _, body := look(t, g.url+"/", accept)
-		if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "have to prove who they are") {
+		if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "Clients must authenticate") {
 			t.Errorf("%s: %d\n%s", accept, status, body)
 		}
 	}
