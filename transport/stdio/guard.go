@@ -70,12 +70,15 @@ func (l ResourceLimits) check() error {
 	return nil
 }
 
-// A Sandbox is what a server can reach, by Landlock, on Linux only. Beside what is
+// A Sandbox is what a server can reach, by Landlock and seccomp, on Linux (amd64 and arm64) only. Beside what is
 // listed here that is its own executable and Command.Dir, to read, and what programs in
 // general need: the libraries and programs of the system, a few files of /etc, /proc,
 // and devices such as /dev/null. Nothing else can be opened, executed, created or
 // removed, nor can privileges be gained. Everything that the server starts is in the
-// same sandbox. docs/processes.md says what a sandbox does not keep out.
+// same sandbox. A filter of system calls (seccomp) keeps it from acting on other processes,
+// and from changing modes, owners, times and attributes of files unless Write lists some.
+// Programs for another architecture than the kernel's do not run in it. docs/processes.md
+// lists what is refused, and what a sandbox does not keep out.
 //
 // A server with a sandbox is started by way of our own executable, so Guard must have
 // been called.
@@ -84,8 +87,7 @@ type Sandbox struct {
 	// may read and execute, and Write those that it may change as well.
 	Read, Write []string
 
-	// NoNetwork keeps the server from making sockets, of any kind. Programs for
-	// another architecture than the kernel's do not run then.
+	// NoNetwork keeps the server from making sockets, of any kind.
 	NoNetwork bool
 
 	// Optional starts the server although the kernel cannot do all of this, with

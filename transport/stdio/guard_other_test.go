@@ -11,3 +11,7 @@ func lookHere() {}
 func changeUserHere() {}
 
 func useNetwork() {}
+
+func tryCalls() {}
+
+func beBusy() {}

@@ -28,6 +28,9 @@ var helpers = map[string]func(){
 	// look writes what it sees of itself, user changes the user, and network tries
 	// to use the network.
 	"look": lookHere, "user": changeUserHere, "network": useNetwork,
+
+	// try makes system calls that a sandbox refuses, and busy what programs do.
+	"try": tryCalls, "busy": beBusy,
 }
 
 func TestMain(m *testing.M) {

@@ -3,8 +3,8 @@ package stdio
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -166,11 +166,14 @@ const (
 // emptied. It came with Linux 6.2.
 const minABI = 3
 
+// scopedABI is the version that keeps signals in the sandbox. It came with Linux 6.12.
+const scopedABI = 6
+
 // A landlock is a sandbox in the terms of the kernel.
 type landlock struct {
 	FS, Net, Scoped uint64 // what is handled, and so forbidden unless a rule allows it; if FS is zero, there is no Landlock
 	Rules           []landlockRule
-	NoSockets       bool // sockets are refused, which Landlock cannot do
+	Filter          *filterScope // what Landlock cannot do; nil if there is none
 }
 
 // A landlockRule allows something in a file or below a directory.
@@ -213,10 +216,13 @@ func (s *Sandbox) landlock(abi int, file, dir string) (l *landlock, lacking stri
 		lacking = "the kernel has no Landlock, or it is not enabled"
 	case abi < minABI:
 		lacking = fmt.Sprintf("the kernel has version %d of Landlock, and files need version %d (Linux 6.2)", abi, minABI)
-	case s.NoNetwork && !canRefuseSockets():
-		lacking = "the kernel has no seccomp filters, or we do not know those of its architecture, and the network needs them"
+	case !haveFilter():
+		lacking = "the kernel has no seccomp filters, or its architecture is neither amd64 nor arm64"
 	}
-	l = &landlock{NoSockets: s.NoNetwork && canRefuseSockets()}
+	l = &landlock{}
+	if haveFilter() {
+		l.Filter = &filterScope{Keepers: []int32{int32(os.Getpid())}, Sockets: s.NoNetwork, Attributes: len(s.Write) == 0, Signals: abi < scopedABI}
+	}
 	if abi < 1 {
 		return l, lacking
 	}
@@ -225,7 +231,7 @@ func (s *Sandbox) landlock(abi int, file, dir string) (l *landlock, lacking stri
 		abi int
 		to  *uint64
 		bit uint64
-	}{{2, &l.FS, fsRefer}, {3, &l.FS, fsTruncate}, {5, &l.FS, fsIoctlDev}, {6, &l.Scoped, scopeSignal}} {
+	}{{2, &l.FS, fsRefer}, {3, &l.FS, fsTruncate}, {5, &l.FS, fsIoctlDev}, {scopedABI, &l.Scoped, scopeSignal}} {
 		if abi >= added.abi {
 			*added.to |= added.bit
 		}
@@ -233,7 +239,7 @@ func (s *Sandbox) landlock(abi int, file, dir string) (l *landlock, lacking stri
 	if s.NoNetwork && abi >= 4 {
 		l.Net = netTCP
 	}
-	if s.NoNetwork && abi >= 6 {
+	if s.NoNetwork && abi >= scopedABI {
 		l.Scoped |= scopeAbstract
 	}
 	add := func(access uint64, missing bool, paths ...string) {
@@ -314,10 +320,11 @@ func (l *landlock) enter(ruleset int) error {
 			return fmt.Errorf("enter the sandbox: %w", errno)
 		}
 	}
-	if l.NoSockets {
-		return refuseSockets()
+	if l.Filter == nil {
+		return nil
 	}
-	return nil
+	l.Filter.Self = int32(os.Getpid())
+	return l.Filter.enter()
 }
 
 // dropCapabilities gives up what root may do beyond its own files: with that a
@@ -344,82 +351,5 @@ func dropCapabilities() error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
 		return fmt.Errorf("give up capabilities: %w", errno)
 	}
-	return nil
-}
-
-// Landlock knows TCP, but not MPTCP, which falls back to TCP, nor UDP. So a server
-// without network is kept from making sockets at all, by a filter of system calls. Pairs
-// of sockets that are connected to each other are no matter of that.
-
-// A machine is what a filter must know of an architecture.
-type machine struct {
-	audit  uint32 // AUDIT_ARCH_…
-	socket uint32 // SYS_SOCKET
-}
-
-var machines = map[string]machine{
-	"amd64": {0xc000003e, 41},
-	"arm64": {0xc00000b7, 198},
-}
-
-const (
-	sysIOUring = 425 // SYS_IO_URING_SETUP: a way around filters
-
-	seccompErrno = 0x00050000 // SECCOMP_RET_ERRNO
-	seccompAllow = 0x7fff0000 // SECCOMP_RET_ALLOW
-)
-
-// canRefuseSockets reports whether there are filters.
-func canRefuseSockets() bool {
-	const getSeccomp = 21 // PR_GET_SECCOMP, which fails on a kernel without filters
-	_, known := machines[runtime.GOARCH]
-	_, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, getSeccomp, 0, 0, 0, 0, 0)
-	return known && errno == 0
-}
-
-// A bpf is an instruction of a filter, see seccomp(2).
-type bpf struct {
-	code   uint16
-	yes    uint8 // instructions to skip if so
-	no     uint8
-	number uint32
-}
-
-// socketFilter returns the filter of an architecture. What is called in the manner of
-// another one, as 32-bit programs do, is refused.
-func socketFilter(m machine) []bpf {
-	const (
-		load, ifEqual, ifAtLeast, result = 0x20, 0x15, 0x35, 0x06
-
-		number, arch, firstArg = 0, 4, 16 // of struct seccomp_data, little-endian
-		x32                    = 0x40000000
-	)
-	return []bpf{
-		{load, 0, 0, arch},
-		{ifEqual, 0, 7, m.audit},
-		{load, 0, 0, number},
-		{ifAtLeast, 5, 0, x32},
-		{ifEqual, 4, 0, sysIOUring},
-		{ifEqual, 0, 2, m.socket},
-		{load, 0, 0, firstArg},
-		{ifEqual, 0, 2, syscall.AF_NETLINK}, // which tells about interfaces
-		{result, 0, 0, seccompAllow},
-		{result, 0, 0, seccompErrno | uint32(syscall.ENOSYS)},
-		{result, 0, 0, seccompErrno | uint32(syscall.EACCES)},
-	}
-}
-
-// refuseSockets puts the filter on the calling thread and what it executes.
-func refuseSockets() error {
-	const setSeccomp, filterMode = 22, 2 // PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-	filter := socketFilter(machines[runtime.GOARCH])
-	program := struct {
-		count  uint16
-		filter *bpf
-	}{uint16(len(filter)), &filter[0]}
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, setSeccomp, filterMode, uintptr(unsafe.Pointer(&program)), 0, 0, 0); errno != 0 {
-		return fmt.Errorf("refuse sockets: %w", errno)
-	}
-	runtime.KeepAlive(filter)
 	return nil
 }
