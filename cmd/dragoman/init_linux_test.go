@@ -67,7 +67,8 @@ func TestAsProcessOneTheTerminalIsOfWhoDoesTheWork(t *testing.T) {
 	unshare := unshareHere(t)
 	// The server says who is whose: the numbers in stat are those of its process, its parent,
 	// its group, its session, its terminal, and the group in the foreground of that.
-	const groups = `read -r pid name state parent group session tty front rest <"/proc/$PPID/stat"
+	const groups = `read -r pid name state gateway rest <"/proc/$PPID/stat" # its keeper's
+read -r pid name state parent group session tty front rest <"/proc/$gateway/stat"
 read -r pid name state parent first rest <"/proc/1/stat"
 echo "first $first group $group front $front" >&2; cat >/dev/null`
 	for name, terminal := range map[string]bool{"terminal": true, "pipe": false} {

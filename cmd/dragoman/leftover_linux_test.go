@@ -37,7 +37,7 @@ func noneLeft(t *testing.T) {
 	t.Helper()
 	left := marked(t, t.Name())
 	for end := time.Now().Add(soon); len(left) > 0 && time.Now().Before(end); left = marked(t, t.Name()) {
-		time.Sleep(10 * time.Millisecond) // nobody tells when the guard has ended
+		time.Sleep(10 * time.Millisecond) // nothing tells when the keepers have ended
 	}
 	if len(left) > 0 {
 		t.Errorf("left behind: %q", left)
@@ -53,7 +53,7 @@ func TestSignalEndsEveryProcess(t *testing.T) {
 			peertest.CheckEcho(t, &streamable.Client{URL: mcp}, protocol.Legacy)
 			peertest.CheckEcho(t, &streamable.Client{URL: mcp}, protocol.Modern)
 			if got := marked(t, t.Name()); len(got) < 3 {
-				t.Fatalf("there are %q, want us, our guard and a server at least", got)
+				t.Fatalf("there are %q, want us and two servers at least", got)
 			}
 			if status := p.stop(signal); status != 0 && signal != syscall.SIGKILL {
 				t.Errorf("it ends with status %d", status)

@@ -45,12 +45,17 @@ func (w *rig) mishaps(stop <-chan struct{}) {
 	}
 }
 
-// kill kills one of the servers that are children of the gateway.
+// kill kills one of the servers, whose keepers are children of the gateway.
 func (w *rig) kill() {
-	children, _ := kit.Children(w.gateway.PID())
-	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-	for _, pid := range children {
-		if name := serverOf(pid); name != "" { // the guard is a child too, and stays
+	var servers []int
+	keepers, _ := kit.Children(w.gateway.PID())
+	for _, keeper := range keepers {
+		children, _ := kit.Children(keeper)
+		servers = append(servers, children...)
+	}
+	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	for _, pid := range servers {
+		if name := serverOf(pid); name != "" {
 			w.accident(name)
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
 			return

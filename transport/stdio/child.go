@@ -33,9 +33,10 @@ const (
 // is closed, unless the kernel cannot end the process.
 type child struct {
 	command string
-	file    string   // the executable of the server
-	env     []string // what the server sees
-	cmd     *exec.Cmd
+	file    string    // the executable of the server
+	env     []string  // what the server sees
+	cmd     *exec.Cmd // the server, or its keeper
+	pid     int       // of the server
 	group   *processGroup
 	grace   time.Duration
 	log     *slog.Logger
@@ -74,17 +75,16 @@ func (c *Command) start() (*child, error) {
 		pipes.closeOurs()
 		return nil, c.fail(err, "use a newer kernel, or set optional in the sandbox to start it without")
 	}
-	defer bounds.close()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes.stdin.read, pipes.stdout.write, pipes.stderr.write
 	p := &child{
 		command:  c.Path,
 		file:     file,
 		env:      env,
 		cmd:      cmd,
-		group:    newProcessGroup(tag, c.logger()),
+		group:    newProcessGroup(tag),
 		grace:    c.grace(),
 		log:      c.logger().With("command", c.Path),
-		withheld: withheldFrom(os.Environ(), cmd.Env),
+		withheld: withheldFrom(os.Environ(), env),
 		stdin:    pipes.stdin.write,
 		stdout:   &drainingPipe{pipes.stdout.read},
 		errEnd:   pipes.stderr.read,
@@ -103,10 +103,10 @@ func (c *Command) start() (*child, error) {
 		p.group.release()
 		return nil, c.fail(err, c.adviceForStart(err))
 	}
-	p.log.Info("process started", "file", file, "pid", cmd.Process.Pid)
+	p.log.Info("process started", "file", file, "pid", p.pid)
 	onLine := c.OnStderr
 	if onLine == nil {
-		mask := maskOf(cmd.Env)
+		mask := maskOf(env)
 		onLine = func(line string) { p.log.Debug("server wrote to stderr", "line", redact.Text(mask(line))) }
 	}
 	p.stderr = newStderrSink(p.errEnd, onLine)
@@ -114,20 +114,22 @@ func (c *Command) start() (*child, error) {
 	return p, nil
 }
 
-// run starts the process and reaps it. On Linux the kernel ends the process when
-// the thread that started it ends, so this goroutine keeps its thread.
+// run starts the process and reaps it. On Linux the kernel ends a server without a keeper
+// when the thread that started it ends, so this goroutine keeps its thread.
 func (p *child) run(bounds *confinement, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer bounds.close()
 	if err := p.cmd.Start(); err != nil {
 		started <- err
 		return
 	}
 	err := p.group.setProcess(p.cmd.Process)
 	if err == nil {
-		err = bounds.apply(p.cmd.Process.Pid)
+		p.pid, err = bounds.apply(p.cmd.Process.Pid)
 	}
 	if err != nil {
+		bounds.release()
 		p.group.kill()
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
@@ -135,11 +137,13 @@ func (p *child) run(bounds *confinement, started chan<- error) {
 		started <- err
 		return
 	}
+	p.group.setServer(p.pid)
 	started <- nil
-	if awaitExit(p.cmd.Process.Pid) {
+	if bounds.awaitExit(p.pid) {
 		close(p.exited)
 		<-p.mayReap
 	}
+	bounds.release()
 	_ = p.cmd.Wait() // how it ended is in ProcessState
 	close(p.reaped)
 }
@@ -155,11 +159,11 @@ func (p *child) supervise() {
 	}
 	p.group.kill()
 	if !p.waitExit(killTime) {
-		p.log.Error("server does not end although it was killed", "pid", p.cmd.Process.Pid)
+		p.log.Error("server does not end although it was killed", "pid", p.pid)
 	}
 	// As long as it has not been reaped, no other group can have its number.
 	if !p.group.sweep(killTime) {
-		p.log.Error("processes of the server are left although they were killed", "pid", p.cmd.Process.Pid)
+		p.log.Error("processes of the server are left although they were killed", "pid", p.pid)
 	}
 	close(p.mayReap)
 	wait(p.reaped, killTime)
@@ -170,7 +174,7 @@ func (p *child) supervise() {
 	// their ends once they are empty; this is for those that were not found.
 	time.AfterFunc(drainTime, func() { closeFiles(p.stdout.File, p.errEnd) })
 	wait(p.stderr.ended, 2*drainTime)
-	p.log.Info("process ended", "pid", p.cmd.Process.Pid, "status", p.exit().Status, "signal", p.exit().Signal)
+	p.log.Info("process ended", "pid", p.pid, "status", p.exit().Status, "signal", p.exit().Signal)
 	close(p.over)
 }
 

@@ -3,7 +3,6 @@ package stdio
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -11,8 +10,8 @@ import (
 	"time"
 )
 
-// newProcAttr returns how a server is started: in a group of its own, and with
-// an end when the thread that started it ends. account is what its environment
+// newProcAttr returns how a server is started: in a group of its own, and ended
+// when the thread that started it ends. account is what its environment
 // says of who it is.
 func newProcAttr(who string) (attr *syscall.SysProcAttr, account []string, err error) {
 	attr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -35,37 +34,26 @@ func awaitExit(pid int) bool {
 }
 
 // A processGroup is a server's process, its group, and everyone else who carries its
-// tag in the environment, which is inherited. Out of reach are only those who
-// left the group and dropped the tag, and those we may not signal.
+// tag in the environment, which is inherited. Those who left the group and dropped the tag
+// are found by the keeper of the server, unless it was killed. Out of reach are those that we may not signal.
 type processGroup struct {
 	tag  string
 	pgid int // 0 before the process has started
-	log  *slog.Logger
 }
 
-func newProcessGroup(tag string, log *slog.Logger) *processGroup {
-	g := &processGroup{tag: tag, log: log}
-	g.register()
-	return g
-}
+func newProcessGroup(tag string) *processGroup { return &processGroup{tag: tag} }
 
-// setProcess is told the process once it has started.
+// setProcess is told the process once it has started, and setServer that of the server, if
+// it is another one.
 func (g *processGroup) setProcess(p *os.Process) error {
 	g.pgid = p.Pid
-	g.register()
 	return nil
 }
 
-// register tells the guard about g. A server without a guard is better than
-// none, so a failure is only logged.
-func (g *processGroup) register() {
-	if err := guard.watch(g.tag, g.pgid); err != nil {
-		g.log.Warn("no guard will end the server should this process be killed", "err", err)
-	}
-}
+func (g *processGroup) setServer(pid int) { g.pgid = pid }
 
 // release is told that nothing is left.
-func (g *processGroup) release() { guard.forget(g.tag) }
+func (g *processGroup) release() {}
 
 // terminate asks the group to end.
 func (g *processGroup) terminate() { g.signal(syscall.SIGTERM) }

@@ -63,6 +63,7 @@ func TestStopLeavesNobody(t *testing.T) {
 		{"in a session of its own", `setsid sh -c 'echo $$; exec sleep 1000' & read x`},
 		{"in a group of its own", `set -m; sh -c 'echo $$; exec sleep 1000' & read x`},
 		{"orphaned in a session of its own", `(setsid sh -c 'echo $$; exec sleep 1000' &) ; read x`},
+		{"orphaned in a session of its own without an environment", `(env -i setsid sh -c 'echo $$; exec sleep 1000' &) ; read x`},
 		{"in the group without an environment", `env -i sh -c 'echo $$; exec sleep 1000' & read x`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestStopLeavesNobody(t *testing.T) {
 			p := launch(t, script(test.script))
 			pid := readPID(t, p)
 			start := time.Now()
-			if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := io.ReadAll(p.out()); err != nil {
@@ -101,9 +102,11 @@ func TestStopLeavesNobody(t *testing.T) {
 	}
 }
 
-// Nobody can find a process that left the group and has no environment. It must
+// Without Guard nobody can find a process that left the group and has no environment. It must
 // at least not hold anybody up.
 func TestC07_ReadersEndAlthoughAStrangerHoldsThePipes(t *testing.T) {
+	guard.wanted.Store(false)
+	defer guard.wanted.Store(true)
 	c := script(`env -i setsid sh -c 'echo $$; exec sleep 1000' & read x; exit 3`)
 	p := launch(t, c)
 	pid := readPID(t, p)
@@ -156,8 +159,8 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 func TestC12_ServerRunsInAGroupOfItsOwn(t *testing.T) {
 	p := launch(t, script(`echo ready; read x`))
 	readLine(t, p)
-	pgid, err := syscall.Getpgid(p.cmd.Process.Pid)
-	if err != nil || pgid != p.cmd.Process.Pid || pgid == syscall.Getpgrp() {
+	pgid, err := syscall.Getpgid(p.pid)
+	if err != nil || pgid != p.pid || pgid == syscall.Getpgrp() {
 		t.Errorf("its group is %d, %v", pgid, err)
 	}
 }

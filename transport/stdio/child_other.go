@@ -4,7 +4,6 @@ package stdio
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 	"syscall"
 )
@@ -26,13 +25,16 @@ func awaitExit(int) bool { return false }
 // cannot be found on these systems.
 type processGroup struct{ pgid int }
 
-func newProcessGroup(string, *slog.Logger) *processGroup { return &processGroup{} }
+func newProcessGroup(string) *processGroup { return &processGroup{} }
 
 // setProcess is told the process once it has started.
 func (g *processGroup) setProcess(p *os.Process) error {
 	g.pgid = p.Pid
 	return nil
 }
+
+// setServer does nothing: the process that is started is the server.
+func (g *processGroup) setServer(int) {}
 
 // release is told that nothing is left.
 func (g *processGroup) release() {}

@@ -3,7 +3,6 @@ package stdio
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +57,10 @@ func awaitExit(int) bool { return false }
 // killed. What the process starts before it is put into the job escapes.
 type processGroup struct{ job syscall.Handle }
 
-func newProcessGroup(string, *slog.Logger) *processGroup { return &processGroup{} }
+func newProcessGroup(string) *processGroup { return &processGroup{} }
+
+// setServer does nothing: the process that is started is the server.
+func (*processGroup) setServer(int) {}
 
 // setProcess is told the process once it has started.
 func (g *processGroup) setProcess(p *os.Process) error {

@@ -55,7 +55,7 @@ func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		p.stop()
 		return nil
 	})
-	mask := maskOf(p.cmd.Env)
+	mask := maskOf(p.env)
 	conn := mux.New(s, &mux.Options{Limits: limits, NotMessage: c.onText(mask), Mask: mask, Logger: c.Logger})
 	conn.Start(local)
 	return &Conn{Conn: conn, child: p}, nil
@@ -100,7 +100,7 @@ func (c *Command) onText(mask func(string) string) func([]byte) {
 func (c *Conn) Stderr() []byte { return c.child.stderrTail() }
 
 // PID returns the number of the server's process.
-func (c *Conn) PID() int { return c.child.cmd.Process.Pid }
+func (c *Conn) PID() int { return c.child.pid }
 
 // childOut reads what the child writes. Its end is told by the exit of the
 // child, which knows more than that the pipe is closed.

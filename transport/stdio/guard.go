@@ -17,19 +17,20 @@ import (
 //		...
 //	}
 //
-// With the first server, this executable is then started a second time. That
-// second process holds nothing but a pipe to this one, and when the pipe closes
-// it kills what is left of the servers and ends. In it, Guard is where the work
-// is done, and does not return; so whatever runs before Guard, runs there too.
+// Each server is then started by a process of this executable, its keeper, which is its
+// parent. What the server starts cannot get away from the keeper, even with a session of its
+// own and without an environment. When the server ends, is stopped, or this process ends, the
+// keeper kills what is left. In a keeper, Guard is where the work is done, and does not return;
+// so whatever runs before Guard, runs there too.
 //
-// Servers with limits or a sandbox are started by way of this executable as well:
+// Servers with limits or a sandbox start by way of this executable once more:
 // it confines itself in Guard, and then becomes the server.
 //
 // Guard also sees to it that files which this process inherited open are not
 // inherited further.
 //
 // All of this is for Linux; elsewhere Guard does nothing. On Windows a
-// job object does the work of the guard, and needs no call.
+// job object does the work of the keepers, and needs no call.
 func Guard() { becomeGuard() }
 
 // ResourceLimits bounds what one process of a server may use. The zero value

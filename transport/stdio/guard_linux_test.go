@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,10 +22,11 @@ var hostScripts = []string{
 	`echo $$; setsid sh -c 'trap "" TERM HUP; echo $$; while :; do sleep 1000; done' & exec sleep 1000`,
 	`echo $$; (setsid sh -c 'echo $$; exec sleep 1000' &) ; exec sleep 1000`,
 	`echo $$; env -i sh -c 'echo $$; exec sleep 1000' & exec sleep 1000`,
+	`echo $$; (env -i setsid sh -c '(setsid sh -c "echo \$\$; exec sleep 1000" &)' &) ; exec sleep 1000`,
 }
 
 // host is a program with servers. It writes the numbers of their processes, those
-// of its guards as "guard N", and "ready". It ends as its argument says.
+// of their keepers as "keeper N", and "ready". It ends as its argument says.
 func host() {
 	check := func(err error) {
 		if err != nil {
@@ -44,23 +44,11 @@ func host() {
 		guard.wanted.Store(false)
 		p, err := script(`exec sleep 1000`).start()
 		check(err)
-		fmt.Println(p.cmd.Process.Pid)
-		select {} // until it is killed
-	}
-	if how == "launched" {
-		c := confined(script(`exec sleep 1000`))
-		if c.Dir = "/"; os.Getuid() == 0 {
-			c.User = "12345"
-		}
-		p, err := c.start()
-		check(err)
-		check(guard.process.Process.Kill()) // the kernel alone has to see to it
-		awaitExit(guard.process.Process.Pid)
-		fmt.Println(p.cmd.Process.Pid)
+		fmt.Println(p.pid)
 		select {} // until it is killed
 	}
 	var children []*child
-	for i, text := range hostScripts {
+	for _, text := range hostScripts {
 		c := script(text)
 		c.Grace = 10 * time.Millisecond
 		p, err := c.start()
@@ -72,14 +60,7 @@ func host() {
 				fmt.Println(lines.Text())
 			}
 		}
-		if i == 0 || i == len(hostScripts)-1 {
-			fmt.Println("guard", guard.process.Process.Pid)
-		}
-		if i == 0 && how == "lose the guard" {
-			check(guard.process.Process.Kill())
-			// Until it has been reaped it holds its pipe or not, but is dead.
-			awaitExit(guard.process.Process.Pid)
-		}
+		fmt.Println("keeper", p.cmd.Process.Pid)
 	}
 	fmt.Println("ready")
 	switch how {
@@ -98,12 +79,11 @@ func TestS35_NoServerOutlivesItsHost(t *testing.T) {
 	for _, test := range []struct {
 		name, how string
 		signal    syscall.Signal // to the host, when it is ready
-		toGuard   []syscall.Signal
+		toKeepers []syscall.Signal
 	}{
 		{"killed", "wait", syscall.SIGKILL, nil},
 		{"ended by a signal", "wait", syscall.SIGTERM, nil},
-		{"killed after its guard was", "lose the guard", syscall.SIGKILL, nil},
-		{"killed, with a guard that was told to end", "wait", syscall.SIGKILL, []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}},
+		{"killed, with keepers that were told to end", "wait", syscall.SIGKILL, []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}},
 		{"exits without stopping them", "exit", 0, nil},
 		{"exits in good order", "stop", 0, nil},
 	} {
@@ -119,14 +99,15 @@ func TestS35_NoServerOutlivesItsHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cmd.Process.Kill()
-			pids, guards := readHost(t, out)
-			current := guards[len(guards)-1]
+			pids, keepers := readHost(t, out)
 			if test.signal != 0 {
-				checkGuard(t, current)
-				for _, sig := range test.toGuard {
-					_ = syscall.Kill(current, sig)
+				for _, pid := range keepers {
+					checkKeeper(t, pid)
+					for _, sig := range test.toKeepers {
+						_ = syscall.Kill(pid, sig)
+					}
 				}
-				for _, pid := range append(pids, current) {
+				for _, pid := range append(pids, keepers...) {
 					if !running(pid) {
 						t.Errorf("process %d does not run", pid)
 					}
@@ -143,7 +124,7 @@ func TestS35_NoServerOutlivesItsHost(t *testing.T) {
 			case <-time.After(3 * time.Second):
 				t.Error("somebody holds the host's stdout")
 			}
-			for _, pid := range append(pids, guards...) {
+			for _, pid := range append(pids, keepers...) {
 				eventually(t, 2*time.Second, fmt.Sprintf("process %d is gone", pid), func() bool { return !running(pid) })
 			}
 			_ = cmd.Wait()
@@ -186,7 +167,7 @@ func TestFirstProcessOfAContainerReapsOrphans(t *testing.T) {
 }
 
 // readHost reads what a host writes until it is ready.
-func readHost(t *testing.T, out io.Reader) (pids, guards []int) {
+func readHost(t *testing.T, out io.Reader) (pids, keepers []int) {
 	t.Helper()
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadString('\n')
@@ -197,88 +178,103 @@ func readHost(t *testing.T, out io.Reader) (pids, guards []int) {
 		if line == "ready" {
 			break
 		}
-		word, isGuard := strings.CutPrefix(line, "guard ")
+		word, isKeeper := strings.CutPrefix(line, "keeper ")
 		pid, err := strconv.Atoi(word)
 		switch {
 		case err != nil:
 			t.Fatalf("the host says: %s", line)
-		case isGuard:
-			guards = append(guards, pid)
+		case isKeeper:
+			keepers = append(keepers, pid)
 		default:
 			pids = append(pids, pid)
 		}
 	}
-	if len(pids) != 2*len(hostScripts) || len(guards) != 2 {
-		t.Fatalf("the host has %d processes and %d guards", len(pids), len(guards))
+	if len(pids) != 2*len(hostScripts) || len(keepers) != len(hostScripts) {
+		t.Fatalf("the host has %d processes and %d keepers", len(pids), len(keepers))
 	}
-	return pids, guards
+	return pids, keepers
 }
 
-// checkGuard waits until the guard is on duty and looks at what it holds.
-func checkGuard(t *testing.T, pid int) {
+// checkKeeper looks at what a keeper holds.
+func checkKeeper(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, 5*time.Second, "the guard ignores SIGTERM", func() bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, rest, _ := strings.Cut(string(text), "SigIgn:\t")
-		word, _, _ := strings.Cut(rest, "\n")
-		mask, _ := strconv.ParseUint(word, 16, 64)
-		return mask&(1<<(syscall.SIGTERM-1)) != 0
-	})
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("the guard has no files: %v", err)
+		t.Fatalf("the keeper has no files: %v", err)
 	}
 	for _, file := range files {
 		target, _ := os.Readlink(file)
-		expected := target == "/dev/null" || strings.HasPrefix(target, "pipe:") && filepath.Base(file) == "0" ||
+		fd, _ := strconv.Atoi(filepath.Base(file))
+		expected := target == "/dev/null" || strings.HasPrefix(target, "pipe:") && (fd == launchSpecFile || fd == launchStatusFile) ||
 			strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "/sys/fs/cgroup/") // the runtime's own
 		if !expected {
-			t.Errorf("the guard holds %s as %s", target, filepath.Base(file))
+			t.Errorf("the keeper holds %s as %d", target, fd)
 		}
 	}
 	if dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); dir != "/" {
-		t.Errorf("the guard is in %s", dir)
+		t.Errorf("the keeper is in %s", dir)
 	}
 }
 
-func TestOneGuardForAll(t *testing.T) {
-	var pids []int
-	for range 3 {
-		p := launch(t, script(`read x`))
-		guard.mu.Lock()
-		pids = append(pids, guard.process.Process.Pid)
-		if pgid := guard.watched[p.group.tag]; pgid != p.cmd.Process.Pid {
-			t.Errorf("the guard watches group %d, want %d", pgid, p.cmd.Process.Pid)
+// A keeper that somebody has killed takes its server along, and what is known to be the server's.
+func TestServerEndsWithItsKeeper(t *testing.T) {
+	const text = `setsid sh -c 'echo $$; exec sleep 1000' & exec sleep 1000`
+	launched := confined(script(text))
+	if launched.Dir = "/"; os.Getuid() == 0 {
+		launched.User = "12345"
+	}
+	for name, c := range map[string]*Command{"direct": script(text), "launched": launched} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, c)
+			pid := readPID(t, p)
+			if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			await(t, p)
+			for _, left := range []int{pid, p.pid} {
+				eventually(t, 5*time.Second, fmt.Sprintf("process %d is gone", left), func() bool { return !running(left) })
+			}
+			if e := p.exit(); e.Signal != "killed" {
+				t.Errorf("it ended so: %v", e)
+			}
+		})
+	}
+}
+
+func TestKeeperEndsAsItsServerHasEnded(t *testing.T) {
+	for text, want := range map[string]ExitError{
+		`exit 0`:         {},
+		`exit 77`:        {Status: 77},
+		`kill -TERM $$`:  {Status: -1, Signal: "terminated"},
+		`kill -ABRT $$`:  {Status: -1, Signal: "aborted"},
+		`kill -SEGV $$`:  {Status: -1, Signal: "segmentation fault"},
+		`kill -KILL $$`:  {Status: -1, Signal: "killed"},
+		`kill -RTMIN $$`: {Status: -1, Signal: "signal 34"},
+		`kill -PIPE $$`:  {Status: -1, Signal: "broken pipe"},
+		`kill -16 $$`:    {Status: -1, Signal: "stack fault"},
+	} {
+		p := launch(t, script(text))
+		await(t, p)
+		if e := p.exit(); e.Status != want.Status || e.Signal != want.Signal {
+			t.Errorf("%s: %+v, want %+v", text, e, want)
 		}
-		guard.mu.Unlock()
-		p.stop()
-		guard.mu.Lock()
-		if _, ok := guard.watched[p.group.tag]; ok {
-			t.Error("the guard still watches a server that was stopped")
+	}
+}
+
+// Orphans are reaped while the server runs.
+func TestKeeperLeavesNoZombies(t *testing.T) {
+	p := launch(t, script(`for i in 1 2 3 4 5; do (sleep 0.01 & echo $!); done; read x`))
+	lines := bufio.NewScanner(p.out())
+	for range 5 {
+		if !lines.Scan() {
+			t.Fatal("it ended")
 		}
-		guard.mu.Unlock()
-	}
-	if slices.Min(pids) != slices.Max(pids) {
-		t.Errorf("there were the guards %v", pids)
-	}
-}
-
-func TestGuardIsNotStartedUnasked(t *testing.T) {
-	var g guardClient
-	if err := g.watch("77", 1); err != nil || g.process != nil {
-		t.Errorf("there is a guard although nobody called Guard: %v", err)
-	}
-	g.forget("77")
-}
-
-func TestGuardOrders(t *testing.T) {
-	left := readGroups(strings.NewReader("+ aa 0\n+ bb 0\n+ bb 12\n+ cc 0\n+ cc 13\n- cc\n- dd\nnonsense\n+ ee"))
-	slices.SortFunc(left, func(a, b *processGroup) int { return strings.Compare(a.tag, b.tag) })
-	var got []string
-	for _, f := range left {
-		got = append(got, fmt.Sprint(f.tag, " ", f.pgid))
-	}
-	if strings.Join(got, ", ") != "aa 0, bb 12" {
-		t.Errorf("left are %v", got)
+		pid, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 5*time.Second, fmt.Sprintf("process %d is gone", pid), func() bool {
+			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+		})
 	}
 }

@@ -31,10 +31,10 @@ func (l ResourceLimits) list() (limits []resourceLimit) {
 	return limits
 }
 
-// A confinement is what a server is bound by beside its user: limits and a sandbox.
+// A confinement is how a server is started and looked after: by a keeper if Guard was called.
 type confinement struct {
 	limits []resourceLimit
-	launch *launcher // nil if there is none of them, or Guard was not called
+	keeper *keeper // nil if Guard was not called
 }
 
 // confine makes cmd one that starts a server with its limits and in its sandbox. close
@@ -51,30 +51,46 @@ func (c *Command) confine(cmd *exec.Cmd) (*confinement, error) {
 			c.logger().Warn("server is started without the whole of its sandbox", "command", c.Path, "reason", lacking)
 		}
 	}
-	if !guarded() || len(f.limits) == 0 && box == nil {
+	if !guarded() {
 		return f, nil
 	}
 	var err error
-	f.launch, err = newLauncher(cmd, f.limits, box)
+	f.keeper, err = newKeeper(cmd, newLaunchSpec(cmd, f.limits, box))
 	return f, err
 }
 
-// apply confines the process that cmd has started.
-func (f *confinement) apply(pid int) error {
-	if f.launch != nil {
-		return f.launch.finish()
+// apply confines the process that cmd has started, and returns that of the server.
+func (f *confinement) apply(pid int) (server int, err error) {
+	if f.keeper != nil {
+		return f.keeper.server()
 	}
 	for _, l := range f.limits {
 		if err := l.set(pid); err != nil {
-			return err
+			return pid, err
 		}
 	}
-	return nil
+	return pid, nil
+}
+
+// awaitExit waits until the process of the server, pid, has ended, without reaping it, and
+// reports whether it could. release must follow before it is reaped.
+func (f *confinement) awaitExit(pid int) bool {
+	if f.keeper != nil {
+		return f.keeper.awaitExit()
+	}
+	return awaitExit(pid)
+}
+
+// release has a keeper end all that is left of the server, and itself.
+func (f *confinement) release() {
+	if f.keeper != nil {
+		closeFiles(f.keeper.write)
+	}
 }
 
 func (f *confinement) close() {
-	if f.launch != nil {
-		f.launch.close()
+	if f.keeper != nil {
+		f.keeper.close()
 	}
 }
 
@@ -323,7 +339,7 @@ func (l *landlock) enter(ruleset int) error {
 	if l.Filter == nil {
 		return nil
 	}
-	l.Filter.Self = int32(os.Getpid())
+	l.Filter.Self, l.Filter.Keepers = int32(os.Getpid()), append(l.Filter.Keepers, int32(os.Getppid()))
 	return l.Filter.enter()
 }
 

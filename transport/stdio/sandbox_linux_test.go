@@ -285,7 +285,7 @@ func TestSandboxWithoutLandlockHasTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	box, _ := (&Sandbox{NoNetwork: true}).landlock(0, cmd.Path, "")
-	l, err := newLauncher(cmd, nil, box)
+	l, err := newLauncher(cmd, newLaunchSpec(cmd, nil, box))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func try(t *testing.T, box *Sandbox, abi int) tried {
 	if lacking != "" {
 		t.Skip(lacking)
 	}
-	l, err := newLauncher(cmd, nil, spec)
+	l, err := newLauncher(cmd, newLaunchSpec(cmd, nil, spec))
 	if err != nil {
 		t.Fatal(err)
 	}

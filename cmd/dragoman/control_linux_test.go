@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+)
+
+// What a server starts must not control the gateway, whatever it does to hide whose it is.
+func TestControlSocketRefusesWhatTheGatewayHasStarted(t *testing.T) {
+	t.Parallel()
+	f := newFile(t, "")
+	bin := programDirectory(t)
+	for name, line := range map[string]string{
+		"child":    `%s/dragoman status %s >%s 2>&1`,
+		"detached": `(setsid env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR sh -c '%s/dragoman status %s >%s 2>&1' &)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := filepath.Join(t.TempDir(), "said")
+			line = fmt.Sprintf(line, bin, f.path, said)
+			f.write(fmt.Sprintf("servers: {one: %s, spy: {command: /bin/sh, args: [-c, %q]}}", child(t, "modern"), line+"; cat >/dev/null"))
+			p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
+			ready(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath), "one")
+			var text []byte
+			for end := time.Now().Add(soon); len(text) == 0 || !strings.HasSuffix(string(text), "\n"); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the server has not asked")
+				}
+				text, _ = os.ReadFile(said)
+			}
+			if !strings.Contains(asRead(string(text)), "refuses processes that the gateway has started") {
+				t.Errorf("the server was told\n%s", text)
+			}
+			if out, errs, status := runMain(t, "", "status", f.path); status != 0 || !strings.Contains(out, "one") {
+				t.Errorf("the owner: status %d, %s%s", status, out, errs)
+			}
+			p.stop(os.Interrupt)
+		})
+	}
+}
