@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
@@ -41,5 +43,25 @@ func TestControlSocketRefusesWhatTheGatewayHasStarted(t *testing.T) {
 			}
 			p.stop(os.Interrupt)
 		})
+	}
+}
+
+func TestServeNoticesThatItsLimitsWereLowered(t *testing.T) {
+	t.Parallel()
+	f := newFile(t, "servers: {one: "+child(t, "modern")+"}")
+	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
+	ready(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath), "one")
+	const setSize = syscall.RLIMIT_FSIZE
+	limit := func(value *[2]uint64) (now [2]uint64) {
+		if _, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(p.cmd.Process.Pid), setSize, uintptr(unsafe.Pointer(value)), uintptr(unsafe.Pointer(&now)), 0, 0); errno != 0 {
+			t.Fatal(errno)
+		}
+		return now
+	}
+	before := limit(nil)
+	limit(&[2]uint64{0, before[1]}) // as a server without a sandbox could
+	p.await("a resource limit of the gateway was lowered by another process")
+	if now := limit(nil); now != before {
+		t.Errorf("the limit is %v, it was %v", now, before)
 	}
 }

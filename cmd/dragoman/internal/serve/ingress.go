@@ -56,6 +56,7 @@ const heapFloor = 16 << 20
 // serve lets clients in until ctx ends. It owns the listeners.
 func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 	defer closeListeners(f.listeners)
+	defer watchLimits(v.Log)()
 	for _, e := range f.listeners {
 		e.warn(f.auth, v)
 	}
