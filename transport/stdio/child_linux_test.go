@@ -156,12 +156,20 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	}
 }
 
-func TestC12_ServerRunsInAGroupOfItsOwn(t *testing.T) {
-	p := launch(t, script(`echo ready; read x`))
-	readLine(t, p)
-	pgid, err := syscall.Getpgid(p.pid)
-	if err != nil || pgid != p.pid || pgid == syscall.Getpgrp() {
-		t.Errorf("its group is %d, %v", pgid, err)
+// With a session of its own no process of a server can join the group of the gateway, where it could
+// change the priority of all.
+func TestC12_ServerRunsInAGroupAndSessionOfItsOwn(t *testing.T) {
+	for name, c := range map[string]*Command{"direct": script(`echo ready; read x`), "launched": confined(script(`echo ready; read x`))} {
+		p := launch(t, c)
+		readLine(t, p)
+		pgid, err := syscall.Getpgid(p.pid)
+		if err != nil || pgid != p.pid || pgid == syscall.Getpgrp() {
+			t.Errorf("%s: its group is %d, %v", name, pgid, err)
+		}
+		session, _, errno := syscall.Syscall(syscall.SYS_GETSID, uintptr(p.pid), 0, 0)
+		if errno != 0 || int(session) != p.pid {
+			t.Errorf("%s: its session is %d, %v", name, session, errno)
+		}
 	}
 }
 

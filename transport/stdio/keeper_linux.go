@@ -29,7 +29,7 @@ const (
 // because the server is to end or we have ended, however that was, it kills all of
 // them, and ends as the server has ended. It goes so:
 //
-//	we start our executable as keeperName, in a group of its own and with the server's streams
+//	we start our executable as keeperName, in a session of its own and with the server's streams
 //	we write the launchSpec; it starts the server and reports its number
 //	it reports the end of the server; we end its group and close the pipe
 //	it kills all descendants that are left, reaps the server and ends
@@ -51,7 +51,7 @@ func newKeeper(cmd *exec.Cmd, spec *launchSpec) (*keeper, error) {
 	if err := k.prepare(cmd, spec, keeperName, []string{keeperVar, "GOMAXPROCS=1", "GOTRACEBACK=none"}); err != nil {
 		return nil, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	k.reports = json.NewDecoder(k.status)
 	return k, nil
 }
@@ -129,7 +129,8 @@ func startKept(orders *os.File) (pid int, err error) {
 	cmd := &exec.Cmd{
 		Path: string(spec.Path), Args: toStrings(spec.Args), Env: toStrings(spec.Env), Dir: string(spec.Dir),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: spec.User},
+		// In a session of its own no process of it can join the gateway's group, nor anybody else's.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: spec.User},
 	}
 	if len(spec.Limits) == 0 && spec.Sandbox == nil {
 		if err := cmd.Start(); err != nil {
@@ -185,11 +186,14 @@ func reapUntil(server int) {
 	}
 }
 
-// killDescendants kills all descendants of this process until none is left, for at most
-// d, and reaps them, but not the server.
+// killDescendants kills the group of the server, if there is one, and all descendants of this
+// process until none is left, for at most d, and reaps them, but not the server.
 func killDescendants(server int, d time.Duration) {
 	const enough = 3 // incomplete scans in a row, on a busy system
 	end := time.Now().Add(d)
+	if server > 0 {
+		_ = syscall.Kill(-server, syscall.SIGKILL) // also without /proc
+	}
 	doubts := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		living, complete := descendants(server)
