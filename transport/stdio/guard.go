@@ -77,7 +77,7 @@ func (l ResourceLimits) check() error {
 // and devices such as /dev/null. Nothing else can be opened, executed, created or
 // removed, nor can privileges be gained. Everything that the server starts is in the
 // same sandbox. A filter of system calls (seccomp) keeps it from acting on other processes,
-// and from changing modes, owners, times and attributes of files unless Write lists some.
+// and from changing extended attributes of files, and modes, owners and times unless Write lists some.
 // Programs for another architecture than the kernel's do not run in it. docs/processes.md
 // lists what is refused, and what a sandbox does not keep out.
 //

@@ -16,7 +16,7 @@ type filterScope struct {
 	Self       int32   // the process that becomes the server
 	Keepers    []int32 // the processes that look after it, the gateway among them
 	Sockets    bool    // all sockets but netlink for routes, also MPTCP and UDP, which Landlock does not know
-	Attributes bool    // changes of modes, owners, times and attributes of files
+	Attributes bool    // changes of modes, owners and times of files
 	Signals    bool    // signals to others, because Landlock is too old for that
 }
 
@@ -160,9 +160,7 @@ func (s *filterScope) rules() []filterRule {
 	rules := append(s.alwaysRefused(), s.boundToSelf()...)
 	rules = append(rules, s.namespaces()...)
 	rules = append(rules, s.sockets())
-	if s.Attributes {
-		rules = append(rules, attributes()...)
-	}
+	rules = append(rules, s.attributes()...)
 	if s.Signals {
 		rules = append(rules, s.signals()...)
 	}
@@ -211,7 +209,6 @@ func (s *filterScope) alwaysRefused() (rules []filterRule) {
 		{442, 442}, // mount_setattr
 		{467, 467}, // open_tree_attr
 		{304, 265}, // open_by_handle_at
-		{469, 469}, // file_setattr
 	} {
 		rules = append(rules, filterRule{amd64: n[0], arm64: n[1], otherwise: syscall.EPERM})
 	}
@@ -271,30 +268,38 @@ func (s *filterScope) sockets() filterRule {
 	return r
 }
 
-// attributes is what changes files without opening them for that, which Landlock does not know.
-func attributes() (rules []filterRule) {
-	for _, n := range [][2]uint32{
-		{90, absent},  // chmod
-		{91, 52},      // fchmod
-		{268, 53},     // fchmodat
-		{452, 452},    // fchmodat2
-		{92, absent},  // chown
-		{93, 55},      // fchown
-		{94, absent},  // lchown
-		{260, 54},     // fchownat
-		{132, absent}, // utime
-		{235, absent}, // utimes
-		{261, absent}, // futimesat
-		{280, 88},     // utimensat
-		{188, 5},      // setxattr
-		{189, 6},      // lsetxattr
-		{190, 7},      // fsetxattr
-		{463, 463},    // setxattrat
-		{197, 14},     // removexattr
-		{198, 15},     // lremovexattr
-		{199, 16},     // fremovexattr
-		{466, 466},    // removexattrat
-	} {
+// attributes is what changes files without opening them for that, which Landlock does not
+// know. Programs that copy files do without extended attributes, which hold access control
+// lists too, so these are refused where modes, owners and times are not.
+func (s *filterScope) attributes() (rules []filterRule) {
+	refused := [][2]uint32{
+		{188, 5},   // setxattr
+		{189, 6},   // lsetxattr
+		{190, 7},   // fsetxattr
+		{463, 463}, // setxattrat
+		{197, 14},  // removexattr
+		{198, 15},  // lremovexattr
+		{199, 16},  // fremovexattr
+		{466, 466}, // removexattrat
+		{469, 469}, // file_setattr
+	}
+	if s.Attributes {
+		refused = append(refused, [][2]uint32{
+			{90, absent},  // chmod
+			{91, 52},      // fchmod
+			{268, 53},     // fchmodat
+			{452, 452},    // fchmodat2
+			{92, absent},  // chown
+			{93, 55},      // fchown
+			{94, absent},  // lchown
+			{260, 54},     // fchownat
+			{132, absent}, // utime
+			{235, absent}, // utimes
+			{261, absent}, // futimesat
+			{280, 88},     // utimensat
+		}...)
+	}
+	for _, n := range refused {
 		rules = append(rules, filterRule{amd64: n[0], arm64: n[1], otherwise: syscall.EPERM})
 	}
 	return rules
