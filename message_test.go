@@ -310,9 +310,11 @@ func TestFailureIsAlwaysMade(t *testing.T) {
 		{dragoman.ID{}, dragoman.Error{Code: 1, Data: json.RawMessage(`1.0`)}, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"","data":1.0}}`},
 		{dragoman.NullID, dragoman.Error{Code: 1, Message: "bad data", Data: json.RawMessage(`{`)}, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"bad data"}}`},
 		{dragoman.IntID(1), dragoman.Error{Message: "deep data", Data: json.RawMessage(nested("", 200, ""))}, `{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":"deep data"}}`},
-		{dragoman.IntID(1), dragoman.Error{Message: "\xff"}, `{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":"\ufffd"}}`},
+		{dragoman.IntID(1), dragoman.Error{Message: "\xff"}, `{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":"` + "\ufffd" + `"}}`},
 	} {
-		if got := dragoman.NewFailure(c.id, &c.e).String(); got != c.want {
+		got := dragoman.NewFailure(c.id, &c.e).String()
+		got = strings.ReplaceAll(got, `\ufffd`, "\ufffd") // Go 1.26 escapes it, Go 1.27 does not
+		if got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

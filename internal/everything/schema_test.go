@@ -39,10 +39,10 @@ func TestFlatMembersAreThoseOfTheObject(t *testing.T) {
 			got[string(v.name)] = v.value
 		}
 		if ok != flat || ok && (!reflect.DeepEqual(got, want) || len(list) != len(want)) {
-			t.Errorf("%s: %s, %t", text, list, ok)
+			t.Errorf("%s: %s, %t", text, got, ok)
 		}
 		if !slices.IsSortedFunc(list, func(a, b member) int { return bytes.Compare(a.name, b.name) }) {
-			t.Errorf("%s: %s is not sorted", text, list)
+			t.Errorf("%s: %v is not sorted", text, list)
 		}
 	}
 }

@@ -258,8 +258,8 @@ var plain = map[string]struct {
 	"empty line behind a body": {good + "\r\n" + smuggled, []string{"POST /good abc", "GET /smuggled"}},
 	"targets in all forms": { // net/http answers OPTIONS * itself
 		"GET http://LOCALHOST:80/x HTTP/1.1\r\nHost: localhost:80\r\n\r\nGET http://a?b HTTP/1.1\r\nHost:a\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n" +
-			"CONNECT b:1 HTTP/1.1\r\nHost: b:1\r\n\r\nGET //b/x://y HTTP/1.1\r\nHost: a\r\n\r\n",
-		[]string{"GET http://LOCALHOST:80/x", "GET http://a?b", "CONNECT b:1", "GET //b/x://y"},
+			"GET //b/x://y HTTP/1.1\r\nHost: a\r\n\r\nCONNECT b:1 HTTP/1.1\r\nHost: b:1\r\n\r\n", // behind CONNECT Go 1.27 reads nothing
+		[]string{"GET http://LOCALHOST:80/x", "GET http://a?b", "GET //b/x://y", "CONNECT b:1"},
 	},
 	"HTTP/1.0": {
 		"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabcGET /b HTTP/1.0\r\n\r\n",

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -40,6 +41,7 @@ func inBubble(t *testing.T, s *streamable.Server, f func(t *testing.T, b *bubble
 		_ = h.Close()
 		<-done
 		_ = s.Shutdown(t.Context())
+		time.Sleep(time.Second) // Go 1.27 leaves a connection half open for 500 ms behind a body that has not come
 	})
 }
 
