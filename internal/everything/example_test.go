@@ -31,7 +31,7 @@ func ExampleNew() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%s: %s%s\n", resp.ID(), resp.Get("protocolVersion"), resp.Get("content"))
+		fmt.Printf("%s: %s%s\n", resp.ID(), string(resp.Get("protocolVersion")), string(resp.Get("content")))
 	}
 	// Output:
 	// 1: "2025-06-18"

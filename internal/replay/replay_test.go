@@ -61,7 +61,7 @@ func TestDifferencesAreFoundByTheirPaths(t *testing.T) {
 		var got []string
 		err := rec.Run(t.Context(), fake(func(string, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(test.got), nil }), 0, nil, func(r replay.Result) {
 			for _, d := range r.Differences {
-				got = append(got, fmt.Sprintf("%s %s %s", d.Path, d.Want, d.Got))
+				got = append(got, fmt.Sprintf("%s %s %s", d.Path, string(d.Want), string(d.Got)))
 			}
 		})
 		if text := strings.Join(got, "|"); err != nil || len(text) != len(test.want) || !strings.HasPrefix(test.want, "result {") && text != test.want {

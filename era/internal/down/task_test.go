@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -32,7 +31,7 @@ func tasking(j *journal, early int32) (*script, chan string) {
 		protocol.MethodCallTool: func(_ context.Context, _ *scripted, req *dragoman.Message, _ dragoman.Peer) (any, error) {
 			j.note(req.Name())
 			if req.Name() == "short" {
-				return text(fmt.Sprintf("task: %s", req.Get("task"))), nil
+				return text("task: " + string(req.Get("task"))), nil
 			}
 			if string(req.Get("task")) != "{}" {
 				return nil, &dragoman.Error{Code: -32601, Message: "only as a task"}
