@@ -43,6 +43,7 @@ type conn struct {
 	remote string
 	secure *tls.ConnectionState // nil without TLS
 	state  atomic.Int32
+	since  atomic.Int64 // when it began to wait for a request, in Unix nanoseconds
 
 	in      []byte // what has been read and not been answered
 	empty   int    // lines that may still come before the next request
@@ -55,10 +56,11 @@ type conn struct {
 
 func newConn(s *Server, rwc strict.Conn) *conn {
 	c := &conn{server: s, rwc: rwc, in: make([]byte, 0, firstRoom)}
-	c.ctx = context.WithValue(context.Background(), http.LocalAddrContextKey, rwc.LocalAddr())
+	c.ctx = context.WithValue(context.Background(), http.ServerContextKey, s.HTTP)
 	if s.ConnContext != nil {
 		c.ctx = s.ConnContext(c.ctx, rwc)
 	}
+	c.ctx = context.WithValue(c.ctx, http.LocalAddrContextKey, rwc.LocalAddr())
 	if a := rwc.RemoteAddr(); a != nil {
 		c.remote = a.String()
 	}
@@ -73,6 +75,7 @@ func newConn(s *Server, rwc strict.Conn) *conn {
 func (c *conn) serve() int {
 	now := time.Now()
 	for {
+		c.since.Store(now.UnixNano())
 		q, end := c.next(now)
 		if end == proceed {
 			end = c.answer(&q)

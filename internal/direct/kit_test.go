@@ -45,7 +45,7 @@ func newSite(t *testing.T, h http.Handler, isDirect bool) *site {
 		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ErrorLog: slog.NewLogLogger(quiet.Handler(), slog.LevelDebug),
 	}}
 	if isDirect {
-		s.direct = &direct.Server{Handler: h, Header: headerTime, Idle: idleTime, Log: quiet}
+		s.direct = &direct.Server{HTTP: s.rest, Handler: h, Header: headerTime, Idle: idleTime, Log: quiet}
 	}
 	done := make(chan struct{})
 	go func() { // ends with Close

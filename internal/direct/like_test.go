@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/direct"
 )
 
 // handlers do what handlers may, by path.
@@ -38,6 +40,10 @@ var handlers = map[string]http.HandlerFunc{
 	"/half": func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadFull(r.Body, make([]byte, 1))
 		w.WriteHeader(http.StatusAccepted)
+	},
+	"/context": func(w http.ResponseWriter, r *http.Request) {
+		s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
+		fmt.Fprint(w, ok && s != nil && s.ReadHeaderTimeout == headerTime, r.Context().Value(http.LocalAddrContextKey))
 	},
 	"/closed": func(w http.ResponseWriter, r *http.Request) {
 		_ = r.Body.Close()
@@ -193,6 +199,7 @@ var requests = map[string]struct {
 }{
 	"plain":                 {post("/request", "", "abc"), true},
 	"as clients write it":   {post("/request", "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nAccept-Encoding: gzip\r\n", "abc"), true},
+	"many headers":          {post("/request", strings.Repeat("X-A: 1\r\n", direct.MaxFields-2), "abc"), true},
 	"small letters":         {"POST /request HTTP/1.1\r\nhost: localhost:80\r\ncontent-type:application/json\r\nmcp-session-id:  a b \t\r\nx-own-header: ä\r\ncontent-length: 3\r\n\r\nabc", true},
 	"strange letters":       {post("/request", "x-oWN_h.e~ader: 1\r\nmCP-sESSION-iD: 2\r\n", "abc"), true},
 	"a header twice":        {post("/request", "X-A: 1\r\nx-a: 2\r\nX-B: 3\r\nX-A: 4\r\n", ""), true},
@@ -243,6 +250,8 @@ var requests = map[string]struct {
 	"expectation that is not":   {post("/request", "Expect: more\r\n", ""), false},
 	"chunked":                   {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", false},
 	"unknown coding":            {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", false},
+	"too many headers":          {post("/request", strings.Repeat("X-A: 1\r\n", direct.MaxFields-1), "abc"), false},
+	"more than net/http takes":  {post("/request", strings.Repeat("X-A: 1\r\n", 600), "abc"), false},
 	"long head":                 {post("/request", "X-A: "+strings.Repeat("x", 9000)+"\r\n", ""), false},
 	"head that is too long":     {post("/request", "X-A: "+strings.Repeat("x", 2<<20)+"\r\n", ""), false},
 	"long body":                 {post("/echo", "", strings.Repeat("x", 64<<10)), false},

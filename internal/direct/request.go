@@ -48,6 +48,9 @@ func parse(head string) (q request, ok bool) {
 	}
 	q.head, q.size = len(head), len(head)
 	n := strings.Count(fields, "\n")
+	if n > MaxFields+1 { // with the empty line
+		return q, false
+	}
 	q.header = make(http.Header, min(n, 8)) // a map with room for more costs much more
 	values := make([]string, 0, n)
 	for fields != "" && fields != "\r\n" {

@@ -32,6 +32,10 @@ const (
 	// MaxHead is the largest head that is not passed on, in bytes.
 	MaxHead = 8 << 10
 
+	// MaxFields is how many header fields a request may have that is not passed on. net/http
+	// has a limit of its own since Go 1.27.
+	MaxFields = 100
+
 	// MaxRequest is the largest request that is not passed on, in bytes.
 	MaxRequest = 64 << 10
 
@@ -47,6 +51,10 @@ const (
 // A Server answers requests. Its fields must not change once it serves.
 type Server struct {
 	Handler http.Handler
+
+	// HTTP is the server to which connections are passed on. Handlers find it in the contexts
+	// of requests under http.ServerContextKey, as they do in net/http.
+	HTTP *http.Server
 
 	// ConnContext, if not nil, returns the context of the requests of a connection.
 	ConnContext func(context.Context, net.Conn) context.Context
@@ -129,6 +137,32 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.stop(func(*conn) bool { return true })
 	return nil
+}
+
+// CloseIdle closes up to n connections that have waited for a request since before a time, and
+// returns how many.
+func (s *Server) CloseIdle(n int, before time.Time) int {
+	conns := s.takeIdle(n, before.UnixNano())
+	for _, c := range conns {
+		_ = c.rwc.Close() // serve notices
+	}
+	return len(conns)
+}
+
+// takeIdle returns up to n connections that wait for a request, which they do not accept any more.
+func (s *Server) takeIdle(n int, before int64) []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var conns []*conn
+	for c := range s.conns {
+		if len(conns) == n {
+			break
+		}
+		if c.since.Load() < before && c.state.CompareAndSwap(waiting, stopped) {
+			conns = append(conns, c)
+		}
+	}
+	return conns
 }
 
 // stop takes no more connections, ends some of those that there are, and returns what is

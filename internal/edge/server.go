@@ -10,6 +10,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,10 +35,12 @@ const (
 
 // A Server answers clients over HTTP.
 type Server struct {
-	direct   *direct.Server // HTTP/1.1,
-	one, two *http.Server   // what it leaves, HTTP/2
-	cert     *Certificate   // nil without TLS
-	log      *slog.Logger
+	room        *room          // of the connections
+	direct      *direct.Server // HTTP/1.1,
+	one, two    *http.Server   // what it leaves, HTTP/2
+	onlyNetHTTP bool           // direct leaves all
+	cert        *Certificate   // nil without TLS
+	log         *slog.Logger
 
 	mu     sync.Mutex
 	closed bool                                // guarded by mu
@@ -52,6 +55,13 @@ type Options struct {
 	// net/http. Who wants to know the connection below finds it by NetConn.
 	ConnContext func(context.Context, net.Conn) context.Context
 
+	// MaxConns is how many connections may be open at once, whoever answers on them. Zero
+	// means DefaultMaxConns.
+	MaxConns int
+
+	// OnlyNetHTTP has net/http answer all requests, and internal/direct none.
+	OnlyNetHTTP bool
+
 	Logger *slog.Logger // required
 }
 
@@ -62,7 +72,10 @@ func New(h http.Handler, o *Options) *Server {
 	s.one.Protocols.SetHTTP1(true)
 	s.two.Protocols.SetUnencryptedHTTP2(true) // the connections that it is given are decrypted
 	s.one.ConnContext = o.ConnContext
-	s.direct = &direct.Server{Handler: h, ConnContext: o.ConnContext, Header: HeaderTimeout, Idle: IdleTimeout, Log: o.Logger}
+	s.direct = &direct.Server{HTTP: s.one, Handler: h, ConnContext: o.ConnContext, Header: HeaderTimeout, Idle: IdleTimeout, Log: o.Logger}
+	s.onlyNetHTTP = o.OnlyNetHTTP
+	s.room = newRoom(cmp.Or(o.MaxConns, DefaultMaxConns), s.direct, o.Logger)
+	s.one.ConnState, s.two.ConnState = s.room.note, s.room.note
 	s.two.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		ctx = withConnState(ctx, c)
 		if o.ConnContext != nil {
@@ -100,6 +113,13 @@ func (s *Server) Serve(l net.Listener) error {
 	running.Go(func() { _ = s.one.Serve(one) }) // ends with the queue
 	running.Go(func() { _ = s.two.Serve(two) }) // ends with the queue
 	err := backoff.Accept(ctx, l, func(c net.Conn) {
+		c = s.room.admit(c)
+		if s.room.isDueToClear() {
+			running.Go(s.room.clear) // ends when some connections are closed
+		}
+		if c == nil {
+			return
+		}
 		if s.cert == nil {
 			go s.serveOne(ctx, c, one) // ends with the connection, or when it is queued
 			return
@@ -138,7 +158,7 @@ func (s *Server) secure(ctx context.Context, raw net.Conn, one, two *queue) {
 // net/http.
 func (s *Server) serveOne(ctx context.Context, c net.Conn, one *queue) {
 	in := strict.New(c, &strict.Options{Idle: IdleTimeout, Header: HeaderTimeout})
-	if s.direct.ServeConn(in) {
+	if s.onlyNetHTTP || s.direct.ServeConn(in) {
 		one.add(ctx, in)
 	}
 }

@@ -72,7 +72,7 @@ func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, Logger: v.Log})
+			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Logger: v.Log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}

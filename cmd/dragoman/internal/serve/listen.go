@@ -29,7 +29,22 @@ type listener struct {
 	proxies httpx.Proxies
 	cert    *edge.Certificate // nil without TLS
 	http    bool
+	slow    bool   // net/http answers all requests, see fastPathVariable
 	unix    string // the path of a Unix socket
+}
+
+// fastPathVariable turns off the fast path of ordinary requests, should there be a bug in it.
+const fastPathVariable = "DRAGOMAN_FASTPATH"
+
+// readFastPath reports whether the fast path is turned off.
+func readFastPath(text string) (off bool, err error) {
+	switch strings.ToLower(text) {
+	case "", "on":
+		return false, nil
+	case "off":
+		return true, nil
+	}
+	return false, say.Usage("%s is %q: use on or off", fastPathVariable, text)
 }
 
 // openListeners listens on all addresses, or on none.
@@ -65,6 +80,9 @@ func openListener(ctx context.Context, rules config.Listen, log *slog.Logger) (*
 		return nil, say.Usage("%w", err)
 	}
 	e := &listener{rules: rules, http: a.HTTP}
+	if e.slow, err = readFastPath(os.Getenv(fastPathVariable)); err != nil {
+		return nil, err
+	}
 	if err := e.protect(log); err != nil {
 		return nil, err
 	}

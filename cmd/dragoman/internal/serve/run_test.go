@@ -153,6 +153,56 @@ func TestAddressesAreListenedOn(t *testing.T) {
 	}
 }
 
+func TestFastPathIsTurnedOffByAVariable(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		off  bool
+		fail string
+	}{
+		{"", false, ""},
+		{"on", false, ""},
+		{"off", true, ""},
+		{"OFF", true, ""},
+		{"0", false, `DRAGOMAN_FASTPATH is "0": use on or off`},
+	} {
+		t.Setenv("DRAGOMAN_FASTPATH", test.text)
+		list, err := openListeners(t.Context(), []config.Listen{{Address: "127.0.0.1:0"}}, &config.Auth{}, slog.New(slog.DiscardHandler))
+		if test.fail != "" {
+			if err == nil || err.Error() != test.fail {
+				t.Errorf("%q: %v, want %q", test.text, err, test.fail)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", test.text, err)
+		}
+		var isFast bool
+		f := &ingress{listeners: list, auth: &config.Auth{}, shutdown: func(context.Context, ...func(context.Context) error) error { return nil }}
+		f.handler = func(*listener) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, isFast = w.(interface{ OnLeave(f func()) }) // of internal/direct
+			})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { // ends with ctx
+			if err := f.serve(ctx, say.ConsoleOn(io.Discard)); err != nil {
+				t.Errorf("%q: %v", test.text, err)
+			}
+		})
+		resp, err := http.Post("http://"+list[0].Addr().String(), "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		cancel()
+		running.Wait()
+		if isFast == test.off {
+			t.Errorf("%q: the fast path answers: %v", test.text, isFast)
+		}
+	}
+}
+
 func testDoors(t *testing.T, s *cmdline.Settings) (string, error) {
 	t.Helper()
 	s.Era = "auto"
