@@ -56,7 +56,7 @@ COMPILED = NODE_COMPILE_CACHE='$(CURDIR)/$(NODE_DIR)/.compiled'
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 security = cd $(2) && go tool -modfile="$(CURDIR)/tools/security/go.mod" $(1)
 
-.PHONY: help run build cross test matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests peers interop browser conformance
+.PHONY: help run build cross test matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests peers interop rust browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -209,6 +209,11 @@ interop: export GORACE ?= atexit_sleep_ms=0
 interop: peers ## test against official SDKs and peers from npm and PyPI; needs node, npm and python3
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' $(COMPILED) GOFLAGS='$(GOFLAGS) $(TESTED)' \
 		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm ./...
+
+# The first build of the client takes minutes, and what it makes is in interop/rust/target.
+rust: ## test against the official Rust SDK; needs cargo
+	@command -v cargo >/dev/null || { echo 'make rust: cargo is needed (Rust 1.88 or newer)' >&2; exit 1; }
+	@cd interop && $(PLAINLY) go test -vet=off -count=1 -timeout $(TIMEOUT) -tags npm,rust -run Rust .
 
 browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
 	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' $(COMPILED) $(PLAINLY) \
