@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
@@ -35,7 +37,7 @@ func startBrowser(t *testing.T) context.Context {
 		t.Fatalf("there is no browser: none of %s is on the PATH; on Debian, apt-get install chromium brings one", strings.Join(names, ", "))
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(names[i]), chromedp.NoSandbox, chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
+		chromedp.Env("TMPDIR="+browserFolder(t)), chromedp.ExecPath(names[i]), chromedp.NoSandbox, chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	browser, leave := chromedp.NewContext(alloc)
@@ -44,6 +46,27 @@ func startBrowser(t *testing.T) context.Context {
 		t.Fatalf("the browser does not start: %v", err)
 	}
 	return browser
+}
+
+// browserFolder returns a folder for the temporary files of a browser, which leaves some. At the
+// end of the test it is removed as soon as the last process of the browser writes no more.
+func browserFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(binaries, "browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			if err := os.RemoveAll(dir); err == nil {
+				return
+			} else if time.Now().After(end) {
+				t.Errorf("files of the browser are left: %v", err)
+				return
+			}
+		}
+	})
+	return dir
 }
 
 // A testServer is our built-in server on every path, and records refusals.
