@@ -19,7 +19,7 @@ ARGS ?=
 
 NODE_DIR := interop/node
 NPM_PEERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/sdk@1.32.2 \
-	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2 ws@8.22.2 \
+	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/node@2.1.2 ws@8.23.0 \
 	@modelcontextprotocol/server-filesystem@2026.8.31 fastmcp@4.20.16 supergateway@4.0.0 oidc-provider@9.13.3
 PYTHON_DIR := interop/python
 PIP_PEERS := mcp==2.3.0 websockets==17.4 fastmcp-slim[server]==4.1.2 httpx==0.28.1 httpx-sse==0.4.3

@@ -82,7 +82,7 @@ func (g *crowd) answered(conns []net.Conn) (n int) {
 	return n
 }
 
-func TestS12_ConnectionsAreBoundedWhoeverAnswersThem(t *testing.T) {
+func TestConnectionsAreBoundedWhoeverAnswersThem(t *testing.T) {
 	atCrowd(t, edge.Options{}, func(t *testing.T, g *crowd) {
 		direct, other := g.dial(16, "POST", "/wait"), g.dial(16, "GET", "/wait") // net/http answers GET
 		time.Sleep(time.Minute)
