@@ -165,8 +165,14 @@ func number(s string) (n int, ok bool) {
 	return n, true
 }
 
-// isPath reports whether a target is a path, perhaps with a query, in visible ASCII.
+// isPath reports whether a target is a path, perhaps with a query, in visible ASCII and with
+// escapes that are valid.
 func isPath(target string) bool {
+	if strings.Contains(target, "%") {
+		if _, err := url.ParseRequestURI(target); err != nil {
+			return false
+		}
+	}
 	for i := range len(target) {
 		if target[i] <= ' ' || target[i] >= 0x7f {
 			return false
