@@ -12,7 +12,10 @@ PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # processors, since many of them wait.
 AT_ONCE ?= $(shell echo $$(($(PROCESSORS) + 1)))
 SOAK ?= 10m
+FUZZ ?= ./...
 FUZZTIME ?= 30s
+# The newest release of Go. That of go.mod is the other one that is supported.
+NEXT_GO ?= go1.27.3
 VULNDB ?=
 BENCH ?= .
 ARGS ?=
@@ -56,7 +59,7 @@ COMPILED = NODE_COMPILE_CACHE='$(CURDIR)/$(NODE_DIR)/.compiled'
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 security = cd $(2) && go tool -modfile="$(CURDIR)/tools/security/go.mod" $(1)
 
-.PHONY: help run build cross test matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests peers interop rust browser conformance
+.PHONY: help run build cross test next matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests peers interop rust browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -108,6 +111,21 @@ test: ## run all tests that need Go alone
 	$$test $$race -p $(AT_ONCE) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
+	exit $$status
+
+# With -short whole programs are not started, and messages and crowds are small.
+next: export GOTOOLCHAIN = $(NEXT_GO)
+next: export CGO_ENABLED = 0
+next: export GOFLAGS += $(TESTED)
+next: ## vet all, run the short tests and fuzz the fast path with the newest release of Go (NEXT_GO=go1.27.3)
+	@if ! out=$$(go version 2>&1); then \
+		echo "make next: skipped, because $(NEXT_GO) cannot be fetched: $$(echo "$$out" | tail -n 1)"; exit 0; \
+	fi; \
+	status=0; \
+	for m in $(MODULES); do (cd $$m && go vet ./...) || status=1; done; \
+	go test -vet=off -short -timeout $(TIMEOUT) -p $(AT_ONCE) ./... || status=1; \
+	(cd gosdk && go test -vet=off -short -timeout $(TIMEOUT) ./...) || status=1; \
+	$(MAKE) fuzz FUZZ=./internal/direct FUZZTIME=1m || status=1; \
 	exit $$status
 
 # A cell waits for half of its time.
@@ -181,8 +199,8 @@ lint-platforms:
 
 # A run that ends with a bare deadline error found nothing: Go before 1.27 loses
 # that race at the end of -fuzztime (go.dev/issue/75804).
-fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
-	@list=$$(go test -vet=off -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+fuzz: ## run every fuzz target of the packages FUZZ (default ./...) for FUZZTIME each (default 30s)
+	@list=$$(go test -vet=off -list '^Fuzz' $(FUZZ)) || { echo "$$list"; exit 1; }; \
 	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
 	for target in $$(echo "$$list" | awk '/^Fuzz/ {name[++n] = $$1} $$1 == "ok" {for (i = 1; i <= n; i++) print $$2 ":" name[i]; n = 0}'); do \
 		echo "== $${target##*:} in $${target%:*}"; \

@@ -60,7 +60,7 @@ type Options struct {
 	// Light says that another run over the same transport shows what depends on how
 	// large or how many messages are: that is left out, and at most 20 calls are under
 	// way at once. It is for runs that differ from that one in something else, such as
-	// the revision.
+	// the revision. With -short, all runs are light.
 	Light bool
 }
 
@@ -71,6 +71,7 @@ func Run(t *testing.T, connect Connect, opts *Options) {
 	if opts != nil {
 		o = *opts
 	}
+	o.Light = o.Light || testing.Short()
 	s := &suite{connect: connect, opts: o.withDefaults()}
 	for _, list := range [...][]behaviour{calls, faults, notes, progress, questions, listens, cancels, closes, large, slow} {
 		for _, b := range list {

@@ -53,6 +53,9 @@ func behind() []server {
 // TestManyClientsGetWhatIsTheirOwn has a crowd of both eras at one bridge. All
 // requests have the same id and the same progress token.
 func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
 	for _, server := range behind() {
 		t.Run(server.name, func(t *testing.T) {
 			peertest.NoLeak(t)
@@ -78,6 +81,9 @@ func TestManyClientsGetWhatIsTheirOwn(t *testing.T) {
 // TestCrowdAtTheLimitIsServedOrRefused has more modern clients than there may be
 // sessions with a legacy server.
 func TestCrowdAtTheLimitIsServedOrRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
 	peertest.NoLeak(t)
 	j := newJournal(t)
 	const n, sessions = 50, 4

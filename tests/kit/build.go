@@ -31,19 +31,29 @@ const binVariable = "DRAGOMAN_BIN"
 
 // Binary returns the path of dragoman, unless DRAGOMAN_BIN names one. It never has the race
 // detector, which finds what it can find in the tests of the packages and with other
-// people's clients: here are a thousand processes, each of which it would hold up.
+// people's clients: here are a thousand processes, each of which it would hold up. With -short
+// the test is skipped.
 func Binary(t testing.TB) string {
 	t.Helper()
+	skipShort(t)
 	if path := os.Getenv(binVariable); path != "" {
 		return path
 	}
 	return dragomanProgram.in(t)
 }
 
-// FaultServer returns the path of a fault server.
+// FaultServer returns the path of a fault server. With -short the test is skipped.
 func FaultServer(t testing.TB) string {
 	t.Helper()
+	skipShort(t)
 	return faultProgram.in(t)
+}
+
+func skipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts the whole program")
+	}
 }
 
 // in returns the file of the program.
