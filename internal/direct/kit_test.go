@@ -58,6 +58,7 @@ func newSite(t *testing.T, h http.Handler, isDirect bool) *site {
 		}
 		_ = s.rest.Close()
 		<-done
+		time.Sleep(time.Hour) // handlers that sleep end, and connections that Go 1.27 leaves half open for 500 ms
 	})
 	return s
 }
