@@ -20,7 +20,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
@@ -118,31 +117,18 @@ func Arguments(value []byte) string {
 // nothing of the message that it is about.
 func (e *Event) bound() {
 	for _, s := range []*string{&e.Kind, &e.Request, &e.Proof, &e.Address, &e.Client, &e.Session, &e.Door, &e.Server, &e.Method, &e.Outcome, &e.Rule, &e.Digest} {
-		*s = clip(*s, maxShort)
+		*s = redact.Cut(*s, maxShort)
 	}
-	e.Principal, e.Reason = clip(e.Principal, maxLong), clip(e.Reason, maxLong)
-	e.Name, e.Arguments = strings.Clone(clip(e.Name, maxLong)), clip(e.Arguments, maxArguments+maxShort)
+	e.Principal, e.Reason = redact.Cut(e.Principal, maxLong), redact.Cut(e.Reason, maxLong)
+	e.Name, e.Arguments = strings.Clone(redact.Cut(e.Name, maxLong)), redact.Cut(e.Arguments, maxArguments+maxShort)
 	e.Client = strings.Clone(e.Client)
 }
 
 // complete makes of an event what is written down of it.
 func (e *Event) complete() {
-	e.Reason = redact.Text(e.Reason)
-	if strings.Contains(e.Name, "://") {
-		e.Name = redact.URI(e.Name)
-	}
+	e.Reason, e.Name = redact.Text(e.Reason), redact.URI(e.Name)
 	if e.Session != "" {
 		sum := sha256.Sum256([]byte(e.Session))
 		e.Session = hex.EncodeToString(sum[:8])
 	}
-}
-
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }

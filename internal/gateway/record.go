@@ -186,10 +186,7 @@ func (p *recorder) who(ctx context.Context, req *dragoman.Message) string {
 // brief returns the beginning of an error's text, in a line and without credentials.
 func brief(text string) string {
 	text, _, more := strings.Cut(text, "\n")
-	if len(text) > maxOutcome {
-		text, more = strings.ToValidUTF8(text[:maxOutcome], ""), true
-	}
-	if text = redact.Text(text); more {
+	if text = redact.Text(redact.Cut(text, maxOutcome)); more && !strings.HasSuffix(text, "…") {
 		text += "…"
 	}
 	return text

@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	// assigned finds values behind the names of secrets in text that is no JSON: name=value and
-	// name: value. Plurals are no names: tokens are counted.
-	assigned = lazy.Regexp(`(?i)(\bunexpected\s+)?` +
-		`((?:[a-z0-9_.-]*(?:pwd|credentials|api key|` + words + `)(?:[_.-]?(?:v?[0-9]+|value|base|id|key)){0,2}|(?-i:\b[A-Z0-9_]+_KEY))["'` + "`" + `]?)` +
-		`(\s*[=:]\s*)((?:bearer|basic|token)\s+)?` +
-		`("[^"]*"?|'[^']*'?|[^\s"'` + "`" + `&;=>\[/][^\s"'` + "`" + `&;]*)`)
+	// label finds names with what stands between them and a value, and assigned finds the value there.
+	label    = lazy.Regexp(`([A-Za-z0-9_.-]+(?: [Kk][Ee][Yy])?["'` + "`" + `]?)(\s*[=:]\s*)`)
+	assigned = lazy.Regexp(`^((?i:bearer|basic|token)\s+)?("[^"]*"?|'[^']*'?|[^\s"'` + "`" + `&;=>\[/][^\s"'` + "`" + `&;]*)`)
+
+	// unexpected finds what stands before a token of a language.
+	unexpected = lazy.Regexp(`(?i)\bunexpected\s+$`)
 
 	// scheme finds what may stand before a token.
 	scheme = lazy.Regexp(`(?i)^(?:bearer|basic|token)$`)
@@ -35,31 +35,42 @@ func Line(s string) string {
 		return s
 	}
 	var b strings.Builder
-	at := 0
-	for _, m := range assigned().FindAllStringSubmatchIndex(s, -1) {
-		part := func(i int) string {
-			if m[2*i] < 0 {
-				return ""
-			}
-			return s[m[2*i]:m[2*i+1]]
+	done := 0
+	for next := 0; ; {
+		m := label().FindStringSubmatchIndex(s[next:])
+		if m == nil {
+			break
 		}
-		name, value := strings.TrimRight(part(2), "\"'`"), strings.TrimRight(part(5), ",.)}]")
-		behind := s[m[10]+len(value):]
-		if strings.Trim(value, `"'`) == mark || scheme().MatchString(value) && strings.HasPrefix(behind, " "+mark) { // it has been done
-			continue
+		before, name, separator := s[:next+m[0]], s[next+m[2]:next+m[3]], s[next+m[4]:next+m[5]]
+		next += m[1]
+		if from, to := assignedTo(before, name, separator, s[next:]); to > 0 {
+			b.WriteString(s[done:next+from] + mark)
+			next += to
+			done = next
 		}
-		if part(1) != "" || value == "" || name == progressToken || strings.Contains(strings.ToLower(name), "public") {
-			continue
-		}
-		if strings.Contains(part(3), ":") && part(4) == "" && isProse(value, behind) {
-			continue
-		}
-		b.WriteString(s[at:m[10]])
-		b.WriteString(mark)
-		at = m[10] + len(value)
 	}
-	b.WriteString(s[at:])
+	b.WriteString(s[done:])
 	return b.String()
+}
+
+// assignedTo returns where in rest the secret stands that is assigned to a name, or zero if there is none.
+func assignedTo(before, name, separator, rest string) (from, to int) {
+	if !secretLabel(strings.TrimRight(name, "\"'`")) || unexpected().MatchString(before) {
+		return 0, 0
+	}
+	m := assigned().FindStringSubmatchIndex(rest)
+	if m == nil {
+		return 0, 0
+	}
+	value := strings.TrimRight(rest[m[4]:m[5]], ",.)}]")
+	behind := rest[m[4]+len(value):]
+	switch {
+	case strings.Trim(value, `"'`) == mark || scheme().MatchString(value) && strings.HasPrefix(behind, " "+mark): // it has been done
+	case value == "", strings.Contains(separator, ":") && m[2] < 0 && isProse(value, behind):
+	default:
+		return m[4], m[4] + len(value)
+	}
+	return 0, 0
 }
 
 // isProse reports whether what follows a colon is a sentence and no value: a remark, or a word that others

@@ -28,6 +28,10 @@ func TestA32_LinesForPeopleShowNoValuesOfSecrets(t *testing.T) {
 		"password=ab ghp_0123456789abcdefghij0123": "password=[redacted] [redacted]",
 		"SECRET_KEY_BASE=ab":                       "SECRET_KEY_BASE=[redacted]",
 		`{"level":"info","token":"abc"}`:           `{"level":"info","token":"[redacted]"}`,
+		"pass_word: ab1, pass-phrase=x":            "pass_word: [redacted], pass-phrase=[redacted]",
+		"using api.key=a1":                         "using api.key=[redacted]",
+		"reason: password=ab":                      "reason: password=[redacted]",
+		"dial redis://ada:ab@h: refused":           "dial redis://[redacted]@h: refused",
 		`{'password': 'a', 'user': 'ada'}`:         `{'password': [redacted], 'user': 'ada'}`,
 		"password=" + strings.Repeat("ä", 20):      "password=[redacted]",
 	} {

@@ -18,16 +18,10 @@ const shortest = len("basic 12345678")
 // mark stands where a secret was.
 const mark = "[redacted]"
 
-// words are those that say of a name that a secret is behind it, as an expression.
-const words = `password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie|session[_-]?id`
-
 // quoted is a string of JSON as an expression. The end of the text may cut it.
 const quoted = `"(?:[^"\\]|\\.)*(?:"|\\?$)`
 
 var (
-	// secretName finds names of members that hold secrets.
-	secretName = lazy.Regexp(`(?i)` + words)
-
 	// member finds members with a string or a number as the value.
 	member = lazy.Regexp(`(?s)(` + quoted + `)(\s*:\s*)(?:` + quoted + `|-?[0-9][0-9.eE+-]*)`)
 
@@ -49,31 +43,38 @@ var (
 // JSON itself.
 func JSON(text []byte) string {
 	if len(text) > limit {
-		return maskJSON(text[:limit]) + "…"
+		return maskJSON(hideCut(string(text[:limit]))) + "…"
 	}
-	return maskJSON(text)
+	return maskJSON(string(text))
 }
 
 // maskJSON returns a JSON text, which may be cut, with its secrets replaced.
-func maskJSON(text []byte) string { return Text(members(string(text))) }
+func maskJSON(text string) string { return Text(members(text)) }
 
 // members returns a JSON text, or the beginning of one, without the values of members whose
 // names say that they are secrets.
 func members(s string) string {
 	s = member().ReplaceAllStringFunc(s, func(m string) string {
 		parts := member().FindStringSubmatch(m)
-		if name, _ := unquote(parts[1]); !isSecret(name) && !isSecret(parts[1]) || name == progressToken {
+		name, ok := unquote(parts[1])
+		if !ok {
+			name = parts[1]
+		}
+		if !SecretName(name) {
 			return m
 		}
 		return parts[1] + parts[2] + `"` + mark + `"`
 	})
 	return anyString().ReplaceAllStringFunc(s, func(m string) string {
 		inside, ok := unquote(m)
-		if !ok || !strings.Contains(inside, `"`) {
+		if !ok {
 			return m
 		}
-		clean := members(inside) // which is shorter
-		if clean == inside {
+		clean := inside
+		if strings.Contains(inside, `"`) {
+			clean = members(inside) // which is shorter
+		}
+		if clean = urls(clean, parameter); clean == inside {
 			return m
 		}
 		return quote(clean)
@@ -99,13 +100,9 @@ func quote(s string) string {
 	return string(b)
 }
 
-func isSecret(name string) bool { return secretName().MatchString(name) }
-
-// progressToken is the name of the one token that is no secret.
-const progressToken = "progressToken"
-
-// Text returns s with whatever looks like a credential replaced.
+// Text returns s with whatever looks like a credential replaced, and its URLs as [URI] returns them.
 func Text(s string) string {
+	s = urls(s, parameter)
 	if len(s) < shortest {
 		return s
 	}

@@ -72,12 +72,13 @@ func Clip(name string) string {
 	return name
 }
 
-// Cut returns the beginning of a text that has more than so many bytes. No character is cut in two.
+// Cut returns the beginning of a text that has more than so many bytes. No character is cut in two, and of a
+// URL that is cut before its host no password is left.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return hideCut(strings.ToValidUTF8(text[:most], "")) + "…"
 }
 
 // Printable returns text for a terminal: characters that cannot be seen, except tabs and

@@ -5,15 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
-)
-
-var (
-	// parameter finds values in the query of a URI whose names say that they are secrets, and
-	// user finds who signs in by one.
-	parameter = lazy.Regexp(`(?i)([?&;#][^=&;#]*(?:` + words + `|signature|sig)[^=&;#]*=)[^&;#]*`)
-	user      = lazy.Regexp(`(://)[^/?#@]*@`)
 )
 
 // Value returns a JSON value with its secrets replaced: whatever stands behind a name of
@@ -58,7 +49,7 @@ func (w *valueWriter) value(secret bool) bool {
 			end = "…"
 		}
 		if strings.Contains(t, `"`) { // or it is no JSON
-			w.text(maskJSON([]byte(shown)) + end)
+			w.text(maskJSON(shown) + end)
 		} else {
 			w.text(Text(shown) + end)
 		}
@@ -88,7 +79,7 @@ func (w *valueWriter) list(open byte) bool {
 			}
 			w.text(name)
 			w.out.WriteByte(':')
-			secret = isSecret(name) && name != progressToken
+			secret = SecretName(name)
 		}
 		if !w.value(secret) {
 			return false
@@ -104,19 +95,7 @@ func (w *valueWriter) list(open byte) bool {
 
 func (w *valueWriter) text(s string) { w.out.WriteString(quote(s)) }
 
-// URI returns a URI without who signs in by it, and without the values of parameters whose names
-// say that they are secrets.
-func URI(uri string) string {
-	if strings.Contains(uri, "@") {
-		uri = user().ReplaceAllString(uri, "${1}"+mark+"@")
-	}
-	if strings.ContainsAny(uri, "?#") {
-		uri = parameter().ReplaceAllString(uri, "${1}"+mark)
-	}
-	return uri
-}
-
-// clip returns the beginning of s, up to the end of a character.
+// clip returns the beginning of s, up to the end of a character, as [hideCut] returns it.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -124,5 +103,5 @@ func clip(s string, limit int) string {
 	for limit > 0 && !utf8.RuneStart(s[limit]) {
 		limit--
 	}
-	return s[:limit]
+	return hideCut(s[:limit])
 }

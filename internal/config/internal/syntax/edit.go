@@ -216,7 +216,7 @@ func (n *Node) Mark(key string) { n.finish(key, false) }
 func (n *Node) Inline() (paths []string) {
 	n.below(func(key string, child *Node) {
 		switch {
-		case child.Kind == Text && child.Text != "" && (child.Secret && secretName(key) || child.Open() != Printable(child.Text) && !child.Secret):
+		case child.Kind == Text && child.Text != "" && (child.Secret && redact.SecretName(key) || child.Open() != Printable(child.Text) && !child.Secret):
 			paths = append(paths, key)
 		default:
 			for _, p := range child.Inline() {

@@ -123,11 +123,12 @@ var (
 	// secretHeader matches a header with a value, as they stand in arguments.
 	secretHeader = lazy.Regexp(`^([A-Za-z0-9-]+)\s*:\s*\S`)
 
-	// secretShapes find secrets by what stands around them: in URLs and in arguments.
+	// secretShapes find what may be secrets by what stands around them, in URLs and in arguments: the name, if
+	// that decides, and the value.
 	secretShapes = []func() *regexp.Regexp{
-		lazy.Regexp(`://([^/\s"'@]+)@`),
-		lazy.Regexp(`(?i)[?&][^=&\s"']*(?:token|key|secret|password|passwd|sig|auth|code)[^=&\s"']*=([^&\s"'#,\]}]+)`),
-		lazy.Regexp(`(?i)--?[a-z0-9-]*(?:token|key|secret|password|passwd|auth)[a-z0-9-]*(?:=|\s+)([^\s"',\]}]+)`),
+		lazy.Regexp(`://()([^/\s"'@]+)@`),
+		lazy.Regexp(`[?&]([^=&\s"']+)=([^&\s"'#,\]}]+)`),
+		lazy.Regexp(`--?([A-Za-z0-9_-]+)(?:=|\s+)([^\s"',\]}]+)`),
 	}
 )
 
@@ -135,9 +136,9 @@ var (
 // key is that of n; secret means that all in n is.
 func (n *Node) finish(key string, secret bool) {
 	secret = secret || slices.Contains(secretTables, key) ||
-		n.Kind != Table && secretName(key) && !strings.HasSuffix(key, "_env_var")
+		n.Kind != Table && redact.SecretName(key) && !strings.HasSuffix(key, "_env_var")
 	header := secretHeader().FindStringSubmatch(n.Text)
-	n.Secret = (secret || n.Kind == Text && header != nil && secretName(header[1])) && !onlyReference().MatchString(n.Text)
+	n.Secret = (secret || n.Kind == Text && header != nil && redact.SecretName(header[1])) && !onlyReference().MatchString(n.Text)
 	n.below(func(key string, child *Node) {
 		child.finish(key, secret)
 		n.Broken = n.Broken || child.Broken
@@ -161,14 +162,6 @@ func (n *Node) below(f func(key string, child *Node)) {
 	for _, m := range n.dropped {
 		f(m.Key, m.Value)
 	}
-}
-
-// secretName reports whether the name of a key or a flag says that its value is a
-// secret.
-func secretName(name string) bool {
-	name = strings.NewReplacer(`"`, "", `\`, "").Replace(name)
-	in := `{"` + name + `":"x"}`
-	return len(name) < 200 && redact.JSON([]byte(in)) != in
 }
 
 // Show returns a value as errors name it: a scalar as it stands in the file, unless
@@ -200,9 +193,19 @@ func (n *Node) Open() string {
 func shapes(line []rune) (spans []span) {
 	s := string(line)
 	for _, re := range secretShapes {
-		for _, m := range re().FindAllStringSubmatchIndex(s, -1) {
-			from := len([]rune(s[:m[2]]))
-			spans = append(spans, span{from, from + len([]rune(s[m[2]:m[3]]))})
+		for at := 0; ; {
+			m := re().FindStringSubmatchIndex(s[at:])
+			if m == nil {
+				break
+			}
+			name, from, to := s[at+m[2]:at+m[3]], at+m[4], at+m[5]
+			if name != "" && !redact.SecretParameter(name) {
+				at += m[3] // its value may be the next name
+				continue
+			}
+			first := len([]rune(s[:from]))
+			spans = append(spans, span{first, first + len([]rune(s[from:to]))})
+			at = to
 		}
 	}
 	return spans
