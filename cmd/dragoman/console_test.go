@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,6 +69,49 @@ func TestEveryLevelHasTheSameNamesInEveryCommand(t *testing.T) {
 		_, stderr, status := runMain(t, "", append(append(command, "--log-level", "loud"), server...)...)
 		if want := `unknown log level "loud": use debug, info, warn, error or none`; status != say.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, %q", command, status, stderr)
+		}
+	}
+}
+
+func TestErrorOfAConfigurationIsOneRecord(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text    string
+		want    []string // of the text format, without the time
+		another string   // the last record, which is about the files as a whole
+	}{
+		"a server": {
+			"servers:\n  a: {comand: x}\n",
+			[]string{`level=ERROR msg="configuration error" file=FILE line=2 column=7 server=a error="unknown key \"comand\" in servers.a" hint="did you mean \"command\"?"`, `level=WARN msg="left out because of errors: a"`},
+			"there is no server to serve",
+		},
+		"the whole file":  {"listen: [\n", []string{`level=ERROR msg="configuration error" file=FILE line=1 column=1 error="the file is not YAML: did not find expected node content"`}, ""},
+		"several and all": {"servers: {}\nlog: 5\nnope: 1\n", []string{`line=2`, `line=3`}, "2 errors in "},
+	} {
+		path := writeConfig(t, "dragoman.yaml", test.text)
+		for _, format := range []string{"text", "json"} {
+			p := startMain(t, "serve", "--log-format", format, path)
+			status, stderr := p.wait(), p.logged()
+			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+			want := test.want
+			if test.another != "" {
+				want = append(slices.Clone(want), test.another)
+			}
+			if status != 1 || len(lines) != len(want) {
+				t.Errorf("%s, %s: status %d, %d records, want %d:\n%s", name, format, status, len(lines), len(want), stderr)
+				continue
+			}
+			for i, line := range lines {
+				var record map[string]any
+				switch {
+				case format == "text" && !strings.Contains(line, strings.ReplaceAll(want[i], "FILE", path)):
+					t.Errorf("%s: got %s\nwant %s", name, line, want[i])
+				case format == "json" && (json.Unmarshal([]byte(line), &record) != nil || record["msg"] == ""):
+					t.Errorf("%s: got %s", name, line)
+				case format == "json" && strings.Contains(want[i], "configuration error") && (record["msg"] != "configuration error" || record["file"] != path || record["line"] == nil || record["error"] == ""):
+					t.Errorf("%s: got %s", name, line)
+				}
+			}
 		}
 	}
 }

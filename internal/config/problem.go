@@ -26,6 +26,9 @@ type Problem struct {
 // String returns the problem in several lines, without a line end.
 func (p Problem) String() string { return p.format("") }
 
+// Error implements error.
+func (p *Problem) Error() string { return p.String() }
+
 func (p Problem) format(word string) string {
 	var b strings.Builder
 	b.WriteString(syntax.Printable(p.File))

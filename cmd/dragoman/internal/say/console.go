@@ -35,8 +35,9 @@ type Console struct {
 	Out   *sink
 	On    *Screen // where that writes
 
-	byLine bool // a text of several lines is as many records
-	lines  bool // records are short lines on a terminal
+	byLine     bool // a text of several lines is as many records
+	structured bool // records are read by programs: what is known of a problem is in attributes
+	lines      bool // records are short lines on a terminal
 }
 
 // LevelNone is that of nothing but why we end.
@@ -57,9 +58,9 @@ func NewConsole(level *LogLevel, format string) *Console {
 	case isNull(os.Stderr):
 		v.Log = slog.New(slog.DiscardHandler) // a line for each call costs something, too
 	case format == FormatJSON:
-		v.Log = slog.New(slog.NewJSONHandler(redact.JSONWriter{Writer: v.Out}, &slog.HandlerOptions{Level: level, ReplaceAttr: inSeconds}))
+		v.Log, v.structured = slog.New(slog.NewJSONHandler(redact.JSONWriter{Writer: v.Out}, &slog.HandlerOptions{Level: level, ReplaceAttr: inSeconds})), true
 	case format == FormatText || !IsTerminal(os.Stderr):
-		v.Log, v.byLine = slog.New(&logfmt.Handler{Out: v.Out, Level: level, Duration: people.Duration}), true
+		v.Log, v.byLine, v.structured = slog.New(&logfmt.Handler{Out: v.Out, Level: level, Duration: people.Duration}), true, true
 	default:
 		colours := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		v.Log = slog.New(&lineHandler{out: v.Out, level: level, colours: colours, width: func() int {
@@ -138,17 +139,45 @@ func (v *Console) write(level slog.Level, text string) {
 	}
 }
 
-// Problems says what is wrong with a configuration, a record for each.
+// Problems logs the problems of a configuration, a record for each.
 func (v *Console) Problems(r *config.Report) {
-	for _, p := range r.Errors {
-		v.say(slog.LevelError, "%s", p)
+	log := func(level slog.Level, problems []config.Problem) {
+		for i := range problems {
+			if v.own.Enabled(context.Background(), level) {
+				v.problem(level, &problems[i])
+			}
+		}
 	}
-	for _, p := range r.Warnings {
-		v.Warnf("%s", p)
-	}
+	log(slog.LevelError, r.Errors)
+	log(slog.LevelWarn, r.Warnings)
 	if r.Omitted > 0 {
 		v.Warnf("and %d more", r.Omitted)
 	}
+}
+
+// problem logs a problem of a configuration, whatever the level.
+func (v *Console) problem(level slog.Level, p *config.Problem) {
+	if !v.structured {
+		v.write(level, redact.Printable(p.String(), "\n"))
+		return
+	}
+	message := "configuration error"
+	if level < slog.LevelError {
+		message = "configuration warning"
+	}
+	record := slog.NewRecord(time.Now(), level, message, 0)
+	record.Add("file", p.File)
+	if p.Line > 0 {
+		record.Add("line", p.Line, "column", p.Column)
+	}
+	if p.Server != "" {
+		record.Add("server", p.Server)
+	}
+	record.Add("error", p.Message)
+	if p.Hint != "" {
+		record.Add("hint", p.Hint)
+	}
+	_ = v.own.Handler().Handle(context.Background(), record) // there is nowhere else to log it
 }
 
 // Notice says what the user should know about a server.
@@ -206,6 +235,10 @@ func ReportFailure(c *cobra.Command, args []string, f *Failure, err error) {
 	}
 	if v == nil {
 		f.report(os.Stderr, Width(os.Stderr), asJSON)
+		return
+	}
+	if p, ok := errors.AsType[*config.Problem](err); ok {
+		v.problem(slog.LevelError, p)
 		return
 	}
 	v.write(slog.LevelError, f.text())

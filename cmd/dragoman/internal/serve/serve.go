@@ -4,7 +4,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -193,7 +192,7 @@ func (s *serveOptions) reload(load func() (*config.File, *config.Report), first 
 // understood is left out; whatever else is wrong is the end.
 func (s *serveOptions) report(file *config.File, report *config.Report, v *say.Console) error {
 	if one := report.Errors; len(one) == 1 && len(report.Warnings) == 0 && report.Refused() != nil {
-		return errors.New(one[0].String()) // which says it all
+		return &one[0] // which is all there is to report
 	}
 	v.Problems(report)
 	if report.Refused() != nil {
