@@ -2,11 +2,13 @@ package credential
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/reread"
 )
@@ -20,8 +22,14 @@ type tokenFile struct {
 	last *value       // nil before
 }
 
-// current returns the token, which is read if the file has changed and nobody is about to
-// write it.
+// rewriteInterval is how long a token file that was emptied a moment ago has until it is read again.
+const rewriteInterval = 10 * time.Millisecond
+
+// errBeingWritten says that the file is empty because its new content is being written.
+var errBeingWritten = errors.New("it is being written")
+
+// current returns the token, which is read if the file has changed. While the file is being written it is the
+// one from before.
 func (f *tokenFile) current(context.Context) (*value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,15 +40,35 @@ func (f *tokenFile) current(context.Context) (*value, error) {
 	if f.last != nil && (now == f.read || now.BeingWritten()) {
 		return f.last, nil
 	}
-	return f.load(now)
+	v, err := f.load(now)
+	if errors.Is(err, errBeingWritten) {
+		return f.last, nil
+	}
+	return v, err
 }
 
-// renew reads the file again: it may have changed within the time that its date tells.
-func (f *tokenFile) renew(_ context.Context, refused *value) (*value, error) {
+// renew reads the file again: it may have changed within the time that its date tells. It waits while the file
+// is being written, which is a second at most.
+func (f *tokenFile) renew(ctx context.Context, refused *value) (*value, error) {
+	for {
+		v, err := f.reload(refused)
+		if !errors.Is(err, errBeingWritten) {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return refused, nil
+		case <-time.After(rewriteInterval):
+		}
+	}
+}
+
+// reload reads the file, unless that was done since the refused token was read.
+func (f *tokenFile) reload(refused *value) (*value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.last != refused {
-		return f.last, nil // it was read meanwhile
+		return f.last, nil
 	}
 	now, err := reread.StampOf(f.path)
 	if err != nil {
@@ -49,7 +77,8 @@ func (f *tokenFile) renew(_ context.Context, refused *value) (*value, error) {
 	return f.load(now)
 }
 
-// load reads the file, whose reread.Stamp was taken before. The caller holds mu.
+// load reads the file, whose reread.Stamp was taken before. The error is errBeingWritten if there is a token from
+// before, and the file was emptied a moment ago. The caller holds mu.
 func (f *tokenFile) load(at reread.Stamp) (*value, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -62,6 +91,10 @@ func (f *tokenFile) load(at reread.Stamp) (*value, error) {
 		return nil, f.fail(reread.Reason(err))
 	case len(text) > maxText:
 		return nil, f.fail(fmt.Errorf("it has more than %d bytes", maxText))
+	case len(text) == 0 && f.last != nil:
+		if now, failed := reread.StampOf(f.path); failed == nil && (now != at || now.BeingWritten()) {
+			return nil, errBeingWritten
+		}
 	}
 	v, err := bearer(strings.TrimSpace(string(text)))
 	if err != nil {
