@@ -204,7 +204,7 @@ func TestServeReadsItsFileAgainOnSIGHUP(t *testing.T) {
 func TestServeExplainsWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"servers: {}", "there is no server to serve"},
-		{"server: {}", `did you mean "servers"`},
+		{"server: {}", `did you mean \"servers\"`},
 		{"listen: {address: '127.0.0.1:0', auth: secret}\nservers: {a: {url: http://127.0.0.1:1}}", "use required or none"},
 		{"listen: nowhere:port\nservers: {a: {url: http://127.0.0.1:1}}", "nowhere:port"},
 	} {
