@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/internal/private"
 )
 
 // FileOptions configures Open. The zero value is ready to use. In each limit zero
@@ -253,17 +253,8 @@ func Open(dir string, opts *FileOptions) (*File, error) {
 }
 
 func (f *File) open(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
-		return errors.New("others can write to it; use a directory of your own, or chmod 700 it")
-	}
-	if f.dir, err = os.OpenRoot(dir); err != nil {
+	var err error
+	if f.dir, err = private.OpenDir(dir, private.NoWrite, true); err != nil {
 		return err
 	}
 	if f.unlock, err = lock(f.dir); err != nil {

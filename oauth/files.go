@@ -4,14 +4,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/private"
 )
 
 // files are those of a store.
@@ -29,21 +29,9 @@ type files interface {
 // openRoot opens a directory that only its user can look into. It is made if it is not there
 // and make says so.
 func openRoot(dir string, make bool) (*os.Root, error) {
-	if make {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("oauth: the directory for sign-ins cannot be made: %w", err)
-		}
-	}
-	info, err := os.Stat(dir)
+	root, err := private.OpenDir(dir, private.NoAccess, make)
 	if err != nil {
-		return nil, fmt.Errorf("oauth: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("oauth: others can look into %s, where sign-ins are kept; chmod 700 it", dir)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("oauth: %w", err)
+		return nil, fmt.Errorf("oauth: the directory for sign-ins: %w", err)
 	}
 	return root, nil
 }
@@ -108,28 +96,10 @@ func (d *directory) replace(old *os.Root, make bool) (bool, error) {
 
 func (d *directory) read(name string) (text []byte, err error) {
 	err = d.do(false, func(root *os.Root) error {
-		text, err = readFile(root, name)
+		text, err = private.ReadFile(root, name, maxFile)
 		return err
 	})
 	return text, err
-}
-
-func readFile(root *os.Root, name string) ([]byte, error) {
-	info, err := root.Lstat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.Mode().Type() == fs.ModeSymlink:
-		return nil, errors.New("it is a symbolic link")
-	case !info.Mode().IsRegular(): // which might never end
-		return nil, errors.New("it is not a regular file")
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // write replaces a file as a whole.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/internal/private"
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
@@ -145,7 +146,7 @@ func (s *Store) unreadable(name string, err error) error {
 		err = e.Err // the path follows, as a whole
 	}
 	advice := "delete that file and sign in again"
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrExposed) {
 		advice = "chmod 600 that file, or delete it and sign in again"
 	}
 	return fmt.Errorf("oauth: a sign-in cannot be read: %s: %w; %s", filepath.Join(s.dir, name), err, advice)

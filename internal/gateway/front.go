@@ -192,13 +192,13 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store
 		s.store = state.NewMemory(authserver.MaxSignIns)
 		return s.store, s.key, nil
 	}
-	opened, err := state.OpenWith(filepath.Join(dir, "sign-ins"), &state.DirOptions{MaxAge: lasts + 24*time.Hour})
+	key, err := state.LoadKey(dir, "sign-ins.key")
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := state.LoadKey(filepath.Join(dir, "sign-ins.key"))
+	opened, err := state.OpenWith(filepath.Join(dir, "sign-ins"), &state.DirOptions{MaxAge: lasts + 24*time.Hour})
 	if err != nil {
-		return nil, nil, errors.Join(err, opened.Close())
+		return nil, nil, err
 	}
 	s.store, s.key, s.dir = diskStore{opened, disk}, key, opened
 	return s.store, s.key, nil

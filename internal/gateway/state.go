@@ -27,6 +27,10 @@ func (g *Gateway) openState() (lists state.Store, err error) {
 		g.boundKey = state.NewKey()
 		return g.openCache(), nil
 	}
+	// The first one checks that no other user can write to the directory itself.
+	if g.boundKey, err = state.LoadKey(dir, "tags.key"); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
 	records, err := state.OpenWith(filepath.Join(dir, "records"), &state.DirOptions{Logger: g.log})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -39,9 +43,6 @@ func (g *Gateway) openState() (lists state.Store, err error) {
 	g.closers = append(g.closers, events.Close)
 	g.disk = &disk{log: g.log}
 	g.store, g.events = diskStore{records, g.disk}, diskLog{events, g.disk}
-	if g.boundKey, err = state.LoadKey(filepath.Join(dir, "tags.key")); err != nil {
-		return nil, fmt.Errorf("state: %w", err)
-	}
 	return g.store, nil
 }
 

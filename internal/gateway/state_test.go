@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 )
 
@@ -104,5 +108,49 @@ func TestRecordThatIsTooLargeIsNoFailureOfTheDisk(t *testing.T) {
 	d := &disk{log: slog.New(slog.DiscardHandler)}
 	if got := (diskStore{brokenStore{state.NewMemory(0), &err}, d}).Put("k", "k", nil); !errors.Is(got, err) || d.failure() != nil {
 		t.Errorf("got %v, failure %+v", got, d.failure())
+	}
+}
+
+func TestStateThatOtherUsersCanChangeIsNotUsed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean nothing there")
+	}
+	for name, damage := range map[string]func(dir string) error{
+		"others can write to the directory": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"the directory is a link":           func(dir string) error { return errors.Join(os.Rename(dir, dir+".real"), os.Symlink(dir+".real", dir)) },
+		"others can read the keys": func(dir string) error {
+			return errors.Join(os.Chmod(filepath.Join(dir, "tags.key"), 0o644), os.Chmod(filepath.Join(dir, "sign-ins.key"), 0o644))
+		},
+		"the keys are links": func(dir string) (err error) {
+			for _, key := range []string{"tags.key", "sign-ins.key"} {
+				path := filepath.Join(dir, key)
+				err = errors.Join(err, os.Rename(path, path+".real"), os.Symlink(key+".real", path))
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			open := func() (sessions, signedIn error) {
+				g := &Gateway{opts: Options{State: dir}, first: &config.File{}, log: slog.New(slog.DiscardHandler)}
+				_, sessions = g.openState()
+				_, _, signedIn = g.signIns.open(dir, time.Hour, &disk{log: g.log})
+				if err := g.closeState(); err != nil {
+					t.Error(err)
+				}
+				return sessions, signedIn
+			}
+			if sessions, signedIn := open(); sessions != nil || signedIn != nil {
+				t.Fatalf("a new directory: %v, %v", sessions, signedIn)
+			}
+			if err := damage(dir); err != nil {
+				t.Fatal(err)
+			}
+			if sessions, signedIn := open(); sessions == nil || signedIn == nil {
+				t.Errorf("it is used: %v, %v", sessions, signedIn)
+			} else if text := sessions.Error(); !strings.Contains(text, dir) {
+				t.Errorf("the error does not name the directory: %s", text)
+			}
+		})
 	}
 }

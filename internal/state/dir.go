@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/private"
 )
 
 // Defaults of [DirOptions].
@@ -58,17 +59,7 @@ func Open(dir string) (*Dir, error) { return OpenWith(dir, nil) }
 
 // OpenWith is Open with options, which may be nil.
 func OpenWith(dir string, opts *DirOptions) (*Dir, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("state: the directory cannot be made: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("state: others can write to %s; use a directory of your own, or chmod 700 it", dir)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := private.OpenDir(dir, private.NoWrite, true)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}

@@ -7,11 +7,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/private"
 )
 
 // KeySize is how many bytes a key has.
 const KeySize = 32
+
+// maxKeyFile is how much of a key file is read, in bytes.
+const maxKeyFile = 1024
 
 // NewKey returns a key for as long as the process lives.
 func NewKey() []byte {
@@ -20,37 +26,44 @@ func NewKey() []byte {
 	return key
 }
 
-// LoadKey returns the key in a file, which is made if it is not there. Processes that begin at
-// once get the same.
-func LoadKey(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeKey(path); err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
-			text, err = os.ReadFile(path)
-		}
-	}
+// LoadKey returns the key in a file of a directory; both are made if they do not exist. Other users must not be
+// able to write to the directory, nor to read the file. Processes that begin at once get the same key.
+func LoadKey(dir, name string) ([]byte, error) {
+	root, err := private.OpenDir(dir, private.NoWrite, true)
 	if err != nil {
 		return nil, err
 	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) != KeySize {
-		return nil, fmt.Errorf("%s is no key; remove it: a new one is made, and what was given out with the old one is good no more", path)
+	defer root.Close()
+	text, err := private.ReadFile(root, name, maxKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeKey(root, name); err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
+			text, err = private.ReadFile(root, name, maxKeyFile)
+		}
+	}
+	var key []byte
+	if err == nil {
+		if key, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(key) != KeySize {
+			err = errors.New("it is not a key")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w; delete it: a new one is made, and what was issued with the old one is no longer valid", filepath.Join(dir, name), err)
 	}
 	return key, nil
 }
 
 // makeKey makes the file as a whole, or not at all.
-func makeKey(path string) error {
-	temp := path + "." + rand.Text()
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func makeKey(root *os.Root, name string) error {
+	temp := name + "." + rand.Text()
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(hex.EncodeToString(NewKey()) + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Link(temp, path) // which fails if it is there
+		err = root.Link(temp, name) // which fails if it is there
 	}
-	_ = os.Remove(temp) // what is left does no harm
+	_ = root.Remove(temp) // what is left does no harm
 	return err
 }

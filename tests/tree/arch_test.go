@@ -61,6 +61,7 @@ var architecture = map[string]importRule{
 	"internal/program": {},
 
 	"internal/filelock":  {},
+	"internal/private":   {},
 	"internal/pattern":   {},
 	"internal/near":      {},
 	"internal/anchor":    {},
@@ -122,12 +123,12 @@ var architecture = map[string]importRule{
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
-	"oauth": {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/redact")},
+	"oauth": {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/private", "internal/redact")},
 
 	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/httpx", "internal/redact")},
-	"internal/state":   {},
+	"internal/state":   {ours: []string{"internal/private"}},
 	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/lazy", "internal/limit", "internal/procmem", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
 	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
@@ -141,7 +142,7 @@ var architecture = map[string]importRule{
 
 	"internal/config":          {ours: []string{"internal/lazy", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
 	"internal/config/hostfile": {ours: []string{"internal/config", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/near"}},
-	"eventlog":                 {ours: joinPackages(archNouns, "internal/filelock"), third: []string{"github.com/nats-io"}},
+	"eventlog":                 {ours: joinPackages(archNouns, "internal/filelock", "internal/private"), third: []string{"github.com/nats-io"}},
 	"internal/policy":          {ours: joinPackages(archNouns, "internal/lazy", "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
 	"internal/authserver": {
 		ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/policy", "internal/state", "internal/flight", "internal/issuer", "internal/outward"),
