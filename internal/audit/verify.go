@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -90,7 +91,7 @@ func Verify(paths ...string) (*Summary, error) {
 		return nil, err
 	}
 	for _, path := range files {
-		v.file, v.line = path, 0
+		v.file, v.line, v.begun = path, 0, false
 		if err := v.read(); err != nil {
 			return &v.Summary, err
 		}
@@ -106,6 +107,7 @@ type verifier struct {
 	head   chain  // where the writer says that it is; zero if it does not say
 	headOf string // the file that it is about
 	oldest uint64 // the first record that there should be
+	begun  bool   // the record with which this file begins was read
 	bad    damage
 }
 
@@ -114,6 +116,7 @@ type damage struct {
 	*Problem // at its beginning; nil if there is none
 	count    uint64
 	sum      hash.Hash
+	next     bool // it is the beginning of the next record
 }
 
 func (v *verifier) problem(format string, args ...any) *Problem {
@@ -139,8 +142,8 @@ func (v *verifier) read() error {
 		v.line++
 		r, wrong := parse(line)
 		if wrong != nil {
-			v.damaged(line, wrong)
 			v.Unfinished = lines.noEnd
+			v.damaged(line, wrong)
 			continue
 		}
 		if err := v.record(r); err != nil {
@@ -151,12 +154,25 @@ func (v *verifier) read() error {
 
 // damaged takes a line that is no record. The next one may say that it knows.
 func (v *verifier) damaged(line []byte, wrong error) {
-	if v.bad.Problem == nil {
+	first := v.bad.Problem == nil
+	if first {
 		v.bad = damage{Problem: v.problem("%v", wrong), sum: sha256.New()}
 	}
+	v.bad.next = first && v.Unfinished && v.beginsNext(line)
 	v.bad.count += uint64(len(line)) + 1
 	v.bad.sum.Write(line)
 	v.bad.sum.Write([]byte{'\n'})
+}
+
+// beginsNext reports whether a line without an end can become the next record, as one that is being written.
+func (v *verifier) beginsNext(line []byte) bool {
+	next := uint64(1)
+	if v.Last != nil {
+		next = v.Last.Seq + 1
+	}
+	start := fmt.Sprintf(`{"seq":%d,"time":"`, next)
+	n := min(len(line), len(start))
+	return string(line[:n]) == start[:n] && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' })
 }
 
 // record takes the next record.
@@ -190,9 +206,12 @@ func (v *verifier) record(r *Record) error {
 	if v.First == nil {
 		v.First = r
 	}
+	if !v.begun && r.Kind != FileBegun && r.Kind != Torn && r.Kind != Cut { // what was found may stand before it
+		return v.problem("the beginning of the file is missing: records before it are gone")
+	}
 	switch r.Kind {
 	case FileBegun:
-		v.oldest = r.Oldest
+		v.begun, v.oldest = true, r.Oldest
 	case Lost:
 		v.Lost += r.Count
 	case Cut:
@@ -215,7 +234,7 @@ func (v *verifier) end() error {
 	case known && v.head.Seq > last:
 		v.line = 0
 		return v.problem("it ends with record %d, and %d was the last, as %s says: what follows is missing", last, v.head.Seq, headName(v.headOf))
-	case v.bad.Problem != nil && !(known && v.Unfinished):
+	case v.bad.Problem != nil && !(known && v.bad.next):
 		return v.bad.Problem
 	case known && v.First != nil && v.First.Seq > v.oldest && v.oldest > 0:
 		v.line = 0

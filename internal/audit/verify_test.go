@@ -121,7 +121,17 @@ func TestTamperingOfEveryKindIsFound(t *testing.T) {
 			l[9] = l[9][:40]
 			return l
 		}, line: 10, what: "no record", noHead: true},
-		{name: "the beginning cut", change: func(l [][]byte) [][]byte { return l[2:] }, what: ""},
+		{name: "the beginning cut", change: func(l [][]byte) [][]byte { return l[2:] }, line: 1, what: "the beginning of the file is missing"},
+		{name: "the beginning cut, without the head", change: func(l [][]byte) [][]byte { return l[1:] }, line: 1, what: "the beginning of the file is missing", noHead: true},
+		{name: "the beginning cut up to a mark", change: func(l [][]byte) [][]byte {
+			return [][]byte{forged(t, l[4], Event{Kind: Torn}), forged(t, forged(t, l[4], Event{Kind: Torn}), call(1))}
+		}, line: 2, what: "the beginning of the file is missing", noHead: true},
+		{name: "zeros behind the end", change: func(l [][]byte) [][]byte { return append(l, make([]byte, 5000)) }, line: 11, what: "no record"},
+		{name: "zeros behind the end, and more than a line has", change: func(l [][]byte) [][]byte { return append(l, make([]byte, 2*maxLine+10)) }, line: 11, what: "no record"},
+		{name: "zeros in a line that is begun", change: func(l [][]byte) [][]byte { return append(l, []byte(`{"seq":11,"time":"2026-`), make([]byte, 100)) }, line: 11, what: "no record"},
+		{name: "another line begun behind the end", change: func(l [][]byte) [][]byte { return append(l, []byte(`{"seq":99,"time":"2026-`)) }, line: 11, what: "no record"},
+		{name: "the next line begun", change: func(l [][]byte) [][]byte { return append(l, []byte(`{"seq":11,"time":"2026-`)) }},
+		{name: "a part of the next number", change: func(l [][]byte) [][]byte { return append(l, []byte(`{"seq":1`)) }},
 		{name: "text of somebody", change: func(l [][]byte) [][]byte { return slices.Insert(l, 5, []byte("hello\n")) }, line: 6, what: "no record"},
 		{name: "an empty line", change: func(l [][]byte) [][]byte { return slices.Insert(l, 5, []byte("\n")) }, line: 6, what: "no record"},
 		{name: "everything", change: func([][]byte) [][]byte { return nil }, what: "ends with record 0"},
