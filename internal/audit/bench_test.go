@@ -13,11 +13,19 @@ func BenchmarkRecord(b *testing.B) {
 		Server: "files", Method: "tools/call", Name: "echo", Outcome: Answered, Duration: time.Millisecond, In: 300, Out: 200,
 	}
 	b.Run("queue", func(b *testing.B) {
-		l := &Log{queue: make(chan Event, maxQueue), closing: make(chan struct{})}
+		l := &Log{queue: make(chan entry, maxQueue), closing: make(chan struct{})}
 		b.ReportAllocs()
 		for b.Loop() {
 			l.Record(e)
 			<-l.queue
+		}
+	})
+	b.Run("begin", func(b *testing.B) {
+		l := reopen(b, filepath.Join(b.TempDir(), "audit.log"), &Options{Refuse: true})
+		for b.Loop() {
+			if err := l.Begin(b.Context(), &e); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 	b.Run("write", func(b *testing.B) {

@@ -27,7 +27,8 @@ import (
 
 // Kinds of events.
 const (
-	Call          = "call" // a request to a server has ended
+	Call          = "call"         // a request to a server has ended
+	CallStarted   = "call-started" // a request is about to be passed on, see [Log.Begin]
 	SessionOpened = "session-opened"
 	SessionClosed = "session-closed"
 	DeniedAtDoor  = "denied" // a request was refused before it had come to a server
@@ -43,6 +44,8 @@ const (
 	Torn      = "torn" // a line before was not written whole, because of a kill or a full disk
 	Cut       = "cut"  // records that were there are missing
 	Lost      = "lost" // events that could not be written
+
+	CallsRefused = "calls-refused" // because they could not be written
 )
 
 // Outcomes.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,12 +33,8 @@ type file struct {
 	found []Event // what is to be written down about what was found
 	noEnd bool    // its last line has no end
 
-	looked  time.Time // when it was last seen to be where it should be
 	writeAt func(*os.File, []byte, int64) (int, error)
 }
-
-// lookInterval is how often it is checked that nobody has taken the file away.
-const lookInterval = time.Second
 
 // ErrInUse says that another process writes the file.
 var ErrInUse = errors.New("another process writes it; give each its own file")
@@ -107,28 +104,28 @@ func (f *file) open() error {
 	if err != nil {
 		return errors.Join(err, now.Close())
 	}
-	f.now, f.looked = now, time.Now()
+	f.now = now
 	return nil
 }
 
-// missing reports whether somebody has taken the file away, or what is in it. What is written to it
-// then is lost to everybody.
-func (f *file) missing(now time.Time) bool {
-	if now.Sub(f.looked) < lookInterval {
-		return false
-	}
-	f.looked = now
+// errGone says that what was written is not in the file that readers find.
+var errGone = errors.New("the file was replaced, deleted or cut while it was written")
+
+// has returns errGone if the file that is written is not the one at its path, or is shorter than size.
+func (f *file) has(size int64) error {
 	there, err := os.Stat(f.path)
 	ours, ourErr := f.now.Stat()
-	return err != nil || ourErr != nil || !os.SameFile(there, ours) || there.Size() < f.size
+	if err != nil || ourErr != nil || !os.SameFile(there, ours) || there.Size() < size {
+		return errGone
+	}
+	return nil
 }
 
 // write writes events behind what there is, all or none. rotate says when to begin a new file.
 func (f *file) write(buf []byte, events []Event, rotate *Options) ([]byte, error) {
 	now := time.Now()
-	if f.now != nil && f.missing(now) {
-		_ = f.now.Close() // it is somebody else's now
-		f.now = nil
+	if f.now != nil && f.has(f.size) != nil {
+		f.leave()
 	}
 	if f.now == nil {
 		if err := f.open(); err != nil {
@@ -143,10 +140,22 @@ func (f *file) write(buf []byte, events []Event, rotate *Options) ([]byte, error
 		}
 		next, text = f.encode(text[:0], events)
 	}
-	if _, err := f.writeAt(f.now, text, f.size); err != nil {
+	n, err := f.writeAt(f.now, text, f.size)
+	if err == nil && n < len(text) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		err = f.has(f.size + int64(len(text)))
+	}
+	if err != nil {
 		// What was written of it would be a torn line. If it stays, the next attempt
 		// overwrites it, or the next start marks it.
-		_ = f.now.Truncate(f.size)
+		if info, failed := f.now.Stat(); failed == nil && info.Size() > f.size { // else zeros would be added
+			_ = f.now.Truncate(f.size)
+		}
+		if errors.Is(err, errGone) {
+			f.leave()
+		}
 		return text, err
 	}
 	if f.first == 0 {
@@ -155,6 +164,12 @@ func (f *file) write(buf []byte, events []Event, rotate *Options) ([]byte, error
 	f.size, f.chain, f.found, f.noEnd = f.size+int64(len(text)), next, nil, false
 	f.writeHead()
 	return text, nil
+}
+
+// leave closes a file that is somebody else's now. The next write opens another.
+func (f *file) leave() {
+	_ = f.now.Close()
+	f.now = nil
 }
 
 // encode returns events as lines, behind what there is to say about the file, and

@@ -2,9 +2,11 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +54,7 @@ type Options struct {
 	MaxAge  time.Duration
 	Keep    int
 
-	// Refuse says that nothing is to be done while it cannot be written down, see Ready.
+	// Refuse says that no call is passed on before it is written that it was started, see Begin.
 	Refuse bool
 
 	// Arguments says that those of calls are written down, see WantsArguments.
@@ -77,7 +79,8 @@ func (o *Options) withDefaults() *Options {
 // may use it.
 type Log struct {
 	opts    atomic.Pointer[Options]
-	queue   chan Event
+	queue   chan entry
+	hurry   chan struct{} // holds a value while an event waits that is not to be gathered
 	webhook hook
 	file    *file         // of run
 	closing chan struct{} // closed by Close
@@ -87,6 +90,7 @@ type Log struct {
 
 	blocked atomic.Bool // the last attempt to write has failed
 	written atomic.Uint64
+	refused atomic.Uint64 // calls, since the last time that their number was written
 
 	mu      sync.Mutex
 	failing bool
@@ -94,6 +98,12 @@ type Log struct {
 	last    time.Time // when something failed
 	lost    uint64    // events that are not written down, since the last time that this was
 	denied  window
+}
+
+// An entry is an event that waits to be written.
+type entry struct {
+	event   Event
+	written chan<- error // is sent once what came of it; nil if no caller waits
 }
 
 // A Failure says how events fail to be written.
@@ -129,7 +139,7 @@ func Open(path string, opts *Options) (*Log, error) {
 }
 
 func start(f *file, opts *Options) *Log {
-	l := &Log{queue: make(chan Event, maxQueue), file: f, closing: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{queue: make(chan entry, maxQueue), hurry: make(chan struct{}, 1), file: f, closing: make(chan struct{}), done: make(chan struct{})}
 	l.webhook.init()
 	l.Configure(opts)
 	go l.run() // ends with Close
@@ -153,36 +163,71 @@ var errQueue = errors.New("more happens than can be written")
 
 var errNotWritten = errors.New("the audit log cannot be written, and without it nothing is done here; try again later")
 
-// Ready returns an error if nothing should be done, because it could not be written
-// down.
-func (l *Log) Ready() error {
-	if l == nil || !l.opts.Load().Refuse {
+// Begin writes that a call is about to be passed on, and returns when that is in the file, if the log refuses what
+// it cannot write. Otherwise it does nothing. With an error the call must not be passed on; it is that of the
+// context if that has ended.
+func (l *Log) Begin(ctx context.Context, e *Event) error {
+	if !l.Refuses() {
 		return nil
 	}
-	// The other half is for what is under way.
+	// The other half of the queue is for calls in flight.
 	if l.blocked.Load() || len(l.queue) > maxQueue/2 {
+		l.refused.Add(1)
 		return errNotWritten
 	}
-	return nil
+	begun := *e
+	begun.Kind = CallStarted
+	written := make(chan error, 1)
+	if !l.enqueue(begun, written) {
+		l.refused.Add(1)
+		return errNotWritten
+	}
+	select {
+	case l.hurry <- struct{}{}:
+	default: // it is known
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-l.done:
+		return errNotWritten
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
+
+// Refuses reports whether calls must not be passed on before Begin.
+func (l *Log) Refuses() bool { return l != nil && l.opts.Load().Refuse }
 
 // Record writes an event down. It does not wait: if too many are waiting, the event is
 // counted as lost.
 func (l *Log) Record(e Event) {
-	if l == nil {
-		return
+	if l != nil {
+		l.enqueue(e, nil)
 	}
+}
+
+// enqueue has an event written, and reports whether there is room for it. If not, it is counted as lost, unless its
+// caller waits for that.
+func (l *Log) enqueue(e Event, written chan<- error) bool {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	e.bound()
 	select {
 	case <-l.closing:
-		l.lose(1)
-	case l.queue <- e:
+		if written == nil {
+			l.lose(1)
+		}
+		return false
+	case l.queue <- entry{e, written}:
+		return true
 	default:
+	}
+	if written == nil {
 		l.fail(errQueue, 1)
 	}
+	return false
 }
 
 func (l *Log) lose(n uint64) {
@@ -261,15 +306,21 @@ func (l *Log) run() {
 	defer close(l.done)
 	windows := time.NewTicker(deniedWindow)
 	defer windows.Stop()
-	var batch []Event
+	gathered := time.NewTimer(gatherTime)
+	defer gathered.Stop()
+	var batch []entry
 	var buf []byte
 	for ended := false; !ended; {
-		if len(batch) == 0 { // else it could not be written
+		if len(batch) == 0 && !l.blocked.Load() { // else it could not be written
 			select {
 			case e := <-l.queue:
 				batch = append(batch, e)
-				if len(l.queue) < maxBatch && !l.isClosing() {
-					time.Sleep(gatherTime)
+				if e.written == nil && len(l.queue) < maxBatch && !l.isClosing() {
+					gathered.Reset(gatherTime)
+					select {
+					case <-gathered.C:
+					case <-l.hurry:
+					}
 				}
 			case <-windows.C:
 				l.endWindow()
@@ -282,11 +333,13 @@ func (l *Log) run() {
 		batch = l.gather(batch)
 		var err error
 		if buf, err = l.write(buf, batch); err == nil {
+			clear(batch)
 			batch = batch[:0]
 			continue
 		}
 		l.blocked.Store(true)
 		l.fail(err, 0)
+		batch = l.withdraw(batch)
 		select {
 		case <-l.closing:
 			ended = true
@@ -294,6 +347,17 @@ func (l *Log) run() {
 		}
 	}
 	l.end(batch)
+}
+
+// withdraw returns a batch that was not written without the calls that wait for that. They are not passed on.
+func (l *Log) withdraw(batch []entry) []entry {
+	return slices.DeleteFunc(batch, func(e entry) bool {
+		if e.written != nil {
+			l.refused.Add(1)
+			e.written <- errNotWritten // there is room for one
+		}
+		return e.written != nil
+	})
 }
 
 func (l *Log) isClosing() bool {
@@ -306,7 +370,7 @@ func (l *Log) isClosing() bool {
 }
 
 // gather adds what is waiting to a batch.
-func (l *Log) gather(batch []Event) []Event {
+func (l *Log) gather(batch []entry) []entry {
 	for len(batch) < maxBatch {
 		select {
 		case e := <-l.queue:
@@ -319,18 +383,24 @@ func (l *Log) gather(batch []Event) []Event {
 }
 
 // write writes a batch, behind the number of events that were lost.
-func (l *Log) write(buf []byte, batch []Event) ([]byte, error) {
+func (l *Log) write(buf []byte, batch []entry) ([]byte, error) {
 	l.mu.Lock()
 	lost, since := l.lost, l.failure.Since
 	l.mu.Unlock()
-	if len(batch) == 0 && lost == 0 {
+	refused := l.refused.Load()
+	if len(batch) == 0 && lost == 0 && refused == 0 {
 		return buf, nil
 	}
-	events := make([]Event, 0, len(batch)+1)
+	events := make([]Event, 0, len(batch)+2)
 	if lost > 0 {
 		events = append(events, Event{Kind: Lost, Time: time.Now(), Count: lost, Reason: "events that could not be written, since " + since.UTC().Format(timeFormat)})
 	}
-	events = append(events, batch...)
+	if refused > 0 {
+		events = append(events, Event{Kind: CallsRefused, Time: time.Now(), Outcome: Refused, Count: refused, Reason: "calls that were refused because they could not be written"})
+	}
+	for i := range batch {
+		events = append(events, batch[i].event)
+	}
 	for i := range events {
 		events[i].complete()
 	}
@@ -339,7 +409,13 @@ func (l *Log) write(buf []byte, batch []Event) ([]byte, error) {
 		return buf, err
 	}
 	l.written.Add(uint64(len(events)))
+	l.refused.Add(-refused)
 	l.recovered(lost)
+	for i := range batch {
+		if w := batch[i].written; w != nil {
+			w <- nil // there is room for one
+		}
+	}
 	l.webhook.offer(buf, events)
 	if cap(buf) > 1<<20 {
 		buf = nil
@@ -393,7 +469,7 @@ func (l *Log) endFailure() {
 }
 
 // end closes everything.
-func (l *Log) end(unwritten []Event) {
+func (l *Log) end(unwritten []entry) {
 	l.lose(uint64(len(unwritten) + len(l.queue)))
 	lost := l.Status().Lost
 	l.webhook.close()

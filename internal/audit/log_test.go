@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -228,7 +229,7 @@ func TestFileThatIsEmptiedIsSaidAndFound(t *testing.T) {
 		if err := os.Truncate(path, 0); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * lookInterval)
+		time.Sleep(2 * gatherTime)
 		l.Record(call(2))
 		_ = l.Close()
 		if _, err := Verify(path); err == nil || !strings.Contains(err.Error(), "2 records before it are missing") {
@@ -270,7 +271,7 @@ func TestFileThatIsTakenAwayIsBegunAnew(t *testing.T) {
 		if err := os.Rename(path, moved); err != nil {
 			t.Skip(err) // not on Windows
 		}
-		time.Sleep(2 * lookInterval)
+		time.Sleep(2 * gatherTime)
 		l.Record(call(2))
 		_ = l.Close()
 		if _, err := Verify(path, moved); err != nil {
@@ -300,16 +301,34 @@ func TestFileIsPutAsideWhenItIsOld(t *testing.T) {
 	})
 }
 
-// A full disk takes so many bytes of each write, and none if there is no room.
-type fullDisk struct{ room atomic.Int64 }
+// A fullDisk takes so many bytes of each write, and none if there is no room. It can fail in other ways.
+type fullDisk struct {
+	room  atomic.Int64
+	fails atomic.Pointer[error]                   // what writes return that write a half; nil if they write all
+	after atomic.Pointer[func(path string) error] // what happens behind the next write
+}
 
 func (d *fullDisk) writeAt(f *os.File, text []byte, at int64) (int, error) {
-	room := d.room.Load()
-	if int64(len(text)) <= room {
-		return f.WriteAt(text, at)
+	if err := d.fails.Load(); err != nil {
+		n, _ := f.WriteAt(text[:len(text)/2], at)
+		return n, *err
 	}
-	n, _ := f.WriteAt(text[:room], at)
-	return n, syscall.ENOSPC
+	room := d.room.Load()
+	if int64(len(text)) > room {
+		n, _ := f.WriteAt(text[:room], at)
+		return n, syscall.ENOSPC
+	}
+	n, err := f.WriteAt(text, at)
+	if after := d.after.Load(); after != nil {
+		err = errors.Join(err, (*after)(f.Name()))
+	}
+	return n, err
+}
+
+func (d *fullDisk) repair() {
+	d.room.Store(1 << 30)
+	d.fails.Store(nil)
+	d.after.Store(nil)
 }
 
 // openOn opens a log on a disk that can be full.
@@ -321,7 +340,7 @@ func openOn(t *testing.T, opts *Options) (*Log, *fullDisk, string) {
 		t.Fatal(err)
 	}
 	d := &fullDisk{}
-	d.room.Store(1 << 30)
+	d.repair()
 	f.writeAt = d.writeAt
 	l := start(f, opts)
 	t.Cleanup(func() { _ = l.Close() })
@@ -361,8 +380,8 @@ func TestFullDiskIsSaidOnceAndWhatWasLostComesFirst(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s := l.Status()
-		if s.Failure == nil || s.Lost == 0 || !strings.Contains(s.Failure.Error, "no space left") || l.Ready() != nil {
-			t.Errorf("the status is %+v, ready: %v", s, l.Ready())
+		if s.Failure == nil || s.Lost == 0 || !strings.Contains(s.Failure.Error, "no space left") || begin(t, l, 0) != nil {
+			t.Errorf("the status is %+v, calls: %v", s, begin(t, l, 0))
 		}
 		lost := s.Lost
 		disk.room.Store(1 << 30)
@@ -386,26 +405,104 @@ func TestFullDiskIsSaidOnceAndWhatWasLostComesFirst(t *testing.T) {
 	})
 }
 
-func TestNothingIsReadyWhileTheDiskIsFullIfThatIsWanted(t *testing.T) {
+// begin begins a call.
+func begin(t *testing.T, l *Log, i int) error {
+	t.Helper()
+	e := call(i)
+	return l.Begin(t.Context(), &e)
+}
+
+func TestCallIsWrittenBeforeItIsPassedOnOrRefused(t *testing.T) {
+	for name, damage := range map[string]func(d *fullDisk){
+		"a full disk":            func(d *fullDisk) { d.room.Store(100) },
+		"a limit of files":       func(d *fullDisk) { d.fails.Store(new(error(syscall.EFBIG))) },
+		"a short write":          func(d *fullDisk) { d.fails.Store(new(error)) },
+		"a file that is cut":     func(d *fullDisk) { d.after.Store(new(func(path string) error { return os.Truncate(path, 0) })) },
+		"a file that is deleted": func(d *fullDisk) { d.after.Store(new(os.Remove)) },
+		"a file that is replaced": func(d *fullDisk) {
+			d.after.Store(new(func(path string) error {
+				return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600))
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && strings.HasPrefix(name, "a file") {
+				t.Skip("a file that is open cannot be removed there")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				l, disk, path := openOn(t, &Options{Refuse: true})
+				const calls = 40
+				passedOn := 0
+				for i := range calls {
+					if i == calls/2 {
+						damage(disk) // and nobody has noticed
+					}
+					if err := begin(t, l, i); err == nil {
+						passedOn++
+						l.Record(call(i))
+					} else if !errors.Is(err, errNotWritten) {
+						t.Fatal(err)
+					}
+				}
+				if passedOn != calls/2 || l.Status().Failure == nil {
+					t.Errorf("%d calls are passed on, want %d; the status is %+v", passedOn, calls/2, l.Status())
+				}
+				disk.repair()
+				time.Sleep(2 * retryInterval)
+				if err := begin(t, l, calls); err != nil {
+					t.Errorf("it can be written again: %v", err)
+				}
+				_ = l.Close()
+				started, refused := 0, uint64(0)
+				_ = Read(func(r *Record) bool {
+					switch r.Kind {
+					case CallStarted:
+						started++
+					case CallsRefused:
+						refused += r.Count
+					}
+					return true
+				}, path)
+				if want := passedOn + 1; started != want && !strings.HasPrefix(name, "a file") {
+					t.Errorf("%d calls are written, want %d", started, want)
+				}
+				if refused != calls/2 {
+					t.Errorf("%d calls are counted as refused", refused)
+				}
+			})
+		})
+	}
+}
+
+func TestCallThatBeginsWaitsForNoOtherEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, disk, path := openOn(t, &Options{Refuse: true})
-		if err := l.Ready(); err != nil {
-			t.Fatal(err)
+		l, _, _ := openOn(t, &Options{Refuse: true})
+		at := time.Now()
+		for i := range 10 {
+			l.Record(call(i)) // is gathered
+			synctest.Wait()
+			if err := begin(t, l, i); err != nil {
+				t.Fatal(err)
+			}
 		}
-		disk.room.Store(0)
-		l.Record(call(1))
-		time.Sleep(2 * gatherTime)
-		if l.Ready() == nil {
-			t.Error("it is ready on a full disk")
+		if took := time.Since(at); took > 0 {
+			t.Errorf("it takes %v", took)
 		}
-		disk.room.Store(1 << 30)
-		time.Sleep(2 * retryInterval)
-		if err := l.Ready(); err != nil {
-			t.Errorf("there is room: %v", err)
+	})
+}
+
+func TestCallWhoseClientHasLeftIsNotPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _, _ := openOn(t, &Options{Refuse: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.file.writeAt = func(f *os.File, text []byte, at int64) (int, error) {
+			time.Sleep(time.Minute)
+			return f.WriteAt(text, at)
 		}
-		_ = l.Close()
-		if got := kinds(records(t, path)); got != "file call" {
-			t.Errorf("got %s", got)
+		e := call(1)
+		if err := l.Begin(ctx, &e); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
 		}
 	})
 }
@@ -490,7 +587,7 @@ func TestNoLogTakesEverythingAndCostsNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		l.Record(e)
 		l.Deny(e)
-		if l.Ready() != nil || l.WantsArguments() || l.Status() != nil {
+		if l.Refuses() || l.WantsArguments() || l.Status() != nil {
 			t.Error("it does something")
 		}
 	}); n != 0 {

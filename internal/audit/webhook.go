@@ -4,17 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,18 +29,21 @@ const (
 	TellFailed = "failed" // errors, what was refused, and what has an unknown outcome
 )
 
-// Headers of what a webhook is sent. The signature is v1= and the HMAC-SHA256 of the timestamp, a
-// dot and the body, in hex.
+// Headers of what a webhook is sent, as Standard Webhooks names them.
 const (
-	HeaderTimestamp = "Dragoman-Timestamp"
-	HeaderSignature = "Dragoman-Signature"
+	HeaderID        = "Webhook-Id"        // of the message: that of a repeated request is the same
+	HeaderTimestamp = "Webhook-Timestamp" // of the request, in seconds since 1970
+	HeaderSignature = "Webhook-Signature" // by each key, with a space between them, see [Sign]
 )
 
 // A Webhook is a URL that is told of events.
 type Webhook struct {
-	URL        string
-	Events     []string // TellDenied and TellFailed; both if there are none
-	SecretFile string   // the secret that signs; read each time. Empty means no signature
+	URL    string
+	Events []string // TellDenied and TellFailed; both if there are none
+
+	// Keys returns the keys that sign. It is called for each request. Without keys, or if it is nil, nothing is
+	// signed.
+	Keys func() ([][]byte, error)
 
 	// Transport makes the requests. If nil, one of its own does.
 	Transport http.RoundTripper
@@ -96,6 +100,11 @@ func (h *hook) configure(w *Webhook, log *slog.Logger) {
 		return
 	}
 	own := *w
+	if own.Keys != nil {
+		if _, err := own.Keys(); err != nil {
+			log.Warn("the requests of the audit webhook cannot be signed, and are not sent", "error", err)
+		}
+	}
 	if own.Transport == nil {
 		own.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: tellTimeout, MaxIdleConns: 1, IdleConnTimeout: time.Minute}
 	}
@@ -243,8 +252,9 @@ func (h *hook) gather() (batch [][]byte) {
 func (h *hook) tell(w *Webhook, batch [][]byte) error {
 	body := append([]byte(`{"records":[`), bytes.Join(batch, []byte(","))...)
 	body = append(body, ']', '}')
+	id := "msg_" + rand.Text()
 	for failures := 1; ; failures++ {
-		again, err := h.post(w, body)
+		again, err := h.post(w, id, body)
 		if err == nil || !again || failures == tellAttempts || h.ctx.Err() != nil {
 			return err
 		}
@@ -258,7 +268,7 @@ func (h *hook) tell(w *Webhook, batch [][]byte) error {
 }
 
 // post makes one request. again says that another may succeed.
-func (h *hook) post(w *Webhook, body []byte) (again bool, err error) {
+func (h *hook) post(w *Webhook, id string, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(h.ctx, tellTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
@@ -267,7 +277,7 @@ func (h *hook) post(w *Webhook, body []byte) (again bool, err error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dragoman")
-	if err := w.sign(req, body, time.Now()); err != nil {
+	if err := w.sign(req, id, body, time.Now()); err != nil {
 		return true, err
 	}
 	client := &http.Client{Transport: w.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -287,29 +297,33 @@ func (h *hook) post(w *Webhook, body []byte) (again bool, err error) {
 		fmt.Errorf("webhook: it answers with status %d", resp.StatusCode)
 }
 
-// sign adds the headers that prove who sends a body, and when.
-func (w *Webhook) sign(req *http.Request, body []byte, now time.Time) error {
+// sign adds the headers that say which message a body is, and prove who sends it, and when.
+func (w *Webhook) sign(req *http.Request, id string, body []byte, now time.Time) error {
 	at := strconv.FormatInt(now.Unix(), 10)
+	req.Header.Set(HeaderID, id)
 	req.Header.Set(HeaderTimestamp, at)
-	if w.SecretFile == "" {
+	if w.Keys == nil {
 		return nil
 	}
-	secret, err := os.ReadFile(w.SecretFile)
+	keys, err := w.Keys()
 	if err != nil {
-		return fmt.Errorf("webhook: the secret: %w", err)
+		return fmt.Errorf("webhook: %w", err)
 	}
-	secret = bytes.TrimSpace(secret)
-	if len(secret) == 0 {
-		return errors.New("webhook: the file with the secret is empty")
+	var signatures []string
+	for _, key := range keys {
+		signatures = append(signatures, Sign(key, id, at, body))
 	}
-	req.Header.Set(HeaderSignature, Sign(secret, at, body))
+	if len(signatures) > 0 {
+		req.Header.Set(HeaderSignature, strings.Join(signatures, " "))
+	}
 	return nil
 }
 
-// Sign returns the signature of a body.
-func Sign(secret []byte, timestamp string, body []byte) string {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(timestamp + "."))
+// Sign returns the signature of a message: v1, and in base64 the HMAC-SHA256 of its id, its timestamp and its body,
+// with dots between them.
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "."))
 	mac.Write(body)
-	return "v1=" + hex.EncodeToString(mac.Sum(nil))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

@@ -1,16 +1,21 @@
 package audit
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +28,7 @@ type receiver struct {
 
 	mu       sync.Mutex
 	attempts []time.Time
+	ids      []string // of the messages, by attempt
 	records  []Record
 	last     *http.Request
 	body     []byte
@@ -36,7 +42,10 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.attempts = append(r.attempts, time.Now())
+	r.attempts, r.ids = append(r.attempts, time.Now()), append(r.ids, req.Header.Get("webhook-id"))
+	if at, err := strconv.ParseInt(req.Header.Get("webhook-timestamp"), 10, 64); err != nil || at != time.Now().Unix() {
+		r.t.Errorf("timestamp: %d, %v", at, err)
+	}
 	status, err := r.answer(len(r.attempts))
 	if err != nil {
 		return nil, err
@@ -62,12 +71,10 @@ func always(status int) func(int) (int, error) { return func(int) (int, error) {
 
 func TestWebhookIsToldOfWhatItWantsSignedAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		secret := filepath.Join(dir, "secret")
-		writeLines(t, secret, []byte("canary-secret\n"))
+		keys := [][]byte{[]byte("canary-new"), []byte("canary-old")}
 		r := &receiver{t: t, answer: always(http.StatusOK)}
-		path := filepath.Join(dir, "audit.log")
-		l := reopen(t, path, &Options{Webhook: &Webhook{URL: "https://hooks.example/x?key=1", SecretFile: secret, Transport: r}})
+		path := filepath.Join(t.TempDir(), "audit.log")
+		l := reopen(t, path, &Options{Webhook: &Webhook{URL: "https://hooks.example/x?key=1", Keys: func() ([][]byte, error) { return keys, nil }, Transport: r}})
 		for _, outcome := range []string{Denied, Answered, Failed, Cancelled, Refused, Unknown, ""} {
 			l.Record(Event{Kind: Call, Outcome: outcome})
 		}
@@ -76,13 +83,15 @@ func TestWebhookIsToldOfWhatItWantsSignedAndInOrder(t *testing.T) {
 		if len(got) != 4 || n != 1 || got[0].Outcome != Denied || got[3].Outcome != Unknown || got[3].Hash == "" {
 			t.Errorf("%d requests: %+v", n, got)
 		}
-		at, err := strconv.ParseInt(r.last.Header.Get(HeaderTimestamp), 10, 64)
-		if err != nil || time.Since(time.Unix(at, 0)).Abs() > time.Minute {
-			t.Errorf("timestamp: %d, %v", at, err)
+		sign := func(key []byte) string {
+			mac := hmac.New(sha256.New, key)
+			fmt.Fprintf(mac, "%s.%s.%s", r.last.Header.Get("webhook-id"), r.last.Header.Get("webhook-timestamp"), r.body)
+			return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 		}
-		if got, want := r.last.Header.Get(HeaderSignature), Sign([]byte("canary-secret"), r.last.Header.Get(HeaderTimestamp), r.body); got != want {
+		if got, want := r.last.Header.Get("webhook-signature"), sign(keys[0])+" "+sign(keys[1]); got != want {
 			t.Errorf("signature %s, want %s", got, want)
 		}
+		first := r.last.Header.Get("webhook-id")
 		l.Configure(&Options{Webhook: &Webhook{URL: "https://hooks.example/", Events: []string{TellDenied}, Transport: r}})
 		l.Record(Event{Kind: Call, Outcome: Failed})
 		l.Deny(Event{Code: 403})
@@ -92,6 +101,9 @@ func TestWebhookIsToldOfWhatItWantsSignedAndInOrder(t *testing.T) {
 		}
 		if r.last.Header.Get(HeaderSignature) != "" {
 			t.Error("there is no secret, and a signature")
+		}
+		if second := r.last.Header.Get("webhook-id"); first == "" || second == "" || first == second || strings.Contains(first, ".") {
+			t.Errorf("the messages have the ids %q and %q", first, second)
 		}
 		if s := l.Status().Webhook; s.Sent != 5 || s.Dropped != 0 {
 			t.Errorf("the status is %+v", s)
@@ -136,6 +148,9 @@ func TestWebhookIsTriedAgainAndThenGivenUp(t *testing.T) {
 				if strings.Contains(said.String(), "canary") || strings.Count(said.String(), "\n") != int(s.Webhook.Dropped) {
 					t.Errorf("it says %s", said.String())
 				}
+				if r.ids = slices.Compact(r.ids); len(r.ids) != 1 {
+					t.Errorf("attempts have the ids %q", r.ids)
+				}
 				for i := 2; i < len(r.attempts); i++ {
 					if a, b := r.attempts[i-1].Sub(r.attempts[i-2]), r.attempts[i].Sub(r.attempts[i-1]); b <= a {
 						t.Errorf("waits of %v and %v", a, b)
@@ -178,19 +193,39 @@ func (hanging) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, req.Context().Err()
 }
 
+// The example of the reference implementation.
+func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
+	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestWebhookWhoseSecretIsNotThereIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		secret := filepath.Join(t.TempDir(), "secret")
+		var known atomic.Bool
+		keys := func() ([][]byte, error) {
+			if !known.Load() {
+				return nil, errors.New("no such secret")
+			}
+			return [][]byte{[]byte("s")}, nil
+		}
 		r := &receiver{t: t, answer: always(http.StatusOK)}
-		l := reopen(t, filepath.Join(t.TempDir(), "audit.log"), &Options{Webhook: &Webhook{URL: "https://hooks.example/", SecretFile: secret, Transport: r}})
+		var logged buffer
+		l := reopen(t, filepath.Join(t.TempDir(), "audit.log"), &Options{Webhook: &Webhook{URL: "https://hooks.example/", Keys: keys, Transport: r}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		if !strings.Contains(logged.String(), "no such secret") {
+			t.Errorf("it is not logged at the start: %s", logged.String())
+		}
 		l.Record(Event{Kind: Call, Outcome: Failed})
 		time.Sleep(5 * time.Second)
 		if _, n := r.got(); n != 0 {
 			t.Errorf("%d requests without a signature", n)
 		}
-		if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil { // it comes late
-			t.Fatal(err)
-		}
+		known.Store(true) // it comes late
 		time.Sleep(5 * time.Minute)
 		if got, n := r.got(); n != 1 || len(got) != 1 {
 			t.Errorf("%d requests", n)

@@ -282,7 +282,16 @@ func TestCallsAreRefusedWhileTheyCannotBeWrittenDown(t *testing.T) {
 	g, file := beginAudited(t, ", onFailure: refuse")
 	c := g.join("/servers/a/mcp", protocol.Modern)
 	echo(t, c, "echo")
-	written(t, file, isCall("echo"))
+	var started *audit.Record
+	written(t, file, func(r *audit.Record) bool {
+		if r.Kind == audit.CallStarted && r.Name == "echo" {
+			started = r
+		}
+		return isCall("echo")(r)
+	})
+	if started == nil || started.Server != "a" || started.Client != "guest" || started.Outcome != "" || started.In == 0 {
+		t.Errorf("before the call is written: %+v", started)
+	}
 	// A directory in the place of the file is an error on every system, for everybody.
 	if err := os.Rename(file, file+".moved"); err != nil {
 		t.Skip(err)
@@ -291,10 +300,9 @@ func TestCallsAreRefusedWhileTheyCannotBeWrittenDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refusal *dragoman.Error
-	eventually(t, "a refusal", func() bool {
-		_, err := c.CallTool(within(t), "echo", map[string]string{"text": "x"}, nil)
-		return errors.As(err, &refusal)
-	})
+	if _, err := c.CallTool(within(t), "echo", map[string]string{"text": "x"}, nil); !errors.As(err, &refusal) {
+		t.Fatalf("the first call gets %v", err)
+	}
 	if refusal.Code != protocol.CodeOverloaded || !strings.Contains(string(refusal.Data), protocol.OutcomeNotSent) {
 		t.Errorf("got %+v", refusal)
 	}

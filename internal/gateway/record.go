@@ -104,10 +104,17 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	if to != nil {
 		passedOn(ctx, req)
 	}
-	if err := to.Ready(); err != nil {
-		return req.Fail(protocol.Overloaded(err.Error())), nil
-	}
 	began := time.Now()
+	if to.Refuses() {
+		e := p.event(ctx, began, req, nil)
+		switch err := to.Begin(ctx, &e); {
+		case err != nil && ctx.Err() != nil:
+			p.write(ctx, began, req, nil, err)
+			return nil, err
+		case err != nil:
+			return req.Fail(protocol.Overloaded(err.Error())), nil
+		}
+	}
 	resp, err := p.Peer.Call(ctx, req, from)
 	if to != nil {
 		p.write(ctx, began, req, resp, err)
@@ -192,23 +199,28 @@ func brief(text string) string {
 	return text
 }
 
-// write writes a call down.
+// write writes to the audit log what has become of a call.
 func (p *recorder) write(ctx context.Context, began time.Time, req, resp *dragoman.Message, err error) {
+	e := p.event(ctx, began, req, resp)
+	outcome(&e, req, resp, err)
+	p.calls.audit.Record(e)
+}
+
+// event returns the event of a call, without its outcome. The response is nil if there is none.
+func (p *recorder) event(ctx context.Context, began time.Time, req, resp *dragoman.Message) audit.Event {
 	who := p.caller
 	if who == nil {
 		who = dragoman.CallerOf(ctx)
 	}
-	to := p.calls.audit
 	e := newCall(ctx, who, began, req, resp)
 	e.Server = p.calls.server
 	if e.Client == "" {
 		e.Client = p.clientName(req)
 	}
-	if to.WantsArguments() {
+	if p.calls.audit.WantsArguments() {
 		e.Arguments = audit.Arguments(req.Get("arguments"))
 	}
-	outcome(&e, req, resp, err)
-	to.Record(e)
+	return e
 }
 
 // clientName returns what the client of a request calls itself. A conversation says it once.
@@ -281,7 +293,7 @@ func (g *Gateway) auditOptions(a *config.Audit) *audit.Options {
 		MaxSize: int64(a.MaxSize), MaxAge: a.MaxAge, Keep: a.Keep, Refuse: a.OnFailure == "refuse", Arguments: a.Arguments, Logger: g.log,
 	}
 	if w := a.Webhook; w.URL != "" {
-		o.Webhook = &audit.Webhook{URL: w.URL, Events: w.Events, SecretFile: w.SecretFile}
+		o.Webhook = &audit.Webhook{URL: w.URL, Events: w.Events, Keys: w.Keys}
 	}
 	return o
 }
