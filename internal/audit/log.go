@@ -196,6 +196,15 @@ func (l *Log) Begin(ctx context.Context, e *Event) error {
 	}
 }
 
+// Ready returns an error if the log refuses what it cannot write, and could not write what came last.
+func (l *Log) Ready() error {
+	if l.Refuses() && l.blocked.Load() {
+		l.refused.Add(1)
+		return errNotWritten
+	}
+	return nil
+}
+
 // Refuses reports whether calls must not be passed on before Begin.
 func (l *Log) Refuses() bool { return l != nil && l.opts.Load().Refuse }
 

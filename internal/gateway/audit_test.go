@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -339,5 +340,72 @@ func TestGatewayDoesNotStartWithAnAuditLogThatItCannotWrite(t *testing.T) {
 	file, _ := g.load()
 	if _, err := gateway.New(&gateway.Options{Logger: slog.New(slog.DiscardHandler)}, file); err == nil || !strings.Contains(err.Error(), "another process writes it") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// requestsIn returns the requests that are written in a log, as kinds, servers, methods and names.
+func requestsIn(t *testing.T, file string) (list []string) {
+	t.Helper()
+	ids := make(map[string]string)
+	if err := audit.Read(func(r *audit.Record) bool {
+		if r.Kind == audit.Call || r.Kind == audit.CallStarted {
+			list = append(list, strings.Join(strings.Fields(strings.Join([]string{r.Kind, r.Server, r.Method, r.Name, r.Outcome}, " ")), " "))
+			if r.Request == "" || ids[r.Request] != "" && ids[r.Request] != r.Method {
+				t.Errorf("%s has the request id %q", list[len(list)-1], r.Request)
+			}
+			ids[r.Request] = r.Method
+		}
+		return true
+	}, file); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestOneRequestToSeveralServersIsOneRecord(t *testing.T) {
+	for _, era := range eras {
+		for onFailure, want := range map[string][]string{
+			"continue": {"call tools/list answered", "call b tools/call echo answered", "call tools/call b_nothing refused"},
+			"refuse": {
+				"call-started tools/list", "call tools/list answered", "call-started tools/call b_echo", "call b tools/call echo answered",
+				"call-started tools/call b_nothing", "call tools/call b_nothing refused",
+			},
+		} {
+			t.Run(era.String()+" "+onFailure, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "audit.log")
+				g := begin(t, fmt.Sprintf("audit: {file: %q, onFailure: %s}\nservers: {a: {url: %q}, b: {url: %q}, c: {url: %q}}\n",
+					path, onFailure, upstream(t, protocol.Latest), upstream(t, protocol.Latest), upstream(t, protocol.Latest)))
+				c := g.join("/mcp", era)
+				if _, err := c.Tools(within(t)); err != nil {
+					t.Fatal(err)
+				}
+				echo(t, c, "b_echo")
+				if _, err := c.CallTool(within(t), "b_nothing", nil, nil); err == nil {
+					t.Error("there is such a tool")
+				}
+				_ = c.Close()
+				_ = g.Shutdown(within(t))
+				if got := requestsIn(t, path); !slices.Equal(got, want) {
+					t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			})
+		}
+	}
+}
+
+func TestHousekeepingOfASessionIsNotWritten(t *testing.T) {
+	for _, era := range eras {
+		g, file := beginAudited(t, "")
+		c := g.join("/servers/a/mcp", era)
+		if err := c.Ping(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		echo(t, c, "echo")
+		_ = c.Close()
+		_ = g.Shutdown(within(t))
+		got := slices.DeleteFunc(requestsIn(t, file), func(r string) bool { return strings.Contains(r, protocol.MethodListTools) }) // which a client may need
+		if !slices.Equal(got, []string{"call a tools/call echo answered"}) {
+			t.Errorf("%v: got %q", era, got)
+		}
 	}
 }

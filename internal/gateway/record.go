@@ -100,23 +100,14 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	if !httpx.HasRequestID(ctx) {
 		ctx = httpx.WithNewRequestID(ctx)
 	}
-	to := p.calls.audit
-	if to != nil {
-		passedOn(ctx, req)
-	}
 	began := time.Now()
-	if to.Refuses() {
-		e := p.event(ctx, began, req, nil)
-		switch err := to.Begin(ctx, &e); {
-		case err != nil && ctx.Err() != nil:
-			p.write(ctx, began, req, nil, err)
-			return nil, err
-		case err != nil:
-			return req.Fail(protocol.Overloaded(err.Error())), nil
+	if p.calls.audit != nil && passingOf(ctx) == nil {
+		if err := announce(ctx, p.calls.audit, req, func() audit.Event { return p.event(ctx, began, req, nil) }); err != nil {
+			return p.unwritten(ctx, began, req, err)
 		}
 	}
 	resp, err := p.Peer.Call(ctx, req, from)
-	if to != nil {
+	if p.calls.audit != nil {
 		p.write(ctx, began, req, resp, err)
 	}
 	if d, ok := errors.AsType[*denial](err); ok {
@@ -124,6 +115,27 @@ func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	}
 	p.log(ctx, began, req, resp, err)
 	return resp, err
+}
+
+// announce writes that a request is about to be passed on, if the audit log wants that.
+func announce(ctx context.Context, to *audit.Log, req *dragoman.Message, event func() audit.Event) error {
+	switch {
+	case !to.Refuses():
+		return nil
+	case isHousekeeping(req):
+		return to.Ready()
+	}
+	e := event()
+	return to.Begin(ctx, &e)
+}
+
+// unwritten answers a request that is not passed on since it could not be written that it is.
+func (p *recorder) unwritten(ctx context.Context, began time.Time, req *dragoman.Message, err error) (*dragoman.Message, error) {
+	if ctx.Err() != nil {
+		p.write(ctx, began, req, nil, err)
+		return nil, err
+	}
+	return req.Fail(protocol.Overloaded(err.Error())), nil
 }
 
 // log logs a call. Nothing is read of the messages but what is known of them, and little
@@ -203,7 +215,28 @@ func brief(text string) string {
 func (p *recorder) write(ctx context.Context, began time.Time, req, resp *dragoman.Message, err error) {
 	e := p.event(ctx, began, req, resp)
 	outcome(&e, req, resp, err)
-	p.calls.audit.Record(e)
+	if in := passingOf(ctx); in != nil {
+		in.add(&e)
+		return
+	}
+	record(p.calls.audit, req, &e)
+}
+
+// record writes an event of a call to the audit log, unless it is housekeeping that went well.
+func record(to *audit.Log, req *dragoman.Message, e *audit.Event) {
+	if e.Outcome != audit.Answered && e.Outcome != audit.Cancelled || !isHousekeeping(req) {
+		to.Record(*e)
+	}
+}
+
+// isHousekeeping reports whether a request asks for nothing that a server offers. A listen does if it names resources
+// or tasks.
+func isHousekeeping(req *dragoman.Message) bool {
+	if req.Method() == protocol.MethodListen {
+		i := protocol.InterestOf(req)
+		return len(i.URIs) == 0 && len(i.Tasks) == 0
+	}
+	return protocol.IsUpkeep(req.Method())
 }
 
 // event returns the event of a call, without its outcome. The response is nil if there is none.
@@ -370,27 +403,49 @@ func outcome(e *audit.Event, req, resp *dragoman.Message, err error) {
 	}
 }
 
-// A unionRecorder is a union that writes down what it answers with an error itself. What it passes
-// on, the chain of the server writes down.
+// A unionRecorder is a union whose requests are each one record. That of a request that was passed on is what the
+// chain of its server has to say; what a union asks servers besides, such as for lists, is not written.
 type unionRecorder struct {
 	dragoman.Peer
 	audit *audit.Log
 }
 
-// A passing says of a request to a union whether it was passed on. A union may ask servers for their
-// lists to find out who is meant; that does not count.
+// A passing has what the chains of servers say of a request to a union.
 type passing struct {
 	method string
-	on     atomic.Bool
+
+	mu   sync.Mutex
+	last *audit.Event // nil if it was not passed on; guarded by mu
 }
 
 type passingKey struct{}
 
-// passedOn notes that a request has come to a server.
-func passedOn(ctx context.Context, req *dragoman.Message) {
-	if p, ok := ctx.Value(passingKey{}).(*passing); ok && p.method == req.Method() {
-		p.on.Store(true)
+// passingOf returns the request to a union on behalf of which servers are asked, or nil.
+func passingOf(ctx context.Context) *passing {
+	p, _ := ctx.Value(passingKey{}).(*passing)
+	return p
+}
+
+// add takes the event of a request to a server. A union may try several for one request: an answer counts most.
+func (p *passing) add(e *audit.Event) {
+	if e.Method != p.method {
+		return // to find out who is meant
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil || p.last.Outcome != audit.Answered {
+		p.last = e
+	}
+}
+
+// event returns the event of the request that was passed on, or nil. A list or housekeeping is a matter of all servers.
+func (p *passing) event() *audit.Event {
+	if protocol.IsList(p.method) || protocol.IsUpkeep(p.method) {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
 }
 
 // Unwrap returns the union itself.
@@ -398,17 +453,37 @@ func (p *unionRecorder) Unwrap() dragoman.Peer { return p.Peer }
 
 // Call implements dragoman.Peer.
 func (p *unionRecorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	began, pass := time.Now(), &passing{method: req.Method()}
-	resp, err := p.Peer.Call(context.WithValue(ctx, passingKey{}, pass), req, from)
-	if !pass.on.Load() && (err != nil || resp == nil || resp.IsError()) {
-		e := newCall(ctx, dragoman.CallerOf(ctx), began, req, resp)
-		outcome(&e, req, resp, err)
-		if e.Outcome == audit.Failed {
-			e.Outcome, e.Reason = audit.Refused, resp.RPCError().Message // of ours
-		}
-		p.audit.Record(e)
+	if !httpx.HasRequestID(ctx) {
+		ctx = httpx.WithNewRequestID(ctx) // all that is asked for it has the same
 	}
+	began, pass := time.Now(), &passing{method: req.Method()}
+	err := announce(ctx, p.audit, req, func() audit.Event { return unionCall(ctx, began, req, nil) })
+	var resp *dragoman.Message
+	switch {
+	case err == nil:
+		resp, err = p.Peer.Call(context.WithValue(ctx, passingKey{}, pass), req, from)
+	case ctx.Err() == nil:
+		return req.Fail(protocol.Overloaded(err.Error())), nil
+	}
+	e := pass.event()
+	if e == nil {
+		own := unionCall(ctx, began, req, resp)
+		if outcome(&own, req, resp, err); own.Outcome == audit.Failed && resp != nil {
+			own.Outcome, own.Reason = audit.Refused, resp.RPCError().Message // of ours
+		}
+		e = &own
+	}
+	record(p.audit, req, e)
 	return resp, err
+}
+
+// unionCall returns the event of a request to a union, without its outcome.
+func unionCall(ctx context.Context, began time.Time, req, resp *dragoman.Message) audit.Event {
+	e := newCall(ctx, dragoman.CallerOf(ctx), began, req, resp)
+	if e.Client == "" {
+		e.Client = redact.Clip(protocol.ClientName(req))
+	}
+	return e
 }
 
 // newCall returns the event of a call that has ended.
