@@ -373,9 +373,9 @@ func wantedTLS(body []byte) bool {
 	return bytes.Contains(body, []byte("HTTP request to an HTTPS server")) || bytes.Contains(body, []byte("HTTP request was sent to HTTPS port"))
 }
 
-// oneLine returns the beginning of a text that a person can read, on one line.
+// oneLine returns the beginning of a text that a person can read, on one line and without secrets.
 func oneLine(text string) string {
-	return redact.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " "), maxErrorText)
+	return redact.Cut(redact.Text(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")), maxErrorText)
 }
 
 // MediaType returns what a body is, without parameters.

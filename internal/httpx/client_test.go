@@ -1,6 +1,7 @@
 package httpx_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -144,6 +145,19 @@ func TestURLsThatNameNoServerAreRefusedWithoutTheirSecrets(t *testing.T) {
 		_, err := httpx.NewClient("test", &httpx.ClientOptions{URL: at, UnixPath: "/mcp"})
 		if err == nil || !strings.HasPrefix(err.Error(), "test: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", at, err)
+		}
+	}
+}
+
+func TestErrorsRepeatNoSecretOfABody(t *testing.T) {
+	for contentType, body := range map[string]string{
+		"text/plain":       "cannot open postgres://ada:canary-1@db/x: https://h/?client-secret=canary-2",
+		"application/json": `{"error":"cannot open postgres://ada:canary-1@db/x"}`,
+		"application/JSON": `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"cannot open https://h/?api_key=canary"}}`,
+	} {
+		resp := &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body))}
+		if e := httpx.ReadStatus(resp); strings.Contains(e.Text, "canary") || !strings.Contains(e.Text, "cannot open") {
+			t.Errorf("%s is repeated as %q", body, e.Text)
 		}
 	}
 }
