@@ -24,12 +24,12 @@ func TestCallIsRefusedWhenTheProcessMayWriteNoFiles(t *testing.T) {
 	if err := syscall.Setrlimit(rlimitFsize, &none); err != nil {
 		t.Fatal(err)
 	}
-	err := begin(t, l, 2)
+	refusal := begin(t, l, 2)
 	status := l.Status()
 	if err := syscall.Setrlimit(rlimitFsize, &before); err != nil {
 		t.Fatal(err)
 	}
-	if err == nil || status.Failure == nil || !strings.Contains(status.Failure.Error, "file too large") {
-		t.Errorf("got %v, the status is %+v", err, status)
+	if refusal == nil || status.Failure == nil || !strings.Contains(status.Failure.Error, "file too large") {
+		t.Errorf("got %v, the status is %+v", refusal, status)
 	}
 }

@@ -161,7 +161,7 @@ func (l *Log) WantsArguments() bool { return l != nil && l.opts.Load().Arguments
 
 var errQueue = errors.New("more happens than can be written")
 
-var errNotWritten = errors.New("the audit log cannot be written, and without it nothing is done here; try again later")
+var errNotWritten = errors.New("the audit log cannot be written, and no request is passed on without it; try again later")
 
 // Begin writes that a call is about to be passed on, and returns when that is in the file, if the log refuses what
 // it cannot write. Otherwise it does nothing. With an error the call must not be passed on; it is that of the

@@ -457,7 +457,7 @@ func (p *unionRecorder) Call(ctx context.Context, req *dragoman.Message, from dr
 		ctx = httpx.WithNewRequestID(ctx) // all that is asked for it has the same
 	}
 	began, pass := time.Now(), &passing{method: req.Method()}
-	err := announce(ctx, p.audit, req, func() audit.Event { return unionCall(ctx, began, req, nil) })
+	err := announce(ctx, p.audit, req, func() audit.Event { return p.event(ctx, began, req, nil) })
 	var resp *dragoman.Message
 	switch {
 	case err == nil:
@@ -467,7 +467,7 @@ func (p *unionRecorder) Call(ctx context.Context, req *dragoman.Message, from dr
 	}
 	e := pass.event()
 	if e == nil {
-		own := unionCall(ctx, began, req, resp)
+		own := p.event(ctx, began, req, resp)
 		if outcome(&own, req, resp, err); own.Outcome == audit.Failed && resp != nil {
 			own.Outcome, own.Reason = audit.Refused, resp.RPCError().Message // of ours
 		}
@@ -477,11 +477,14 @@ func (p *unionRecorder) Call(ctx context.Context, req *dragoman.Message, from dr
 	return resp, err
 }
 
-// unionCall returns the event of a request to a union, without its outcome.
-func unionCall(ctx context.Context, began time.Time, req, resp *dragoman.Message) audit.Event {
+// event returns the event of a request, without its outcome. The response is nil if there is none.
+func (p *unionRecorder) event(ctx context.Context, began time.Time, req, resp *dragoman.Message) audit.Event {
 	e := newCall(ctx, dragoman.CallerOf(ctx), began, req, resp)
 	if e.Client == "" {
 		e.Client = redact.Clip(protocol.ClientName(req))
+	}
+	if p.audit.WantsArguments() {
+		e.Arguments = audit.Arguments(req.Get("arguments"))
 	}
 	return e
 }
