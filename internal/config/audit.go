@@ -42,7 +42,7 @@ var errWebhookSecret = errors.New("a secret of a webhook is whsec_ and 24 to 64 
 const webhookHint = "make one: echo whsec_$(openssl rand -base64 32)"
 
 // Keys returns the keys that sign what is posted, those of the file included; none means that nothing is signed.
-func (w *Webhook) Keys() (keys [][]byte, err error) {
+func (w *Webhook) Keys() ([][]byte, error) {
 	texts := w.Secret
 	if w.SecretFile != "" {
 		content, err := os.ReadFile(w.SecretFile)
@@ -55,6 +55,7 @@ func (w *Webhook) Keys() (keys [][]byte, err error) {
 		}
 		texts = slices.Concat(texts, fromFile)
 	}
+	var keys [][]byte
 	for _, text := range texts {
 		encoded, ok := strings.CutPrefix(text, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(encoded)
@@ -91,7 +92,7 @@ func (l *loader) checkAudit() {
 		l.note(false, "audit.webhook.url is no URL that records can be posted to", "use https://, or http:// on this machine", "audit", "webhook", "url")
 	}
 	for i := range w.Secret {
-		if _, err := (&Webhook{Secret: w.Secret[i : i+1]}).Keys(); err != nil {
+		if _, wrong := (&Webhook{Secret: w.Secret[i : i+1]}).Keys(); wrong != nil {
 			l.note(false, "audit.webhook.secret: "+errWebhookSecret.Error(), webhookHint, "audit", "webhook", "secret", i)
 		}
 	}

@@ -82,7 +82,7 @@ func ReadFile(root *os.Root, name string, limit int64) ([]byte, error) {
 	case !os.SameFile(named, info):
 		return nil, errors.New("it was replaced while it was opened")
 	}
-	if err := check(info, NoAccess); err != nil {
+	if err = check(info, NoAccess); err != nil {
 		return nil, err
 	}
 	return io.ReadAll(io.LimitReader(f, limit))
