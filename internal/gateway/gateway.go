@@ -155,6 +155,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	}
 	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
 	g.entrance = newEntrance(&file.Limits, g.log)
+	g.entrance.noID.audit = g.audit
 	g.front.Store(g.access.front)
 	signIn := opts.SignIn
 	if signIn != nil {

@@ -35,13 +35,14 @@ const largeBody = 64 << 10
 
 // An entrance is what all doors of a gateway have behind them, before anything else is
 // asked: it bounds what callers and sessions may have and do, and takes no new work
-// while memory is short. Notifications, and answers to questions, always pass.
+// while memory is short. Answers to questions always pass.
 type entrance struct {
 	limits config.Limits
 	log    *slog.Logger
 	memory *limit.Memory // nil if there is no limit
 	rates  *limit.Rates  // of callers; nil if there is no limit
 	calls  limit.Counts  // of callers
+	noID   noID
 
 	mu       sync.Mutex
 	sessions map[string]*openSession // by their id
@@ -96,8 +97,12 @@ func (e *entrance) guard(s *Backend) *Backend {
 	if s.Sessions != nil {
 		guarded.Sessions = &guardedAcceptor{s.Sessions, e}
 	}
-	if s.Requests != nil && (e.memory != nil || e.rates != nil || e.calls.Max > 0) {
-		guarded.Requests = &guardedRequests{s.Requests, e}
+	if s.Requests != nil {
+		in := notified{Peer: s.Requests, entrance: e}
+		guarded.Requests = in
+		if e.memory != nil || e.rates != nil || e.calls.Max > 0 {
+			guarded.Requests = &guardedRequests{in}
+		}
 	}
 	return &guarded
 }
@@ -226,13 +231,12 @@ func (a *guardedAcceptor) Accept(ctx context.Context, client dragoman.Conn) (dra
 		return nil, err
 	}
 	afterDone(client, closed)
-	if l := &e.limits; e.memory == nil && e.rates == nil && e.calls.Max == 0 && l.Rate.Count == 0 && l.Calls == 0 {
-		return peer, nil
+	l := &e.limits
+	in := notified{Peer: peer, entrance: e, caller: caller, rate: limit.NewBucket(l.Rate, l.Burst), began: new(atomic.Bool)}
+	if e.memory == nil && e.rates == nil && e.calls.Max == 0 && l.Rate.Count == 0 && l.Calls == 0 {
+		return in, nil
 	}
-	return &guardedSession{
-		Peer: peer, entrance: e, key: limitKey(caller),
-		rate: limit.NewBucket(e.limits.Rate, e.limits.Burst), calls: limit.Room{Max: e.limits.Calls},
-	}, nil
+	return &guardedSession{notified: in, key: limitKey(caller), calls: limit.Room{Max: l.Calls}}, nil
 }
 
 // afterDone has f called when a conversation is over.
@@ -250,11 +254,9 @@ func afterDone(c dragoman.Conn, f func()) {
 
 // A guardedSession is a session, in which no more is asked than may be.
 type guardedSession struct {
-	dragoman.Peer
-	entrance *entrance
-	key      string        // of its caller
-	rate     *limit.Bucket // nil if there is no limit
-	calls    limit.Room
+	notified
+	key   string // of its caller
+	calls limit.Room
 }
 
 // Call implements dragoman.Peer. The session is asked first: what it may not do is not
@@ -277,10 +279,7 @@ func (s *guardedSession) Call(ctx context.Context, req *dragoman.Message, from d
 }
 
 // guardedRequests are requests without a session.
-type guardedRequests struct {
-	dragoman.Peer
-	entrance *entrance
-}
+type guardedRequests struct{ notified }
 
 // Call implements dragoman.Peer.
 func (p *guardedRequests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

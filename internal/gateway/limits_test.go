@@ -425,10 +425,11 @@ func TestWithoutLimitsThereIsNothingInTheWay(t *testing.T) {
 	if e.memory != nil {
 		t.Skip("this process has a limit of memory")
 	}
-	if b.Requests != dragoman.Peer(s) {
+	if n, ok := b.Requests.(notified); !ok || n.Peer != dragoman.Peer(s) { // which has no Call of its own
 		t.Error("requests take a step more")
 	}
-	if p, _, _ := enterSession(t.Context(), t, b); p != dragoman.Peer(s) {
+	p, _, _ := enterSession(t.Context(), t, b)
+	if n, ok := p.(notified); !ok || n.Peer != dragoman.Peer(s) {
 		t.Error("requests of a session take a step more")
 	}
 }

@@ -39,6 +39,7 @@ type Status struct {
 	Memory   int64    `json:"memory,omitempty"`   // that we have ourselves
 
 	Owner *Owner `json:"owner,omitempty"` // nil without rules
+	WithoutID int64 `json:"withoutId,omitempty"` // requests that were refused because they lacked an id
 
 	Groups []Grouped `json:"groups,omitempty"`
 	Reload *Reloaded `json:"reload,omitempty"` // the last one
@@ -90,6 +91,7 @@ type Grouped struct {
 func (g *Gateway) Status() Status {
 	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
 	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), procmem.Own()
+	s.WithoutID = g.entrance.noID.count.Load()
 	list := g.manager.Statuses()
 	g.mu.Lock()
 	defer g.mu.Unlock()

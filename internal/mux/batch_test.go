@@ -17,7 +17,7 @@ func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 		}
 		return req.Reply(nil)
 	}}
-	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"2","method":"ping"},{"jsonrpc":"2.0","id":3,"method":"initialize"},{"bad":1}]`
+	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/n"},{"jsonrpc":"2.0","id":"2","method":"ping"},{"jsonrpc":"2.0","id":3,"method":"initialize"},{"bad":1}]`
 	for _, rev := range protocol.Revisions() {
 		t.Run(rev.String(), func(t *testing.T) {
 			c, w := start(t, server, &mux.Options{Server: true})
@@ -47,7 +47,7 @@ func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 			if m := w.hear(t); m.RPCError().Code != protocol.CodeInvalidRequest {
 				t.Errorf("empty batch: %s", m)
 			}
-			w.say(`[{"jsonrpc":"2.0","method":"n"}]`) // nothing to answer
+			w.say(`[{"jsonrpc":"2.0","method":"notifications/n"}]`) // nothing to answer
 			w.say(`{"jsonrpc":"2.0","id":5,"method":"ping"}`)
 			if m := w.hear(t); m.ID().String() != "5" {
 				t.Errorf("a batch of notifications was answered: %s", m)
@@ -59,12 +59,12 @@ func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 func TestC16_MethodBatchIsUnwrappedAndAnsweredOneByOne(t *testing.T) {
 	told := make(notes, 4)
 	_, w := start(t, told, &mux.Options{Server: true})
-	w.say(`{"jsonrpc":"2.0","method":"batch","params":{"messages":[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","id":2,"method":"b"}]}}`)
+	w.say(`{"jsonrpc":"2.0","method":"batch","params":{"messages":[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"notifications/note"},{"jsonrpc":"2.0","id":2,"method":"b"}]}}`)
 	got := map[string]bool{w.hear(t).ID().String(): true, w.hear(t).ID().String(): true}
 	if !got["1"] || !got["2"] {
 		t.Errorf("answered ids %v, want 1 and 2", got)
 	}
-	if note := await(t, told); note.Method() != "note" {
+	if note := await(t, told); note.Method() != "notifications/note" {
 		t.Errorf("told %s", note)
 	}
 	w.say(`{"jsonrpc":"2.0","method":"batch","params":{}}`)

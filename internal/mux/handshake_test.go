@@ -15,9 +15,9 @@ import (
 // TestWhatWaitsForTheHandshakeIsBounded has a client that sends many or large
 // notifications before its initialize is answered.
 func TestWhatWaitsForTheHandshakeIsBounded(t *testing.T) {
-	const small = `{"jsonrpc":"2.0","method":"n"}`
+	const small = `{"jsonrpc":"2.0","method":"notifications/n"}`
 	large := func(mib int) string {
-		return `{"jsonrpc":"2.0","method":"n","params":{"p":"` + strings.Repeat("x", mib<<20) + `"}}`
+		return `{"jsonrpc":"2.0","method":"notifications/n","params":{"p":"` + strings.Repeat("x", mib<<20) + `"}}`
 	}
 	for name, test := range map[string]struct {
 		send []string

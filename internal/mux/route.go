@@ -38,8 +38,12 @@ func (c *Conn) dispatch(m *dragoman.Message, in *batchReply) func() {
 	if c.opts.Logger.Enabled(c.ctx, trace.LevelSteps) { // it may change at any time
 		c.opts.Logger.Log(c.ctx, trace.LevelSteps, "recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
-	if m.Kind() == dragoman.Response {
+	switch {
+	case m.Kind() == dragoman.Response:
 		c.answer(m)
+		return nil
+	case rpc.LacksID(m) && m.Method() != protocol.MethodBatch: // whose messages are dispatched one by one
+		c.RefuseNoID(m)
 		return nil
 	}
 	switch held, full := c.barrier.hold(m, in); {
@@ -69,6 +73,15 @@ func (c *Conn) answer(resp *dragoman.Message) {
 	default:
 		c.opts.Logger.Debug("answer to no call under way", "id", resp.ID().String())
 	}
+}
+
+// RefuseNoID drops a request that lacks its id, and returns the error for a transport that can answer it.
+func (c *Conn) RefuseNoID(m *dragoman.Message) *dragoman.Error {
+	var local dragoman.Peer
+	if c.started.Load() {
+		local = c.local
+	}
+	return rpc.RefuseNoID(c.ctx, local, m, c.opts.Logger)
 }
 
 // notification gives a notification to the call or peer that it belongs to.

@@ -11,6 +11,7 @@ import (
 var notes = []behaviour{
 	{"D07 notifications outside of calls arrive in order", anyMethod, true, notesInOrder},
 	{"notifications and calls do not hold each other up", anyMethod, true, notesAmongCalls},
+	{"requests without an id are dropped", anyMethod | ownGoroutine, true, withoutID},
 	{"log messages reach the only call under way", notesInCall, false, logsReachCall},
 	{"notifications inside a call arrive in order and before the answer", notesInCall, true, notesBeforeAnswer},
 	{"a caller without a from gets its answer", notesInCall, true, callWithoutFrom},
@@ -52,6 +53,27 @@ func notesAmongCalls(t *test) {
 		}
 		t.wantWorking(to, fmt.Sprint(i))
 		t.same("params.uri", receive(t, told, "notification "+uri), uri)
+	}
+}
+
+// withoutID sends requests that lack their id, between others. A side that learns that they were refused is right.
+func withoutID(t *test) {
+	answerer := t.echo()
+	told := make(chan string, 64)
+	answerer.OnNotify = func(_ context.Context, note *dragoman.Message) error {
+		told <- note.Method() + " " + note.URI()
+		return nil
+	}
+	to, _ := t.open(dragoman.Nobody, answerer)
+	for i, method := range []string{protocol.MethodCallTool, protocol.MethodSubscribe, protocol.MethodInitialize, protocol.MethodPing, "x-acme/admin", "Notifications/x", "notifications"} {
+		uri := fmt.Sprintf("test:%d", i)
+		_ = to.Notify(t.ctx, t.withEnvelope(t.parse(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{"name":"peertest","uri":%q}}`, method, uri))))
+		t.wantWorking(to, fmt.Sprint(i))
+		note := t.note(fmt.Sprintf(`{"uri":%q}`, uri))
+		if err := to.Notify(t.ctx, note); err != nil {
+			t.Fatalf("Notify: %v", err)
+		}
+		t.same("what is received", receive(t, told, "notification "+uri), note.Method()+" "+uri)
 	}
 }
 

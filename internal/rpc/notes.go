@@ -74,14 +74,20 @@ func (q *Queue[T]) Len() int { return len(q.list) }
 // Notify gives peer a notification, and logs what comes of it. One that panics has at
 // least been told.
 func Notify(ctx context.Context, peer dragoman.Peer, note *dragoman.Message, log *slog.Logger) {
+	_ = Deliver(ctx, peer, note, log) // it is logged
+}
+
+// Deliver is Notify that returns the error of peer too.
+func Deliver(ctx context.Context, peer dragoman.Peer, note *dragoman.Message, log *slog.Logger) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("panic while taking a notification", "method", note.Method(), "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	if err := peer.Notify(ctx, note); err != nil {
+	if err = peer.Notify(ctx, note); err != nil {
 		log.Debug("notification not taken", "method", note.Method(), "error", err)
 	}
+	return err
 }
 
 // An Inbox delivers notifications in order, each with a tag, on a goroutine that ends

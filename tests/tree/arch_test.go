@@ -91,7 +91,7 @@ var architecture = map[string]importRule{
 	"internal/memnet":   {},
 	"internal/sse":      {ours: archNouns},
 	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse", "internal/strict", "internal/timeout")},
-	"internal/rpc":      {ours: joinPackages(archNouns, "internal/lazy")},
+	"internal/rpc":      {ours: joinPackages(archNouns, "internal/lazy", "internal/redact")},
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
 	"internal/timeout":  {},
 	"internal/strict":   {},

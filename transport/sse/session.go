@@ -358,6 +358,8 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	switch {
 	case err != nil && (ss == nil || !hasID(err)):
 		return unreadable(body, err)
+	case m != nil && rpc.LacksID(m):
+		return s.refuseNoID(x, ss, m)
 	case ss != nil && modern(m):
 		return ss.refuseModern(x, m)
 	case ss != nil:
@@ -429,6 +431,17 @@ func (ss *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
 	}
 	x.Accepted()
 	return nil
+}
+
+// refuseNoID refuses a request that lacks its id. It was for a session, or to be answered at once if ss is nil.
+func (s *Server) refuseNoID(x *httpx.Exchange, ss *session, m *dragoman.Message) error {
+	var e *dragoman.Error
+	if ss != nil {
+		e = ss.conn.RefuseNoID(m)
+	} else {
+		e = rpc.RefuseNoID(x.Context(), s.syncPeer(x.Caller.Key()), m, s.door.Log)
+	}
+	return &httpx.Refusal{Status: http.StatusBadRequest, Code: e.Code, Message: e.Message}
 }
 
 // enqueue queues a body for the session: the message m, or nil if it could not be read.

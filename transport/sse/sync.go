@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -29,6 +30,7 @@ type syncConn struct {
 	cancel         context.CancelCauseFunc
 
 	opening sync.Once
+	opened  atomic.Bool   // peer is set
 	peer    dragoman.Peer // set by opening
 	err     error         // why there is none
 
@@ -126,6 +128,16 @@ func (s *Server) idleTimeout() time.Duration {
 	return httpx.Duration(s.IdleTimeout, DefaultIdleTimeout)
 }
 
+// syncPeer returns the peer of the caller's conversation, nil if none is open.
+func (s *Server) syncPeer(caller string) dragoman.Peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sc := s.current[caller]; sc != nil && sc.opened.Load() {
+		return sc.peer
+	}
+	return nil
+}
+
 // leave ends a conversation that is retired once nothing is under way in it, and lets
 // others be ended later.
 func (s *Server) leave(sc *syncConn) {
@@ -189,6 +201,7 @@ func (sc *syncConn) open(ctx context.Context) {
 	defer context.AfterFunc(sc.ctx, func() { cancel(sc.Err()) })()
 	sc.err = errUnaccepted // until it is known better
 	sc.peer, sc.err = sc.server.Acceptor.Accept(ctx, sc)
+	sc.opened.Store(true)
 	if sc.err == nil && sc.needsHandshake {
 		sc.err = sc.handshake(ctx)
 	}

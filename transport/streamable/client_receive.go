@@ -82,6 +82,10 @@ func (c *clientConn) dispatch(m *dragoman.Message, from source) (*dragoman.Messa
 		c.serve(m, from)
 		return nil, nil
 	default:
+		if rpc.LacksID(m) {
+			rpc.RefuseNoID(c.ctx, c.local, m, c.log)
+			return nil, nil
+		}
 		return nil, c.notification(m, from)
 	}
 }

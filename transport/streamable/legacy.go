@@ -46,7 +46,12 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	case dragoman.Request:
 		return ss.request(x, m)
 	case dragoman.Notification:
-		ss.notify(m)
+		if rpc.LacksID(m) {
+			return s.refuseNoID(x, ss.peer, m)
+		}
+		if err := refusedNote(ss.notify(m)); err != nil {
+			return err
+		}
 	default:
 		ss.reply(m)
 	}
@@ -206,6 +211,9 @@ func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
 		if messages[i].Method() == protocol.MethodInitialize || protocol.IsModern(messages[i]) {
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
 		}
+		if rpc.LacksID(messages[i]) {
+			return s.refuseNoID(x, ss.peer, messages[i])
+		}
 	}
 	return ss.serveBatch(x, messages)
 }
@@ -228,7 +236,7 @@ func (ss *session) serveBatch(x *httpx.Exchange, messages []*dragoman.Message) e
 		case dragoman.Response:
 			ss.reply(m)
 		case dragoman.Notification:
-			ss.notify(m)
+			_ = ss.notify(m) // the rest of the batch has its answers all the same
 		default:
 			if a == nil {
 				a = ss.newAnswer(x)

@@ -37,11 +37,22 @@ func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) e
 // anything here: requests are cancelled by closing their connection, and acting on an id
 // that anybody may name would let one caller cancel another's work.
 func (s *Server) modernNotification(x *httpx.Exchange, m *dragoman.Message) error {
+	if rpc.LacksID(m) {
+		return s.refuseNoID(x, s.Requests, m)
+	}
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
-		rpc.Notify(x.Context(), s.Requests, m, s.opts.logger)
+		if err := refusedNote(rpc.Deliver(x.Context(), s.Requests, m, s.opts.logger)); err != nil {
+			return err
+		}
 	}
 	x.Accepted()
 	return nil
+}
+
+// refuseNoID refuses a request that lacks its id. peer is that which it was for.
+func (s *Server) refuseNoID(x *httpx.Exchange, peer dragoman.Peer, m *dragoman.Message) error {
+	e := rpc.RefuseNoID(x.Context(), peer, m, s.opts.logger)
+	return refuse(http.StatusBadRequest, e.Code, e.Message)
 }
 
 // modernRequest serves a request of the modern era. A connection that is dropped

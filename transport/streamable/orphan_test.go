@@ -137,7 +137,7 @@ func TestS49_BatchEndsWithAnErrorForEachRequest(t *testing.T) {
 	life := &mortal{Log: log}
 	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store, Log: life})
 	v := first.hello(protocol.ParseRevision("2025-03-26"))
-	batch := "[" + fmt.Sprintf(talkCall, "1") + `,{"jsonrpc":"2.0","method":"n"},` + fmt.Sprintf(talkCall, `"b"`) + "]"
+	batch := "[" + fmt.Sprintf(talkCall, "1") + `,{"jsonrpc":"2.0","method":"notifications/n"},` + fmt.Sprintf(talkCall, `"b"`) + "]"
 	seen := v.events(v.do(t.Context(), http.MethodPost, batch)).next()
 	life.die()
 	stop()

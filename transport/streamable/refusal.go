@@ -54,6 +54,16 @@ func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
 	return r
 }
 
+// refusedNote refuses a notification that a limit kept from being passed on. Every other notification is
+// accepted, whatever becomes of it.
+func refusedNote(err error) error {
+	e, ok := errors.AsType[*dragoman.Error](err)
+	if !ok || httpx.RefusedStatus(e) == 0 {
+		return nil
+	}
+	return httpx.Unavailable(e)
+}
+
 // refuseDraining refuses whatever comes while we are stopping.
 func refuseDraining() error {
 	return httpx.Unavailable(protocol.Draining())

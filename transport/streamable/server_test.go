@@ -157,7 +157,7 @@ func TestLimitsOfSessionsAndRequests(t *testing.T) {
 }
 
 func TestB04_BatchesByRevision(t *testing.T) {
-	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"2","method":"tools/list"}]`
+	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/n"},{"jsonrpc":"2.0","id":"2","method":"tools/list"}]`
 	s := open(t, nil)
 	for _, rev := range protocol.Revisions() {
 		if !rev.HasSessions() || !rev.HasStreamableHTTP() {
@@ -175,9 +175,9 @@ func TestB04_BatchesByRevision(t *testing.T) {
 			if status != http.StatusOK || text[0] != '[' || !strings.Contains(text, `"id":1,"result"`) || !strings.Contains(text, `"id":"2","result"`) {
 				t.Errorf("answered with %d %s", status, text)
 			}
-			v.want(`[{"jsonrpc":"2.0","method":"n"}]`, http.StatusAccepted, "")
+			v.want(`[{"jsonrpc":"2.0","method":"notifications/n"}]`, http.StatusAccepted, "")
 			v.want(`[]`, http.StatusBadRequest, `"code":-32600`)
-			v.want(`[{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"1.0","method":"n"}]`, http.StatusBadRequest, `"message 1 of the batch: Invalid request: jsonrpc must be \"2.0\" at byte 11"`)
+			v.want(`[{"jsonrpc":"2.0","method":"notifications/n"},{"jsonrpc":"1.0","method":"notifications/n"}]`, http.StatusBadRequest, `"message 1 of the batch: Invalid request: jsonrpc must be \"2.0\" at byte 11"`)
 			v.want(`[`+initialize(rev, `{}`)+`]`, http.StatusBadRequest, `"code":-32600`)
 			v.want(`[`+modernCall("1", "tools/list", "")+`]`, http.StatusBadRequest, `"code":-32600`)
 		})

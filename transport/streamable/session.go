@@ -361,23 +361,23 @@ func (ss *session) reply(resp *dragoman.Message) {
 	}
 }
 
-// notify takes a notification of the client.
-func (ss *session) notify(note *dragoman.Message) {
+// notify takes a notification of the client. The error says why the peer does not take it.
+func (ss *session) notify(note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteCancelled:
 		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !ss.cancelRequest(id) {
 			ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.cancelRequest(id) })
 		}
-		return
+		return nil
 	case protocol.NoteProgress:
 		if q, own := ss.questions.Progress(note); q != nil {
 			q.Enqueue(own)
 		}
-		return
+		return nil
 	case protocol.NoteInitialized:
 		ss.recorder.Load().Initialized()
 	}
-	rpc.Notify(ss.ctx, ss.peer, note, ss.server.opts.logger)
+	return rpc.Deliver(ss.ctx, ss.peer, note, ss.server.opts.logger)
 }
 
 // addRequest adds a request to those under way, so that it can be cancelled. It fails if

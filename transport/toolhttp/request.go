@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -63,6 +64,9 @@ func (s *Server) postRequest(x *httpx.Exchange) error {
 		return httpx.Unreadable(err)
 	}
 	if err := protocol.CheckToolRequest(req); err != nil {
+		if rpc.LacksID(req) {
+			rpc.RefuseNoID(x.Context(), s.Requests, req, s.door.Log)
+		}
 		return refuseNotToolCall(req, err)
 	}
 	c := &call{server: s, x: x, id: req.ID(), stream: stream}

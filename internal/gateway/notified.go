@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/audit"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// notified is what stands behind an endpoint, for the notifications of clients: only notifications are passed
+// on as such, and they count for the rates of the session and the caller.
+type notified struct {
+	dragoman.Peer
+	entrance *entrance
+	caller   *dragoman.Caller // of a session; nil if each message has its own
+	rate     *limit.Bucket    // of a session; nil if there is no limit
+	began    *atomic.Bool     // the client of a session has said that it is initialized
+}
+
+// Unwrap returns what stands behind the endpoint.
+func (n notified) Unwrap() dragoman.Peer { return n.Peer }
+
+// Notify implements dragoman.Peer. A cancellation always passes, since it ends work, and so does the first
+// notifications/initialized of a session: initialize has been counted.
+func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
+	if rpc.LacksID(note) { // a transport that is not ours
+		n.LacksID(ctx, note)
+		return nil
+	}
+	switch first := n.began; {
+	case note.Method() == protocol.NoteCancelled, note.Method() == protocol.NoteInitialized && first != nil && first.CompareAndSwap(false, true):
+		return n.Peer.Notify(ctx, note)
+	}
+	e := n.entrance
+	if wait := n.rate.Take(); wait > 0 {
+		return tooOften(protocol.LimitSession, "too many requests and notifications of one session (limits.rate)", e.limits.Rate, wait)
+	}
+	if e.rates != nil {
+		if wait := e.rates.Take(limitKey(n.callerOf(ctx))); wait > 0 {
+			n.rate.Return()
+			return e.callerTooOften(wait)
+		}
+	}
+	return n.Peer.Notify(ctx, note)
+}
+
+// LacksID implements rpc.Refuser.
+func (n notified) LacksID(ctx context.Context, m *dragoman.Message) {
+	n.entrance.noID.refused(ctx, n.callerOf(ctx), m, n.entrance.log)
+}
+
+func (n notified) callerOf(ctx context.Context) *dragoman.Caller {
+	if n.caller != nil {
+		return n.caller
+	}
+	return dragoman.CallerOf(ctx)
+}
+
+// noIDAgain is how long the log is silent on requests without an id after one.
+const noIDAgain = time.Minute
+
+// noID counts the requests that clients sent without an id, so that they were not passed on.
+type noID struct {
+	audit *audit.Log // nil if there is none
+	count atomic.Int64
+
+	mu     sync.Mutex
+	logged time.Time // when one was logged last; guarded by mu
+	before int64     // what count was then; guarded by mu
+}
+
+// refused counts a request without an id, logs the first in a minute, and writes it to the audit log, which bounds
+// how many it takes.
+func (c *noID) refused(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message, log *slog.Logger) {
+	count, now := c.count.Add(1), time.Now()
+	c.audit.Deny(audit.Event{
+		Request: httpx.RequestID(ctx), Who: audit.WhoIs(caller), Method: m.Method(), Name: cmp.Or(m.Name(), m.URI()),
+		Rule: "request without an id", Code: protocol.CodeInvalidRequest,
+	})
+	c.mu.Lock()
+	first := c.logged.IsZero() || now.Sub(c.logged) >= noIDAgain
+	var more int64
+	if first {
+		more = count - c.before - 1
+		c.logged, c.before = now, count
+	}
+	c.mu.Unlock()
+	if first {
+		log.Warn("request without an id refused", "method", redact.Clip(m.Method()), "client", cmp.Or(caller.Principal, caller.Client, caller.Address, caller.Door), "more", more)
+	}
+}
