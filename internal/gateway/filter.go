@@ -36,6 +36,13 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	if !v.grant.Any() {
 		return v.nothing(req)
 	}
+	if e := v.refusal(ctx, f.Peer, req); e != nil {
+		return nil, e
+	}
+	req, err := v.withoutLevel(req)
+	if err != nil {
+		return nil, err
+	}
 	switch req.Method() {
 	case protocol.MethodInitialize:
 		resp, err := f.Peer.Call(ctx, req, from)
@@ -48,30 +55,39 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 		return f.list(ctx, req, from)
 	case protocol.MethodListen:
 		return f.listen(ctx, v, req, from)
+	case protocol.MethodListTasks:
+		return f.listTasks(ctx, v, req, from)
+	case protocol.MethodCallTool:
+		return f.callTool(ctx, v, req, from)
 	}
-	if e := v.refusal(ctx, f.Peer, req); e != nil {
-		return nil, e
-	}
-	if req.Method() != protocol.MethodCallTool {
-		return f.Peer.Call(ctx, req, from)
-	}
+	return f.Peer.Call(ctx, req, from)
+}
+
+// callTool passes on a call of a tool that is offered, under the server's name for it.
+func (f *filter) callTool(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (resp *dragoman.Message, err error) {
 	own, _ := ownName(&v.conf.Tools, req.Name())
 	asked := req
 	if own != req.Name() {
-		var err error
 		if asked, err = req.Edit().Set("name", dragoman.Quote(own)).Message(); err != nil {
 			return nil, err
 		}
 	}
-	resp, err := f.Peer.Call(ctx, asked, from)
-	if err == nil && resp != nil && resp.IsError() {
+	resp, err = f.Peer.Call(ctx, asked, from)
+	switch {
+	case err != nil || resp == nil:
+	case resp.IsError():
 		resp = v.withNear(own, req, resp)
+	case v.grant != nil:
+		v.tasks.learn(own, req, resp)
 	}
 	return resp, err
 }
 
 // Notify implements dragoman.Peer. A session is told of changes when it has begun.
 func (f *filter) Notify(ctx context.Context, note *dragoman.Message) error {
+	if !f.views.of(ctx, f.caller).grant.Any() {
+		return nil
+	}
 	if note.Method() == protocol.NoteInitialized && f.client != nil {
 		if can := f.promised.Swap(nil); can != nil && !can.Empty() {
 			f.listeners.add(&listener{Peer: f.client, gone: func() bool { return f.client.Err() != nil }, wants: *can})
@@ -160,22 +176,27 @@ func described(t *config.Tools, name string, tool []byte) []byte {
 	return tool
 }
 
-// listen passes a subscription on, without the resources that are not offered, and adds
+// listTasks passes a request for a list of tasks on, and returns those whose tools are allowed.
+func (f *filter) listTasks(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	resp, err := f.Peer.Call(ctx, req, from)
+	if err != nil || resp == nil || resp.IsError() || v.grant == nil {
+		return resp, err
+	}
+	list := narrow(resp.Get("tasks"), func(task []byte) []byte {
+		if !v.allowsTask(ctx, f.Peer, req, dragoman.Member(task, taskName)).Shown() {
+			return nil
+		}
+		return task
+	})
+	return resp.Edit().Set("tasks", list).Message()
+}
+
+// listen passes a subscription on, without the resources and tasks that are not offered, and adds
 // what we have to tell.
 func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if _, _, offers := v.offers(protocol.MethodListResources); offers != nil {
-		wanted, ok := narrowMember(req.Get("notifications"), "resourceSubscriptions", func(uri []byte) []byte {
-			if text, _ := dragoman.Text(uri); !offers(text, nil) {
-				return nil
-			}
-			return uri
-		})
-		if ok {
-			var err error
-			if req, err = req.Edit().Set("notifications", wanted).Message(); err != nil {
-				return nil, err
-			}
-		}
+	req, err := v.narrowListen(ctx, f.Peer, req)
+	if err != nil {
+		return nil, err
 	}
 	if from == nil {
 		return f.Peer.Call(ctx, req, nil)
@@ -184,6 +205,32 @@ func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, fro
 	f.listeners.add(l)
 	defer f.listeners.remove(l)
 	return f.Peer.Call(ctx, req, l)
+}
+
+// narrowListen returns a subscription without the resources and tasks that the caller may not subscribe to.
+func (v *view) narrowListen(ctx context.Context, server dragoman.Peer, req *dragoman.Message) (*dragoman.Message, error) {
+	wanted, changed := []byte(req.Get("notifications")), false
+	leaveOut := func(name string, allowed func(element []byte) bool) {
+		narrowed, ok := narrowMember(wanted, name, func(element []byte) []byte {
+			if !allowed(element) {
+				return nil
+			}
+			return element
+		})
+		if ok {
+			wanted, changed = narrowed, true
+		}
+	}
+	if _, _, offers := v.offers(protocol.MethodListResources); offers != nil {
+		leaveOut("resourceSubscriptions", func(uri []byte) bool { text, _ := dragoman.Text(uri); return v.subscribes(text) })
+	}
+	if v.grant != nil {
+		leaveOut(tasksName, func(id []byte) bool { return v.allowsTask(ctx, server, req, id).Allowed })
+	}
+	if !changed {
+		return req, nil
+	}
+	return req.Edit().Set("notifications", wanted).Message()
 }
 
 // A filteredClient is the client of a conversation as the server sees it. It is told nothing of
@@ -211,6 +258,7 @@ type views struct {
 	config func() *config.Server
 	rules  *atomic.Pointer[rules.Set] // of the gateway
 	tools  toollist.Cache             // what rules ask of tools
+	tasks  taskTools
 }
 
 // A view is what one caller is offered of a server at one time.
@@ -232,12 +280,12 @@ func (s *views) of(ctx context.Context, began *dragoman.Caller) *view {
 	return v
 }
 
-// hides returns a function that reports whether a notification is about a resource that a caller is not
-// offered when it comes.
+// hides returns a function that reports whether a notification is about a resource that a caller may not
+// subscribe to when it comes.
 func (s *views) hides(ctx context.Context, began *dragoman.Caller) func(*dragoman.Message) bool {
 	at := dragoman.WithCallerOf(context.Background(), ctx)
 	return func(note *dragoman.Message) bool {
-		return note.Method() == protocol.NoteResourceUpdated && !s.of(at, began).offersResource(note.URI())
+		return note.Method() == protocol.NoteResourceUpdated && !s.of(at, began).subscribes(note.URI())
 	}
 }
 
@@ -273,8 +321,10 @@ func (v *view) nothing(req *dragoman.Message) (*dragoman.Message, error) {
 
 // Why something is denied, in the audit log, if no rule says it.
 const (
-	notOffered = "not offered"
-	notAllowed = "no rule allows it"
+	notOffered    = "not offered"
+	notAllowed    = "no rule allows it"
+	wrongType     = "parameters of another type"
+	wrongSpelling = "a method in another spelling"
 )
 
 func hidden(e *dragoman.Error) *denial { return &denial{notOffered, e} }
@@ -288,6 +338,9 @@ func noMethod(method string) *dragoman.Error {
 // something that does not exist, in the request's era. It is nil if there is none. server
 // is asked for its tools if a rule depends on them.
 func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.Message) *denial {
+	if e := wrongParams(req); e != nil {
+		return &denial{wrongType, e}
+	}
 	method := req.Method()
 	switch method {
 	case protocol.MethodCallTool:
@@ -295,24 +348,55 @@ func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.
 		if !ok {
 			return hidden(v.unknownTool(req.Name(), v.knownTools()))
 		}
-		return judged(v.grant.Tool(method, own, func() (rules.Hints, bool) { return v.hints(ctx, server, req, own) }), func() *dragoman.Error { return v.unknownTool(req.Name(), v.knownTools()) })
+		if v.grant == nil {
+			return nil
+		}
+		return judged(v.grant.Decide(method, own, v.hintsOf(ctx, server, req, own)), func() *dragoman.Error { return v.unknownTool(req.Name(), v.knownTools()) })
 	case protocol.MethodGetPrompt:
 		if !v.conf.Prompts.Offers(req.Name()) {
 			return hidden(unknown("prompt", req.Name()))
 		}
-		return judged(v.grant.Prompt(method, req.Name()), func() *dragoman.Error { return unknown("prompt", req.Name()) })
-	case protocol.MethodReadResource, protocol.MethodSubscribe:
+		return judged(v.grant.Decide(method, req.Name(), nil), func() *dragoman.Error { return unknown("prompt", req.Name()) })
+	case protocol.MethodReadResource, protocol.MethodSubscribe, protocol.MethodUnsubscribe:
 		if !v.conf.Resources.Offers(req.URI()) {
 			return hidden(noResource(req))
 		}
-		return judged(v.grant.Resource(method, req.URI()), func() *dragoman.Error { return noResource(req) })
+		return judged(v.grant.Decide(method, req.URI(), nil), func() *dragoman.Error { return noResource(req) })
 	case protocol.MethodComplete:
-		return v.refusedRef(req.Get("ref"))
+		if d := v.refusedRef(req.Get("ref")); d != nil {
+			return d
+		}
 	}
-	if v.grant == nil || method == protocol.MethodDiscover || method == protocol.MethodPing {
-		return nil
+	if aboutTask(method) {
+		id := req.Get(taskName)
+		return judged(v.allowsTask(ctx, server, req, id), func() *dragoman.Error { return notGiven(taskName, id) })
 	}
-	return judged(v.grant.Method(method), func() *dragoman.Error { return noMethod(method) })
+	if e := misspelt(method); e != nil {
+		return &denial{wrongSpelling, e}
+	}
+	return judged(v.grant.Decide(method, "", nil), func() *dragoman.Error { return noMethod(method) })
+}
+
+// allowsTask decides on a request about a task.
+func (v *view) allowsTask(ctx context.Context, server dragoman.Peer, req *dragoman.Message, id []byte) rules.Verdict {
+	own := ""
+	if v.grant != nil {
+		own = v.tasks.toolOf(id)
+	}
+	method := req.Method()
+	if !aboutTask(method) {
+		method = protocol.MethodGetTask
+	}
+	return v.grant.Decide(method, own, v.hintsOf(ctx, server, req, own))
+}
+
+// withoutLevel returns a request of the modern era without the level of logs that it asks for, if the caller may not set
+// one.
+func (v *view) withoutLevel(req *dragoman.Message) (*dragoman.Message, error) {
+	if v.grant == nil || req.Meta(protocol.MetaLogLevel) == nil || v.grant.Decide(protocol.MethodSetLevel, "", nil).Allowed {
+		return req, nil
+	}
+	return req.Edit().DropMeta(protocol.MetaLogLevel).Message()
 }
 
 // judged returns the denial of a verdict, whose answer is otherwise if there is nothing to
@@ -329,6 +413,11 @@ func judged(v rules.Verdict, otherwise func() *dragoman.Error) *denial {
 		d.answer = protocol.ScopeNeeded(v.Scopes)
 	}
 	return d
+}
+
+// hintsOf returns a function that returns what the server says of a tool.
+func (v *view) hintsOf(ctx context.Context, server dragoman.Peer, req *dragoman.Message, name string) func() (rules.Hints, bool) {
+	return func() (rules.Hints, bool) { return v.hints(ctx, server, req, name) }
 }
 
 // hints returns what the server says of a tool.
@@ -426,21 +515,28 @@ func (v *view) refusedRef(ref []byte) *denial {
 	for key, value := range dragoman.Members(ref) {
 		text, _ := dragoman.Text(value)
 		switch {
-		case strings.EqualFold(key, "name") && !v.offersPrompt(text):
+		case strings.EqualFold(key, "name") && !v.offersPrompt(protocol.MethodGetPrompt, text):
 			return hidden(unknown("prompt", text))
-		case strings.EqualFold(key, "uri") && !v.offersResource(text):
+		case strings.EqualFold(key, "uri") && !v.offersResource(protocol.MethodReadResource, text):
 			return hidden(unknown("resource", text))
 		}
 	}
-	return judged(v.grant.Method(protocol.MethodComplete), func() *dragoman.Error { return noMethod(protocol.MethodComplete) })
+	return nil
 }
 
-func (v *view) offersPrompt(name string) bool {
-	return v.conf.Prompts.Offers(name) && v.grant.Prompt(protocol.MethodGetPrompt, name).Shown()
+// offersPrompt reports whether a request of a method may name a prompt, or have it in its list.
+func (v *view) offersPrompt(method, name string) bool {
+	return v.conf.Prompts.Offers(name) && v.grant.Decide(method, name, nil).Shown()
 }
 
-func (v *view) offersResource(uri string) bool {
-	return v.conf.Resources.Offers(uri) && v.grant.Resource(protocol.MethodReadResource, uri).Shown()
+// offersResource is offersPrompt for a resource or a template.
+func (v *view) offersResource(method, uri string) bool {
+	return v.conf.Resources.Offers(uri) && v.grant.Decide(method, uri, nil).Shown()
+}
+
+// subscribes reports whether the caller may be notified of the changes of a resource.
+func (v *view) subscribes(uri string) bool {
+	return v.conf.Resources.Offers(uri) && v.grant.Decide(protocol.MethodSubscribe, uri, nil).Allowed
 }
 
 func (v *view) offersTool(own string, annotations []byte) bool {
@@ -449,7 +545,7 @@ func (v *view) offersTool(own string, annotations []byte) bool {
 	if !ok || name != own { // another tool has its name
 		return false
 	}
-	return v.grant.Tool(protocol.MethodCallTool, own, func() (rules.Hints, bool) { return rules.HintsOf(annotations), true }).Shown()
+	return v.grant.Decide(protocol.MethodListTools, own, func() (rules.Hints, bool) { return rules.HintsOf(annotations), true }).Shown()
 }
 
 // offers returns where the result of a method has its list, what tells the elements apart,
@@ -464,12 +560,12 @@ func (v *view) offers(method string) (array, key string, offers func(name string
 		return "tools", "name", offers
 	case protocol.MethodListPrompts:
 		if v.grant != nil || len(c.Prompts.Include)+len(c.Prompts.Exclude) > 0 {
-			offers = func(name string, _ []byte) bool { return v.offersPrompt(name) }
+			offers = func(name string, _ []byte) bool { return v.offersPrompt(method, name) }
 		}
 		return "prompts", "name", offers
 	}
 	if v.grant != nil || len(c.Resources.Include)+len(c.Resources.Exclude) > 0 {
-		offers = func(uri string, _ []byte) bool { return v.offersResource(uri) }
+		offers = func(uri string, _ []byte) bool { return v.offersResource(method, uri) }
 	}
 	if method == protocol.MethodListTemplates {
 		return "resourceTemplates", "uriTemplate", offers

@@ -40,7 +40,7 @@ func ask(set *Set, who, what string) string {
 	g, v := set.For(callers[who], server), Verdict{}
 	switch kind {
 	case "tool":
-		v = g.Tool("tools/call", name, func() (Hints, bool) {
+		v = g.Decide("tools/call", name, func() (Hints, bool) {
 			switch {
 			case strings.HasPrefix(name, "read"):
 				return HintsOf([]byte(`{"readOnlyHint":true}`)), true
@@ -52,13 +52,13 @@ func ask(set *Set, who, what string) string {
 			return HintsOf(nil), true
 		})
 	case "prompt":
-		v = g.Prompt("prompts/get", name)
+		v = g.Decide("prompts/get", name, nil)
 	case "resource":
-		v = g.Resource("resources/read", name)
+		v = g.Decide("resources/read", name, nil)
 	case "any":
 		return fmt.Sprint(g.Any())
 	default:
-		v = g.Method(kind)
+		v = g.Decide(kind, name, func() (Hints, bool) { return HintsOf(nil), true })
 	}
 	if len(v.Scopes) > 0 {
 		return "with " + strings.Join(v.Scopes, " ")
@@ -104,8 +104,45 @@ func TestRulesDecide(t *testing.T) {
 		{"allow anyone with write", "bob: tool x on files = true; alice: tool x on files = with write; alice: any on files = true"},
 		{"allow anyone tools a with write; allow anyone tools a, b with mcp", "alice: tool a on files = true; ci: tool a on files = with write; ci: tool b on files = with mcp"},
 		{"allow anyone tools a with write; deny group:dev tools a", "alice: tool a on files = false; bob: tool a on files = true; ci: tool a on files = with write"},
-		{"allow anyone methods tools/call", "ci: tool x on files = true; ci: resource x on files = false; ci: logging/setLevel on files = false"},
+		{"allow anyone methods tools/call", "ci: tool x on files = true; ci: resource x on files = false; ci: logging/setLevel on files = true; ci: x/y on files = false"},
 		{"allow anyone; deny anyone methods logging/*", "ci: logging/setLevel on files = false; ci: tool x on files = true"},
+		// What every client needs is allowed with anything else, and needs no scope.
+		{"allow anyone tools read_*", "ci: initialize on files = true; ci: server/discover on files = true; ci: ping on files = true; ci: logging/setLevel on files = true; " +
+			"ci: tools/list on files = true; ci: prompts/list on files = true; ci: resources/templates/list on files = true; ci: subscriptions/listen on files = true; ci: completion/complete on files = true"},
+		{"allow anyone resources x:* methods resources/read with write", "ci: initialize on files = true; ci: tools/list on files = true; ci: resource x:1 on files = with write; ci: x/y on files = false"},
+		// What names nothing that rules know needs a rule that names the method, or that is about everything.
+		{"allow anyone tools read_*", "ci: x-acme/admin on files = false; ci: tools/execute on files = false; ci: roots/list on files = false; ci: skills/list on files = false; ci: resources/unsubscribe x:1 on files = false"},
+		{"allow anyone if read-only", "ci: x-acme/admin on files = false; ci: tools/list on files = true"},
+		{"allow anyone tools read_* methods tools/call, x-acme/*", "ci: x-acme/admin on files = true; ci: tools/execute on files = false; ci: tool read_x on files = true; ci: tool x on files = false"},
+		{"allow anyone methods x-acme/admin with write", "ci: x-acme/admin on files = with write; bob: x-acme/admin on files = true; ci: tool x on files = false"},
+		{"allow anyone if read-only methods x-acme/admin", "ci: x-acme/admin on files = false"},
+		{"allow anyone; deny anyone tools x", "ci: x-acme/admin on files = true"},
+		{"allow anyone; deny anyone methods x-*", "ci: x-acme/admin on files = false; ci: tool x on files = true"},
+		{"allow anyone; deny anyone tools x methods x-*", "ci: x-acme/admin on files = false; ci: tool x on files = true"},
+		// Rules with methods are about lists and subscriptions too.
+		{"allow anyone; deny anyone methods tools/list", "ci: tools/list on files = false; ci: tool x on files = true; ci: prompts/list on files = true"},
+		{"allow anyone; deny anyone tools hush methods tools/list", "ci: tools/list on files = true; ci: tools/list hush on files = false; ci: tools/list x on files = true; ci: tool hush on files = true"},
+		{"allow anyone; deny anyone methods prompts/get", "ci: prompts/list on files = true; ci: prompts/list p on files = false; ci: completion/complete p on files = false; ci: completion/complete x:1 on files = true"},
+		{"allow anyone; deny anyone methods completion/*", "ci: completion/complete p on files = false; ci: prompt p on files = true"},
+		{"allow anyone resources x:* methods resources/read", "ci: resources/list x:1 on files = true; ci: resources/templates/list x:1 on files = true; ci: resources/list y:1 on files = false; ci: subscriptions/listen x:1 on files = false; ci: resources/subscribe x:1 on files = false"},
+		{"allow anyone; deny anyone methods subscriptions/listen", "ci: subscriptions/listen on files = false; ci: resources/subscribe x:1 on files = false; ci: resources/unsubscribe x:1 on files = false; ci: resource x:1 on files = true"},
+		{"allow anyone; deny anyone methods resources/subscribe", "ci: subscriptions/listen on files = true; ci: subscriptions/listen x:1 on files = false; ci: resources/subscribe x:1 on files = false"},
+		{"allow anyone; deny anyone resources x:* methods resources/subscribe", "ci: subscriptions/listen x:1 on files = false; ci: subscriptions/listen y:1 on files = true; ci: resource x:1 on files = true"},
+		{"allow anyone resources x:* methods subscriptions/listen", "ci: resources/subscribe x:1 on files = true; ci: resources/subscribe y:1 on files = false; ci: resource x:1 on files = false"},
+		{"allow anyone; deny anyone methods initialize", "ci: initialize on files = false; ci: server/discover on files = false; ci: ping on files = true; ci: any on files = true"},
+		{"allow anyone; deny anyone methods server/discover", "ci: initialize on files = false"},
+		{"allow anyone; deny anyone methods tasks/result", "ci: tasks/get on files = false; ci: tasks/cancel on files = true"},
+		// Tasks belong to their tools.
+		{"allow anyone tools slow", "ci: tasks/get slow on files = true; ci: tasks/cancel other on files = false; ci: tasks/get on files = true; ci: tasks/list on files = true"},
+		{"allow anyone resources *", "ci: tasks/get on files = false; ci: tasks/list on files = false"},
+		{"allow anyone; deny anyone tools slow", "ci: tasks/get slow on files = false; ci: tasks/get x on files = true; ci: tasks/list on files = true"},
+		{"allow anyone; deny anyone tools slow methods tasks/cancel", "ci: tasks/get slow on files = true; ci: tasks/cancel slow on files = false; ci: tasks/cancel x on files = true; ci: tasks/cancel on files = false"},
+		{"allow anyone tools slow methods tools/call", "ci: tasks/get slow on files = true; ci: tasks/update slow on files = true"},
+		{"allow anyone tools slow methods tasks/get", "ci: tasks/get slow on files = true; ci: tasks/cancel slow on files = false; ci: tool slow on files = false"},
+		{"allow anyone tools slow with write", "ci: tasks/get slow on files = with write; ci: tasks/get on files = with write; bob: tasks/get slow on files = true"},
+		// Who is denied everything has nothing.
+		{"allow anyone; deny token:ci on mail", "ci: any on mail = false; ci: any on files = true; ci: initialize on mail = false; alice: any on mail = true"},
+		{"allow anyone; deny token:ci methods *", "ci: initialize on mail = false; ci: tools/list on mail = false; ci: x/y on mail = false; ci: tool x on mail = false"},
 	} {
 		set := parse(t, slices.DeleteFunc(strings.Split(test.rules, ";"), func(s string) bool { return strings.TrimSpace(s) == "" })...)
 		for line := range strings.SplitSeq(test.want, "; ") {
@@ -160,13 +197,30 @@ func TestMistakesInRulesAreNamed(t *testing.T) {
 	}
 }
 
+func TestMisspeltMethodsAreKnownAsSuch(t *testing.T) {
+	for name, want := range map[string]string{
+		"tools/call": "", "x-acme/admin": "", "tools/execute": "", "TOOLS": "", "x-acmé/admin": "",
+		"Tools/Call": "tools/call", "TOOLS/CALL": "tools/call", "tools/call ": "tools/call", " tools/call": "tools/call", "tools/ call": "tools/call", "tools/call\x00": "tools/call",
+		"tools/call\n": "tools/call", "tool\u017f/call": "tools/call", "tools/\u200bcall": "tools/call", "tools/call\u00a0": "tools/call", "resources/SUBSCRIBE": "resources/subscribe",
+		"logging/setlevel": "logging/setLevel", "x-acme/admin ": "?", "x acme": "?", "\tx": "?", "\x7fx": "?",
+	} {
+		meant, is := Misspelt(name)
+		if is && meant == "" {
+			meant = "?"
+		}
+		if meant != want || is != (want != "") {
+			t.Errorf("%q is taken for %q (%v), want %q", name, meant, is, want)
+		}
+	}
+}
+
 // A rule means the same however it is spaced and its clauses are ordered, and one that
 // denies never allows anything.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{"allow anyone", "deny group:dev tools a, b on files if destructive", "allow user:alice with x methods tools/*", "allow anyone on @work resources *"} {
 		f.Add(seed)
 	}
-	questions := []string{"tool a on files", "tool read_b on mail", "prompt a on files", "resource a on search", "ping on files", "any on mail"}
+	questions := []string{"tool a on files", "tool read_b on mail", "prompt a on files", "resource a on search", "ping on files", "any on mail", "tools/list a on files", "subscriptions/listen x:1 on files", "x-acme/admin on files", "tasks/get a on files", "tasks/list on files", "completion/complete p on files"}
 	f.Fuzz(func(t *testing.T, text string) {
 		set, wrong := Parse([]string{text}, options)
 		if len(wrong) > 0 {

@@ -67,7 +67,7 @@ var architecture = map[string]importRule{
 	"internal/anchor":    {},
 	"internal/people":    {},
 	"internal/signature": {},
-	"internal/rules":     {ours: []string{".", "internal/pattern"}},
+	"internal/rules":     {ours: joinPackages(archNouns, "internal/pattern")},
 
 	"internal/limit":   {},
 	"internal/lazy":    {},

@@ -241,10 +241,20 @@ func (q *question) read(args []string) error {
 		return nil
 	}
 	q.server, q.method = args[0], args[1]
+	if meant, is := rules.Misspelt(q.method); is {
+		return fmt.Errorf("%q is refused whatever the rules say; names of methods are written as in the specification%s", q.method, hintOf(meant))
+	}
 	if len(args) == 3 {
 		q.name = args[2]
 	}
 	return nil
+}
+
+func hintOf(meant string) string {
+	if meant == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", meant)
 }
 
 // answer says what the rules come to.
@@ -335,14 +345,7 @@ func (q *question) toolHints() (rules.Hints, error) {
 	return h, nil
 }
 
+// verdict decides as the gateway does.
 func (q *question) verdict(g *rules.Grant, h rules.Hints) rules.Verdict {
-	switch q.method {
-	case protocol.MethodCallTool:
-		return g.Tool(q.method, q.name, func() (rules.Hints, bool) { return h, true })
-	case protocol.MethodGetPrompt:
-		return g.Prompt(q.method, q.name)
-	case protocol.MethodReadResource, protocol.MethodSubscribe:
-		return g.Resource(q.method, q.name)
-	}
-	return g.Method(q.method)
+	return g.Decide(q.method, q.name, func() (rules.Hints, bool) { return h, true })
 }
