@@ -149,7 +149,7 @@ var architecture = map[string]importRule{
 	},
 	"internal/gateway": {
 		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/toollist", "internal/httpx",
-			"internal/audit", "internal/limit", "internal/near", "internal/pattern", "internal/procmem", "internal/redact", "internal/running", "internal/schema", "internal/tap", "internal/trace"),
+			"internal/audit", "internal/limit", "internal/near", "internal/pattern", "internal/procmem", "internal/redact", "internal/rpc", "internal/running", "internal/schema", "internal/tap", "internal/trace"),
 		tests: []string{"internal/logfmt"},
 		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},

@@ -205,10 +205,15 @@ func policyExplainCommand() *cobra.Command {
 		Short: "Say whether somebody may do something, and by which rule",
 		Long: `Say whether somebody may do something, and by which rule of the configuration. Nothing is
 started, and nobody is asked. WHO is written as in rules: token:NAME, user:NAME@ISSUER,
-cert:NAME or local:NAME. The exit status is 1 if it is denied.`,
+cert:NAME or local:NAME. The exit status is 1 if it is denied.
+
+NAME is the tool, the prompt or the URI that a request is about: for a list an element of it, for
+subscriptions/listen a URI, for completion/complete a prompt or a URI, for a method of tasks the
+tool that was called.`,
 		Example: `  dragoman policy explain --as token:ci files/delete_file
   dragoman policy explain --as user:alice@login.example.com --group dev files resources/read file:///etc/hosts
-  dragoman policy explain --as token:ci --hint read-only files/stat`,
+  dragoman policy explain --as token:ci --hint read-only files/stat
+  dragoman policy explain --as token:ci files subscriptions/listen file:///etc/hosts`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := q.read(args); err != nil {

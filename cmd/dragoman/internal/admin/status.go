@@ -206,6 +206,9 @@ func showStatus(w io.Writer, s *gateway.Status, width int) error {
 		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, people.Duration(time.Since(s.Began)),
 			people.Count(s.Sessions, "session"), people.Count(int(s.Calls), "call"), people.Bytes(s.Memory))
 	}
+	if s.WithoutID > 0 {
+		fmt.Fprintf(w, "refused %s without an id\n", people.Count(int(s.WithoutID), "request"))
+	}
 	if len(s.Files) > 0 {
 		fmt.Fprintf(w, "serves %s\n", redact.Printable(strings.Join(s.Files, ", "), ""))
 	}
