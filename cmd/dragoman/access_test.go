@@ -43,6 +43,8 @@ rules:
   - allow group:dev if read-only
   - deny token:ci tools read_secret
   - allow token:ci resources file:///pub/* with docs
+  - allow token:sub
+  - deny token:sub methods resources/subscribe, prompts/list
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -59,6 +61,14 @@ rules:
 		{"--as user:x@y --group dev files/stat", "denied", false},
 		{"--as token:ci files resources/read file:///pub/a", "needs a token with docs", false},
 		{"--as token:ci --scope docs files resources/read file:///pub/a", "allowed", true},
+		{"--as token:ci files tools/list", "allowed", true},
+		{"--as token:ci files tools/list read_secret", "by: deny token:ci tools read_secret", false},
+		{"--as token:ci files x-acme/admin", "no rule allows it", false},
+		{"--as token:ci files tasks/get read_secret", "by: deny token:ci tools read_secret", false},
+		{"--as token:sub files subscriptions/listen", "allowed", true},
+		{"--as token:sub files subscriptions/listen file:///pub/a", "by: deny token:sub methods resources/subscribe", false},
+		{"--as token:sub files prompts/list", "by: deny token:sub methods", false},
+		{"--as token:sub files x-acme/admin", "by: allow token:sub", true},
 	} {
 		out, err := command(t, append([]string{"policy", "explain", "-f", path}, strings.Fields(test.args)...)...)
 		if !strings.Contains(out, test.want) || (err == nil) != test.ok {
@@ -70,6 +80,7 @@ rules:
 		"--as token:ci nowhere/x":            `no server "nowhere"`,
 		"--as token:ci x":                    "SERVER/TOOL",
 		"--as token:ci --hint safe files/x":  "--hint safe",
+		"--as token:ci files Tools/Call x":   `did you mean "tools/call"?`,
 		"--as token:ci --claim dept files/x": "NAME=VALUE",
 	} {
 		if _, err := command(t, append([]string{"policy", "explain", "-f", path}, strings.Fields(args)...)...); err == nil || !strings.Contains(err.Error(), want) {
