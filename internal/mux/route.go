@@ -43,7 +43,7 @@ func (c *Conn) dispatch(m *dragoman.Message, in *batchReply) func() {
 		c.answer(m)
 		return nil
 	case rpc.LacksID(m) && m.Method() != protocol.MethodBatch: // whose messages are dispatched one by one
-		c.RefuseNoID(m)
+		_ = c.RefuseNoID(m) // there is no id to answer
 		return nil
 	}
 	switch held, full := c.barrier.hold(m, in); {

@@ -83,7 +83,7 @@ func (c *clientConn) dispatch(m *dragoman.Message, from source) (*dragoman.Messa
 		return nil, nil
 	default:
 		if rpc.LacksID(m) {
-			rpc.RefuseNoID(c.ctx, c.local, m, c.log)
+			_ = rpc.RefuseNoID(c.ctx, c.local, m, c.log) // there is no id to answer
 			return nil, nil
 		}
 		return nil, c.notification(m, from)

@@ -65,7 +65,7 @@ func (s *Server) postRequest(x *httpx.Exchange) error {
 	}
 	if err := protocol.CheckToolRequest(req); err != nil {
 		if rpc.LacksID(req) {
-			rpc.RefuseNoID(x.Context(), s.Requests, req, s.door.Log)
+			_ = rpc.RefuseNoID(x.Context(), s.Requests, req, s.door.Log) // the refusal below says more
 		}
 		return refuseNotToolCall(req, err)
 	}
