@@ -7,7 +7,7 @@ import "time"
 // p is wrapped around that implements it. A Peer that wraps another has a method Unwrap
 // that returns the Peer or the [Conn] that it wraps, so that it hides nothing.
 //
-// The capabilities that this project looks for are those in this package.
+// The capabilities that a Peer or Conn of another module can have are those in this package.
 func PeerAs[T any](p Peer) (t T, ok bool) {
 	for p != nil {
 		if t, ok = p.(T); ok {
