@@ -38,8 +38,8 @@ type Status struct {
 	Calls    int64    `json:"calls,omitempty"`    // that were passed to servers
 	Memory   int64    `json:"memory,omitempty"`   // that we have ourselves
 
-	Owner *Owner `json:"owner,omitempty"` // nil without rules
-	WithoutID int64 `json:"withoutId,omitempty"` // requests that were refused because they lacked an id
+	Owner     *Owner `json:"owner,omitempty"`     // nil without rules
+	WithoutID int64  `json:"withoutId,omitempty"` // requests that were refused because they lacked an id
 
 	Groups []Grouped `json:"groups,omitempty"`
 	Reload *Reloaded `json:"reload,omitempty"` // the last one
