@@ -52,6 +52,7 @@ func TestRedirectURIsThatCannotBeTrustedAreNotRegistered(t *testing.T) {
 		{"vbscript:x"}, {"blob:https://app.example.com/x"}, {"about:blank"}, {"https://app.example.com/#x"}, {"https://app.example.com/#"}, {"https://u:p@app.example.com/"}, {"https:///x"}, {"https:app.example.com"},
 		{"https://app.example.com/\" onload=x"}, {"https://app.example.com/<script>"}, {"myapp:/cb"}, {"com.example.app:cb"}, {"com.example.app:"}, {"com.example.app:/cb#x"}, {"com.example.app:/a b"},
 		{"com.example.app://u@x/cb"}, {"urn:ietf:wg:oauth:2.0:oob"}, {"https://app.example.com/" + strings.Repeat("a", 1024)}, {"https://ok.example.com/", "http://evil.example.com/"}, {"HTTPS://app.example.com/"}, many,
+		{"https://app.example.com./cb"}, {"https://app.example.com.:8443/cb"}, {"http://localhost./cb"}, {"http://app.localhost.:3000/cb"}, {"com.example.app://host./cb"}, {"cursor.:/cb"}, {"com..example:/cb"},
 	} {
 		text, _ := json.Marshal(map[string]any{"redirect_uris": list})
 		status, doc, _ := w.do(http.MethodPost, "/oauth/register", "application/json", string(text), nil)

@@ -17,6 +17,10 @@ const maxRedirect = 1 << 10
 // many use.
 var DefaultSchemes = []string{"cursor", "vscode", "vscode-insiders"}
 
+// errTrailingDot refuses a second spelling of a host: resolvers read both as one host, and people
+// and lists of hosts do not.
+var errTrailingDot = errors.New("the host of a redirect URI must not end in a dot; register it without the dot")
+
 // checkRedirect returns an error unless codes may be sent to a URI: by https, to this machine
 // by http, or to the program that a private scheme belongs to. Those have a dot (RFC 8252,
 // 7.1), or are listed.
@@ -29,8 +33,12 @@ func checkRedirect(uri string, schemes []string) error {
 	case !ok || scheme != strings.ToLower(scheme):
 		return errors.New("a redirect URI must begin with a scheme, in lower case")
 	case scheme == "https" || scheme == "http":
-		if _, err := issuer.ParseURL(uri); err != nil {
+		u, err := issuer.ParseURL(uri)
+		switch {
+		case err != nil:
 			return fmt.Errorf("a redirect URI %w", err)
+		case strings.HasSuffix(u.Hostname(), "."):
+			return errTrailingDot
 		}
 		return nil
 	}
@@ -43,6 +51,10 @@ func checkRedirect(uri string, schemes []string) error {
 	switch {
 	case err != nil || u.Scheme != scheme || u.Opaque != "" || u.User != nil || u.Host == "" && u.Path == "":
 		return errors.New("a redirect URI with a private scheme must be written SCHEME:/PATH or SCHEME://NAME/PATH")
+	case strings.HasSuffix(u.Hostname(), "."):
+		return errTrailingDot
+	case strings.HasSuffix(scheme, ".") || strings.Contains(scheme, ".."):
+		return fmt.Errorf("the scheme %q of a redirect URI is not a domain name in reverse order, such as com.example.app", scheme)
 	case !strings.Contains(scheme, ".") && !slices.Contains(schemes, scheme):
 		return fmt.Errorf("the scheme %q of a redirect URI is not accepted here: it has no dot, and auth.schemes does not list it", scheme)
 	}
