@@ -381,33 +381,37 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			return
 		}
 		r = httpx.WithClientRequestID(w, r)
-		if h := g.public(r.URL.Path); h != nil {
-			h(w, r)
-			return
+		refusal := CheckPath(r.URL)
+		if refusal == nil {
+			if h := g.public(r.URL.Path); h != nil {
+				h(w, r)
+				return
+			}
+			r = g.now.Load().withoutSlash(r)
+			if with := wantsPage(r); with != "" {
+				g.serveRootPage(w, r, with, open)
+				return
+			}
 		}
-		r = g.now.Load().withoutSlash(r)
-		if with := wantsPage(r); with != "" {
-			g.serveRootPage(w, r, with, open)
-			return
-		}
-		inBrowser := wantsEndpointPage(r)
+		inBrowser := refusal == nil && wantsEndpointPage(r)
 		if !g.policy.Anyone() {
-			var refusal *httpx.Refusal
-			if r, refusal = g.letIn(r, open); refusal != nil {
-				if !inBrowser || !g.serveEndpointPage(w, r, refusal) {
-					refusal.Write(w)
+			var denied *httpx.Refusal
+			if r, denied = g.letIn(r, open); denied != nil {
+				if !inBrowser || !g.serveEndpointPage(w, r, denied) {
+					denied.Write(w)
 				}
 				return
 			}
 		}
-		if inBrowser && g.serveEndpointPage(w, r, nil) {
-			return
-		}
-		if r.URL.Path == StatusPath {
+		switch {
+		case refusal != nil:
+			refusal.Write(w)
+		case inBrowser && g.serveEndpointPage(w, r, nil):
+		case r.URL.Path == StatusPath:
 			g.serveStatus(w, r)
-			return
+		default:
+			g.now.Load().serve(w, r)
 		}
-		g.now.Load().serve(w, r)
 	})
 }
 

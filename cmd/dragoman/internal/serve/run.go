@@ -133,7 +133,7 @@ func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok && strings.HasSuffix(r.URL.EscapedPath(), "/") {
 		as, ok = p.also[strings.TrimSuffix(r.URL.Path, "/")]
 	}
-	if ok {
+	if ok && gateway.CheckPath(r.URL) == nil { // the handler refuses it otherwise
 		there, where := *r, *r.URL
 		where.Path, where.RawPath = as, ""
 		there.URL = &where
