@@ -57,13 +57,13 @@ func (p *Proxies) client(r *http.Request) (*http.Request, *Refusal) {
 	if values := h[forwardedFor]; len(values) > 0 {
 		addr, ok := p.origin(values)
 		if !ok {
-			return nil, misforwarded(forwardedFor, "a list of addresses")
+			return nil, misforwarded(forwardedFor, strings.Join(values, ", "), "a list of IP addresses, each with or without a port")
 		}
 		said.RemoteAddr = net.JoinHostPort(addr.String(), "0")
 	}
 	if host, ok := nearest(h[forwardedHost]); ok {
 		if _, good := parseAuthority(host); !good {
-			return nil, misforwarded(forwardedHost, "a host name with an optional port")
+			return nil, misforwarded(forwardedHost, host, "a host name with an optional port")
 		}
 		if also := h["Host"]; len(also) == 1 && also[0] == r.Host { // as HTTP/2 has it, beside the one that is replaced
 			delete(h, "Host")
@@ -74,7 +74,7 @@ func (p *Proxies) client(r *http.Request) (*http.Request, *Refusal) {
 	if proto, ok := nearest(h[forwardedProto]); ok {
 		scheme, good := map[string]string{"http": "http", "https": "https", "ws": "http", "wss": "https"}[strings.ToLower(proto)]
 		if !good {
-			return nil, misforwarded(forwardedProto, "http or https")
+			return nil, misforwarded(forwardedProto, proto, "http or https")
 		}
 		result = said.WithContext(context.WithValue(r.Context(), schemeKey{}, scheme))
 	}
@@ -84,10 +84,10 @@ func (p *Proxies) client(r *http.Request) (*http.Request, *Refusal) {
 	return result, nil
 }
 
-// misforwarded refuses what a proxy says and nobody can understand: it may be that of
-// somebody else.
-func misforwarded(name, want string) *Refusal {
-	return Refuse(http.StatusBadRequest, "the proxy sends a header %s that is not %s", name, want)
+// misforwarded refuses an invalid header of a proxy. To ignore it would take the client for
+// another one.
+func misforwarded(name, value, want string) *Refusal {
+	return Refuse(http.StatusBadRequest, "invalid %s from the proxy: %q; want %s: check the configuration of the proxy", name, clip(value), want)
 }
 
 // has reports whether a request comes from a proxy.
@@ -127,13 +127,16 @@ func (p *Proxies) origin(lists []string) (addr netip.Addr, ok bool) {
 	return addr, ok // all are proxies: the first of them has made the request
 }
 
-// parseNode reads an address. Some proxies add the port.
+// parseNode reads an address. Some proxies add the port, and write brackets around an address of
+// IPv6 without one, too.
 func parseNode(s string) (netip.Addr, bool) {
 	if at, err := netip.ParseAddrPort(s); err == nil {
 		return at.Addr().Unmap().WithZone(""), true
 	}
-	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
-	return a.Unmap().WithZone(""), err == nil
+	inside, opened := strings.CutPrefix(s, "[")
+	inside, closed := strings.CutSuffix(inside, "]")
+	a, err := netip.ParseAddr(inside)
+	return a.Unmap().WithZone(""), err == nil && opened == closed && (!opened || a.Is6())
 }
 
 // nearest returns the last element of a list: the one that the proxy has added that

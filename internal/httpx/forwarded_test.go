@@ -105,6 +105,25 @@ func TestTheClientIsTheLastAddressThatIsNoProxys(t *testing.T) {
 		{[]string{"203.0.113.999"}, ""},
 		{[]string{"203.0.113.9 10.0.0.7"}, ""},
 		{[]string{"203.0.113.9:99999"}, ""},
+		{[]string{"[203.0.113.9"}, ""},
+		{[]string{"203.0.113.9]"}, ""},
+		{[]string{"[203.0.113.9]"}, ""}, // brackets are of IPv6
+		{[]string{"[203.0.113.9]:4711"}, ""},
+		{[]string{"[2001:db9::1"}, ""},
+		{[]string{"2001:db9::1]"}, ""},
+		{[]string{"[2001:db9::1]4711"}, ""},
+		{[]string{"[2001:db9::1]:"}, ""},
+		{[]string{"[[2001:db9::1]]"}, ""},
+		{[]string{"[]"}, ""},
+		{[]string{"["}, ""},
+		{[]string{"203.0.113.9:"}, ""},
+		{[]string{"203.0.113.09"}, ""},
+		{[]string{"0xcb.0.113.9"}, ""},
+		{[]string{"203.0.113.9/32"}, ""},
+		{[]string{"for=203.0.113.9"}, ""},
+		{[]string{`"203.0.113.9"`}, ""},
+		{[]string{"203.0.113.9;10.0.0.7"}, ""},
+		{[]string{"203.0.113.9, [10.0.0.7"}, ""},
 	} {
 		r := forwardedRequest("10.1.2.3:50000")
 		r.Header["X-Forwarded-For"] = test.lists
@@ -228,6 +247,9 @@ func readNode(s string) (netip.Addr, bool) {
 	if at, err := netip.ParseAddrPort(s); err == nil {
 		return at.Addr().Unmap().WithZone(""), true
 	}
-	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
-	return a.Unmap().WithZone(""), err == nil
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.Unmap().WithZone(""), true
+	}
+	at, err := netip.ParseAddrPort(s + ":1")
+	return at.Addr().Unmap().WithZone(""), err == nil && strings.HasPrefix(s, "[")
 }
