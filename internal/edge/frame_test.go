@@ -13,6 +13,7 @@ func FuzzFollow(f *testing.F) {
 	f.Add(preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00", 3)
 	f.Add(preface+"\x00\x00\x06\x01\x00\x00\x00\x00\x01\x82\x87\x84\x41\x01a\x00\x00\x00\x09\x04\x00\x00\x00\x01", 1)
 	f.Add(preface+strings.Repeat("\x00\x00\x00\x03\x00\x00\x00\x00\x01", maxResets+1), 7)
+	f.Add(preface+strings.Repeat("\x00\x00\x00\x04\x00\x00\x00\x00\x00", maxIdleFrames+1), 10)
 	f.Add(preface+"\xff\xff\xff\x00\x00", 2)
 	f.Fuzz(func(t *testing.T, text string, size int) {
 		made := func() *framed {
@@ -21,20 +22,20 @@ func FuzzFollow(f *testing.F) {
 			return &framed{late: late, log: slog.New(slog.DiscardHandler), skip: prefaceLength, data: true}
 		}
 		whole, cut := made(), made()
-		good := whole.follow([]byte(text))
+		flood := whole.follow([]byte(text))
 		size = min(max(size, 1), len(text)+1)
 		for rest := []byte(text); len(rest) > 0; {
 			n := min(size, len(rest))
-			if !cut.follow(rest[:n]) {
-				if good {
-					t.Fatal("it is refused in pieces alone")
+			if err := cut.follow(rest[:n]); err != nil {
+				if err != flood { //nolint:errorlint // ours are never wrapped
+					t.Fatalf("in pieces: %v, whole: %v", err, flood)
 				}
 				return
 			}
 			rest = rest[n:]
 		}
-		if !good || whole.skip != cut.skip || whole.got != cut.got || whole.block != cut.block || whole.waiting != cut.waiting || whole.resets != cut.resets {
-			t.Fatalf("whole: %v %+v\nin pieces: %+v", good, whole, cut)
+		if flood != nil || whole.skip != cut.skip || whole.got != cut.got || whole.block != cut.block || whole.waiting != cut.waiting || whole.resets != cut.resets || whole.idle != cut.idle {
+			t.Fatalf("whole: %v %+v\nin pieces: %+v", flood, whole, cut)
 		}
 	})
 }

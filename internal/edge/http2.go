@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,10 +30,16 @@ func http2Limits() *http.HTTP2Config {
 }
 
 const (
-	// maxResets is how many streams a client may reset within resetWindow: each is
+	// maxResets is how many streams a client may reset within floodWindow: each is
 	// work that nobody wants.
-	maxResets   = 1000
-	resetWindow = 10 * time.Second
+	maxResets = 1000
+
+	// maxIdleFrames is how many frames a client may send within floodWindow that neither
+	// open a stream nor carry anything for one: SETTINGS, PRIORITY, PING, empty DATA and
+	// frames of unknown types. Some clients send a PING with each reset.
+	maxIdleFrames = 2000
+
+	floodWindow = 10 * time.Second
 )
 
 // Of frames, see RFC 9113, section 4.1.
@@ -42,16 +50,22 @@ const (
 	frameData         = 0
 	frameHeaders      = 1
 	frameReset        = 3
+	frameWindowUpdate = 8
 	frameContinuation = 9
 
+	flagEndStream  = 1
 	flagEndHeaders = 4
 )
 
-var errResets = errors.New("edge: the client resets too many streams")
+// Why a connection is cut.
+var (
+	errResets = errors.New("the client resets too many streams")
+	errIdle   = errors.New("the client sends too many frames that carry nothing (SETTINGS, PRIORITY, PING, empty DATA)")
+)
 
 // A framed is the connection of a client over HTTP/2. It bounds what net/http does not:
-// how long a frame that is no data, or headers of several frames, may take, and how often
-// streams are reset.
+// how long a frame that is no data, or headers of several frames, may take, how often
+// streams are reset, and how many frames carry nothing.
 //
 // It has no method for the state of TLS: to a connection that has one, net/http speaks
 // HTTP/2 only if it has made the handshake itself. Requests have the state by [withState].
@@ -70,7 +84,8 @@ type framed struct {
 	block   bool // headers have begun that are not whole
 	waiting bool // late runs
 	resets  int
-	since   time.Time // when they were counted from
+	idle    int       // frames that carry nothing
+	since   time.Time // when resets and idle were counted from
 }
 
 func newFramed(c *tls.Conn, raw net.Conn, log *slog.Logger) *framed {
@@ -89,10 +104,12 @@ func (f *framed) cut() {
 // Read implements net.Conn.
 func (f *framed) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
-	if n > 0 && !f.follow(p[:n]) {
-		f.log.Debug("connection cut: too many streams were reset", "client", f.RemoteAddr().String())
-		_ = f.raw.Close() // it ends by our error
-		return 0, errResets
+	if n > 0 {
+		if flood := f.follow(p[:n]); flood != nil {
+			f.log.Debug("connection cut", "reason", flood, "client", f.RemoteAddr().String())
+			_ = f.raw.Close() // it ends by our error
+			return 0, flood
+		}
 	}
 	return n, err
 }
@@ -106,8 +123,8 @@ func (f *framed) Close() error {
 // NetConn returns the connection below.
 func (f *framed) NetConn() net.Conn { return f.Conn }
 
-// follow follows the frames. It reports false if the client is to be cut.
-func (f *framed) follow(b []byte) bool {
+// follow follows the frames. The error is why the client is to be cut.
+func (f *framed) follow(b []byte) error {
 	for len(b) > 0 {
 		if f.skip > 0 {
 			n := min(f.skip, len(b))
@@ -117,8 +134,10 @@ func (f *framed) follow(b []byte) bool {
 		}
 		n := copy(f.head[f.got:], b)
 		b = b[n:]
-		if f.got += n; f.got == frameHeaderLength && !f.begin() {
-			return false
+		if f.got += n; f.got == frameHeaderLength {
+			if err := f.begin(); err != nil {
+				return err
+			}
 		}
 	}
 	begun := f.got > 0 || f.block || f.skip > 0 && !f.data
@@ -129,11 +148,11 @@ func (f *framed) follow(b []byte) bool {
 		f.late.Stop()
 	}
 	f.waiting = begun
-	return true
+	return nil
 }
 
-// begin takes the head of a frame. It reports false if it is one too many.
-func (f *framed) begin() bool {
+// begin takes the head of a frame. The error says that it is one too many.
+func (f *framed) begin() error {
 	kind, flags := f.head[3], f.head[4]
 	f.got = 0
 	f.skip = int(binary.BigEndian.Uint32(f.head[:4]) >> 8)
@@ -142,13 +161,28 @@ func (f *framed) begin() bool {
 	case frameHeaders, frameContinuation:
 		f.block = flags&flagEndHeaders == 0
 	case frameReset:
-		now := time.Now()
-		if now.Sub(f.since) > resetWindow {
-			f.resets, f.since = 0, now
+		if f.count(&f.resets) > maxResets {
+			return errResets
 		}
-		f.resets++
+	case frameWindowUpdate: // comes with all that a client reads
+	default:
+		if f.data && (f.skip > 0 || flags&flagEndStream != 0) {
+			return nil
+		}
+		if f.count(&f.idle) > maxIdleFrames {
+			return errIdle
+		}
 	}
-	return f.resets <= maxResets
+	return nil
+}
+
+// count counts a frame, and returns how many of its kind have come in the window.
+func (f *framed) count(frames *int) int {
+	if now := time.Now(); now.Sub(f.since) > floodWindow {
+		f.resets, f.idle, f.since = 0, 0, now
+	}
+	*frames++
+	return *frames
 }
 
 type stateKey struct{}
@@ -158,12 +192,32 @@ func withConnState(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, stateKey{}, &c.(*framed).state)
 }
 
-// withState has the requests of HTTP/2 know the state of their connection.
+// withState has the requests of HTTP/2 know the state of their connection, and refuses those that
+// others may read in another way, as strict does for HTTP/1.1.
 func withState(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if why := ambiguous(r); why != "" {
+			http.Error(w, why, http.StatusBadRequest)
+			return
+		}
 		state, _ := r.Context().Value(stateKey{}).(*tls.ConnectionState) // set by stateContext
 		secure := *r
 		secure.TLS = state
 		h.ServeHTTP(w, &secure)
 	})
+}
+
+// ambiguous returns why a request of HTTP/2 can be read in two ways, or "".
+func ambiguous(r *http.Request) string {
+	if r.Method != http.MethodConnect && !strings.HasPrefix(r.RequestURI, "/") {
+		return "invalid :path: it must begin with / and name neither a scheme nor a host; the host belongs into :authority"
+	}
+	lengths := r.Header["Content-Length"]
+	if len(lengths) > 1 {
+		return "invalid content-length: it is there more than once; send it once"
+	}
+	if len(lengths) == 1 && strconv.FormatInt(r.ContentLength, 10) != lengths[0] {
+		return "invalid content-length: it must be a number in decimal digits"
+	}
+	return ""
 }

@@ -204,6 +204,115 @@ func TestS12_StreamsThatAreResetAtOnceAreCut(t *testing.T) {
 	}
 }
 
+// A client that sends frames which carry nothing, and reads every answer, is cut.
+func TestS12_FramesThatCarryNothingAreCut(t *testing.T) {
+	for name, flood := range map[string]string{
+		"SETTINGS":            settings,
+		"SETTINGS with one":   frame(4, 0, 0, "\x00\x04\x00\x01\x00\x00"),
+		"PRIORITY":            frame(2, 0, 1, "\x00\x00\x00\x00\x10"),
+		"PRIORITY of another": frame(2, 0, 9, "\x00\x00\x00\x00\x10"),
+		"PRIORITY_UPDATE":     frame(16, 0, 0, "\x00\x00\x00\x01u=1"),
+		"PING":                frame(6, 0, 0, "01234567"),
+		"answers to no PING":  frame(6, 1, 0, "01234567"),
+		"unknown frames":      frame(0xbe, 0, 0, ""),
+		"empty DATA":          frame(0, 0, 1, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			at2(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, c *tls.Conn) {
+				sent := 0
+				var writing sync.WaitGroup
+				writing.Go(func() { // ends with the connection, or the flood
+					defer c.NetConn().Close()
+					if _, err := io.WriteString(c, preface+settings+frame(1, 4, 1, "\x83\x87\x84\x41\x01a")); err != nil {
+						return
+					}
+					for ; sent < 20_000; sent++ {
+						if _, err := io.WriteString(c, flood); err != nil {
+							return
+						}
+					}
+				})
+				ends(c, true)
+				writing.Wait()
+				if sent > 4000 {
+					t.Errorf("%d were sent", sent)
+				}
+			})
+		})
+	}
+}
+
+// A client that asks now and then whether the connection is there is not cut.
+func TestFramesThatCarryNothingMayComeNowAndThen(t *testing.T) {
+	at2(t, hello, func(t *testing.T, c *tls.Conn) {
+		var writing sync.WaitGroup
+		began := time.Now()
+		var last time.Duration
+		writing.Go(func() { // ends with the pieces
+			defer c.NetConn().Close()
+			for i := range 60 {
+				pieces := strings.Repeat(frame(6, 0, 0, "01234567")+frame(2, 0, 1, "\x00\x00\x00\x00\x10"), 50)
+				if i == 0 {
+					pieces = preface + settings
+				}
+				if _, err := io.WriteString(c, pieces); err != nil {
+					return
+				}
+				last = time.Since(began)
+				time.Sleep(time.Second)
+			}
+		})
+		ends(c, true)
+		writing.Wait()
+		if last != 59*time.Second {
+			t.Errorf("it is cut after %v", last)
+		}
+	})
+}
+
+// Requests that a proxy may read in another way than we do are refused, as those of HTTP/1.1 are.
+func TestAmbiguousRequestsOfHTTP2AreRefused(t *testing.T) {
+	const get, post, path, length = "\x82\x87\x41\x01a", "\x83\x87\x41\x01a", "\x04", "\x0f\x0d"
+	field := func(name, value string) string { return name + string(rune(len(value))) + value }
+	for name, row := range map[string]struct {
+		headers string
+		reaches bool
+	}{
+		"a path":                         {get + field(path, "/mcp?x=http://b/"), true},
+		"a path that begins with two":    {get + field(path, "//b/mcp"), true},
+		"a scheme":                       {get + field(path, "http://b/mcp"), false},
+		"a scheme and the same host":     {get + field(path, "https://a/mcp"), false},
+		"a scheme alone":                 {get + field(path, "http:/mcp"), false},
+		"a scheme without a slash":       {get + field(path, "mailto:b"), false},
+		"a length":                       {post + field(path, "/") + field(length, "0"), true},
+		"two lengths":                    {post + field(path, "/") + field(length, "0") + field(length, "5"), false},
+		"two lengths, the first good":    {post + field(path, "/") + field(length, "5") + field(length, "0"), false},
+		"the same length twice":          {post + field(path, "/") + field(length, "0") + field(length, "0"), false},
+		"a list of lengths":              {post + field(path, "/") + field(length, "0, 0"), false},
+		"a length with a sign":           {post + field(path, "/") + field(length, "+0"), false},
+		"a length with a zero before it": {post + field(path, "/") + field(length, "00"), false},
+		"a length that is no number":     {post + field(path, "/") + field(length, "x"), false},
+		"an empty length":                {post + field(path, "/") + field(length, ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reached atomic.Bool
+			at2(t, func(http.ResponseWriter, *http.Request) { reached.Store(true) }, func(t *testing.T, c *tls.Conn) {
+				var writing sync.WaitGroup
+				writing.Go(func() { // ends a second after all is sent
+					defer c.NetConn().Close()
+					send(c, preface+settings+frame(1, 5, 1, row.headers), "")
+				})
+				ends(c, true)
+				writing.Wait()
+				synctest.Wait()
+			})
+			if reached.Load() != row.reaches {
+				t.Errorf("it reaches the handler: %v", !row.reaches)
+			}
+		})
+	}
+}
+
 // Who cancels now and then is not cut.
 func TestStreamsMayBeResetNowAndThen(t *testing.T) {
 	s := newSite(t)
