@@ -261,9 +261,55 @@ func (c *check) headers() {
 	for _, h := range sorted(c.PassHeaders) {
 		name("passHeaders", h, h)
 		name("passHeaders", h, c.PassHeaders[h])
+		c.passes("passHeaders", h, h, connectionHeaders)
+		if theirs := c.PassHeaders[h]; !strings.EqualFold(theirs, h) {
+			c.passes("passHeaders", h, theirs, connectionHeaders, messageHeaders)
+		}
 	}
 	for _, h := range sorted(c.PassEnv) {
 		name("passEnv", h, h)
+		c.passes("passEnv", h, h, connectionHeaders)
+	}
+}
+
+// Headers that are not passed on, in lower case, and why.
+var (
+	connectionHeaders = map[string]string{
+		"host":           "it names the host that a request is sent to",
+		"cookie":         "browsers add it by themselves, to requests of foreign pages too",
+		"set-cookie":     "it is no header of a request",
+		"content-length": "it is the length of another body", "content-encoding": "the server is sent another body", "transfer-encoding": "the server is sent another body",
+		"connection": ofOneConnection, "keep-alive": ofOneConnection, "proxy-connection": ofOneConnection, "te": ofOneConnection, "trailer": ofOneConnection,
+		"upgrade": ofOneConnection, "http2-settings": ofOneConnection, "expect": ofOneConnection, "proxy-authenticate": ofOneConnection, "proxy-authorization": ofOneConnection,
+		"sec-websocket-": ofOneConnection,
+	}
+
+	// messageHeaders are those that the gateway itself writes for the server.
+	messageHeaders = map[string]string{
+		"accept": ofTheGateway, "accept-encoding": ofTheGateway, "content-type": ofTheGateway, "last-event-id": ofTheGateway,
+		"mcp-session-id": ofTheGateway, "mcp-protocol-version": ofTheGateway, "mcp-method": ofTheGateway, "mcp-name": ofTheGateway, "mcp-param-": ofTheGateway,
+	}
+)
+
+const (
+	ofOneConnection = "it is about the client's connection to this gateway"
+	ofTheGateway    = "the gateway sets it in each request to the server"
+)
+
+// passes refuses to pass on a header of one of the lists. header is the key.
+func (c *check) passes(table, header, name string, lists ...map[string]string) {
+	for _, list := range lists {
+		key := strings.ToLower(name)
+		for _, family := range [...]string{"sec-websocket-", "mcp-param-"} {
+			if strings.HasPrefix(key, family) {
+				key = family
+			}
+		}
+		if why := list[key]; why != "" {
+			c.fail(c.at(table, header), fmt.Sprintf("%s.%s: %q cannot be passed on: %s", c.path, table, syntax.Clip(name), why),
+				"remove it; what the server needs can be sent in another header, such as X-Tenant")
+			return
+		}
 	}
 }
 

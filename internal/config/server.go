@@ -29,7 +29,7 @@ type Server struct {
 	Auth              ServerAuth        `key:"auth" only:"url" doc:"How we sign in to a server that wants that (OAuth), or where its token comes from. Not used if headers have Authorization."`
 	TLS               ServerTLS         `key:"tls" only:"url" doc:"Certificates, of the server's authority and ours. They are used with its authorization servers, too."`
 	Proxy             string            `key:"proxy" only:"url" doc:"Proxy through which the server and its authorization servers are reached: http, https or socks5 URL, or none." default:"that of the environment"`
-	PassHeaders       map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's."`
+	PassHeaders       map[string]string `key:"passHeaders" only:"url" doc:"Headers of the caller that are passed on: the caller's name of a header, and the server's. Not Host, Cookie, and headers of the connection or the body, such as Connection and Content-Length."`
 	PassEnv           map[string]string `key:"passEnv" only:"command" doc:"Headers of the caller that become variables of the program: the caller's name of a header, and the variable. Not with isolation shared."`
 	Transport         Transport         `key:"transport" doc:"How the server is spoken to. auto means stdio for a command; a URL says it by its scheme, and with http it is found out." enum:"auto|stdio|http|sse|ws|tcp|unix" default:"auto"`
 	Era               string            `key:"era" doc:"Era of the protocol that it speaks; auto finds out." enum:"auto|legacy|modern" default:"auto"`
