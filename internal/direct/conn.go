@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
@@ -46,6 +47,7 @@ type conn struct {
 	since  atomic.Int64 // when it began to wait for a request, in Unix nanoseconds
 
 	in      []byte // what has been read and not been answered
+	taken   int64  // of the room for large requests
 	empty   int    // lines that may still come before the next request
 	out     []byte // what is to be written
 	pending []byte // of the body of an answer whose length is not known yet
@@ -97,6 +99,7 @@ func (c *conn) release(size int) {
 	rest := c.in[size:]
 	if cap(c.in) > firstRoom && len(rest) <= firstRoom {
 		c.in = make([]byte, 0, firstRoom)
+		c.give()
 	}
 	c.in, c.empty = append(c.in[:0], rest...), maxEmpty
 	if cap(c.out) > 2*firstRoom {
@@ -177,6 +180,9 @@ func (c *conn) whole(head int) (q request, end int) {
 	if len(c.in) >= q.size {
 		return q, proceed
 	}
+	if !c.take(int64(q.size)) {
+		return q, others
+	}
 	c.reserve(q.size)
 	_ = c.rwc.SetReadDeadline(time.Now().Add(BodyWait)) // who is gone is noticed by the next Read
 	for len(c.in) < q.size {
@@ -185,6 +191,36 @@ func (c *conn) whole(head int) (q request, end int) {
 		}
 	}
 	return q, proceed
+}
+
+// take takes room for a request of that size, unless it is small. It reports whether there was
+// some.
+func (c *conn) take(size int64) bool {
+	if size <= firstRoom || size <= c.taken {
+		return true
+	}
+	if c.server.Room.Take(c.address(), size-c.taken) != nil {
+		return false
+	}
+	c.taken = size
+	return true
+}
+
+// give gives the room back.
+func (c *conn) give() {
+	if c.taken > 0 {
+		c.server.Room.Give(c.address(), c.taken)
+		c.taken = 0
+	}
+}
+
+// address returns what the client of a connection counts as.
+func (c *conn) address() string {
+	host, _, err := net.SplitHostPort(c.remote)
+	if err != nil {
+		return c.remote // a Unix socket
+	}
+	return limit.Address(host)
 }
 
 // reserve makes room for so many bytes, counted from the beginning of in.

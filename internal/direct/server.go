@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 	"github.com/dragoman-mcp/dragoman/internal/timeout"
 )
@@ -63,6 +64,10 @@ type Server struct {
 	// long a connection may be unused.
 	Header, Idle time.Duration
 
+	// Room, if not nil, bounds what connections hold of requests over 4 KiB, of all
+	// clients and of each address. For which there is no room, net/http reads.
+	Room *limit.Bytes
+
 	Log *slog.Logger
 
 	stopping atomic.Bool
@@ -83,6 +88,7 @@ func (s *Server) ServeConn(rwc strict.Conn) (passOn bool) {
 		return false
 	}
 	defer s.remove(c)
+	defer c.give()
 	end := ended // a handler may end its goroutine
 	defer func() {
 		if end == ended {

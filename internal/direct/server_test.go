@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/direct"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
@@ -369,6 +370,53 @@ func TestABodyThatComesSlowlyIsPassedOn(t *testing.T) {
 		for range 2 {
 			if text := hear(t, in); text != "abc" || s.passedOn() != 1 {
 				t.Errorf("slowly: got %q, passed on: %d", text, s.passedOn())
+			}
+		}
+	})
+}
+
+// Large requests for which there is no room are net/http's, which has its handler admit them
+// before they are read.
+func TestS14_LargeRequestsForWhichThereIsNoRoomAreLeftToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		s := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/hold" {
+				<-hold
+			}
+			b, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(b)
+		}), true)
+		s.direct.Room = limit.NewBytes(64 << 10) // of which an address has half
+		large, first := strings.Repeat("x", 20<<10), s.dial(t)
+		say(t, first, post("/hold", "", large))
+		synctest.Wait()
+		for _, row := range []struct {
+			body   string
+			passed int
+		}{{"small", 0}, {large, 1}, {"small", 1}} {
+			c := s.dial(t)
+			say(t, c, post("/", "", row.body))
+			if text := hear(t, bufio.NewReader(c)); text != row.body || s.passedOn() != row.passed {
+				t.Errorf("%d bytes: got %d, %d passed on, want %d", len(row.body), len(text), s.passedOn(), row.passed)
+			}
+		}
+		close(hold)
+		if text := hear(t, bufio.NewReader(first)); text != large {
+			t.Errorf("the first gets %d bytes", len(text))
+		}
+		gone := s.dial(t)
+		say(t, gone, post("/", "", large)[:10<<10])
+		synctest.Wait()
+		_ = gone.Close()
+		synctest.Wait()
+		again := s.dial(t)
+		in := bufio.NewReader(again)
+		for range 3 {
+			before := s.passedOn()
+			say(t, again, post("/", "", large))
+			if text := hear(t, in); text != large || s.passedOn() != before {
+				t.Errorf("when all is over: got %d bytes, %d passed on", len(text), s.passedOn()-before)
 			}
 		}
 	})

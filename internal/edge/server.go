@@ -23,6 +23,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/direct"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 )
 
@@ -62,6 +63,10 @@ type Options struct {
 	// OnlyNetHTTP has net/http answer all requests, and internal/direct none.
 	OnlyNetHTTP bool
 
+	// Room, if not nil, bounds what connections of HTTP/1.1 hold of large requests before a
+	// handler is called.
+	Room *limit.Bytes
+
 	Logger *slog.Logger // required
 }
 
@@ -72,7 +77,7 @@ func New(h http.Handler, o *Options) *Server {
 	s.one.Protocols.SetHTTP1(true)
 	s.two.Protocols.SetUnencryptedHTTP2(true) // the connections that it is given are decrypted
 	s.one.ConnContext = o.ConnContext
-	s.direct = &direct.Server{HTTP: s.one, Handler: h, ConnContext: o.ConnContext, Header: HeaderTimeout, Idle: IdleTimeout, Log: o.Logger}
+	s.direct = &direct.Server{HTTP: s.one, Handler: h, ConnContext: o.ConnContext, Header: HeaderTimeout, Idle: IdleTimeout, Room: o.Room, Log: o.Logger}
 	s.onlyNetHTTP = o.OnlyNetHTTP
 	s.room = newRoom(cmp.Or(o.MaxConns, DefaultMaxConns), s.direct, o.Logger)
 	s.one.ConnState, s.two.ConnState = s.room.note, s.room.note

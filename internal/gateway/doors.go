@@ -36,6 +36,14 @@ const (
 	CallPath     = "/call"     // tool calls over plain HTTP, also below it
 )
 
+// The transports of the doors, as callers have them.
+const (
+	doorHTTP = "http"
+	doorSSE  = "sse"
+	doorWS   = "ws"
+	doorCall = "call"
+)
+
 // A Backend is a server as its doors see it.
 type Backend struct {
 	Acceptor dragoman.Acceptor // takes conversations of either era
@@ -90,7 +98,7 @@ type Doors struct {
 // NewDoors returns the doors of a server.
 func NewDoors(s *Backend, o *DoorOptions) *Doors {
 	mcp := &streamable.Server{
-		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.caller("http"),
+		Sessions: s.Sessions, Requests: s.Requests, Trusted: true, Caller: o.caller(doorHTTP),
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
 		Log: o.Log, Store: o.Store, Logger: o.Logger,
 	}
@@ -98,11 +106,11 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 		mcp.Before = o.Before.mcp
 	}
 	old := &sse.Server{
-		Acceptor: s.Acceptor, Trusted: true, Caller: o.caller("sse"), MessagesPath: o.MessagesPath,
+		Acceptor: s.Acceptor, Trusted: true, Caller: o.caller(doorSSE), MessagesPath: o.MessagesPath,
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	sockets := &ws.Server{
-		Acceptor: s.Acceptor, Requests: s.Requests, Trusted: true, Caller: o.caller("ws"),
+		Acceptor: s.Acceptor, Requests: s.Requests, Trusted: true, Caller: o.caller(doorWS),
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	d := &Doors{
@@ -112,7 +120,7 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 	}
 	if s.Requests != nil {
 		call := &toolhttp.Server{
-			Requests: s.Requests, Check: new(schema.Checker).Check, Trusted: true, Caller: o.caller("call"),
+			Requests: s.Requests, Check: new(schema.Checker).Check, Trusted: true, Caller: o.caller(doorCall),
 			MaxMessage: o.MaxMessage, Logger: o.Logger,
 		}
 		d.doors = append(d.doors, call.Shutdown)

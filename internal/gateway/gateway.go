@@ -410,7 +410,11 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		case r.URL.Path == StatusPath:
 			g.serveStatus(w, r)
 		default:
-			g.now.Load().serve(w, r)
+			admitted, release := g.entrance.admit(r)
+			if release != nil {
+				defer release()
+			}
+			g.now.Load().serve(w, admitted)
 		}
 	})
 }

@@ -43,6 +43,7 @@ type entrance struct {
 	rates  *limit.Rates  // of callers; nil if there is no limit
 	calls  limit.Counts  // of callers
 	noID   noID
+	rooms  rooms // of bytes
 
 	mu       sync.Mutex
 	sessions map[string]*openSession // by their id
@@ -61,6 +62,7 @@ func newEntrance(l *config.Limits, log *slog.Logger) *entrance {
 		limits: *l, log: log, memory: limit.NewMemory(memoryLimit(l), nil),
 		rates:    limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
 		calls:    limit.Counts{Max: l.CallsPerCaller},
+		rooms:    newRooms(memoryLimit(l)),
 		sessions: make(map[string]*openSession),
 		all:      limit.Room{Max: cmp.Or(l.Sessions, streamable.DefaultMaxSessions)},
 		each:     limit.Counts{Max: cmp.Or(l.SessionsPerCaller, defaultSessionsPerCaller)},
@@ -137,22 +139,35 @@ func (e *entrance) noSession(key string) *dragoman.Error {
 	return nil
 }
 
-// enter counts a request of a caller until leave, or returns why it is refused.
-func (e *entrance) enter(key string) *dragoman.Error {
+// enter counts a request of a caller, by a door, until leave, or returns why it is refused.
+func (e *entrance) enter(key, door string, req *dragoman.Message) *dragoman.Error {
 	if e.memory.Short(limit.RequestsAt) {
 		return shortOfMemory()
 	}
 	if e.calls.Max > 0 && !e.calls.Enter(key) {
 		return tooMany(protocol.LimitCaller, fmt.Sprintf("too many requests are under way: there may be %d of one caller (limits.callsPerCaller)", e.calls.Max))
 	}
+	if n := e.rooms.carried(door, req); n > 0 {
+		if err := e.rooms.messages.Take(key, n); err != nil {
+			e.leaveCalls(key)
+			return noRoom(e.rooms.messages, err)
+		}
+	}
 	if wait := e.rates.Take(key); wait > 0 {
-		e.leave(key)
+		e.leave(key, door, req)
 		return e.callerTooOften(wait)
 	}
 	return nil
 }
 
-func (e *entrance) leave(key string) {
+func (e *entrance) leave(key, door string, req *dragoman.Message) {
+	if n := e.rooms.carried(door, req); n > 0 {
+		e.rooms.messages.Give(key, n)
+	}
+	e.leaveCalls(key)
+}
+
+func (e *entrance) leaveCalls(key string) {
 	if e.calls.Max > 0 {
 		e.calls.Leave(key)
 	}
@@ -236,7 +251,7 @@ func (a *guardedAcceptor) Accept(ctx context.Context, client dragoman.Conn) (dra
 	if e.memory == nil && e.rates == nil && e.calls.Max == 0 && l.Rate.Count == 0 && l.Calls == 0 {
 		return in, nil
 	}
-	return &guardedSession{notified: in, key: limitKey(caller), calls: limit.Room{Max: l.Calls}}, nil
+	return &guardedSession{notified: in, key: limitKey(caller), door: caller.Door, calls: limit.Room{Max: l.Calls}}, nil
 }
 
 // afterDone has f called when a conversation is over.
@@ -256,6 +271,7 @@ func afterDone(c dragoman.Conn, f func()) {
 type guardedSession struct {
 	notified
 	key   string // of its caller
+	door  string // by which it came
 	calls limit.Room
 }
 
@@ -270,11 +286,11 @@ func (s *guardedSession) Call(ctx context.Context, req *dragoman.Message, from d
 	if wait := s.rate.Take(); wait > 0 {
 		return e.refused(req, tooOften(protocol.LimitSession, "too many requests of one session (limits.rate)", e.limits.Rate, wait))
 	}
-	if refusal := e.enter(s.key); refusal != nil {
+	if refusal := e.enter(s.key, s.door, req); refusal != nil {
 		s.rate.Return()
 		return e.refused(req, refusal)
 	}
-	defer e.leave(s.key)
+	defer e.leave(s.key, s.door, req)
 	return s.Peer.Call(ctx, req, from)
 }
 
@@ -283,11 +299,12 @@ type guardedRequests struct{ notified }
 
 // Call implements dragoman.Peer.
 func (p *guardedRequests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	e, key := p.entrance, limitKey(dragoman.CallerOf(ctx))
-	if refusal := e.enter(key); refusal != nil {
+	e, c := p.entrance, dragoman.CallerOf(ctx)
+	key := limitKey(c)
+	if refusal := e.enter(key, c.Door, req); refusal != nil {
 		return e.refused(req, refusal)
 	}
-	defer e.leave(key)
+	defer e.leave(key, c.Door, req)
 	return p.Peer.Call(ctx, req, from)
 }
 

@@ -1,11 +1,14 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -342,4 +345,65 @@ func TestMemoryThatIsShortRefusesNewWorkOverHTTP(t *testing.T) {
 			t.Errorf("%s gets %d %s", path, status, body)
 		}
 	}
+}
+
+// announceBody sends the head of a POST from an address with a body of that length, and returns the
+// status that it gets: 100 if the body is to be sent.
+func (g *limitedGateway) announceBody(path, address string, length int, header ...string) (int, net.Conn) {
+	g.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(g.at, "http://"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = c.Close() })
+	header = append(header, "Accept: application/json, text/event-stream", "Content-Type: application/json", "Expect: 100-continue", fmt.Sprintf("Content-Length: %d", length))
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s: %s\r\n%s\r\n\r\n", path, addressHeader, address, strings.Join(header, "\r\n"))
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	status, err := strconv.Atoi(strings.Fields(line)[1])
+	if err != nil {
+		g.t.Fatal(line)
+	}
+	return status, c
+}
+
+func TestS14_BodiesForWhichThereIsNoRoomAreRefusedAtEveryDoor(t *testing.T) {
+	const mib = 1 << 20
+	g := beginLimited(t, "limits: {memory: 1GiB, message: 200MiB}\nservers:\n  a: {%s}\n")
+	paths := []string{"/mcp", "/servers/a/mcp", "/servers/a/messages", "/servers/a/call", "/servers/a/call/echo"}
+	for _, path := range paths {
+		if status, _ := g.announceBody(path, "192.0.2.9", 150*mib); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: a body that never fits gets %d", path, status)
+		}
+	}
+	status, first := g.announceBody("/servers/a/mcp", "192.0.2.1", 100*mib)
+	if status != http.StatusContinue {
+		t.Fatalf("the first gets %d", status)
+	}
+	for _, path := range paths {
+		if status, _ := g.announceBody(path, "192.0.2.1", 50*mib); status != http.StatusTooManyRequests {
+			t.Errorf("%s: another of this caller gets %d", path, status)
+		}
+	}
+	if status, _ := g.announceBody("/servers/a/mcp", "192.0.2.2", 128*mib); status != http.StatusContinue {
+		t.Errorf("one of another caller gets %d", status)
+	}
+	for _, path := range paths {
+		if status, _ := g.announceBody(path, "192.0.2.3", 50*mib); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: one of a third caller gets %d", path, status)
+		}
+	}
+	for name, call := range g.callers("192.0.2.1") {
+		if r := call(); r.status != http.StatusOK {
+			t.Errorf("%s: a small one gets %d %s", name, r.status, r.body)
+		}
+	}
+	_ = first.Close()
+	eventually(t, "the room of one who has left is free", func() bool {
+		status, c := g.announceBody("/servers/a/mcp", "192.0.2.1", 50*mib)
+		_ = c.Close()
+		return status == http.StatusContinue
+	})
 }

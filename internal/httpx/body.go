@@ -42,7 +42,10 @@ func readBody(timeouts *timeout.List, w http.ResponseWriter, r *http.Request, li
 		return text, nil
 	}
 	var large *http.MaxBytesError
+	refusal, refused := errors.AsType[*Refusal](err)
 	switch {
+	case refused: // of who has put another reader there
+		return nil, refusal
 	case errors.Is(err, dragoman.ErrTooLarge), errors.As(err, &large):
 		err = tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded) && timeouts.After() < Forever:

@@ -39,7 +39,7 @@ var (
 
 	// archLibrary is everything a program may be made of.
 	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "internal/config/hostfile", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt", "internal/lazy")
+		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt", "internal/lazy", "internal/limit")
 )
 
 // archCommands are packages of the program.
@@ -95,8 +95,8 @@ var architecture = map[string]importRule{
 	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
 	"internal/timeout":  {},
 	"internal/strict":   {},
-	"internal/direct":   {ours: []string{"internal/strict", "internal/timeout"}},
-	"internal/edge":     {ours: []string{"internal/backoff", "internal/direct", "internal/reread", "internal/strict"}},
+	"internal/direct":   {ours: []string{"internal/limit", "internal/strict", "internal/timeout"}},
+	"internal/edge":     {ours: []string{"internal/backoff", "internal/direct", "internal/limit", "internal/reread", "internal/strict"}},
 	"internal/schema":   {thirdTests: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
 

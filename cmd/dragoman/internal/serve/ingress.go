@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/edge"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -26,6 +27,7 @@ type ingress struct {
 	listeners []*listener
 	handler   func(*listener) http.Handler // who answers over HTTP there
 	acceptor  dragoman.Acceptor            // who is given conversations on plain streams
+	room      *limit.Bytes                 // of what connections over HTTP hold of large requests; may be nil
 
 	auth *config.Auth // who may come in
 
@@ -72,7 +74,7 @@ func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Logger: v.Log})
+			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Room: f.room, Logger: v.Log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}

@@ -117,7 +117,7 @@ func newGateway(s *cmdline.Settings, f *ingress, o *cmdline.Server, v *say.Conso
 		}
 		return handler
 	}
-	f.acceptor, f.socketCaller, f.shutdown = g.Acceptor(), g.SocketCaller, g.Shutdown
+	f.acceptor, f.socketCaller, f.shutdown, f.room = g.Acceptor(), g.SocketCaller, g.Shutdown, g.ConnRoom()
 	return g, nil
 }
 

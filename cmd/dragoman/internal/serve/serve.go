@@ -144,6 +144,7 @@ func (s *serveOptions) serve(c *cobra.Command, load func() (*config.File, *confi
 		},
 		acceptor:     g.Acceptor(),
 		socketCaller: g.SocketCaller,
+		room:         g.ConnRoom(),
 		options:      &stdio.Options{MaxMessage: int(file.Limits.Message), Logger: v.Log},
 		stdio:        s.stdio || slices.ContainsFunc(file.Listen, isStdio) && len(s.listen) == 0,
 		shutdown:     g.Shutdown,
