@@ -121,7 +121,7 @@ var architecture = map[string]importRule{
 	"era/internal/adapt": {ours: archNouns},
 	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
+	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/limit", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
 
 	"oauth": {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/private", "internal/redact")},
 

@@ -38,6 +38,7 @@ type pendingCall struct {
 	expired        bool               // given up
 	progress       float64            // the last that a turn was told
 	latestProgress *dragoman.Message  // the newest progress that nobody was told
+	kept           int64              // bytes that wait while the call is suspended
 	done           bool
 	lost           bool // it ended, or its session did, while nobody waited for it
 	resp           *dragoman.Message
@@ -182,6 +183,12 @@ func (ss *session) finish(c *pendingCall, resp *dragoman.Message, err error) []*
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.calls = slices.DeleteFunc(ss.calls, func(other *pendingCall) bool { return other == c })
+	switch {
+	case c.expired:
+		resp = nil // nobody comes for it
+	case c.turn == nil && resp != nil && !c.keep(resp.Len()):
+		resp, err = nil, protocol.Overloaded(tooMuchWaits)
+	}
 	c.done, c.resp, c.err = true, resp, err
 	c.lost = c.lost || c.turn == nil
 	if c.turn != nil {
@@ -244,8 +251,9 @@ func (c *pendingCall) advance(ctx context.Context, note *dragoman.Message) {
 	switch {
 	case done <= c.progress:
 		t = nil
-	case t == nil:
+	case t == nil && note.Len() <= maxProgress:
 		c.latestProgress = note
+	case t == nil:
 	default:
 		c.progress, c.latestProgress = done, nil
 	}

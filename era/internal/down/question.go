@@ -23,6 +23,7 @@ type question struct {
 	params json.RawMessage // as the client is asked
 	url    bool            // an elicitation that sends the user to a web site
 	tools  bool            // sampling with tools
+	size   int64           // bytes that are kept of it
 	came   time.Time
 	answer chan *dragoman.Message // holds the answer, once
 	done   chan struct{}          // closed when it is open no more
@@ -46,8 +47,11 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 		return nil, refusal
 	}
 	q := &question{
-		msg: msg, route: route, method: msg.Method(), params: asked.Params(), came: time.Now(),
+		msg: msg, route: route, method: msg.Method(), params: asked.Params(), size: int64(msg.Len()), came: time.Now(),
 		answer: make(chan *dragoman.Message, 1), done: make(chan struct{}),
+	}
+	if asked != msg {
+		q.size += int64(asked.Len())
 	}
 	if q.params == nil {
 		q.params = json.RawMessage("{}") // some clients take none for an error
@@ -88,6 +92,9 @@ func (ss *session) question(ctx context.Context, msg *dragoman.Message, by *pend
 	case len(ss.open) >= MaxQuestions:
 		ss.mu.Unlock()
 		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
+	case ss.server.suspended.room.Take(ss.owner, q.size) != nil:
+		ss.mu.Unlock()
+		return q.failed(tooMuchWaits), nil
 	}
 	ss.nextKey++
 	q.key, q.by = strconv.Itoa(ss.nextKey), by
@@ -234,6 +241,7 @@ func (ss *session) close(q *question) bool {
 		return false
 	}
 	ss.open = slices.Delete(ss.open, i, i+1)
+	ss.server.suspended.room.Give(ss.owner, q.size)
 	if q.carrier == nil {
 		ss.earlyRoots = without(ss.earlyRoots, q)
 	}

@@ -39,6 +39,13 @@ const (
 	// MaxQuestions is how many questions of one session may be open at once.
 	MaxQuestions = 1024
 
+	// maxWaiting is how many bytes of calls, answers and server requests of one server may
+	// wait for clients, and half of it what waits for one caller.
+	maxWaiting = 64 << 20
+
+	// maxProgress is up to which size progress is kept while nobody can be told.
+	maxProgress = 64 << 10
+
 	// MaxListens is how many subscriptions one session serves.
 	MaxListens = 1024
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -23,21 +24,30 @@ import (
 // given up.
 type suspended struct {
 	server *Server
+	room   *limit.Bytes // of what waits for clients: calls, their answers, and server requests; by caller
 
-	mu     sync.Mutex
-	calls  map[string]*pendingCall // by id; also those with a turn at the moment
-	count  int                     // those without
-	of     map[string]int          // by caller
-	spent  map[string]time.Time    // states to be used once that have been, and when they expire
-	closed bool
+	mu      sync.Mutex
+	calls   map[string]*pendingCall // by id; also those with a turn at the moment
+	count   int                     // those without
+	of      map[string]int          // by caller
+	spent   map[string]spentState   // states to be used once that have been
+	spentOf map[string]int          // how many of them are a caller's
+	closed  bool
+}
+
+// A spentState is a state that has been used, until it expires.
+type spentState struct {
+	expires time.Time
+	caller  string
 }
 
 func (d *suspended) init(s *Server) {
-	d.server = s
-	d.calls, d.of, d.spent = make(map[string]*pendingCall), make(map[string]int), make(map[string]time.Time)
+	d.server, d.room = s, limit.NewBytes(maxWaiting)
+	d.calls, d.of = make(map[string]*pendingCall), make(map[string]int)
+	d.spent, d.spentOf = make(map[string]spentState), make(map[string]int)
 }
 
-// admit takes a call in, if there is room. Otherwise it says why not.
+// admit takes a call in, if there is room. Otherwise it says why not. The caller holds session.mu.
 func (d *suspended) admit(c *pendingCall, owner pool.Key) (why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,11 +58,32 @@ func (d *suspended) admit(c *pendingCall, owner pool.Key) (why string) {
 		return fmt.Sprintf("%d calls wait for their clients' answers already", opts.MaxSuspended)
 	case d.of[owner.Caller] >= opts.SuspendedPerCaller:
 		return fmt.Sprintf("%d of its calls wait for its answers already", opts.SuspendedPerCaller)
+	case !c.keep(c.up.Len()):
+		return tooMuchWaits
 	}
 	d.count++
 	d.of[owner.Caller]++
 	d.calls[c.id] = c
 	return ""
+}
+
+// tooMuchWaits is why nothing more is kept for a client.
+const tooMuchWaits = "too many bytes wait for its answers already"
+
+// keep takes room for what waits for the client of a call that is suspended. It reports whether there
+// was some. The caller holds session.mu.
+func (c *pendingCall) keep(size int) bool {
+	if c.server.suspended.room.Take(c.owner.Caller, int64(size)) != nil {
+		return false
+	}
+	c.kept += int64(size)
+	return true
+}
+
+// unkeep gives the room of a call back that is suspended no more. The caller holds session.mu.
+func (c *pendingCall) unkeep() {
+	c.server.suspended.room.Give(c.owner.Caller, c.kept)
+	c.kept = 0
 }
 
 func (d *suspended) get(id string) *pendingCall {
@@ -78,26 +109,40 @@ func (d *suspended) remove(id string) {
 	delete(d.calls, id)
 }
 
-// use uses up a state that counts once. It reports whether it had not been.
-func (d *suspended) use(id string, expires time.Time) (bool, error) {
+// use uses up a state of a caller that counts once. It reports whether it had not been. One caller
+// has as many as there are suspended calls, and all have sixteen times as many.
+func (d *suspended) use(id, caller string, expires time.Time) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, used := d.spent[id]; used {
 		return false, nil
 	}
-	if len(d.spent) >= d.server.opts.MaxSuspended {
+	full := func() bool {
+		most := d.server.opts.MaxSuspended
+		return d.spentOf[caller] >= most || len(d.spent) >= 16*most
+	}
+	if full() {
 		now := time.Now()
-		for id, at := range d.spent {
-			if now.After(at) {
-				delete(d.spent, id)
+		for id, s := range d.spent {
+			if now.After(s.expires) {
+				d.unspend(id, s.caller)
 			}
 		}
 	}
-	if len(d.spent) >= d.server.opts.MaxSuspended {
+	if full() {
 		return false, protocol.Overloaded("too many calls are being sent again after their user was sent to a web site; try again later")
 	}
-	d.spent[id] = expires
+	d.spent[id] = spentState{expires, caller}
+	d.spentOf[caller]++
 	return true, nil
+}
+
+// unspend forgets a state. The caller holds mu.
+func (d *suspended) unspend(id, caller string) {
+	delete(d.spent, id)
+	if d.spentOf[caller]--; d.spentOf[caller] <= 0 {
+		delete(d.spentOf, caller)
+	}
 }
 
 // close gives up all calls that are suspended.
@@ -214,8 +259,9 @@ func (c *pendingCall) expire(round int) {
 		ss.mu.Unlock()
 		return
 	}
-	c.expired = true
+	c.expired, c.resp = true, nil
 	c.expiry.Stop()
+	c.unkeep()
 	ss.calls = slices.DeleteFunc(ss.calls, func(other *pendingCall) bool { return other == c })
 	rest := ss.drop(c, true)
 	ss.mu.Unlock()
@@ -310,6 +356,7 @@ func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessa
 		return nil, nil, invalid("params.requestState is of an earlier round of this call; send the one that came with the last questions")
 	}
 	c.expiry.Stop()
+	c.unkeep()
 	c.turn, c.can = t, t.kind.can
 	missed, c.latestProgress = c.latestProgress, nil
 	for _, q := range ss.open {

@@ -74,7 +74,7 @@ func (s *Server) resumeAfterURLs(ctx context.Context, r *request, st state, answ
 	if agreed < len(st.Visits) && st.Round >= s.opts.MaxRounds {
 		return r.Fail(invalid("params.inputResponses lacks answers, and was asked for %d times", st.Round)), nil
 	}
-	fresh, err := s.suspended.use(st.ID, time.UnixMilli(st.Expires))
+	fresh, err := s.suspended.use(st.ID, r.owner.Caller, time.UnixMilli(st.Expires))
 	switch {
 	case err != nil:
 		return s.failed(ctx, r, err)
