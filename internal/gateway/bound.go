@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,14 +92,31 @@ const tagMark = "."
 // given returns what a principal is given in place of a server's own, both as JSON text. What is
 // no text is given as one; only that it is known again counts.
 func (o owner) given(kind string, own []byte) []byte {
+	given, _ := o.marked(kind, own)
+	return given
+}
+
+// marked is given, with what that is known by.
+func (o owner) marked(kind string, own []byte) (given []byte, known mark) {
 	text, isText := dragoman.Text(own)
 	if !isText {
 		kind, text = kind+" as JSON", string(own)
 	}
-	return dragoman.Quote(text + tagMark + o.sum(kind, text))
+	known = o.mark(kind, text)
+	return dragoman.Quote(text + tagMark + known.String()), known
 }
 
-func (o owner) sum(kind, own string) string {
+// String returns a mark as it is written behind what was given.
+func (m mark) String() string { return base64.RawURLEncoding.EncodeToString(m[:]) }
+
+// newTask returns what the principal is given for the id of a new task of its own.
+func (o owner) newTask(id []byte) []byte {
+	given, known := o.marked(taskName, id)
+	o.tasks.add(o.principal, known)
+	return given
+}
+
+func (o owner) mark(kind, own string) mark {
 	mac := hmac.New(sha256.New, o.key)
 	var buf [128]byte
 	text := buf[:0]
@@ -107,7 +125,7 @@ func (o owner) sum(kind, own string) string {
 		text = append(append(append(text, ' '), part...), ' ')
 	}
 	mac.Write(text)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	return mark(mac.Sum(nil)[:markSize])
 }
 
 // own returns the server's own of what a principal sends back, if it was given it.
@@ -119,9 +137,9 @@ func (o owner) own(kind string, given []byte) (own []byte, ok bool) {
 	}
 	text, sum := text[:at], []byte(text[at+1:])
 	switch {
-	case hmac.Equal([]byte(o.sum(kind, text)), sum):
+	case hmac.Equal([]byte(o.mark(kind, text).String()), sum):
 		return dragoman.Quote(text), true
-	case hmac.Equal([]byte(o.sum(kind+" as JSON", text)), sum):
+	case hmac.Equal([]byte(o.mark(kind+" as JSON", text).String()), sum):
 		return []byte(text), true
 	}
 	return nil, false
@@ -218,7 +236,7 @@ func (o owner) tag(req, resp *dragoman.Message) (*dragoman.Message, error) {
 	switch {
 	case method == protocol.MethodListTasks:
 		list := narrow(resp.Get("tasks"), func(task []byte) []byte {
-			if given := o.given(taskName, dragoman.Member(task, taskName)); o.tasks.has(given) {
+			if given, known := o.marked(taskName, dragoman.Member(task, taskName)); o.tasks.has(known) {
 				return dragoman.WithMember(task, taskName, given)
 			}
 			return nil
@@ -234,14 +252,13 @@ func (o owner) tag(req, resp *dragoman.Message) (*dragoman.Message, error) {
 		case protocol.ResultInputRequired:
 			set(stateName, stateName)
 		case protocol.ResultTask:
-			set(taskName, taskName)
-			o.tasks.add(o.given(taskName, resp.Get(taskName)))
+			if id := resp.Get(taskName); !empty(id) {
+				edit, changed = edit.Set(taskName, o.newTask(id)), true
+			}
 		}
 	case req.Get("task") != nil: // of revisions that have tasks in their core
 		if task := resp.Get("task"); !empty(dragoman.Member(task, taskName)) {
-			given := o.given(taskName, dragoman.Member(task, taskName))
-			o.tasks.add(given)
-			edit, changed = edit.Set("task", dragoman.WithMember(task, taskName, given)), true
+			edit, changed = edit.Set("task", dragoman.WithMember(task, taskName, o.newTask(dragoman.Member(task, taskName)))), true
 		}
 	}
 	if !changed {
@@ -320,41 +337,68 @@ func (b boundPeer) Notify(ctx context.Context, note *dragoman.Message) error {
 	return b.Peer.Notify(ctx, told)
 }
 
-// maxGiven is how many tasks of one server, the newest, are known to be somebody's: lists show no
-// others. Each can be asked for by its id for as long as the server has it.
-const maxGiven = 10_000
+const (
+	// maxGiven is how many tasks of one server are known to be somebody's, and
+	// maxGivenEach how many of one caller, the newest: lists show no others. Each can
+	// be asked for by its id for as long as the server has it.
+	maxGiven     = 10_000
+	maxGivenEach = 2_000
+)
 
-// given are the tasks that were given out, with their tags.
+// A mark is what a task that was given out is known by, however long its id is: it is bound to the
+// caller and to the id.
+type mark [markSize]byte
+
+const markSize = 16
+
+// given are the tasks that were given out. When there are too many, the oldest of the caller goes
+// that has most.
 type given struct {
 	mu    sync.Mutex
-	known map[string]struct{}
-	order []string // as long as maxGiven at most, then a ring
-	next  int
+	known map[mark]struct{}
+	of    map[[sha256.Size]byte][]mark // by caller, oldest first
 }
 
-func (g *given) add(task []byte) {
+func (g *given) add(principal string, task mark) {
+	who := sha256.Sum256([]byte(principal))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name := string(task)
-	if _, ok := g.known[name]; ok {
+	if _, ok := g.known[task]; ok {
 		return
 	}
 	if g.known == nil {
-		g.known = make(map[string]struct{})
+		g.known, g.of = make(map[mark]struct{}), make(map[[sha256.Size]byte][]mark)
 	}
-	g.known[name] = struct{}{}
-	if len(g.order) < maxGiven {
-		g.order = append(g.order, name)
-		return
+	switch {
+	case len(g.of[who]) >= maxGivenEach:
+		g.forget(who)
+	case len(g.known) >= maxGiven:
+		most := who
+		for other, list := range g.of {
+			if len(list) > len(g.of[most]) {
+				most = other
+			}
+		}
+		g.forget(most)
 	}
-	delete(g.known, g.order[g.next])
-	g.order[g.next] = name
-	g.next = (g.next + 1) % maxGiven
+	g.known[task] = struct{}{}
+	g.of[who] = append(g.of[who], task)
 }
 
-func (g *given) has(task []byte) bool {
+// forget forgets the oldest task of a caller, who has some. g.mu is locked.
+func (g *given) forget(who [sha256.Size]byte) {
+	list := g.of[who]
+	delete(g.known, list[0])
+	if list = slices.Delete(list, 0, 1); len(list) == 0 {
+		delete(g.of, who)
+	} else {
+		g.of[who] = list
+	}
+}
+
+func (g *given) has(task mark) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.known[string(task)]
+	_, ok := g.known[task]
 	return ok
 }

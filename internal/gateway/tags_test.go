@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -150,17 +151,58 @@ func TestS23_TaskStatusHasTheIdThatTheClientKnows(t *testing.T) {
 
 func TestTheNewestTasksAreKnown(t *testing.T) {
 	var g given
-	name := func(i int) []byte { return fmt.Appendf(nil, "%d", i) }
-	for i := range maxGiven + 10 {
-		g.add(name(i))
-		g.add(name(i))
+	id := func(i int) (m mark) { copy(m[:], strconv.Itoa(i)); return m }
+	for i := range maxGivenEach + 10 {
+		g.add("ada", id(i))
+		g.add("ada", id(i))
 	}
-	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxGiven + 9: true} {
-		if g.has(name(i)) != want {
+	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxGivenEach + 9: true} {
+		if g.has(id(i)) != want {
 			t.Errorf("task %d is known: %t", i, !want)
 		}
 	}
-	if len(g.known) != maxGiven || len(g.order) != maxGiven {
+	if len(g.known) != maxGivenEach || len(g.of) != 1 {
+		t.Errorf("%d are known of %d callers", len(g.known), len(g.of))
+	}
+}
+
+// Who makes many tasks has its own forgotten, and those of others stay.
+func TestTasksOfOneCallerLeaveRoomForOthers(t *testing.T) {
+	var g given
+	id := func(caller string, i int) (m mark) { copy(m[:], fmt.Sprint(i, caller)); return m }
+	for i := range 100 {
+		g.add("bob", id("bob", i))
+	}
+	for _, caller := range []string{"a", "b", "c", "d", "e", "f"} {
+		for i := range 3 * maxGivenEach {
+			g.add(caller, id(caller, i))
+		}
+	}
+	if len(g.known) > maxGiven {
 		t.Errorf("%d are known", len(g.known))
+	}
+	for i := range 100 {
+		if !g.has(id("bob", i)) {
+			t.Fatalf("bob's task %d is forgotten", i)
+		}
+	}
+	if !g.has(id("f", 3*maxGivenEach-1)) || g.has(id("f", 0)) {
+		t.Error("not the newest are known")
+	}
+}
+
+// What is kept of a task does not grow with its id.
+func TestIDsOfTasksAreNotKept(t *testing.T) {
+	answers := map[string]string{protocol.MethodCallTool: `{"task":{"taskId":"` + strings.Repeat("x", 1<<20) + `","status":"working"}}`}
+	g, p := guardedServer(state.NewKey(), "a", answers)
+	long := dragoman.Member(asks(t, p, "anna", protocol.MethodCallTool, `{"name":"x","task":{}}`).Get("task"), taskName)
+	g.answers[protocol.MethodListTasks] = `{"tasks":[{"taskId":"` + strings.Repeat("x", 1<<20) + `"},{"taskId":"y"}]}`
+	if list := asks(t, p, "anna", protocol.MethodListTasks, `{}`).Get("tasks"); string(list) != `[{"taskId":`+string(long)+`}]` {
+		t.Errorf("the list has %d bytes", len(list))
+	}
+	for m := range p.(*bound).tags.tasks.known {
+		if size := len(m); size > 32 {
+			t.Errorf("%d bytes are kept of an id", size)
+		}
 	}
 }
