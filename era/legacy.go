@@ -66,10 +66,13 @@ func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from d
 	if other := ls.other.Load(); other != nil {
 		return (*other).Call(ctx, req, from)
 	}
-	resp, err := ls.pass(ctx, req, from)
 	if req.Method() != protocol.MethodInitialize {
-		return resp, err
+		return ls.pass(ctx, req, from)
 	}
+	if refusal := legacy.CheckInitialize(req); refusal != nil {
+		return req.Fail(refusal), nil
+	}
+	resp, err := ls.pass(ctx, req, from)
 	if err == nil && !resp.IsError() && ls.server.isModern() {
 		err = ls.check(ctx)
 	}

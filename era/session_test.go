@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -173,4 +174,30 @@ func TestSubscriptionOutlivesASessionThatIsForgottenInSilence(t *testing.T) {
 	web.CloseClientConnections()
 	eventually(t, "the subscription is made anew", func() bool { return web.count(protocol.MethodSubscribe) == 2 })
 	eventually(t, "the client is told", func() bool { return c.hears(protocol.NoteResourceUpdated) })
+}
+
+// An initialize is kept for as long as its session, so it must not be long.
+func TestInitializeThatIsTooLongIsRefused(t *testing.T) {
+	for _, server := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
+		t.Run(server.String(), func(t *testing.T) {
+			u := serving(server)
+			c := &client{t: t, revision: protocol.LatestLegacy}
+			_, c.conn = dragoman.Pipe(c, nil)
+			defer c.conn.Close()
+			var err error
+			if c.peer, err = start(t, &era.Server{Dialer: u}).Accept(t.Context(), c.conn); err != nil {
+				t.Fatal(err)
+			}
+			hello := func(name string) (*dragoman.Message, error) {
+				return c.request(t.Context(), protocol.MethodInitialize, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":%q,"version":"1"}}`, protocol.LatestLegacy, name))
+			}
+			if code := codeOf(hello(strings.Repeat("x", 300<<10))); code != protocol.CodeInvalidParams {
+				t.Errorf("a long one gets %d", code)
+			}
+			if code := codeOf(hello(strings.Repeat("x", 100<<10))); code != 0 {
+				t.Errorf("a shorter one gets %d", code)
+			}
+			c.echo()
+		})
+	}
 }

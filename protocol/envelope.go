@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
 )
@@ -97,14 +99,26 @@ func VersionOf(m *dragoman.Message) string {
 	return version
 }
 
+// maxClientName is how many bytes of a client's name count: it is kept for as long as what
+// belongs to the client.
+const maxClientName = 256
+
 // ClientName returns the name that the client of a request gives itself: in the
-// envelope, or in initialize. It is empty if there is none.
+// envelope, or in initialize, up to 256 bytes of it. It is empty if there is none.
 func ClientName(req *dragoman.Message) string {
 	info := req.Meta(MetaClientInfo)
 	if info == nil && req.Method() == MethodInitialize {
 		info = req.Get("clientInfo")
 	}
-	return dragoman.MemberText(info, "name")
+	name := dragoman.MemberText(info, "name")
+	if len(name) <= maxClientName {
+		return name
+	}
+	end := maxClientName
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return strings.Clone(name[:end])
 }
 
 // Identify returns the context of a request whose caller has the name that the client

@@ -113,3 +113,19 @@ func TestClientInfoHasANameAndAVersion(t *testing.T) {
 		}
 	}
 }
+
+// What belongs to a client is kept by its name, which it chooses.
+func TestClientNamesAreCutAtARune(t *testing.T) {
+	for _, row := range []struct{ name, want string }{
+		{"", ""}, {"a client", "a client"}, {strings.Repeat("x", 256), strings.Repeat("x", 256)}, {strings.Repeat("x", 1<<20), strings.Repeat("x", 256)},
+		{strings.Repeat("x", 255) + "é", strings.Repeat("x", 255)}, {strings.Repeat("x", 254) + "éé", strings.Repeat("x", 254) + "é"},
+	} {
+		req, err := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodInitialize, map[string]any{"clientInfo": map[string]any{"name": row.name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := protocol.ClientName(req); got != row.want {
+			t.Errorf("%d bytes: got %d, want %d", len(row.name), len(got), len(row.want))
+		}
+	}
+}

@@ -52,6 +52,22 @@ func TestWhatIsKnownOfCallersIsBounded(t *testing.T) {
 			t.Fatalf("%d resources are known", len(v.learned))
 		}
 	}
+	size := func() (n int) {
+		for uri := range v.learned {
+			n += len(uri)
+		}
+		return n
+	}
+	for i := range 100 {
+		uri := fmt.Sprint("x://", i) + strings.Repeat("x", 10<<10)
+		v.learn(uri, g.members[0])
+		if v.learn(uri, g.members[0]); size() > maxLearnedBytes || size() != v.learnedSize || v.recall(uri) == nil {
+			t.Fatalf("%d resources are known, whose URIs have %d bytes", len(v.learned), size())
+		}
+	}
+	if v.learn(strings.Repeat("x", maxLearnedBytes+1), g.members[0]); size() > maxLearnedBytes {
+		t.Errorf("the URIs have %d bytes", size())
+	}
 }
 
 func TestCallersWithTheSameOffersShareThem(t *testing.T) {
@@ -160,6 +176,12 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 	if got := bound(names); len(got) != MaxURIs || got[1] != "1" {
 		t.Errorf("%d names", len(got))
+	}
+	for i := range names {
+		names[i] += strings.Repeat("x", 1<<10)
+	}
+	if got := bound(append(names, "short")); len(strings.Join(got, "")) > maxURIBytes || len(got) < 200 || got[len(got)-1] != "short" {
+		t.Errorf("%d long names", len(got))
 	}
 	_ = a.Close()
 }

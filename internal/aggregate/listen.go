@@ -21,6 +21,9 @@ const (
 	// MaxURIs is how many resources, and how many tasks, one may name. Those beyond
 	// are left out of the acknowledgement.
 	MaxURIs = 1024
+
+	// maxURIBytes bounds the length of the resources of one, and of the tasks.
+	maxURIBytes = 256 << 10
 )
 
 // A listener is one subscription. What it is to tell waits here until its own
@@ -161,12 +164,13 @@ func (l *listener) deliver(ctx context.Context) (stale bool) {
 	return stale
 }
 
-// bound returns no more than MaxURIs of them, each once.
+// bound returns no more than MaxURIs and maxURIBytes of them, each once.
 func bound(names []string) (out []string) {
-	seen := make(map[string]bool)
+	seen, size := make(map[string]bool), 0
 	for _, name := range names {
-		if len(out) < MaxURIs && name != "" && !seen[name] {
+		if len(out) < MaxURIs && name != "" && !seen[name] && size+len(name) <= maxURIBytes {
 			seen[name] = true
+			size += len(name)
 			out = append(out, name)
 		}
 	}

@@ -185,8 +185,15 @@ func (v *view) sameScheme(uri string) (members []*member) {
 func (v *view) learn(uri string, m *member) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.learned) >= MaxLearned {
-		clear(v.learned)
+	if _, known := v.learned[uri]; !known {
+		if len(uri) > maxLearnedBytes {
+			return // all members are asked each time
+		}
+		if len(v.learned) >= MaxLearned || v.learnedSize+len(uri) > maxLearnedBytes {
+			clear(v.learned)
+			v.learnedSize = 0
+		}
+		v.learnedSize += len(uri)
 	}
 	v.learned[uri] = m
 }

@@ -21,6 +21,9 @@ const (
 	// member has them, for each caller.
 	MaxLearned = 1024
 
+	// maxLearnedBytes bounds the length of their URIs.
+	maxLearnedBytes = 64 << 10
+
 	// lookAgain is how old a member's list must be before it is asked for again
 	// because something is not in it, and tryAgain is how long a member that did not
 	// answer is left alone, unless it tells of a change.
@@ -44,6 +47,7 @@ type view struct {
 	callerSlots [numKinds][]callerSlot // by member; guarded by mu
 	index       [numKinds]*index       // nil if it has to be made; guarded by mu
 	learned     map[string]*member     // who had a resource; guarded by mu
+	learnedSize int                    // bytes of their URIs; guarded by mu
 }
 
 // A callerSlot is what is known of what one member offers of a kind.

@@ -24,11 +24,24 @@ const (
 	// MaxSubscriptionBytes bounds the length of all their URIs.
 	MaxSubscriptionBytes = 64 << 10
 
-	// MaxHello is the longest initialize that a Record may hold.
-	MaxHello = 64 << 10
+	// MaxHello is the longest initialize that a Record may hold, and MaxInitialize the longest
+	// that is accepted: it is kept for as long as the session.
+	MaxHello      = 64 << 10
+	MaxInitialize = 256 << 10
 
 	maxLevel = 64
 )
+
+// CheckInitialize returns an error if an initialize request is too long to be kept.
+func CheckInitialize(req *dragoman.Message) *dragoman.Error {
+	if req.Len() <= MaxInitialize {
+		return nil
+	}
+	return &dragoman.Error{
+		Code:    protocol.CodeInvalidParams,
+		Message: fmt.Sprintf("initialize has %d bytes, more than %d; send shorter clientInfo and capabilities, such as URLs in place of icons", req.Len(), MaxInitialize),
+	}
+}
 
 // A Memory is what the server knows of one session: the handshake, the log level and
 // the subscriptions. The zero value knows nothing. Any number of goroutines may use
@@ -37,7 +50,7 @@ type Memory struct {
 	mu         sync.Mutex
 	hello      *dragoman.Message // the initialize request, or nil
 	revision   string            // as the server answered it
-	caps       json.RawMessage   // likewise
+	lists      protocol.Interest // those of whose changes the server notifies
 	ready      bool              // the client has said that it is initialized
 	level      json.RawMessage   // or nil
 	subscribed []string          // URIs, in the order of their subscription
@@ -48,7 +61,7 @@ type Memory struct {
 func (m *Memory) Opened(hello, answer *dragoman.Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hello, m.revision, m.caps = hello, protocol.VersionOf(answer), slices.Clone(answer.Get("capabilities"))
+	m.hello, m.revision, m.lists = hello, protocol.VersionOf(answer), protocol.ListsOf(answer.Get("capabilities"))
 }
 
 // IsOpen reports whether there has been a handshake.
@@ -127,7 +140,7 @@ func (m *Memory) Subscribes() bool {
 func (m *Memory) Missed() protocol.Interest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	missed := protocol.ListsOf(m.caps)
+	missed := m.lists
 	missed.URIs = slices.Clone(m.subscribed)
 	return missed
 }

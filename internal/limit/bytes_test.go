@@ -3,7 +3,9 @@ package limit_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
@@ -47,5 +49,22 @@ func TestBytesForgetKeysThatHoldNothing(t *testing.T) {
 	}
 	if n := b.Keys(); n != 0 {
 		t.Errorf("%d keys are remembered", n)
+	}
+}
+
+// Callers choose their names, as far as their issuer lets them.
+func TestLongKeysAreRememberedAsDigests(t *testing.T) {
+	r := limit.NewRates(limit.Rate{Count: 1, Per: time.Hour}, 0)
+	key := func(i int) string { return strings.Repeat("x", 8<<10) + fmt.Sprint(i) }
+	for i := range 100 {
+		if r.Take(key(i)) != 0 || r.Wait(key(i)) == 0 || r.Take(key(i)) == 0 {
+			t.Fatalf("key %d is not told from others", i)
+		}
+	}
+	if n := r.KeyBytes(); n > 100*128 {
+		t.Errorf("%d bytes of keys are remembered", n)
+	}
+	if r.Return(key(7)); r.Take(key(7)) != 0 {
+		t.Error("what was returned is not there")
 	}
 }

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"crypto/sha256"
 	"hash/maphash"
 	"math/rand/v2"
 	"net/netip"
@@ -14,6 +15,9 @@ const (
 
 	shards    = 16 // so that callers rarely wait for each other
 	shardKeys = MaxKeys / shards
+
+	// maxKey is up to which length a key is remembered as it is.
+	maxKey = 128
 
 	// maxLook is how many keys are looked at to find one to forget.
 	maxLook = 16
@@ -57,7 +61,7 @@ func (r *Rates) Take(key string) (wait time.Duration) {
 	if r == nil {
 		return 0
 	}
-	s := r.shard(key)
+	s, key := r.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := r.now()
@@ -76,7 +80,7 @@ func (r *Rates) Return(key string) {
 	if r == nil {
 		return
 	}
-	s := r.shard(key)
+	s, key := r.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i, known := s.place[key]; known {
@@ -89,7 +93,7 @@ func (r *Rates) Wait(key string) time.Duration {
 	if r == nil {
 		return 0
 	}
-	s := r.shard(key)
+	s, key := r.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, known := s.place[key]
@@ -100,8 +104,13 @@ func (r *Rates) Wait(key string) time.Duration {
 	return wait
 }
 
-func (r *Rates) shard(key string) *shard {
-	return &r.shards[maphash.String(r.seed, key)%shards]
+// shard returns where a key is remembered, and as what: a long key as its digest.
+func (r *Rates) shard(key string) (*shard, string) {
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		key = string(sum[:])
+	}
+	return &r.shards[maphash.String(r.seed, key)%shards], key
 }
 
 // add remembers a key. If there are as many as there may be, it takes the place of the one

@@ -356,3 +356,30 @@ func TestWriterThatIsKilledLeavesAWholeRecord(t *testing.T) {
 		}
 	}
 }
+
+// Long records are forgotten, the oldest first, when all have more bytes than there may be; short ones stay.
+func TestBytesInMemoryAreBounded(t *testing.T) {
+	s := state.NewMemory(1000)
+	put(t, s, "k", "short", "x")
+	long := strings.Repeat("x", 1<<20)
+	for i := range 100 {
+		put(t, s, "k", fmt.Sprint(i), long)
+	}
+	put(t, s, "k", "99", "replaced by a short one")
+	kept := 0
+	for i := range 100 {
+		if record, ok, err := s.Get("k", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			kept += len(record)
+		} else if i >= 50 {
+			t.Errorf("%d is forgotten before older ones", i)
+		}
+	}
+	if kept > 64<<20 || kept < 60<<20 {
+		t.Errorf("%d bytes are kept", kept)
+	}
+	if _, ok, err := s.Get("k", "short"); !ok || err != nil {
+		t.Errorf("the short one is forgotten: %v", err)
+	}
+}

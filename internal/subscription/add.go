@@ -48,6 +48,9 @@ func (s *Subscription) Add(ctx context.Context, uri string) error {
 func (s *Subscription) enqueue(w *addRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.opts.Max > 0 && !s.uris[w.uri] && s.size()+len(w.uri) > maxURIBytes {
+		return protocol.Overloaded(fmt.Sprintf("the URIs of a session's subscriptions may have %d bytes in all; unsubscribe from some first", maxURIBytes))
+	}
 	if limit := s.opts.Max; limit > 0 && !s.uris[w.uri] && len(s.uris)+s.unanswered >= limit {
 		return protocol.Overloaded(fmt.Sprintf("a session may subscribe to %d resources; unsubscribe from some first", limit))
 	}
@@ -55,6 +58,20 @@ func (s *Subscription) enqueue(w *addRequest) error {
 	s.pending = append(s.pending, w)
 	s.unanswered++
 	return nil
+}
+
+// size returns the length of all URIs that Add has been given. The caller holds mu.
+func (s *Subscription) size() (n int) {
+	for uri := range s.uris {
+		n += len(uri)
+	}
+	for uri := range s.removed {
+		n += len(uri)
+	}
+	for _, w := range s.pending {
+		n += len(w.uri)
+	}
+	return n
 }
 
 // Remove undoes Add. Changes of the resource are not notified any more; the server

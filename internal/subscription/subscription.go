@@ -20,6 +20,9 @@ import (
 // AckTimeout is how long a server may take to acknowledge a listen.
 const AckTimeout = 30 * time.Second
 
+// maxURIBytes bounds the length of the URIs of a Subscription with a Max.
+const maxURIBytes = 256 << 10
+
 // retryBackoff is the wait before a listen that was lost is opened again.
 var retryBackoff = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 

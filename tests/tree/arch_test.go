@@ -119,7 +119,7 @@ var architecture = map[string]importRule{
 	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer", "internal/outward"}},
 
 	"era/internal/adapt": {ours: archNouns},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/subscription", "internal/running", "era/internal/adapt")},
+	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt")},
 	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
 	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/limit", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
 

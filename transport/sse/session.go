@@ -33,6 +33,9 @@ const (
 	maxWaiting = 16
 	queueWait  = 5 * time.Second
 
+	// largeMessage is from which size on only one message of a session waits.
+	largeMessage = 256 << 10
+
 	// maxDrain bounds how long requests may take after Shutdown, whose context
 	// is what counts.
 	maxDrain = 24 * time.Hour
@@ -58,6 +61,7 @@ type session struct {
 	conn   *mux.Conn
 
 	in      chan []byte   // posted messages
+	large   chan struct{} // has an element while in has a large message
 	used    atomic.Bool   // one has been posted
 	first   chan struct{} // closed when it is
 	drained chan struct{} // closed by shutdown when requests under way have been answered
@@ -98,7 +102,7 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 func (s *Server) open(x *httpx.Exchange) (*session, error) {
 	ss := &session{
 		server: s, id: httpx.NewID(), below: endsWithSlash(x.R), caller: x.Caller.Identity(), key: x.Caller.Key(),
-		in: make(chan []byte, maxWaiting), first: make(chan struct{}), drained: make(chan struct{}),
+		in: make(chan []byte, maxWaiting), large: make(chan struct{}, 1), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
 	s.mu.Lock()
@@ -263,17 +267,25 @@ func (ss *session) end(reason error) {
 func (ss *session) Read() ([]byte, error) {
 	select {
 	case b := <-ss.in:
-		return b, nil
+		return ss.taken(b), nil
 	default:
 	}
 	select {
 	case b := <-ss.in:
-		return b, nil
+		return ss.taken(b), nil
 	case <-ss.gone:
 		return nil, ss.reason
 	case <-ss.drained:
 		return nil, io.EOF
 	}
+}
+
+// taken returns a body that was in the queue.
+func (ss *session) taken(body []byte) []byte {
+	if len(body) > largeMessage {
+		<-ss.large
+	}
+	return body
 }
 
 // Write implements mux.Stream.
@@ -457,18 +469,36 @@ func (ss *session) enqueue(x *httpx.Exchange, body []byte, m *dragoman.Message) 
 		return noSession()
 	default:
 	}
-	t := time.NewTimer(queueWait)
-	defer t.Stop()
-	select {
-	case ss.in <- body:
+	late := time.NewTimer(queueWait)
+	defer late.Stop()
+	gone := x.R.Context().Done()
+	if len(body) > largeMessage {
+		if ok, err := place(ss, ss.large, struct{}{}, gone, late.C, m); !ok {
+			return err
+		}
+	}
+	ok, err := place(ss, ss.in, body, gone, late.C, m)
+	switch {
+	case ok:
 		x.Accepted()
-		return nil
+	case len(body) > largeMessage:
+		<-ss.large
+	}
+	return err
+}
+
+// place puts something into a queue of a session. It reports false if it does not come to that, and why;
+// a client that is gone is told nothing.
+func place[T any](ss *session, queue chan<- T, what T, gone <-chan struct{}, late <-chan time.Time, m *dragoman.Message) (bool, error) {
+	select {
+	case queue <- what:
+		return true, nil
 	case <-ss.gone:
-		return noSession()
-	case <-x.R.Context().Done():
-		return nil // the client is gone
-	case <-t.C:
-		return refuse(m, httpx.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
+		return false, noSession()
+	case <-gone:
+		return false, nil
+	case <-late:
+		return false, refuse(m, httpx.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
 	}
 }
 

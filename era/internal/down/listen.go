@@ -155,11 +155,12 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 		return err
 	}
 	var err error
+	size := 0
 	for _, uri := range l.wanted.URIs {
 		if len(l.acknowledged.URIs) == MaxURIs {
 			break
 		}
-		if slices.Contains(l.acknowledged.URIs, uri) {
+		if slices.Contains(l.acknowledged.URIs, uri) || size+len(uri) > maxURIBytes {
 			continue
 		}
 		if ss.watched[uri] == 0 {
@@ -175,6 +176,7 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 		}
 		ss.watched[uri]++
 		l.acknowledged.URIs = append(l.acknowledged.URIs, uri)
+		size += len(uri)
 	}
 	ss.watching.unlock()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -337,6 +338,14 @@ func TestTooManyURIs(t *testing.T) {
 	var got struct{ ResourceSubscriptions []string }
 	if err := json.Unmarshal([]byte(ack), &got); err != nil || len(got.ResourceSubscriptions) != down.MaxURIs {
 		t.Errorf("%d were acknowledged", len(got.ResourceSubscriptions))
+	}
+	uris = nil
+	for i := range 10 {
+		uris = append(uris, fmt.Sprint("y:", i, strings.Repeat("y", 100<<10)))
+	}
+	ack, _, _ = r.listenTo(t.Context(), 2, nil, object{"resourceSubscriptions": append(uris, "y:short")})
+	if err := json.Unmarshal([]byte(ack), &got); err != nil || len(got.ResourceSubscriptions) != 3 || got.ResourceSubscriptions[2] != "y:short" {
+		t.Errorf("%d long ones were acknowledged", len(got.ResourceSubscriptions))
 	}
 }
 

@@ -53,6 +53,9 @@ const (
 	// out of its acknowledgement.
 	MaxURIs = 1024
 
+	// maxURIBytes bounds their length.
+	maxURIBytes = 256 << 10
+
 	// partTimeout bounds what is said to a server when its client has gone:
 	// the end of a subscription or of a task.
 	partTimeout = 5 * time.Second

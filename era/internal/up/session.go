@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/legacy"
 	"github.com/dragoman-mcp/dragoman/internal/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -34,6 +35,9 @@ func (ss *session) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	case method == protocol.MethodPing:
 		return req.Reply(nil)
 	case method == protocol.MethodInitialize && h == nil:
+		if refusal := legacy.CheckInitialize(req); refusal != nil {
+			return req.Fail(refusal), nil
+		}
 		return ss.initialize(ctx, req)
 	case method == protocol.MethodInitialize:
 		return alreadyInitialized(req), nil

@@ -478,6 +478,19 @@ func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 	c.fails(fmt.Sprintf(subscribe, "x:more"), protocol.CodeOverloaded)
 }
 
+func TestBytesOfSubscriptionsAreBounded(t *testing.T) {
+	t.Parallel()
+	link := &acknowledging{script: scripted(nil)}
+	link.caps = `{"resources":{"subscribe":true}}`
+	c := connect(t, serve(t, link, nil), protocol.V20250618)
+	long := strings.Repeat("x", 100<<10)
+	for _, uri := range []string{"a:" + long, "b:" + long, "b:" + long} {
+		c.must(fmt.Sprintf(subscribe, uri))
+	}
+	c.fails(fmt.Sprintf(subscribe, "c:"+long), protocol.CodeOverloaded)
+	c.must(fmt.Sprintf(subscribe, "d:"))
+}
+
 // acknowledging is a server that acknowledges every listen and tells nothing.
 type acknowledging struct{ *script }
 
