@@ -4,6 +4,7 @@
 package tap
 
 import (
+	"bytes"
 	"container/list"
 	"encoding/json"
 	"time"
@@ -129,9 +130,15 @@ func newConversation() *conversation { return &conversation{pending: map[string]
 // key names a request by who asked, and its id.
 func key(asked Side, id json.RawMessage) string { return string(asked) + string(id) }
 
+// maxRemembered is how long id, method and name of a request may be together to be remembered.
+const maxRemembered = 4 << 10
+
 // remember remembers a request.
 func (c *conversation) remember(req Event) {
-	req.Message = nil
+	if len(req.ID)+len(req.Method)+len(req.Name) > maxRemembered {
+		return
+	}
+	req.Message, req.ID = nil, bytes.Clone(req.ID) // the id is a part of the message
 	c.forget(key(req.From, req.ID))
 	if len(c.pending) >= maxPending {
 		first := c.oldest.Front().Value.(Event)

@@ -327,3 +327,20 @@ func TestTheOldestRequestWithoutAnAnswerIsForgotten(t *testing.T) {
 		t.Errorf("%d and %d are remembered", len(c.pending), c.oldest.Len())
 	}
 }
+
+func TestRequestsWithALongIDAreNotRemembered(t *testing.T) {
+	c := newConversation()
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1<<20) + `","method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`,
+	} {
+		c.read(time.Now(), Client, []byte(text))
+	}
+	if len(c.pending) != 0 {
+		t.Errorf("%d are remembered", len(c.pending))
+	}
+	c.read(time.Now(), Client, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}}}`))
+	if len(c.pending) != 1 {
+		t.Errorf("%d are remembered, want the one with a short name", len(c.pending))
+	}
+}
