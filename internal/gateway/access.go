@@ -189,6 +189,7 @@ func (g *Gateway) letIn(r *http.Request, open bool) (*http.Request, *httpx.Refus
 	c, refusal := httpx.CallerOf(r, find)
 	if refusal != nil {
 		g.deny(r, "", "proof", refusal)
+		refusal.Log(g.mistakes, r)
 		return r, refusal
 	}
 	c.Passed = g.passed(r)

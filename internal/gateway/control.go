@@ -46,7 +46,7 @@ func (g *Gateway) serveOwner(w http.ResponseWriter, r *http.Request) {
 		(&httpx.Refusal{Status: http.StatusForbidden, Code: denied.Code, Message: denied.Message, Data: denied.Data}).Write(w)
 		return
 	}
-	t.serve(w, r.WithContext(dragoman.WithCaller(r.Context(), c)))
+	_ = t.serve(w, r.WithContext(dragoman.WithCaller(r.Context(), c)))
 }
 
 // A Failed is the body of a control request that failed.

@@ -288,20 +288,23 @@ func (t *routes) withoutSlash(r *http.Request) *http.Request {
 	return &there
 }
 
-// serve answers a request by the doors of its path.
-func (t *routes) serve(w http.ResponseWriter, r *http.Request) {
+// serve answers a request by the doors of its path. If there is none, it answers 404 and returns why.
+func (t *routes) serve(w http.ResponseWriter, r *http.Request) (missing string) {
 	e, rest := t.find(r.URL.Path)
 	if e == nil || !t.shows(e, dragoman.CallerOf(r.Context())) {
-		http.Error(w, "there is no server of that name; "+t.nearServers(r)+"GET /status lists them", http.StatusNotFound)
-		return
+		missing = "there is no server of that name; " + t.nearServers(r) + "GET /status lists them"
+		http.Error(w, missing, http.StatusNotFound)
+		return missing
 	}
 	door, prefix := e.At(rest)
 	if door == nil {
-		http.Error(w, "nothing is here; the doors of a server are /mcp, /sse, /messages, /ws and /call", http.StatusNotFound)
-		return
+		missing = "nothing is here; the doors of a server are /mcp, /sse, /messages, /ws and /call"
+		http.Error(w, missing, http.StatusNotFound)
+		return missing
 	}
 	if prefix != "" {
 		door = http.StripPrefix(strings.TrimSuffix(r.URL.Path, rest)+prefix, door)
 	}
 	door.ServeHTTP(w, r)
+	return ""
 }

@@ -124,6 +124,7 @@ type Gateway struct {
 	draining atomic.Bool
 	slow     atomic.Int64 // from which duration on a call is slow; none is if it is 0
 	refusals refusals
+	mistakes *httpx.Mistakes // of clients over HTTP
 
 	reloading sync.Mutex // held while a configuration is read and applied
 	access    *access    // guarded by reloading
@@ -143,6 +144,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.ended, g.end = context.WithCancel(context.Background())
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	g.mistakes = httpx.NewMistakes(g.log)
 	lists, err := g.openState()
 	if err == nil {
 		err = g.openAudit(file)
@@ -345,7 +347,7 @@ func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
 	opts := &DoorOptions{
 		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
-		Log: g.events, Store: sessions{g.store, name}, Logger: g.log,
+		Log: g.events, Store: sessions{g.store, name}, Logger: g.mistakes.Logger(),
 	}
 	if before != nil {
 		opts.Before = before.Doors
@@ -405,6 +407,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		}
 		switch {
 		case refusal != nil:
+			refusal.Log(g.mistakes, r)
 			refusal.Write(w)
 		case inBrowser && g.serveEndpointPage(w, r, nil):
 		case r.URL.Path == StatusPath:
@@ -414,7 +417,9 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			if release != nil {
 				defer release()
 			}
-			g.now.Load().serve(w, admitted)
+			if missing := g.now.Load().serve(w, admitted); missing != "" {
+				g.mistakes.Log(r, http.StatusNotFound, func() string { return missing })
+			}
 		}
 	})
 }

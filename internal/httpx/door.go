@@ -58,7 +58,8 @@ type DoorOptions struct {
 	// way, as an answer to a question does. It is served while Shutdown waits for that.
 	Belongs func(*http.Request) bool
 
-	// Logger receives refusals and panics. If nil, nothing is logged.
+	// Logger receives refusals and panics. If nil, nothing is logged. What is refused because of
+	// mistakes of clients is logged at the level info, see [Mistakes].
 	Logger *slog.Logger
 }
 
@@ -67,6 +68,8 @@ type DoorOptions struct {
 type Door struct {
 	Limits dragoman.Limits // of messages
 	Log    *slog.Logger    // never nil
+
+	mistakes *Mistakes
 
 	gate    *Gate // nil if Host and Origin have been checked
 	caller  CallerFunc
@@ -95,6 +98,7 @@ func NewDoor(o *DoorOptions) *Door {
 		reading: timeout.New(Duration(o.BodyTimeout, DefaultBodyTimeout)), write: Duration(o.WriteTimeout, sse.WriteTimeout),
 		draining: make(chan struct{}), idle: make(chan struct{}),
 	}
+	d.mistakes = mistakesOf(d.Log)
 	if d.caller == nil {
 		d.caller = ByAddress
 	}

@@ -49,15 +49,27 @@ func (x *Exchange) Body() ([]byte, error) {
 // JSON answers with JSON text. There is no error: the client may be gone.
 func (x *Exchange) JSON(status int, body []byte) {
 	if x.begin() {
-		if mayRetry(status) {
-			var e *dragoman.Error
-			if m, err := dragoman.Parse(body); err == nil && m.IsError() {
-				e = m.RPCError()
-			}
-			setRetryAfter(x.W.Header(), e)
+		switch {
+		case mayRetry(status):
+			setRetryAfter(x.W.Header(), errorOf(body))
+		case isMistake(status):
+			x.door.mistakes.Log(x.R, status, func() string {
+				if e := errorOf(body); e != nil {
+					return e.Message
+				}
+				return http.StatusText(status)
+			})
 		}
 		_ = WriteJSON(x.W, x.R, status, body)
 	}
+}
+
+// errorOf returns the error that an answer is, or nil.
+func errorOf(body []byte) *dragoman.Error {
+	if m, err := dragoman.Parse(body); err == nil && m.IsError() {
+		return m.RPCError()
+	}
+	return nil
 }
 
 // Accepted answers a message that has no response.
@@ -109,7 +121,9 @@ func (x *Exchange) refuse(err error) {
 	if !ok {
 		refusal = &Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: err.Error()}
 	}
-	x.door.Log.Debug("request refused", "method", redact.Clip(x.R.Method), "status", refusal.status(), "reason", redact.Clip(refusal.Message))
+	if !x.door.mistakes.Log(x.R, refusal.status(), func() string { return refusal.Message }) {
+		x.door.Log.Debug("request refused", "method", redact.Clip(x.R.Method), "status", refusal.status(), "reason", redact.Clip(refusal.Message))
+	}
 	if x.begin() {
 		refusal.Write(x.W)
 	}

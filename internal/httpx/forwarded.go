@@ -26,6 +26,9 @@ const (
 type Proxies struct {
 	From []netip.Prefix
 	Unix bool // whoever comes over a Unix socket is one
+
+	// Mistakes, if not nil, logs requests whose proxy tells of them in a way that cannot be read.
+	Mistakes *Mistakes
 }
 
 // Handler has next see clients in the place of their proxies: by the request's RemoteAddr,
@@ -33,12 +36,13 @@ type Proxies struct {
 // X-Forwarded- header unless a proxy has sent it.
 func (p *Proxies) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r, refusal := p.client(r)
+		forwarded, refusal := p.client(r)
 		if refusal != nil {
+			refusal.Log(p.Mistakes, r)
 			refusal.Write(w)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, forwarded)
 	})
 }
 

@@ -71,6 +71,11 @@ func (e *Refusal) Error() string {
 	return fmt.Sprintf("httpx: refused with status %d: %s", e.status(), e.Message)
 }
 
+// Log has a request logged that is refused by it, if that is the client's mistake.
+func (e *Refusal) Log(m *Mistakes, r *http.Request) {
+	m.Log(r, e.status(), func() string { return e.Message })
+}
+
 func (e *Refusal) status() int {
 	if e.Status == 0 {
 		return http.StatusBadRequest

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/edge"
+	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -74,6 +75,7 @@ func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
+			e.proxies.Mistakes = httpx.NewMistakes(v.Log)
 			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Room: f.room, Logger: v.Log})
 			webs = append(webs, web)
 			serve = web.Serve
