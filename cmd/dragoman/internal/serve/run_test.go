@@ -294,3 +294,17 @@ func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
 		}
 	}
 }
+
+// Paths that a proxy may read in another way are left to the handler, which refuses them.
+func TestAdditionalPathsAreTakenAsTheyAreWritten(t *testing.T) {
+	var seen string
+	p := &paths{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.URL.EscapedPath() }), map[string]string{"/mine/mcp": "/mcp"}}
+	for path, want := range map[string]string{
+		"/mine/mcp": "/mcp", "/mine/mcp/": "/mcp", "/mine/mcp?x=%2f": "/mcp", "/mine%2fmcp": "/mine%2fmcp", "/mine%2Fmcp": "/mine%2Fmcp", "/mine/mcp%2f": "/mine/mcp%2f", "/%6dine/mcp": "/mcp",
+	} {
+		p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil))
+		if seen != want {
+			t.Errorf("%s leads to %s, want %s", path, seen, want)
+		}
+	}
+}
