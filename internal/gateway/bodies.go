@@ -66,22 +66,30 @@ type countedBody struct {
 }
 
 // admit returns a request whose body is counted when it is read, until release, which is nil if it need
-// not be. The request of net/http stays as it is: what becomes of the rest of a body depends on its type.
+// not be. So are messages on a socket that it opens. The request of net/http stays as it is: what becomes of the rest of a body depends on its type.
 func (e *entrance) admit(r *http.Request) (counted *http.Request, release func()) {
+	if e.rooms.messages != nil && len(r.Header["Upgrade"]) > 0 {
+		return r.WithContext(limit.WithRoom(r.Context(), e.rooms.messages, keyOf(r))), nil
+	}
 	if e.rooms.bodies == nil || r.Method != http.MethodPost || r.ContentLength >= 0 && r.ContentLength <= freeBody {
 		return r, nil
 	}
-	c := dragoman.CallerOf(r.Context())
-	if c.Header == nil {
-		c, _ = httpx.ByAddress(r) // never fails
-	}
-	b := &countedBody{ReadCloser: r.Body, key: limitKey(c), room: e.rooms.bodies, size: r.ContentLength}
+	b := &countedBody{ReadCloser: r.Body, key: keyOf(r), room: e.rooms.bodies, size: r.ContentLength}
 	if b.size > 0 && b.size <= largeBody {
 		b.room = e.rooms.small
 	}
 	with := *r
 	with.Body = b
 	return &with, b.release
+}
+
+// keyOf returns what the caller of a request counts as.
+func keyOf(r *http.Request) string {
+	c := dragoman.CallerOf(r.Context())
+	if c.Header == nil {
+		c, _ = httpx.ByAddress(r) // never fails
+	}
+	return limitKey(c)
 }
 
 // Len returns how much of the body has come without being read, as far as that is known.

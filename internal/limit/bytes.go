@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	"errors"
 	"sync"
 )
@@ -65,4 +66,46 @@ func (b *Bytes) Give(key string, n int64) {
 	if b.of[key] -= n; b.of[key] <= 0 {
 		delete(b.of, key)
 	}
+}
+
+// A Hold is what one reader holds of a Bytes. It is not safe for use by several goroutines. A nil *Hold
+// has room for everything.
+type Hold struct {
+	room  *Bytes
+	key   string
+	taken int64
+}
+
+// Grow has the reader hold at least n bytes. The error is that of Take.
+func (h *Hold) Grow(n int64) error {
+	if h == nil || n <= h.taken {
+		return nil
+	}
+	if err := h.room.Take(h.key, n-h.taken); err != nil {
+		return err
+	}
+	h.taken = n
+	return nil
+}
+
+// Release gives all of it back.
+func (h *Hold) Release() {
+	if h != nil && h.taken > 0 {
+		h.room.Give(h.key, h.taken)
+		h.taken = 0
+	}
+}
+
+type holdKey struct{}
+
+// WithRoom returns the context of a connection whose messages are counted for a key while they are
+// read.
+func WithRoom(ctx context.Context, room *Bytes, key string) context.Context {
+	return context.WithValue(ctx, holdKey{}, &Hold{room: room, key: key})
+}
+
+// HoldOf returns the Hold of a connection with that context, or nil.
+func HoldOf(ctx context.Context) *Hold {
+	h, _ := ctx.Value(holdKey{}).(*Hold)
+	return h
 }

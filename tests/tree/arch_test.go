@@ -110,7 +110,7 @@ var architecture = map[string]importRule{
 	"transport/stdio":      {ours: joinPackages(forTransports, "internal/program")},
 	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
 	"transport/sse":        {ours: forTransports},
-	"transport/ws":         {ours: forTransports, third: []string{"github.com/coder/websocket"}},
+	"transport/ws":         {ours: joinPackages(forTransports, "internal/limit"), third: []string{"github.com/coder/websocket"}},
 	"transport/toolhttp":   {ours: forTransports},
 
 	"internal/reread":     {},

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -140,7 +141,7 @@ func (s *Server) upgrade(x *httpx.Exchange) {
 	// The request's own context ends when ServeHTTP returns.
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(x.Context()))
 	t.socket = newSocket(c, &w, s.door.Limits, s.PingInterval, s.WriteTimeout)
-	t.socket.closed = t.closed
+	t.socket.closed, t.socket.in.hold = t.closed, limit.HoldOf(x.R.Context())
 	x.OnShutdown(t.shutdown)
 	// Ends when the conversation has begun, or cannot.
 	go t.start()

@@ -40,6 +40,7 @@ type socket struct {
 	pings pings
 	conn  *mux.Conn // set before the conversation starts, if it does
 
+	in      counted     // what Read reads from
 	first   []byte      // what was read before the conversation; the next Read returns it
 	reading atomic.Bool // Read is running
 	closed  func(error) // called once, with the reason; may be nil
@@ -96,7 +97,9 @@ func (s *socket) Read() ([]byte, error) {
 	if kind != websocket.MessageText {
 		return nil, s.setReason(closeReason{websocket.StatusUnsupportedData, "only text messages are understood", errBinary})
 	}
-	data, err := readAll(r)
+	s.in.reset(r)
+	data, err := readAll(&s.in)
+	s.in.hold.Release() // a request is counted by who serves it
 	if err != nil {
 		return nil, s.setReason(s.reasonOf(err))
 	}
@@ -328,6 +331,8 @@ func (s *socket) reasonOf(err error) closeReason {
 	case errors.Is(err, websocket.ErrMessageTooBig), errors.Is(err, errFrame):
 		return closeReason{websocket.StatusMessageTooBig, "",
 			fmt.Errorf("ws: a message of more than %d bytes came: %w", s.limit, dragoman.ErrTooLarge)}
+	case errors.Is(err, errNoRoom):
+		return closeReason{websocket.StatusTryAgainLater, "there is no room for this message now; send it again later", errNoRoom}
 	case errors.Is(err, context.DeadlineExceeded):
 		return closeReason{noCode, "", dragoman.ErrSlow} // the library could not write a pong
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),

@@ -5,12 +5,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/limit"
 )
 
 const (
@@ -383,4 +387,31 @@ func concat(end error, parts ...[]byte) ([]byte, error) {
 		data = append(data, p...)
 	}
 	return data, nil
+}
+
+// freeMessage is up to which size messages are not counted while they are read.
+const freeMessage = 4 << 10
+
+// errNoRoom is why a socket ends whose message finds no room.
+var errNoRoom = fmt.Errorf("ws: %w: there is no room for this message", dragoman.ErrOverloaded)
+
+// A counted reads a message for which there is room. It is used for one after the other.
+type counted struct {
+	r    io.Reader
+	hold *limit.Hold // nil if messages are not counted
+	read int64
+}
+
+func (c *counted) reset(r io.Reader) { c.r, c.read = r, 0 }
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	if more := c.read + int64(len(p)); c.hold != nil && more > freeMessage {
+		if c.hold.Grow(more) != nil {
+			return 0, errNoRoom
+		}
+	}
+	n, err := c.r.Read(p)
+	c.read += int64(n)
+	return n, err
 }
