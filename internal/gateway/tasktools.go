@@ -28,7 +28,7 @@ type taskTools struct {
 // A taskKey stands for the id of a task, as JSON text, which a server chooses.
 type taskKey [16]byte
 
-func keyOf(id []byte) taskKey {
+func taskKeyOf(id []byte) taskKey {
 	sum := sha256.Sum256(id)
 	return taskKey(sum[:])
 }
@@ -47,7 +47,7 @@ func (t *taskTools) learn(tool string, req, resp *dragoman.Message) {
 	if empty(id) || len(tool) > maxTaskTool {
 		return
 	}
-	key := keyOf(id)
+	key := taskKeyOf(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.tools == nil {
@@ -72,5 +72,5 @@ func (t *taskTools) toolOf(id []byte) string {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tools[keyOf(id)]
+	return t.tools[taskKeyOf(id)]
 }
