@@ -99,12 +99,27 @@ func (c *Client) open(ctx context.Context, connect func(context.Context) error) 
 	err := connect(limit)
 	if err == nil {
 		var f *facts
-		if f, err = c.side.open(limit); err == nil {
+		if f, err = c.openSide(limit); err == nil {
 			c.facts = *f
 			return nil
 		}
 	}
 	return c.unconnected(ctx, err)
+}
+
+// openSide introduces us, in another era if that turns out to be the server's: what was
+// remembered or assumed of it may be wrong.
+func (c *Client) openSide(ctx context.Context) (*facts, error) {
+	f, err := c.side.open(ctx)
+	if c.server == nil {
+		return f, err
+	}
+	if found, ok := c.server.Found(); ok && found != c.era {
+		c.side.close()
+		c.speak(found)
+		return c.side.open(ctx)
+	}
+	return f, err
 }
 
 func newClient(name string, d *dialer, opts *Options) *Client {
@@ -132,16 +147,21 @@ func newConnecting(s *Server, opts *Options) (*Client, error) {
 }
 
 // connect has the server come up and chooses how to speak to it.
-func (c *Client) connect(ctx context.Context) (err error) {
-	if c.era, err = c.server.Start(ctx); err != nil {
-		return err
+func (c *Client) connect(ctx context.Context) error {
+	found, err := c.server.Start(ctx)
+	if err == nil {
+		c.speak(found)
 	}
-	if c.era == protocol.Modern {
+	return err
+}
+
+// speak chooses how to speak to a server of an era.
+func (c *Client) speak(found protocol.Era) {
+	if c.era = found; found == protocol.Modern {
 		c.side = newModern(c, c.server.Requests())
 	} else {
 		c.side = &legacy{client: c}
 	}
-	return nil
 }
 
 // Era returns the era that is spoken with the server.

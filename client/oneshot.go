@@ -64,7 +64,7 @@ func Call(ctx context.Context, url, method string, params any, o *OneShot) (json
 func (c *Client) single(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	err := c.connect(ctx)
 	if err == nil && c.era == protocol.Legacy {
-		_, err = c.side.open(ctx)
+		_, err = c.openSide(ctx)
 	}
 	if err != nil {
 		return nil, c.unconnected(ctx, err)

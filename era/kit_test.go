@@ -18,7 +18,8 @@ import (
 // An upstream is a server that remembers how it was used, and can be cut off.
 type upstream struct {
 	acceptor dragoman.Acceptor
-	confuses bool // its conversations do not tell which call a question belongs to
+	confuses bool        // its conversations do not tell which call a question belongs to
+	reads    func() bool // whether it has read what it was sent; nil if its connections do not know
 
 	mu    sync.Mutex
 	conns []*cuttable
@@ -110,6 +111,17 @@ type cuttable struct {
 }
 
 func (c *cuttable) Correlates() bool { return !c.upstream.confuses }
+
+// Unread is as a connection with a process has it.
+func (c *cuttable) Unread() (n int, known bool) {
+	switch {
+	case c.upstream.reads == nil:
+		return 0, false
+	case c.upstream.reads():
+		return 0, true
+	}
+	return 1, true
+}
 
 func (c *cuttable) note(m *dragoman.Message) {
 	c.upstream.mu.Lock()

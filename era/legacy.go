@@ -76,7 +76,7 @@ func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from d
 	if err == nil && !resp.IsError() && ls.server.isModern() {
 		err = ls.check(ctx)
 	}
-	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && !errors.Is(err, dragoman.ErrClosed) {
+	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && (!errors.Is(err, dragoman.ErrClosed) || ls.server.assumed.Load()) {
 		if other := ls.cross(ctx, new(legacy.Memory)); other != nil { // the client begins only now
 			return other.Call(ctx, req, from)
 		}

@@ -55,6 +55,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 func (s *Server) forget() {
 	s.found.Forget(nil)
 	s.refuses.Store(false)
+	s.assumed.Store(false)
 }
 
 // isModernOnly reports whether the server is known to serve no legacy clients. If
@@ -76,64 +77,66 @@ func (s *Server) isModernOnly(ctx context.Context) bool {
 	return s.refuses.Load()
 }
 
-// find finds out the era: on one conversation by asking what no legacy server knows,
-// and if there is no answer soon, also by a handshake on another one. A server that
+// find finds out the era: on one connection by a request that no legacy server knows,
+// and if there is no response soon, also by a handshake on another one. A server that
 // starts slowly answers the first; one that ignores it or ends because of it, the second. Neither is
-// stopped before the other has answered.
+// stopped before the other has been answered.
+//
+// A server that has read the request and stays silent is assumed to be a legacy server, and
+// so is one that is remembered as one: the next initialize goes out on the connection that is
+// open. If it fails, the assumption is dropped.
 //
 // If neither has an answer, the next attempts make one of them each, in turns.
 //
-// A server that ends when it is asked has not said what it is. The handshake is the
+// A server that ends when it gets the request has not said what it is. The handshake is the
 // next thing that is tried also if a Dialer has it wait for so long that this attempt
-// is over by then: the two take turns, each on a conversation of its own.
+// is over by then: the two take turns, each on a connection of its own.
 func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	if s.Probe != nil {
 		return s.Probe(ctx)
+	}
+	if p := s.lent.Swap(nil); p != nil && p.isModern(ctx) {
+		s.silent.Store(false)
+		return protocol.Modern, nil
 	}
 	if s.silent.Load() {
 		return protocol.Legacy, s.handshake(ctx)
 	}
 	hint := s.hint()
-	asked := make(chan probeResult, 1)
+	if hint != nil && *hint == protocol.Legacy {
+		return protocol.Legacy, s.assumeLegacy(ctx)
+	}
+	p := &probe{server: s, opened: make(chan warmConn, 1), result: make(chan probeResult, 1)}
 	// Ends with the server's answer, after the time for a dial, or with Close.
-	if !s.busy.Start(func() { asked <- s.ask(dragoman.WithCallerOf(s.ctx, ctx), hint) }) {
+	if !s.busy.Start(func() { p.result <- p.run(dragoman.WithCallerOf(s.ctx, ctx)) }) {
 		return 0, dragoman.ErrClosed
 	}
-	limit := cmp.Or(s.ProbeTimeout, DefaultProbeTimeout)
-	if hint != nil {
-		limit *= hintFactor
-	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	timeout, handshakeFailed := late.C, s.handshakeFailed.Load()
-	if handshakeFailed || hint != nil && *hint == protocol.Modern {
-		timeout = nil // a handshake has failed before or is not needed: one conversation is enough
-	}
-	select {
-	case v := <-asked:
-		if errors.Is(v.err, errHint) {
-			return s.find(ctx)
-		}
-		if !errors.Is(v.err, errProbeUnanswered) || handshakeFailed {
-			return v.era, v.err
-		}
+	handshakeFailed := s.handshakeFailed.Load()
+	switch v, outcome := p.await(ctx, hint != nil, handshakeFailed || hint != nil); {
+	case outcome == probeAnswered && (!errors.Is(v.err, errProbeUnanswered) || handshakeFailed):
+		return v.era, v.err
+	case outcome == probeAnswered:
 		return protocol.Legacy, s.handshake(ctx)
-	case <-timeout:
-	case <-ctx.Done():
+	case outcome == probeSilent:
+		return protocol.Legacy, nil
+	case outcome == probeGivenUp:
 		return 0, context.Cause(ctx)
 	}
+	return s.findEither(ctx, p)
+}
+
+// findEither tries a handshake beside a probe that has no answer yet.
+func (s *Server) findEither(ctx context.Context, p *probe) (protocol.Era, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of the handshake, if the other answers first
+	defer cancel() // of the handshake, if the other is answered first
 	handshake := make(chan error, 1)
 	if !s.busy.Start(func() { handshake <- s.handshake(ctx) }) {
 		return 0, dragoman.ErrClosed
 	}
+	asked := p.result
 	for first := true; ; first = false {
 		select {
 		case v := <-asked:
-			if errors.Is(v.err, errHint) {
-				return s.find(ctx)
-			}
 			if v.err == nil && v.era == protocol.Modern {
 				s.pool.End(mainOwner) // nobody needs what the handshake opens
 			}
@@ -150,8 +153,8 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 	}
 }
 
-// hintFactor is how many times as long a server may take that is asked what it knows, as
-// far as is remembered.
+// hintFactor is how many times as long a server may take over the probe if it is
+// remembered as a modern one.
 const hintFactor = 3
 
 // hint returns the era that is remembered, once: what comes of it is known better then.
@@ -162,11 +165,28 @@ func (s *Server) hint() *protocol.Era {
 	return s.Hint
 }
 
-// errHint says that a server is not of the era that is remembered.
-var errHint = errors.New("era: the server is of another era than it was")
+// assumeLegacy opens a connection for the next initialize, and sends nothing on it.
+func (s *Server) assumeLegacy(ctx context.Context) error {
+	local := new(lateBoundPeer)
+	conn, err := s.open(ctx, local)
+	if err != nil {
+		return err
+	}
+	s.assumed.Store(true)
+	s.spares.put(warmConn{conn, local, protocol.Legacy, dragoman.CallerOf(ctx).Passed})
+	return nil
+}
 
 // errEcho says that a server is none.
 var errEcho = errors.New("era: it sends back what it is sent, so it is no MCP server")
+
+// A probe asks a server for its era on a connection.
+type probe struct {
+	server *Server
+	opened chan warmConn    // holds the connection once it is open
+	result chan probeResult // holds what came of it
+	lent   atomic.Bool      // the connection is among the spares, without an answer
+}
 
 // A probeResult is what came of a probe.
 type probeResult struct {
@@ -174,11 +194,105 @@ type probeResult struct {
 	err error
 }
 
-// ask finds out the era on a conversation. It is used again by whoever needs one next,
+// The outcomes of the wait for a probe.
+const (
+	probeAnswered = iota // or failed: there is a probeResult
+	probeSilent          // the server has read the request and is silent; its connection is among the spares
+	probeLate            // the time for the answer is over
+	probeGivenUp         // the context has ended
+)
+
+// silentPart is the part of ProbeTimeout after which a server counts as silent that has
+// read the request, and readChecks how often in that time it is checked whether it has.
+const (
+	silentPart = 5
+	readChecks = 10
+)
+
+// await waits for the answer. hinted says that the server is remembered as a modern one,
+// patient that there is nothing to do if the answer is late. A server of which it is known
+// that it has not read the request yet is still starting: it is neither late nor silent.
+func (p *probe) await(ctx context.Context, hinted, patient bool) (probeResult, int) {
+	limit := cmp.Or(p.server.ProbeTimeout, DefaultProbeTimeout)
+	if hinted {
+		limit *= hintFactor
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	checks := time.NewTicker(max(limit/silentPart/readChecks, 1))
+	defer checks.Stop()
+	var c warmConn
+	opened, isLate := p.opened, false
+	for hasRead := 0; ; {
+		select {
+		case v := <-p.result:
+			return v, probeAnswered
+		case c = <-opened:
+			opened = nil
+			continue
+		case <-late.C:
+			isLate = true
+		case <-checks.C:
+		case <-ctx.Done():
+			return probeResult{}, probeGivenUp
+		}
+		unread, known := 0, false
+		if opened == nil {
+			unread, known = unreadOn(c.conn)
+		}
+		switch {
+		case known && unread > 0:
+			hasRead = 0
+			continue
+		case known:
+			hasRead++
+		}
+		if hasRead > readChecks && p.lent.CompareAndSwap(false, true) {
+			p.server.silent.Store(true)
+			p.server.assumed.Store(true)
+			p.server.lent.Store(p)
+			p.server.spares.put(c)
+			return probeResult{}, probeSilent
+		}
+		if !known && isLate && !patient {
+			return probeResult{}, probeLate
+		}
+	}
+}
+
+// lateWait is how long the answer to a probe is waited for when a handshake on the same
+// connection has failed.
+const lateWait = time.Second
+
+// isModern reports whether the server was only slow to answer, and is a modern one. It is
+// called when the handshake on the connection has failed.
+func (p *probe) isModern(ctx context.Context) bool {
+	t := time.NewTimer(lateWait)
+	defer t.Stop()
+	select {
+	case v := <-p.result:
+		return v.err == nil && v.era == protocol.Modern
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// unreadOn returns how many bytes of what was sent on a connection the server has not read
+// yet, if the connection knows.
+func unreadOn(conn dragoman.Conn) (n int, known bool) {
+	c, ok := dragoman.PeerAs[interface{ Unread() (int, bool) }](conn)
+	if !ok {
+		return 0, false
+	}
+	return c.Unread()
+}
+
+// run asks. The connection is used again by the next client that needs one,
 // unless the server took the probe for more than a method that it does not have: some
-// servers choose their era by the first request. One that was a legacy server is asked
-// what it knows.
-func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
+// servers choose their era by the first request.
+func (p *probe) run(ctx context.Context) probeResult {
+	s := p.server
 	local := new(lateBoundPeer)
 	var echoes atomic.Bool
 	local.set(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
@@ -191,11 +305,9 @@ func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
 	if err != nil {
 		return probeResult{err: err}
 	}
+	spare := warmConn{conn, local, protocol.Legacy, dragoman.CallerOf(ctx).Passed}
+	p.opened <- spare
 	req, err := discoverRequest()
-	pings := hint != nil && *hint == protocol.Legacy
-	if pings {
-		req, err = dragoman.NewRequest(dragoman.StringID("probe"), protocol.MethodPing, nil)
-	}
 	if err != nil {
 		s.discard(conn)
 		return probeResult{err: err}
@@ -203,6 +315,14 @@ func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
 	ctx, cancel := s.dialContext(ctx)
 	defer cancel()
 	resp, err := conn.Call(ctx, req, nil)
+	if !p.lent.CompareAndSwap(false, true) {
+		if err == nil {
+			if era, bad := readDiscover(resp); bad == nil {
+				return probeResult{era: era}
+			}
+		}
+		return probeResult{err: errProbeUnanswered}
+	}
 	if err != nil {
 		s.discard(conn)
 		if s.ctx.Err() == nil && !isFault(err) {
@@ -211,23 +331,16 @@ func (s *Server) ask(ctx context.Context, hint *protocol.Era) probeResult {
 		}
 		return probeResult{err: err}
 	}
-	passed := dragoman.CallerOf(ctx).Passed
-	switch {
-	case echoes.Load():
+	if echoes.Load() {
 		s.discard(conn)
 		return probeResult{err: errEcho}
-	case pings && resp.IsError():
-		s.discard(conn)
-		return probeResult{err: errHint}
-	case pings:
-		s.spares.put(warmConn{conn, local, protocol.Legacy, passed})
-		return probeResult{era: protocol.Legacy}
 	}
 	era, err := readDiscover(resp)
 	switch {
 	case err == nil && era == protocol.Modern,
 		err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
-		s.spares.put(warmConn{conn, local, era, passed})
+		spare.era = era
+		s.spares.put(spare)
 	default:
 		s.discard(conn)
 	}

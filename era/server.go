@@ -55,13 +55,17 @@ type Server struct {
 	Era *protocol.Era
 
 	// Hint is the era that the server spoke when it was last found out, if that is
-	// remembered. What is asked first goes by it, and no more: a legacy server is asked for
-	// a ping, which disturbs none, and a modern one is left its time.
+	// remembered. A legacy server is not asked for its era: the first message that it gets is
+	// the initialize of a client, or ours. A modern one is given more time to answer. A
+	// server that refuses what it is sent first, or does not answer, is asked for its era.
 	Hint *protocol.Era
 
 	// Probe finds out the era, if that is known. If nil, it is done by asking on
 	// a conversation, and if there is no answer after ProbeTimeout by a handshake on
 	// another one, too. If neither is answered, each later attempt does one of them.
+	// Where the connection knows what the server has read, as that with a process does on
+	// Linux, the time counts from then on, and a fifth of it is enough: then the next
+	// initialize goes out on the same connection.
 	Probe func(context.Context) (protocol.Era, error)
 
 	// ProbeTimeout is how long a server may take to answer what no legacy server
@@ -115,12 +119,14 @@ type Server struct {
 	busy            running.Group // our goroutines
 	log             *slog.Logger
 	found           flight.Flight[protocol.Era]
-	silent          atomic.Bool   // the last probe had no answer, and nothing has been opened since
-	handshakeFailed atomic.Bool   // the last handshake of our own had no answer either
-	hinted          atomic.Bool   // Hint has been used
-	refuses         atomic.Bool   // the server is modern, and has refused a handshake
-	refused         atomic.Uint64 // handshakes that were refused so far
-	repeats         atomic.Int64  // for ids
+	silent          atomic.Bool           // the last probe had no answer, and nothing has been opened since
+	handshakeFailed atomic.Bool           // the last handshake of our own had no answer either
+	hinted          atomic.Bool           // Hint has been used
+	assumed         atomic.Bool           // the server has not answered: that it is a legacy one is remembered, or follows from its silence
+	lent            atomic.Pointer[probe] // the last probe whose connection became a spare without an answer
+	refuses         atomic.Bool           // the server is modern, and has refused a handshake
+	refused         atomic.Uint64         // handshakes that were refused so far
+	repeats         atomic.Int64          // for ids
 	pool            *pool.Pool
 	spares          warmConns    // conversations that nobody uses yet
 	front           Front        // what clients come to
@@ -144,7 +150,7 @@ func (s *Server) prepare() {
 		Owner:      s.owner,
 		PerRequest: s.Isolation == PerRequest, Shared: s.Isolation == Shared,
 		Pool: s.pool, SuspendedPerCaller: s.MaxSuspended, SuspendTimeout: s.SuspendTimeout,
-		Refused: func() { s.refused.Add(1) }, Doubtful: s.isModern, Changed: s.changed,
+		Refused: func() { s.refused.Add(1) }, Assumed: s.assumed.Load, Doubtful: s.isModern, Changed: s.changed,
 		Logger: s.log,
 	})
 }

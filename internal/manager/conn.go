@@ -214,6 +214,9 @@ func (s *supervisor) ended(c *conn) {
 		s.on(unused)
 	}
 	s.mu.Unlock()
+	if !c.hasAnswered.Load() && (lost != nil || !c.ours.Load()) {
+		s.up.memory.Doubt()
+	}
 	if text != "" {
 		s.up.event(EventFailed, c.passed, text)
 	}
@@ -313,6 +316,9 @@ func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragom
 		case protocol.MethodInitialize:
 			s.up.revision.Store(new(string(resp.Get("protocolVersion"))))
 			s.up.introduced(resp.Get("serverInfo"))
+			if found, ok := s.server.Found(); ok && found == protocol.Legacy {
+				s.up.memory.Found(found) // it may have been doubted
+			}
 		case protocol.MethodDiscover:
 			s.up.introduced(resp.Meta(protocol.MetaServerInfo))
 		}
@@ -320,6 +326,7 @@ func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragom
 	case err == nil, ctx.Err() != nil && !c.hasAnswered.Load():
 		// It lives, or somebody has lost patience: that proves nothing.
 		s.mu.Lock()
+		s.hasReplied = s.hasReplied || err == nil
 		if err == nil || s.failedAt.Before(began) {
 			s.release()
 		}

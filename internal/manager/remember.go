@@ -43,6 +43,8 @@ type Memory struct {
 	record eraRecord
 	known  bool // the record is from an earlier process, or has been kept
 	stale  bool // it is of another version: nothing is kept before it was asked anew
+
+	doubted bool // what was kept is wrong
 }
 
 type eraRecord struct {
@@ -110,8 +112,19 @@ func (m *Memory) Found(era protocol.Era) {
 	m.mu.Lock()
 	news := !m.stale && !(m.known && m.record.Era == era.String() && era == protocol.Legacy) // a legacy server was not asked whether it is more than that
 	if news {
-		m.record.Era, m.record.At, m.known = era.String(), time.Now(), true
+		m.record.Era, m.record.At, m.known, m.doubted = era.String(), time.Now(), true, false
 	}
+	m.mu.Unlock()
+	if news {
+		m.keep()
+	}
+}
+
+// Doubt forgets the era: the server that was thought to be of it has not answered.
+func (m *Memory) Doubt() {
+	m.mu.Lock()
+	news := m.known
+	m.known, m.doubted = false, true
 	m.mu.Unlock()
 	if news {
 		m.keep()
@@ -143,10 +156,10 @@ func (m *Memory) keep() {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	m.mu.Lock()
-	record, known, stale := m.record, m.known, m.stale
+	record, known, wrong := m.record, m.known, m.stale || m.doubted
 	m.mu.Unlock()
 	if !known {
-		if stale {
+		if wrong {
 			_ = m.store.Delete(eraKind, m.key) // or it is too old one day
 		}
 		return

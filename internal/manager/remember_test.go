@@ -78,6 +78,54 @@ func TestServerOfAnotherVersionIsAskedAnew(t *testing.T) {
 	}
 }
 
+func TestEraThatIsDoubtedIsFoundOutAgain(t *testing.T) {
+	store := state.NewMemory(0)
+	recall(store).Found(protocol.Legacy)
+	m := recall(store)
+	m.Doubt()
+	if got := hintOf(recall(store)); got != "" {
+		t.Errorf("after a doubt: %q", got)
+	}
+	m.Doubt()
+	m.Found(protocol.Legacy)
+	m.Introduced("s", "1")
+	if got := hintOf(recall(store)); got != "legacy" {
+		t.Errorf("when it has answered: %q", got)
+	}
+}
+
+func TestEraOfAServerThatDoesNotAnswerIsForgotten(t *testing.T) {
+	for name, breaks := range map[string]func(*fake){
+		"silent": func(f *fake) { f.setMute(true) },
+		"ends":   func(f *fake) { f.endsAt("") },
+		"well":   func(*fake) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, f := state.NewMemory(0), legacyServer()
+				conf := &config.Server{Name: "s", Command: "memory", ConnectTimeout: 10 * time.Second, Retry: config.Retry{Min: time.Hour, Max: time.Hour}}
+				opts := &Options{Store: store}
+				manage(t, opts, map[string]*fake{"s": f}).Apply([]*config.Server{conf})
+				time.Sleep(time.Minute)
+				hint := func() string { return hintOf(Remember(conf, store, slog.New(slog.DiscardHandler))) }
+				if hint() != "legacy" {
+					t.Fatalf("remembered is %q", hint())
+				}
+				again := legacyServer()
+				breaks(again)
+				manage(t, opts, map[string]*fake{"s": again}).Apply([]*config.Server{conf})
+				time.Sleep(15 * time.Second)
+				if got := hint(); (got == "legacy") != (name == "well") {
+					t.Errorf("remembered is %q", got)
+				}
+				if again.saw(protocol.MethodInitialize) == 0 || again.saw(protocol.MethodPing) > 0 {
+					t.Errorf("it was asked %q", again.asked)
+				}
+			})
+		})
+	}
+}
+
 func TestDamagedMemoryIsNone(t *testing.T) {
 	store := state.NewMemory(0)
 	m := recall(store)

@@ -47,6 +47,7 @@ type supervisor struct {
 	main         *conn              // the last that was opened for ourselves
 	era          protocol.Era
 	hasAnswered  bool // the server has answered since it was last stopped for want of use
+	hasReplied   bool // the server has refused a first request at least
 	stoppedIdle  bool // it was stopped because nobody used it, and nothing is dialled until somebody does
 	stopping     bool // its conversations are being closed for a restart
 	round        int  // restarts that were asked for
@@ -211,7 +212,7 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 		limit, cancel = context.WithTimeoutCause(ctx, s.set.connect, s.set.hangs())
 		defer cancel()
 	}
-	if found, err = s.server.Start(limit); err == nil && s.server.Era != nil { // then nobody has spoken to it yet
+	if found, err = s.server.Start(limit); err == nil && s.isUnproven() {
 		probeCtx := dragoman.WithCaller(limit, &dragoman.Caller{Principal: ownCaller.Principal, Session: "first request"})
 		err = s.firstRequest(probeCtx, found)
 		s.server.End(probeCtx)
@@ -225,6 +226,17 @@ func (s *supervisor) await(ctx context.Context) (found protocol.Era, err error) 
 		err = s.up.hang()
 	}
 	return found, err
+}
+
+// isUnproven reports whether the server has not responded to anything, and is not remembered
+// to be one that does.
+func (s *supervisor) isUnproven() bool {
+	if s.server.Era != nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.hasAnswered && !s.hasReplied && s.server.Hint == nil && s.server.Probe == nil
 }
 
 // firstRequest has the server say who it is and what it can do.

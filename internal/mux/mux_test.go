@@ -119,13 +119,16 @@ func TestServersQuestionGoesToTheOnlyCallElseToTheLocalPeer(t *testing.T) {
 	listen := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{}}`), tagged("listen"))
 	w.hear(t)
 	ask("one") // a listen is no call in that count
+	discover := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":4,"method":"server/discover","params":{}}`), tagged("discover"))
+	w.hear(t)
+	ask("one") // nor is a discover that the server may have ignored
 	two := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":3,"method":"a"}`), tagged("two"))
 	w.hear(t)
 	ask("local")
-	for i := 1; i <= 3; i++ {
+	for i := 1; i <= 4; i++ {
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":#%d,"result":{}}`, i))
 	}
-	for _, ch := range []<-chan reply{one, listen, two} {
+	for _, ch := range []<-chan reply{one, listen, discover, two} {
 		await(t, ch)
 	}
 }

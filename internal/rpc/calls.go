@@ -167,21 +167,28 @@ func (t *Calls) get(key int64) *Call {
 }
 
 // Only returns the one call that has been sent and has no answer, not counting
-// listens, or nil.
+// listens, or nil. A server/discover that a legacy server has ignored may be pending
+// for long; it counts only if there is no other call.
 func (t *Calls) Only() (only *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.notListens == 0 {
 		return nil
 	}
+	var discover *Call
 	for _, c := range t.open {
 		switch {
 		case c.listen || !c.sent.Load():
+		case c.req.Method() == protocol.MethodDiscover:
+			discover = c
 		case only != nil:
 			return nil
 		default:
 			only = c
 		}
+	}
+	if only == nil {
+		return discover
 	}
 	return only
 }

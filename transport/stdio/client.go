@@ -99,6 +99,10 @@ func (c *Command) onText(mask func(string) string) func([]byte) {
 // error.
 func (c *Conn) Stderr() []byte { return c.child.stderrTail() }
 
+// Unread returns how many bytes of what was written to the server's standard input it has not
+// read yet. Only Linux knows; elsewhere known is false.
+func (c *Conn) Unread() (n int, known bool) { return unread(c.child.stdin) }
+
 // PID returns the number of the server's process.
 func (c *Conn) PID() int { return c.child.pid }
 

@@ -101,6 +101,10 @@ type Options struct {
 	// Refused is called when the server does not take a handshake. It may be nil.
 	Refused func()
 
+	// Assumed reports whether the server has not answered anything yet. Then the end of the
+	// connection is a refusal of the handshake, too. It may be nil.
+	Assumed func() bool
+
 	// Doubtful reports whether the server may take a handshake and refuse all that
 	// follows, as a modern one may. It may be nil.
 	Doubtful func() bool

@@ -122,7 +122,7 @@ func (ss *session) handshake(ctx context.Context, info json.RawMessage) (err err
 	if opts := &ss.server.opts; err == nil && !resp.IsError() && opts.Doubtful != nil && opts.Doubtful() {
 		_, err = ss.ask(ctx, protocol.MethodPing, nil)
 	}
-	if refused := err == nil && resp.IsError() || err != nil && !errors.Is(err, dragoman.ErrClosed) && ctx.Err() == nil; refused && ss.server.opts.Refused != nil {
+	if ss.server.isRefusal(ctx, resp, err) {
 		ss.server.opts.Refused()
 	}
 	switch {
@@ -149,6 +149,20 @@ func (ss *session) handshake(ctx context.Context, info json.RawMessage) (err err
 		ss.settle(ctx)
 	}
 	return nil
+}
+
+// isRefusal reports whether the outcome of a handshake is a refusal, which Refused is to
+// be told of.
+func (s *Server) isRefusal(ctx context.Context, resp *dragoman.Message, err error) bool {
+	switch {
+	case s.opts.Refused == nil:
+		return false
+	case err == nil:
+		return resp.IsError()
+	case errors.Is(err, dragoman.ErrClosed):
+		return s.opts.Assumed != nil && s.opts.Assumed() && ctx.Err() == nil
+	}
+	return ctx.Err() == nil
 }
 
 // settle waits until the server has taken what it was told, as its answer to a ping

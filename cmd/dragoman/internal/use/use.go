@@ -430,6 +430,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 		}
 	}
 	if err != nil {
+		memory.Doubt()
 		reached.Close()
 		shown.rest()
 		return nil, u.unopened(ctx, server, err, stray.Load())
