@@ -29,7 +29,8 @@ import (
 // level and the subscriptions are repeated on it. The client does not notice,
 // except that it is told that lists and subscribed resources may have changed.
 //
-// If the server turns out to be modern alone, the session crosses over.
+// If the server turns out to be modern alone, or to be modern and to keep no legacy sessions,
+// the session crosses over.
 type legacySession struct {
 	server *Server
 	client dragoman.Conn
@@ -74,6 +75,12 @@ func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from d
 	}
 	resp, err := ls.pass(ctx, req, from)
 	if err == nil && !resp.IsError() && ls.server.isModern() {
+		if ls.isStateless() {
+			if other := ls.cross(ctx, new(legacy.Memory)); other != nil {
+				return other.Call(ctx, req, from)
+			}
+			return resp, nil
+		}
 		err = ls.check(ctx)
 	}
 	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && (!errors.Is(err, dragoman.ErrClosed) || ls.server.assumed.Load()) {
@@ -82,6 +89,13 @@ func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from d
 		}
 	}
 	return resp, err
+}
+
+// isStateless reports whether the server has taken the handshake without beginning a session.
+// It cannot ask the client anything, and forgets what it is told.
+func (ls *legacySession) isStateless() bool {
+	e, ok := ls.conn.Peek()
+	return ok && !down.HasSession(connOf(e))
 }
 
 // check finds out whether a modern server that has taken a handshake takes what
@@ -95,7 +109,8 @@ func (ls *legacySession) check(ctx context.Context) error {
 	return err
 }
 
-// cross has a client use the crossing whose handshake the server has refused. The
+// cross has a client use the crossing whose handshake the server has refused, or has taken
+// without beginning a session. The
 // crossing is told what memory holds. It returns nil if the server is not modern.
 func (ls *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
 	other, err := ls.crossing.Get(ctx, flight.OnCaller, func() (dragoman.Peer, error) { return ls.crossOver(ctx, memory) })

@@ -124,7 +124,7 @@ type Server struct {
 	hinted          atomic.Bool           // Hint has been used
 	assumed         atomic.Bool           // the server has not answered: that it is a legacy one is remembered, or follows from its silence
 	lent            atomic.Pointer[probe] // the last probe whose connection became a spare without an answer
-	refuses         atomic.Bool           // the server is modern, and has refused a handshake
+	refuses         atomic.Bool           // the server is modern, and has refused a handshake or keeps no legacy sessions
 	refused         atomic.Uint64         // handshakes that were refused so far
 	repeats         atomic.Int64          // for ids
 	pool            *pool.Pool
@@ -349,13 +349,13 @@ func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman
 
 // asksLegacy reports whether a request that came in the modern era belongs to a
 // session of a legacy client, which is better served in its own: a server of both
-// eras can ask it then, and keeps its state.
+// eras can ask it then, and keeps its state, unless it keeps no legacy sessions.
 func (s *Server) asksLegacy(ctx context.Context) bool {
 	return s.Era == nil && s.Isolation == PerSession && !s.refuses.Load() && dragoman.CallerOf(ctx).Session != ""
 }
 
 // wasRefused notes that a server of an era has refused a handshake: if it is modern,
-// it is that alone, and if it was taken for legacy, it may be another one by now.
+// it is used as that alone, and if it was taken for legacy, it may be another one by now.
 func (s *Server) wasRefused(era protocol.Era) {
 	if era == protocol.Modern {
 		s.refuses.Store(true)

@@ -232,6 +232,14 @@ func (c *clientConn) ReceivesBackground() bool {
 	return c.fallback != nil || c.current == nil || c.current.background != backgroundRefused
 }
 
+// HasSession reports whether the server keeps a session for the conversation: it has given an
+// id in its answer to initialize.
+func (c *clientConn) HasSession() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fallback != nil || c.current == nil || c.current.id != ""
+}
+
 // end ends the conversation, once. It does not wait for the server or for peers.
 func (c *clientConn) end(reason error) {
 	c.mu.Lock()

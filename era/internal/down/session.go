@@ -120,7 +120,9 @@ func (ss *session) handshake(ctx context.Context, info json.RawMessage) (err err
 		}
 	}
 	if opts := &ss.server.opts; err == nil && !resp.IsError() && opts.Doubtful != nil && opts.Doubtful() {
-		_, err = ss.ask(ctx, protocol.MethodPing, nil)
+		if err = errStateless; HasSession(ss.conn) {
+			_, err = ss.ask(ctx, protocol.MethodPing, nil)
+		}
 	}
 	if ss.server.isRefusal(ctx, resp, err) {
 		ss.server.opts.Refused()
@@ -149,6 +151,16 @@ func (ss *session) handshake(ctx context.Context, info json.RawMessage) (err err
 		ss.settle(ctx)
 	}
 	return nil
+}
+
+// errStateless is why a modern server is not used in the legacy era.
+var errStateless = errors.New("the server keeps no legacy sessions")
+
+// HasSession reports whether the server keeps a session for a connection that is initialized.
+// Over Streamable HTTP one that gives no session id does not.
+func HasSession(conn dragoman.Conn) bool {
+	c, ok := dragoman.PeerAs[interface{ HasSession() bool }](conn)
+	return !ok || c.HasSession()
 }
 
 // isRefusal reports whether the outcome of a handshake is a refusal, which Refused is to
