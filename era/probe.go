@@ -325,7 +325,7 @@ func (p *probe) run(ctx context.Context) probeResult {
 	}
 	if err != nil {
 		s.discard(conn)
-		if s.ctx.Err() == nil && !isFault(err) {
+		if s.ctx.Err() == nil && !isUnsent(err) {
 			s.silent.Store(true)
 			err = errProbeUnanswered
 		}
@@ -347,10 +347,10 @@ func (p *probe) run(ctx context.Context) probeResult {
 	return probeResult{era, err}
 }
 
-// isFault reports whether an error says that the server could not be asked.
-func isFault(err error) bool {
-	_, fault := errors.AsType[protocol.Fault](err)
-	return fault
+// isUnsent reports whether an error says that the server could not be asked.
+func isUnsent(err error) bool {
+	fault, ok := errors.AsType[protocol.Fault](err)
+	return ok && fault.Outcome() == protocol.OutcomeNotSent
 }
 
 // handshake finds out whether a server that has said nothing so far takes a handshake.
@@ -402,12 +402,12 @@ func readDiscover(resp *dragoman.Message) (protocol.Era, error) {
 	var data struct {
 		Supported json.RawMessage `json:"supported"`
 	}
-	_ = json.Unmarshal(e.Data, &data) // without it, nothing is supported
-	names, _ := versions(data.Supported)
+	_ = json.Unmarshal(e.Data, &data) // without it, a handshake tells
+	names, named := versions(data.Supported)
 	switch {
 	case anyOfEra(names, protocol.Modern):
 		return protocol.Modern, nil
-	case anyOfEra(names, protocol.Legacy):
+	case !named, anyOfEra(names, protocol.Legacy):
 		return protocol.Legacy, nil
 	}
 	return 0, fmt.Errorf("%w: %w", ErrNoRevision, e)

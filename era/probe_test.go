@@ -43,6 +43,49 @@ func TestLegacyServerThatEndsAtTheProbeIsGreetedOnAnotherConversation(t *testing
 	}
 }
 
+func TestServerIsGreetedWhateverItSaysToTheProbe(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(*dragoman.Message) (*dragoman.Message, error)
+		bad    string
+	}{
+		"refuses the revision and names none": {func(req *dragoman.Message) (*dragoman.Message, error) {
+			return req.Fail(&dragoman.Error{Code: protocol.CodeUnsupported, Message: "no"}), nil
+		}, ""},
+		"refuses the revision and names others": {func(req *dragoman.Message) (*dragoman.Message, error) {
+			return req.Fail(&dragoman.Error{Code: protocol.CodeUnsupported, Message: "no", Data: []byte(`{"supported":["2099-01-01"]}`)}), nil
+		}, "no revision that we know"},
+		"refuses the revision and names nothing in a list": {func(req *dragoman.Message) (*dragoman.Message, error) {
+			return req.Fail(&dragoman.Error{Code: protocol.CodeUnsupported, Message: "no", Data: []byte(`{"supported":[]}`)}), nil
+		}, "no revision that we know"},
+		"fails":          {func(*dragoman.Message) (*dragoman.Message, error) { return nil, &protocol.StatusError{Status: 500} }, ""},
+		"is not reached": {func(*dragoman.Message) (*dragoman.Message, error) { return nil, &protocol.StatusError{Status: 503} }, "503"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			built := serving(protocol.LatestLegacy)
+			s := start(t, &era.Server{Dialer: dragoman.Local(dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+				peer, err := built.acceptor.Accept(ctx, client)
+				return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+					if req.Method() == protocol.MethodDiscover {
+						return c.answer(req)
+					}
+					return peer.Call(ctx, req, from)
+				}, OnNotify: peer.Notify}, err
+			}))})
+			got, err := s.Start(t.Context())
+			if c.bad != "" {
+				if err == nil || !strings.Contains(err.Error(), c.bad) {
+					t.Errorf("got %v, error %v", got, err)
+				}
+				return
+			}
+			if err != nil || got != protocol.Legacy {
+				t.Fatalf("got %v, error %v", got, err)
+			}
+			join(t, s, protocol.Latest).echo()
+		})
+	}
+}
+
 func TestProbeAndHandshakeTakeTurnsWithAServerThatKeepsEnding(t *testing.T) {
 	u := ending(protocol.LatestLegacy, protocol.MethodDiscover, protocol.MethodInitialize)
 	errLater := errors.New("not now")

@@ -140,6 +140,18 @@ func TestNpmPipCrossClientsUseServersOfTheOtherEra(t *testing.T) {
 	}
 }
 
+// By default a server of the TypeScript SDK keeps no legacy sessions, so that it can neither ask
+// nor notify a client there.
+func TestNpmCrossLegacyClientsUseAServerOfBothErasWithoutSessions(t *testing.T) {
+	t.Parallel()
+	server := crossKind{name: "TypeScript 2 of both eras", server: crossStarted("TypeScript 2", func(t *testing.T, _ string) []string {
+		return []string{node22(t), filepath.Join("ts", "cross_server2.mjs"), npmFolder(t), "both"}
+	})}
+	crossMeet(t, crossKinds[0], server, "stdio", "http", protocol.V20251125)
+	crossMeet(t, crossKinds[1], server, "http", "http", protocol.V20251125)
+	crossMeet(t, crossKinds[2], server, "stdio", "http", protocol.V20251125)
+}
+
 // Clients of the old transports, and of one that no revision defines.
 func TestNpmPipCrossClientsUseAModernServerThroughOtherDoors(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
-// A server of version 2 of the TypeScript SDK that speaks the modern era alone.
+// A server of version 2 of the TypeScript SDK that speaks the modern era alone, or over
+// Streamable HTTP as the SDK does it by default: both eras, without legacy sessions.
 //
-//   node cross_server2.mjs FOLDER [http]
+//   node cross_server2.mjs FOLDER [http|both]
 //
 // FOLDER has the packages of @modelcontextprotocol.
 import { join } from "node:path";
@@ -54,9 +55,9 @@ function build() {
   return server;
 }
 
-if (transport !== "http") {
+if (transport === "stdio") {
   serveStdio(build, { legacy: "reject", onerror: (error) => console.error(error.message) });
 } else {
-  handler = createMcpHandler(build, { legacy: "reject" });
+  handler = createMcpHandler(build, transport === "both" ? {} : { legacy: "reject" });
   listen(toNodeHandler(handler), () => handler.close());
 }

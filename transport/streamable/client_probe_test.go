@@ -20,6 +20,7 @@ func TestClientProbe(t *testing.T) {
 	text := func(status int, text string) does {
 		return func(w http.ResponseWriter, _ *took) bool { http.Error(w, text, status); return true }
 	}
+	hangsUp := func(http.ResponseWriter, *took) bool { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
 		name                      string
 		discover, initialize, get does // nil: not asked for
@@ -51,6 +52,20 @@ func TestClientProbe(t *testing.T) {
 
 		{"a gateway whose server is away", failsWith(200, "$", `{"code":-31001,"message":"x"}`), failsWith(200, "$", `{"code":-31001,"message":"away"}`), nil, "", "away"},
 		{"a failure", failsWith(200, "$", `{"code":-32603,"message":"x"}`), failsWith(200, "$", `{"code":-32603,"message":"broken"}`), nil, "", "broken"},
+		{"500", says(500), opens, nil, "legacy [2025-06-18] false", ""},
+		{"500 in JSON-RPC", failsWith(500, "$", `{"code":-32603,"message":"x"}`), opens, nil, "legacy [2025-06-18] false", ""},
+		{"500 for everything", says(500), text(500, "broken"), nil, "", "broken"},
+		{"501", text(501, "Unsupported method"), opens, nil, "legacy [2025-06-18] false", ""},
+		{"202", says(202), opens, nil, "legacy [2025-06-18] false", ""},
+		{"200 with text", text(200, "It works!"), opens, nil, "legacy [2025-06-18] false", ""},
+		{"200 with nothing", says(200), opens, nil, "legacy [2025-06-18] false", ""},
+		{"200 with text for everything", text(200, "It works!"), text(200, "It works!"), nil, "", "answer is"},
+		{"a connection that is closed", hangsUp, opens, nil, "legacy [2025-06-18] false", ""},
+		{"a connection that is closed again", hangsUp, hangsUp, nil, "", "EOF"},
+		{"modern after a failure", says(500), failsWith(400, "$", `{"code":-32022,"message":"x","data":{"supported":["2026-07-28"]}}`), nil, "modern [2026-07-28] false", ""},
+		{"refuses the revision and names none", failsWith(400, "$", `{"code":-32022,"message":"x"}`), opens, nil, "legacy [2025-06-18] false", ""},
+		{"502 leaves it open", says(502), nil, nil, "", "502"},
+		{"504 leaves it open", says(504), nil, nil, "", "504"},
 		{"401 leaves it open", says(401), nil, nil, "", "401"},
 		{"403 leaves it open", says(403), nil, nil, "", "403"},
 		{"429 leaves it open", failsWith(429, "$", `{"code":-32000,"message":"slow down"}`), nil, nil, "", "slow down"},

@@ -31,7 +31,7 @@ type Protocol struct {
 var ErrNoRevision = errors.New("streamable: the server speaks no revision that we know")
 
 // Probe finds out what the server speaks: it asks for server/discover. If the
-// answer leaves that open, it tries initialize, then looks for HTTP+SSE. A session
+// answer leaves that open, or there is none, it tries initialize, then looks for HTTP+SSE. A session
 // that initialize opens is left to expire: some servers do not survive a DELETE.
 // The result is remembered until something contradicts it. Probe fails if the server
 // cannot be reached, wants authorization or fails.
@@ -78,12 +78,14 @@ func (c *Client) forgetIfRefused(err error) {
 func (c *clientConn) probe(ctx context.Context) (Protocol, error) {
 	k, resp, err := c.discover(ctx)
 	if err != nil {
-		if !isProtocolRefusal(err) {
+		refusal, hasStatus := errors.AsType[*protocol.StatusError](err)
+		switch {
+		case ctx.Err() != nil, hasStatus && saysNothing(refusal.Status), !hasStatus && !isUnanswered(err):
 			return Protocol{}, err
+		case hasStatus:
+			// The Python SDK puts an id of its own into what it says of HTTP.
+			resp = refusal.Response(c.opts.limits)
 		}
-		refusal, _ := errors.AsType[*protocol.StatusError](err) // isProtocolRefusal has seen it
-		// The Python SDK puts an id of its own into what it says of HTTP.
-		resp = refusal.Response(c.opts.limits)
 	}
 	if resp != nil {
 		if v, ok, err := c.readDiscover(k.status, resp); ok || err != nil {
@@ -91,6 +93,24 @@ func (c *clientConn) probe(ctx context.Context) (Protocol, error) {
 		}
 	}
 	return c.probeLegacy(ctx)
+}
+
+// saysNothing reports whether a status of failure says nothing about what the server speaks: it
+// is about who asks and how often, or the server is not reached.
+func saysNothing(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return status < 400
+}
+
+// isUnanswered reports whether an error says that the server may have got a request, and has
+// closed the connection or answered by what is no response.
+func isUnanswered(err error) bool {
+	fault, ok := errors.AsType[protocol.Fault](err)
+	return ok && fault.Outcome() == protocol.OutcomeUnknown
 }
 
 // isProtocolRefusal reports whether an error of an HTTP request says something about
@@ -118,7 +138,7 @@ var ourInfo = map[string]string{"name": "dragoman", "version": dragoman.Version}
 // readDiscover returns what an answer of a server that may be modern says about it. It
 // returns false if the answer leaves that open.
 func (c *clientConn) readDiscover(status int, resp *dragoman.Message) (v Protocol, ok bool, err error) {
-	if resp.IsError() && (status == http.StatusForbidden || isTemporary(status)) {
+	if resp.IsError() && status >= 400 && saysNothing(status) {
 		return v, false, resp.RPCError()
 	}
 	if !resp.IsError() {
@@ -130,8 +150,8 @@ func (c *clientConn) readDiscover(status int, resp *dragoman.Message) (v Protoco
 		var data struct {
 			Supported json.RawMessage `json:"supported"`
 		}
-		_ = json.Unmarshal(e.Data, &data) // without it, nothing is supported
-		if v, ok = readRevisions(data.Supported); !ok {
+		_ = json.Unmarshal(e.Data, &data) // without it, a handshake tells
+		if v, ok = readRevisions(data.Supported); !ok && data.Supported != nil {
 			err = fmt.Errorf("%w: %w", ErrNoRevision, e)
 		}
 		return v, ok, err
@@ -140,7 +160,7 @@ func (c *clientConn) readDiscover(status int, resp *dragoman.Message) (v Protoco
 		return Protocol{Era: protocol.Modern, Revisions: []protocol.Revision{protocol.Latest}}, true, nil
 	default:
 		// A modern server has the method. A legacy one says so, or wants a session.
-		return Protocol{Era: protocol.Legacy}, status >= 400 || declines(e.Code), nil
+		return Protocol{Era: protocol.Legacy}, status >= 400 && status < 500 || declines(e.Code), nil
 	}
 }
 
