@@ -95,6 +95,7 @@ var errStoppedIdle = errors.New("the server is stopped because it was idle")
 // turn waits until c may be tried. It fails if that is later than limit, or
 // for who comes while nobody is made to wait.
 func (s *supervisor) turn(ctx context.Context, limit time.Time, c *conn) error {
+	s.hurry()
 	for {
 		changed := s.changed.wait()
 		s.sweep()
@@ -126,6 +127,9 @@ func (s *supervisor) turn(ctx context.Context, limit time.Time, c *conn) error {
 			return nil
 		}
 		refused := s.breaker.open() || s.failsFast(now) || now.Add(wait).After(limit)
+		if left := limit.Sub(now); refused && !s.set.process && left > 0 && s.tries() {
+			refused, wait = false, left // whoever tries tells
+		}
 		s.mu.Unlock()
 		if refused {
 			return s.unavailable()

@@ -316,6 +316,7 @@ func (u *Upstream) list(ctx context.Context, req *dragoman.Message) (*dragoman.M
 		extensions, kept = extensionsOf(req)
 	}
 	caller := callerOf(dragoman.CallerOf(ctx))
+	u.supervisor.hurry()
 	var late <-chan time.Time
 	for {
 		fetched, changed := u.lists.changed.wait(), u.supervisor.changed.wait()

@@ -41,8 +41,9 @@ func (s *supervisor) recordFailure(began time.Time, err error) bool {
 	s.failures++
 	s.totalFailures++
 	_, asked, _ := statusOf(err)
-	s.pause = max(s.set.backoff(s.failures), min(asked, MaxRetryAfter))
-	s.next = now.Add(s.pause)
+	asked = min(asked, MaxRetryAfter)
+	s.pause = max(s.set.backoff(s.failures), asked)
+	s.next, s.leftAlone = now.Add(s.pause), now.Add(asked)
 	if !isShortage(err) {
 		s.breaker.count(began, now)
 	}
@@ -126,6 +127,40 @@ func (s *supervisor) due(now time.Time) time.Duration {
 	return wait
 }
 
+// hurry has an unavailable server behind a URL tried now, on behalf of a request: that costs
+// little, and it may be back. An attempt that is pending, or has failed within the shortest
+// pause, is enough, and a server that asked to be left alone is.
+func (s *supervisor) hurry() {
+	if s.stable.Load() || s.set.process {
+		return
+	}
+	s.mu.Lock()
+	now := time.Now()
+	early := s.state != Stopped && !s.awaitsSignIn() && s.due(now) > 0 &&
+		!s.tries() && now.Sub(s.failedAt) >= s.set.min && !now.Before(s.leftAlone)
+	if early {
+		s.release()
+	}
+	s.mu.Unlock()
+	if early {
+		s.changed.fire()
+	}
+}
+
+// tries reports whether an attempt is pending that began after the last failure. The caller
+// holds mu.
+func (s *supervisor) tries() bool {
+	if s.state == Starting || len(s.dialing) > 0 {
+		return true
+	}
+	for c := range s.conns {
+		if c.Err() == nil && !c.hasAnswered.Load() && !c.opened.Before(s.failedAt) {
+			return true
+		}
+	}
+	return false
+}
+
 // waitForAttempt waits until something may be tried, however long that is. It reports whether we
 // have not been closed.
 func (s *supervisor) waitForAttempt() bool {
@@ -154,6 +189,7 @@ func (s *supervisor) waitUsable(ctx context.Context, maxWait time.Duration) erro
 		return err
 	}
 	defer leave()
+	s.hurry()
 	began := time.Now()
 	s.mu.Lock()
 	before := s.totalFailures
@@ -204,6 +240,9 @@ func (s *supervisor) waitBudget(began time.Time, before int, maxWait time.Durati
 		limit = min(limit, maxWait)
 	}
 	left, due := began.Add(limit).Sub(now), s.due(now)
+	if !s.set.process && s.tries() {
+		due = 0 // the pause that has begun is for what follows this attempt
+	}
 	switch {
 	case s.state == Stopped, s.awaitsSignIn(), s.state != Starting && s.failsFast(now),
 		s.totalFailures-before >= s.set.attempts, due > 0 && s.breaker.open(), due > left:

@@ -38,13 +38,130 @@ func TestS43_ServerThatHasNotBeenThereIsNotWaitedFor(t *testing.T) {
 			refusedAfter(t, u, 0)
 			time.Sleep(170 * time.Millisecond)
 		}
-		if n := len(f.dialled()); n < 4 || n > 8 {
-			t.Errorf("there were %d attempts in 17 seconds; requests make for none, and prevent none", n)
+		if n := len(f.dialled()); n < 12 || n > 19 {
+			t.Errorf("there were %d attempts in 17 seconds; requests make for one a second", n)
 		}
 		f.set(nil)
 		time.Sleep(DefaultReconnectMax)
 		synctest.Wait()
 		echo(t, u.Requests())
+	})
+}
+
+// requestsAtOnce makes so many requests side by side, and returns the codes of the outcomes and how long they took.
+func requestsAtOnce(t *testing.T, u *Upstream, n int, request func() (*dragoman.Message, error)) (codes map[int]int, took time.Duration) {
+	t.Helper()
+	began, outcomes := time.Now(), make(chan int, n)
+	for range n {
+		go func() { outcomes <- outcome(request()) }()
+	}
+	codes = make(map[int]int)
+	for range n {
+		codes[<-outcomes]++
+	}
+	return codes, time.Since(began)
+}
+
+func TestRequestFindsAServerBehindAURLThatIsBack(t *testing.T) {
+	const lots = 50
+	requests := map[string]func(*testing.T, *Upstream) (*dragoman.Message, error){
+		"a call": func(t *testing.T, u *Upstream) (*dragoman.Message, error) {
+			return call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		},
+		"a list": func(t *testing.T, u *Upstream) (*dragoman.Message, error) {
+			return ask(t.Context(), u.Requests(), protocol.MethodListTools, `{}`)
+		},
+	}
+	for name, c := range map[string]struct {
+		was bool // it has been there
+		f   *fake
+	}{
+		"was there, legacy": {true, legacyServer()}, "was there, modern": {true, modernServer()},
+		"was never there, legacy": {false, legacyServer()}, "was never there, modern": {false, modernServer()},
+	} {
+		for what, request := range requests {
+			t.Run(name+", "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := &fake{acceptor: c.f.acceptor}
+					if !c.was {
+						f.set(errAway)
+					}
+					u := one(t, f, urlOf(config.Server{}))
+					synctest.Wait()
+					if c.was {
+						f.set(errAway)
+						f.crash()
+					}
+					time.Sleep(time.Minute) // attempts are about ten seconds apart by now
+					dials := f.dialled()
+					time.Sleep(time.Until(dials[len(dials)-1].Add(12 * time.Second)))
+					for dials = f.dialled(); time.Since(dials[len(dials)-1]) < 2*time.Second; dials = f.dialled() {
+						time.Sleep(time.Second)
+					}
+					f.set(nil)
+					before := len(dials)
+					codes, took := requestsAtOnce(t, u, lots, func() (*dragoman.Message, error) { return request(t, u) })
+					if codes[0] != lots || took > 0 {
+						t.Errorf("after %v the outcomes are %v", took, codes)
+					}
+					if n := len(f.dialled()) - before; n > 3 { // two of ours, and the callers'
+						t.Errorf("%d requests made for %d attempts", lots, n)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAttemptsForRequestsAreBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		conf        *config.Server
+		away        error
+		least, most int // attempts in 20 seconds
+	}{
+		"a URL":                      {urlOf(config.Server{}), errAway, 15, 22},
+		"a URL that is left alone":   {urlOf(config.Server{Retry: config.Retry{Min: 5 * time.Second}}), errAway, 3, 5},
+		"a URL that asks for a wait": {urlOf(config.Server{}), &protocol.StatusError{Status: 503, RetryAfter: time.Minute}, 0, 0},
+		"a command":                  {&config.Server{Retry: config.Retry{Min: 10 * time.Second, Max: 10 * time.Second}}, errAway, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := legacyServer()
+				f.set(c.away)
+				u := one(t, f, c.conf)
+				time.Sleep(30 * time.Second)
+				before := len(f.dialled())
+				for range 200 {
+					refusedAfter(t, u, MaxOutage)
+					time.Sleep(100 * time.Millisecond)
+				}
+				if n := len(f.dialled()) - before; n < c.least || n > c.most {
+					t.Errorf("there were %d attempts, want %d to %d", n, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+// A server that is its clients' only is reached by each of them.
+func TestClientOfAServerThatStandsAloneFindsItBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer()
+		f.set(errAway)
+		m := manage(t, &Options{Unsupervised: true}, map[string]*fake{"s": f})
+		m.Apply([]*config.Server{urlOf(config.Server{Name: "s"})})
+		u := m.Upstream("s")
+		for range 10 {
+			_, _ = call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+			time.Sleep(1500 * time.Millisecond)
+		}
+		f.set(nil)
+		codes, took := requestsAtOnce(t, u, 50, func() (*dragoman.Message, error) {
+			return call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		})
+		if codes[0] != 50 || took > 0 {
+			t.Errorf("after %v the outcomes are %v", took, codes)
+		}
 	})
 }
 

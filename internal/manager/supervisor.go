@@ -64,6 +64,7 @@ type supervisor struct {
 	failedAt      time.Time     // the last of them; what began before has part in it
 	signedInAt    time.Time     // somebody has signed in; what began before does not know
 	next          time.Time     // nothing is tried before, if there are failures
+	leftAlone     time.Time     // until when the server has asked that nothing is tried
 	pause         time.Duration // how long that was after the last failure
 	breaker       breaker
 	last          error // why, of the last failure
