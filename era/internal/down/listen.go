@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -32,6 +34,39 @@ type clientListen struct {
 	acknowledged protocol.Interest // what the session it is in has acknowledged
 	wake         chan struct{}     // holds one token when something waits
 	queue        subscription.Queue
+}
+
+// listens are the subscriptions of each owner, whatever session they are in.
+type listens struct {
+	mu      sync.Mutex
+	byOwner map[pool.Key]map[*clientListen]struct{} // guarded by mu
+}
+
+func (ls *listens) add(owner pool.Key, l *clientListen) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.byOwner == nil {
+		ls.byOwner = make(map[pool.Key]map[*clientListen]struct{})
+	}
+	if ls.byOwner[owner] == nil {
+		ls.byOwner[owner] = make(map[*clientListen]struct{})
+	}
+	ls.byOwner[owner][l] = struct{}{}
+}
+
+func (ls *listens) remove(owner pool.Key, l *clientListen) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.byOwner[owner], l)
+	if len(ls.byOwner[owner]) == 0 {
+		delete(ls.byOwner, owner)
+	}
+}
+
+func (ls *listens) of(owner pool.Key) []*clientListen {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return slices.Collect(maps.Keys(ls.byOwner[owner]))
 }
 
 // listen serves a subscription on the goroutine that brought it.
@@ -142,6 +177,7 @@ func (ss *session) addListen(ctx context.Context, l *clientListen) error {
 	}
 	ss.listens[l] = struct{}{} // from here on nothing is missed
 	ss.mu.Unlock()
+	ss.server.listens.add(ss.owner, l)
 	l.acknowledged = protocol.Interest{
 		Tools:     l.wanted.Tools && ss.receivesBackground && ss.serves.Tools != nil,
 		Prompts:   l.wanted.Prompts && ss.receivesBackground && ss.serves.Prompts != nil,
@@ -213,18 +249,24 @@ func (ss *session) unlist(l *clientListen) {
 	ss.mu.Lock()
 	delete(ss.listens, l)
 	ss.mu.Unlock()
+	ss.server.listens.remove(ss.owner, l)
 	if n := l.queue.Dropped(); n > 0 {
 		ss.server.log.Warn("a subscription was not told of everything", "dropped", n)
 	}
 }
 
-// changed tells all subscriptions of a change.
+// changed notifies the subscriptions that a change is for. Some servers report a changed list
+// only in the session in which a call has changed it, and its client knows nothing of sessions:
+// a list is reported in all of its owner's. A resource was subscribed to in this one.
 func (ss *session) changed(note *dragoman.Message) {
-	ss.mu.Lock()
-	all := make([]*clientListen, 0, len(ss.listens))
-	for l := range ss.listens {
-		all = append(all, l)
+	if note.Method() != protocol.NoteResourceUpdated {
+		for _, l := range ss.server.listens.of(ss.owner) {
+			l.put(note)
+		}
+		return
 	}
+	ss.mu.Lock()
+	all := slices.Collect(maps.Keys(ss.listens))
 	ss.mu.Unlock()
 	for _, l := range all {
 		l.put(note)

@@ -85,6 +85,37 @@ func TestChangesReachAllWhoListen(t *testing.T) {
 	})
 }
 
+// FastMCP 2 reports a changed list to the session in which a tool has changed it, and to no other.
+// Requests of one client that declare different capabilities have sessions of their own.
+func TestListThatACallHasChangedInAnotherSessionOfItsCallerIsReported(t *testing.T) {
+	for _, method := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
+		t.Run(method, func(t *testing.T) {
+			s := &script{rev: protocol.V20250618, caps: object{"tools": object{}, "prompts": object{}, "resources": object{}}}
+			s.on = map[string]handler{protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
+				note, err := dragoman.NewNotification(method, nil)
+				if err == nil {
+					err = c.client.Notify(ctx, note)
+				}
+				return text("changed"), err
+			}}
+			r := newRig(t, dragoman.Local(s), nil, nil)
+			ann, bob := as(t.Context(), "ann"), as(t.Context(), "bob")
+			filter := object{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}
+			_, here, _ := r.listenTo(ann, "L1", nil, filter)
+			_, other, _ := r.listenTo(bob, "L2", nil, filter)
+			complete(t, r.send(ann, r.request(protocol.MethodCallTool, object{"sampling": object{}}, callParams("change", nil)), nil))
+			note := here.next()
+			wantSubscription(t, note, dragoman.StringID("L1"))
+			if note.Method() != method || r.dial.opened() != 3 {
+				t.Errorf("got %s, with %d sessions", note, r.dial.opened())
+			}
+			if notes := other.all(); len(notes) != 0 {
+				t.Errorf("another caller hears %s", notes)
+			}
+		})
+	}
+}
+
 func sameJSON(t testing.TB, a, b string) bool {
 	t.Helper()
 	var x, y any

@@ -92,7 +92,7 @@ func (ss *session) question(ctx context.Context, msg *dragoman.Message, by *pend
 	case len(ss.open) >= MaxQuestions:
 		ss.mu.Unlock()
 		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
-	case ss.server.suspended.room.Take(ss.owner, q.size) != nil:
+	case ss.server.suspended.room.Take(ss.owner.Caller, q.size) != nil:
 		ss.mu.Unlock()
 		return q.failed(tooMuchWaits), nil
 	}
@@ -241,7 +241,7 @@ func (ss *session) close(q *question) bool {
 		return false
 	}
 	ss.open = slices.Delete(ss.open, i, i+1)
-	ss.server.suspended.room.Give(ss.owner, q.size)
+	ss.server.suspended.room.Give(ss.owner.Caller, q.size)
 	if q.carrier == nil {
 		ss.earlyRoots = without(ss.earlyRoots, q)
 	}

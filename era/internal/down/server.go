@@ -186,6 +186,7 @@ type Server struct {
 	askers    askers
 	pool      *pool.Pool
 	suspended suspended
+	listens   listens
 	seal      sealer
 	ids       atomic.Int64 // of requests that we make up
 }

@@ -21,7 +21,7 @@ import (
 type session struct {
 	server *Server
 	caller *dragoman.Caller // who had it opened
-	owner  string           // the caller by which what waits for it is counted
+	owner  pool.Key         // whose requests use it
 	kind   *clientKind      // of the clients it serves
 	main   bool             // it is our own, so there is nobody to ask
 	handle string           // names the session in cursors
@@ -73,7 +73,7 @@ const noLevel = 1000
 // Open implements pool.Want: it opens a session for the caller of the request.
 func (r *request) Open(ctx context.Context) (pool.Item, error) {
 	ss := &session{
-		server: r.server, caller: dragoman.CallerOf(ctx), owner: r.owner.Caller, kind: r.kind, main: r.main, handle: rand.Text(),
+		server: r.server, caller: dragoman.CallerOf(ctx), owner: r.owner, kind: r.kind, main: r.main, handle: rand.Text(),
 		levelling: newCtxLock(), watching: newCtxLock(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
 		listens: make(map[*clientListen]struct{}),
