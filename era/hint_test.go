@@ -2,6 +2,7 @@ package era_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,45 @@ func TestServerThatEndsAfterItsSilenceIsGreetedOnAnotherConversation(t *testing.
 				}
 			})
 		})
+	}
+}
+
+// Servers of the Python SDK take a method that they do not know for an invalid request.
+func TestServerThatTakesTheProbeForAnInvalidRequestIsStartedOnce(t *testing.T) {
+	for _, code := range []int{protocol.CodeMethodNotFound, protocol.CodeInvalidRequest, protocol.CodeInvalidParams} {
+		for _, bears := range []bool{true, false} {
+			if code == protocol.CodeMethodNotFound && !bears {
+				continue // all that answer so bear it
+			}
+			for _, r := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
+				t.Run(fmt.Sprintf("%d, bears it %t, %s", code, bears, r), func(t *testing.T) {
+					built := serving(protocol.LatestLegacy)
+					u := &upstream{acceptor: dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+						var probed atomic.Bool
+						peer, err := built.acceptor.Accept(ctx, client)
+						return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+							switch {
+							case req.Method() == protocol.MethodDiscover:
+								probed.Store(true)
+								return req.Fail(&dragoman.Error{Code: code, Message: "no"}), nil
+							case probed.Load() && !bears:
+								_ = client.Close()
+								return nil, dragoman.ErrClosed
+							}
+							return peer.Call(ctx, req, from)
+						}, OnNotify: peer.Notify}, err
+					})}
+					s := start(t, &era.Server{Dialer: u})
+					if got, err := s.Start(t.Context()); err != nil || got != protocol.Legacy {
+						t.Errorf("got %v, error %v", got, err)
+					}
+					join(t, s, r).echo()
+					if bears && u.dials() != 1 {
+						t.Errorf("it was started %d times", u.dials())
+					}
+				})
+			}
+		}
 	}
 }
 

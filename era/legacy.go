@@ -258,6 +258,7 @@ func (ls *legacySession) initialize(ctx context.Context, conn dragoman.Conn, req
 	if err != nil {
 		return protocol.Failure(req, err), nil //nolint:nilerr // that is the answer
 	}
+	ls.server.accepted()
 	ls.memory.Opened(sent, resp)
 	ls.setRevisions(route)
 	if route.Same() {

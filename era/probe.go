@@ -336,15 +336,33 @@ func (p *probe) run(ctx context.Context) probeResult {
 		return probeResult{err: errEcho}
 	}
 	era, err := readDiscover(resp)
-	switch {
-	case err == nil && era == protocol.Modern,
-		err == nil && resp.IsError() && resp.RPCError().Code == protocol.CodeMethodNotFound:
+	if err == nil && (era == protocol.Modern || s.keepsAfter(resp)) {
 		spare.era = era
 		s.spares.put(spare)
-	default:
+	} else {
 		s.discard(conn)
 	}
 	return probeResult{era, err}
+}
+
+// keepsAfter reports whether the connection can be used for a handshake after a legacy server
+// has answered the probe: it does not have the method, or takes the request for an invalid one, as
+// the Python SDK does. That the handshake works then is an assumption.
+func (s *Server) keepsAfter(resp *dragoman.Message) bool {
+	if !resp.IsError() {
+		return false
+	}
+	switch resp.RPCError().Code {
+	case protocol.CodeMethodNotFound:
+		return true
+	case protocol.CodeInvalidRequest, protocol.CodeInvalidParams:
+		if s.spoils.Load() {
+			return false
+		}
+		s.assumed.Store(true)
+		return true
+	}
+	return false
 }
 
 // isUnsent reports whether an error says that the server could not be asked.

@@ -121,8 +121,9 @@ type Server struct {
 	found           flight.Flight[protocol.Era]
 	silent          atomic.Bool           // the last probe had no answer, and nothing has been opened since
 	handshakeFailed atomic.Bool           // the last handshake of our own had no answer either
+	spoils          atomic.Bool           // a handshake on a connection that was probed has failed
 	hinted          atomic.Bool           // Hint has been used
-	assumed         atomic.Bool           // the server has not answered: that it is a legacy one is remembered, or follows from its silence
+	assumed         atomic.Bool           // the server has taken no handshake: that it is a legacy one is remembered, or follows from what it did with the probe
 	lent            atomic.Pointer[probe] // the last probe whose connection became a spare without an answer
 	refuses         atomic.Bool           // the server is modern, and has refused a handshake or keeps no legacy sessions
 	refused         atomic.Uint64         // handshakes that were refused so far
@@ -150,7 +151,7 @@ func (s *Server) prepare() {
 		Owner:      s.owner,
 		PerRequest: s.Isolation == PerRequest, Shared: s.Isolation == Shared,
 		Pool: s.pool, SuspendedPerCaller: s.MaxSuspended, SuspendTimeout: s.SuspendTimeout,
-		Refused: func() { s.refused.Add(1) }, Assumed: s.assumed.Load, Doubtful: s.isModern, Changed: s.changed,
+		Refused: func() { s.refused.Add(1) }, Assumed: s.assumed.Load, Accepted: s.accepted, Doubtful: s.isModern, Changed: s.changed,
 		Logger: s.log,
 	})
 }
@@ -354,6 +355,9 @@ func (s *Server) asksLegacy(ctx context.Context) bool {
 	return s.Era == nil && s.Isolation == PerSession && !s.refuses.Load() && dragoman.CallerOf(ctx).Session != ""
 }
 
+// accepted notes that the server has taken a handshake.
+func (s *Server) accepted() { s.assumed.Store(false) }
+
 // wasRefused notes that a server of an era has refused a handshake: if it is modern,
 // it is used as that alone, and if it was taken for legacy, it may be another one by now.
 func (s *Server) wasRefused(era protocol.Era) {
@@ -361,6 +365,7 @@ func (s *Server) wasRefused(era protocol.Era) {
 		s.refuses.Store(true)
 		return
 	}
+	s.spoils.Store(true)
 	s.forget()
 }
 

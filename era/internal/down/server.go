@@ -101,9 +101,10 @@ type Options struct {
 	// Refused is called when the server does not take a handshake. It may be nil.
 	Refused func()
 
-	// Assumed reports whether the server has not answered anything yet. Then the end of the
-	// connection is a refusal of the handshake, too. It may be nil.
-	Assumed func() bool
+	// Assumed reports whether it is only assumed that the server takes a handshake. Then the end of
+	// the connection is a refusal, too. Accepted is called when it takes one. Both may be nil.
+	Assumed  func() bool
+	Accepted func()
 
 	// Doubtful reports whether the server may take a handshake and refuse all that
 	// follows, as a modern one may. It may be nil.

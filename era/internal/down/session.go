@@ -136,6 +136,9 @@ func (ss *session) handshake(ctx context.Context, info json.RawMessage) (err err
 	if err := ss.learn(resp); err != nil {
 		return err
 	}
+	if ss.server.opts.Accepted != nil {
+		ss.server.opts.Accepted()
+	}
 	ss.correlates, ss.receivesBackground = dragoman.Correlates(ss.conn), dragoman.ReceivesBackground(ss.conn)
 	ss.ready.Store(true)
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
