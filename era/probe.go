@@ -39,7 +39,7 @@ func (s *Server) era(ctx context.Context) (protocol.Era, error) {
 				if s.OnEra != nil {
 					s.OnEra(era)
 				}
-				s.log.Info("the server speaks the "+era.String()+" era", "era", era.String())
+				s.log.Info("the server speaks the "+era.String()+" era", "era", era.String(), "assumed", s.assumed.Load())
 			}
 			return era, err
 		})
