@@ -99,8 +99,13 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 		s.silent.Store(false)
 		return protocol.Modern, nil
 	}
+	refuses := false // it answers, and takes no handshake
 	if s.silent.Load() {
-		return protocol.Legacy, s.handshake(ctx)
+		before := s.refused.Load()
+		err := s.handshake(ctx)
+		if refuses = err != nil && s.refused.Load() != before; !refuses {
+			return protocol.Legacy, err
+		}
 	}
 	hint := s.hint()
 	if hint != nil && *hint == protocol.Legacy {
@@ -112,7 +117,8 @@ func (s *Server) find(ctx context.Context) (protocol.Era, error) {
 		return 0, dragoman.ErrClosed
 	}
 	handshakeFailed := s.handshakeFailed.Load()
-	switch v, outcome := p.await(ctx, hint != nil, handshakeFailed || hint != nil); {
+	p.hinted, p.sole = hint != nil, handshakeFailed || hint != nil || refuses
+	switch v, outcome := p.await(ctx, !refuses); {
 	case outcome == probeAnswered && (!errors.Is(v.err, errProbeUnanswered) || handshakeFailed):
 		return v.era, v.err
 	case outcome == probeAnswered:
@@ -186,6 +192,9 @@ type probe struct {
 	opened chan warmConn    // holds the connection once it is open
 	result chan probeResult // holds what came of it
 	lent   atomic.Bool      // the connection is among the spares, without an answer
+
+	hinted bool // the server is remembered as a modern one
+	sole   bool // no handshake is tried beside it
 }
 
 // A probeResult is what came of a probe.
@@ -209,12 +218,12 @@ const (
 	readChecks = 10
 )
 
-// await waits for the answer. hinted says that the server is remembered as a modern one,
-// patient that there is nothing to do if the answer is late. A server of which it is known
-// that it has not read the request yet is still starting: it is neither late nor silent.
-func (p *probe) await(ctx context.Context, hinted, patient bool) (probeResult, int) {
+// await waits for the answer. assumes says that a silent server may be assumed to be a legacy
+// one. A server of which it is known that it has not read the request yet is still starting: it
+// is neither late nor silent.
+func (p *probe) await(ctx context.Context, assumes bool) (probeResult, int) {
 	limit := cmp.Or(p.server.ProbeTimeout, DefaultProbeTimeout)
-	if hinted {
+	if p.hinted {
 		limit *= hintFactor
 	}
 	late := time.NewTimer(limit)
@@ -247,14 +256,14 @@ func (p *probe) await(ctx context.Context, hinted, patient bool) (probeResult, i
 		case known:
 			hasRead++
 		}
-		if hasRead > readChecks && p.lent.CompareAndSwap(false, true) {
+		if assumes && hasRead > readChecks && p.lent.CompareAndSwap(false, true) {
 			p.server.silent.Store(true)
 			p.server.assumed.Store(true)
 			p.server.lent.Store(p)
 			p.server.spares.put(c)
 			return probeResult{}, probeSilent
 		}
-		if !known && isLate && !patient {
+		if isLate && !known && !p.sole {
 			return probeResult{}, probeLate
 		}
 	}
