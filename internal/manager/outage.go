@@ -81,6 +81,9 @@ func (s *supervisor) retryHint() string {
 	if s.breaker.open() {
 		return "server keeps failing, no attempts for " + wait + ": " + s.up.redactError(s.last)
 	}
+	if !s.supervised { // the next request is the next attempt, if there is one
+		return "server is down: " + s.up.redactError(s.last)
+	}
 	return "server is down, next attempt in " + wait + ": " + s.up.redactError(s.last)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -85,7 +86,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 	out.Add(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON; the same as -o json")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on: a terminal is drawn anew, elsewhere it is printed again; JSON is a line each time")
-	c.Flags().DurationVar(&interval, "interval", watchInterval, "how often with --watch")
+	cmdline.AddDuration(c.Flags(), &interval, "interval", "", watchInterval, "how often with --watch")
 	return c
 }
 

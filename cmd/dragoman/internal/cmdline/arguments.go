@@ -39,21 +39,16 @@ func NeedsHost(check cobra.PositionalArgs, hosts []string) cobra.PositionalArgs 
 	}
 }
 
-// explainDuration says what is expected of a flag that is a time, or nil if the flag is none.
-func explainDuration(bad *pflag.InvalidValueError) error {
-	f := bad.GetFlag()
-	if f.Value.Type() != "duration" {
-		return nil
-	}
-	return fmt.Errorf("--%s: %q is no time; write a number with its unit, such as 30s, 500ms or 5m", f.Name, bad.GetValue())
-}
-
 // explainShorthand says that a short flag is unknown, and that it may be one of a command that is
 // the server.
 func explainShorthand(c *cobra.Command, err *pflag.NotExistError) error {
 	words := c.Flags().Args()
-	if len(words) == 0 || !strings.Contains(c.Use, "-- command") {
+	path := c.CommandPath()
+	switch {
+	case len(words) > 0 && c.Name() == "serve":
+		path = "dragoman run"
+	case len(words) == 0 || !strings.Contains(c.Use, "-- command"):
 		return fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())
 	}
-	return fmt.Errorf("%w; for a command write -- before it: %s -- %s -%s …", err, c.CommandPath(), strings.Join(words, " "), err.GetSpecifiedShortnames())
+	return fmt.Errorf("%w; for a command write -- before it: %s -- %s -%s …", err, path, strings.Join(words, " "), err.GetSpecifiedShortnames())
 }

@@ -97,8 +97,8 @@ func (s *Settings) AddServer(f *pflag.FlagSet) {
 	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the server's command, or NAME to pass ours on (repeatable)")
 	f.StringVar(&s.Cwd, "cwd", "", "directory to start the server's command in")
 	f.StringArrayVar(&s.ignored, "ignore-tool", nil, "`name` of a tool that is not offered; * and ? stand for any characters (repeatable)")
-	f.DurationVar(&s.Timeout, "timeout", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
-	f.Var((*seconds)(&s.DialTimeout), "connect-timeout", "how long the server may take to start or to be reached, as 90s or 2m; a number is in seconds (default 1m; 5m for npx, uvx, docker and others that may have to install it)")
+	AddDuration(f, &s.Timeout, "timeout", "", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
+	addPositive(f, &s.DialTimeout, "connect-timeout", "how long the server may take to start or to be reached, as 90s or 2m; a number is in seconds (default 1m; 5m for npx, uvx, docker and others that may have to install it)")
 	f.IntVar(&s.MaxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
 	s.SignIn.Add(f)
 	s.SignIn.addTokens(f)
@@ -112,7 +112,7 @@ func (s *Settings) addDoors(f *pflag.FlagSet) {
 	f.StringVar(&s.isolation, "isolation", Isolations[0], "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
 	f.IntVar(&s.pool, "pool", 0, "how many processes of the server's command to keep ready")
 	f.StringArrayVar(&s.Origins, "allow-origin", nil, "`origin` whose pages may use the server, such as https://app.example.com; with none, no other pages of this machine (repeatable)")
-	f.DurationVar(&s.Drain, "drain", DefaultDrain, DrainUsage)
+	AddDuration(f, &s.Drain, "drain", "", DefaultDrain, DrainUsage)
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` under which clients reach us, if it is not our own address")
 	f.StringVar(&s.Framing, "framing", stdio.Auto.String(), "how messages to a command or a socket are framed: auto, lines or content-length")
 	s.Doors.Add(f)
@@ -133,7 +133,7 @@ func (s *Settings) takeArguments(c *cobra.Command, args []string) (extra []strin
 	}
 	if c.ArgsLenAtDash() == 0 || !target.IsURL(args[0]) {
 		s.Command = args
-		return nil, nil
+		return nil, CheckCommand(c.CommandPath(), "", args)
 	}
 	s.URL = args[0]
 	c.Flags().SetInterspersed(true)
@@ -187,7 +187,6 @@ func (s *Settings) Check(c *cobra.Command) error {
 		rule{target.IsLines(s.URL) && s.SignIn.isForURL(), "--server-token-file, --server-token-command, --ca-file, --cert-file, --key-file and --proxy are for HTTP and WebSocket"},
 		rule{len(s.revisions) > 0 && (s.URL != "" || s.Command != nil), "--revision is for the built-in server; what others speak is found out, or said by --era"},
 		rule{len(s.Listen) > 0 && (s.host != "" || s.port != ""), "--listen says it all; leave out --host and --port"},
-		rule{s.Timeout < 0, "a time cannot be negative"},
 		rule{s.pool < 0, "--pool cannot be negative"},
 	)
 	for _, r := range rules {
@@ -235,33 +234,6 @@ func timeIn(unit time.Duration, value string) (time.Duration, error) {
 	}
 	return time.Duration(n) * unit, nil
 }
-
-// seconds is a flag that is a time, or a number of seconds as in mcp-remote.
-type seconds time.Duration
-
-// Set implements pflag.Value.
-func (t *seconds) Set(value string) error {
-	d, err := timeIn(time.Second, value)
-	if err != nil {
-		d, err = time.ParseDuration(value)
-	}
-	if err != nil || d <= 0 {
-		return errors.New("a time above zero is expected, as 90s or 2m")
-	}
-	*t = seconds(d)
-	return nil
-}
-
-// String implements pflag.Value. It is empty where the usage names the default.
-func (t *seconds) String() string {
-	if *t == 0 {
-		return ""
-	}
-	return time.Duration(*t).String()
-}
-
-// Type implements pflag.Value.
-func (t *seconds) Type() string { return "duration" }
 
 // variable is a reference to the environment in the value of a header.
 var variable = lazy.Regexp(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)

@@ -183,7 +183,7 @@ func TestCommandLinesThatMakeNoSenseAreExplained(t *testing.T) {
 		{"run --revision 2025-11-25 -- x", "--revision is for the built-in server"},
 		{"run --listen :1 --port 2 -- x", "leave out --host and --port"},
 		{"run --port 2x -- x", "--port: a number up to 65535 is expected"},
-		{"run --timeout -1s -- x", "cannot be negative"},
+		{"run --timeout -1s -- x", "invalid duration"},
 		{"run --pool -1 -- x", "cannot be negative"},
 		{"run --sessionTimeout soon -- x", "a number is expected"},
 		{"run --outputTransport stdio", "needs a server"},

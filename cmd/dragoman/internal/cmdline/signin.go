@@ -45,7 +45,7 @@ func (s *SignInSettings) Add(f *pflag.FlagSet) {
 	f.BoolVar(&s.deviceCode, "device-code", false, "sign in in any browser, by a code")
 	f.BoolVar(&s.credentials, "client-credentials", false, "sign in as the client itself, with its secret or key")
 	s.Timeout = oauth.DefaultTimeout
-	f.Var((*seconds)(&s.Timeout), "auth-timeout", "how long a sign-in may take")
+	addPositive(f, &s.Timeout, "auth-timeout", "how long a sign-in may take")
 	f.StringVar(&s.TLS.CA, "ca-file", "", "`file` with certificate authorities to trust beside the system's, in PEM")
 	f.StringVar(&s.TLS.Cert, "cert-file", "", "`file` with our client certificate, in PEM")
 	f.StringVar(&s.TLS.Key, "key-file", "", "`file` with its private key, in PEM (default: in --cert-file)")

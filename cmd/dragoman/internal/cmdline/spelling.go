@@ -94,6 +94,14 @@ func childOf(parent *cobra.Command, name string) *cobra.Command {
 
 // unknownCommand is the error for a first word that is no command of the parent.
 func unknownCommand(parent *cobra.Command, args []string) error {
+	if !parent.HasParent() {
+		if hint := otherNames[args[0]]; hint != "" {
+			return say.Usage("unknown command %q; %s", args[0], hint)
+		}
+		if IsCommand(args[0]) && strings.ContainsAny(args[0], " \t") {
+			return CheckCommand("dragoman run", "", args[:1])
+		}
+	}
 	hint := near.Hint(args[0], func(yield func(string) bool) {
 		for _, c := range parent.Commands() {
 			if c.IsAvailableCommand() && !yield(c.Name()) {
@@ -107,15 +115,43 @@ func unknownCommand(parent *cobra.Command, args []string) error {
 	return say.Usage("unknown command %q; %s", args[0], strings.TrimSpace(hint+" "+parent.CommandPath()+" --help lists them"))
 }
 
+// otherNames are what other programs call a command, with the command of ours that does it.
+var otherNames = map[string]string{
+	"list": whatThereIs, "ls": whatThereIs, "servers": whatThereIs,
+	"ps":    "the servers of running gateways: dragoman status",
+	"proxy": bothWays, "bridge": bothWays, "gateway": bothWays, "mcp": bothWays,
+	"install":   intoHost,
+	"inspect":   lookInto,
+	"inspector": lookInto, "info": lookInto, "describe": lookInto, "doctor": lookInto, "debug": lookInto,
+	"client":    "to use a server: dragoman tools TARGET, dragoman call TARGET TOOL key=value",
+	"exec":      "to call a tool: dragoman call TARGET TOOL key=value; to serve a command: dragoman run -- COMMAND",
+	"man":       "dragoman help COMMAND shows its manual",
+	"start":     "to serve a configuration: dragoman serve; to start one server of a running gateway again: dragoman restart NAME",
+	"up":        "to serve a configuration: dragoman serve",
+	"stop":      "Ctrl-C or SIGTERM stops a gateway; to start one of its servers again: dragoman restart NAME",
+	"down":      "Ctrl-C or SIGTERM stops a gateway",
+	"test":      "to check a server against the rules of MCP: dragoman check TARGET; to call a tool: dragoman call TARGET TOOL",
+	"validate":  "to check a configuration: dragoman config check; to check a server: dragoman check TARGET",
+	"signin":    "to sign in to a server: dragoman login TARGET",
+	"rm":        "to remove a server from the configuration: dragoman remove NAME; from a host: dragoman export HOST NAME --remove",
+	"uninstall": "to remove a server from a host: dragoman export HOST NAME --remove; from the configuration: dragoman remove NAME",
+}
+
+// What several of otherNames have in common.
+const (
+	whatThereIs = "the tools of a server: dragoman tools TARGET; the servers of running gateways: dragoman status; those that hosts of this machine have: dragoman hosts"
+	bothWays    = "to serve a command over HTTP: dragoman run -- COMMAND; to bring a URL to standard input and output: dragoman connect URL; to serve a configuration: dragoman serve"
+	intoHost    = "to put a server into the file of a host: dragoman export HOST NAME|URL; into the configuration: dragoman add NAME -- COMMAND|URL"
+	lookInto    = "to find out what a server is and why it does not work: dragoman probe TARGET; what it offers: dragoman tools TARGET; to watch its messages: dragoman tap"
+)
+
 // ExplainFlag adds to the error for an unknown flag what may have been meant, and leaves out
 // the value that a flag of another program refuses: it may be a secret.
 func ExplainFlag(c *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		if _, theirs := bad.GetFlag().Value.(aliasValue); theirs {
+		switch bad.GetFlag().Value.(type) {
+		case aliasValue, *duration: // which say what is expected
 			return fmt.Errorf("--%s: %w", bad.GetFlag().Name, bad.Unwrap())
-		}
-		if err := explainDuration(bad); err != nil {
-			return err
 		}
 	}
 	e, ok := errors.AsType[*pflag.NotExistError](err)

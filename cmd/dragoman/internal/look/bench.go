@@ -84,14 +84,14 @@ takes (p50). What -H, tokens and certificates prove is for the origin of the fir
 	f.IntVarP(&b.load.InFlight, "concurrency", "c", 16, "calls under way at once")
 	f.IntVar(&b.connections, "connections", 1, "conversations with the server that the calls are spread over")
 	f.Float64Var(&b.load.Rate, "rate", 0, "calls to make a second (default: as many as there can be)")
-	f.DurationVarP(&b.load.Duration, "duration", "d", benchDuration, "how long to make calls")
+	cmdline.AddDuration(f, &b.load.Duration, "duration", "d", benchDuration, "how long to make calls")
 	f.IntVarP(&b.load.Count, "count", "n", 0, "how many calls to make, in place of -d")
-	f.DurationVar(&b.warmUp, "warm-up", benchWarmUp, "how long to make calls before that do not count")
+	cmdline.AddDuration(f, &b.warmUp, "warm-up", "", benchWarmUp, "how long to make calls before that do not count")
 	f.StringVar(&b.compare, "compare", "", "`target` to compare with, not a command")
 	f.BoolVar(&b.trusted, "compare-credentials", false, "send -H, tokens and client certificates to the target of --compare, too, though it is of another origin")
 	f.Float64Var(&b.minRatio, "min-ratio", 0, "least ratio, with --compare")
 	f.Float64Var(&b.minRate, "min-rate", 0, "least number of calls a second")
-	f.DurationVar(&b.maxP99, "max-p99", 0, "longest time that 99 of 100 calls may take")
+	cmdline.AddDuration(f, &b.maxP99, "max-p99", "", 0, "longest time that 99 of 100 calls may take")
 	return c
 }
 
@@ -99,7 +99,7 @@ takes (p50). What -H, tokens and certificates prove is for the origin of the fir
 func (b *benching) checkBench(c *cobra.Command) error {
 	given := c.Flags().Changed
 	switch {
-	case b.load.InFlight < 1 || b.connections < 1 || b.load.Rate < 0 || b.load.Count < 0 || b.load.Duration <= 0 || b.warmUp < 0:
+	case b.load.InFlight < 1 || b.connections < 1 || b.load.Rate < 0 || b.load.Count < 0 || b.load.Duration == 0:
 		return say.Usage("-c and --connections are one at least, -d is longer than nothing, and nothing is negative")
 	case b.load.InFlight > maxInFlight*b.connections:
 		return say.Usage("-c is %d at most for each of the --connections", maxInFlight)

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
@@ -74,7 +75,7 @@ Secrets are masked wherever something is shown or written.`,
 	}
 	f.StringArrayVar(&t.filter.Methods, "method", nil, "show messages with this `method` alone, and their answers; * and ? stand for any characters (repeatable)")
 	f.BoolVar(&t.filter.Errors, "errors", false, "show errors alone")
-	f.DurationVar(&t.filter.Slow, "slow", 0, "show answers alone that took `so long`, such as 500ms")
+	cmdline.AddDuration(f, &t.filter.Slow, "slow", "", 0, "show answers alone that took `so long`, such as 500ms")
 	f.BoolVar(&t.body, "body", false, "show the messages, too, cut after 4 KiB")
 	f.StringVar(&t.to, "to", "", "append the lines to a `file`")
 	f.StringVar(&t.record, "record", "", "write all messages to a new `file`, for dragoman replay; what is not shown too")

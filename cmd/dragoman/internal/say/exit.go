@@ -52,7 +52,7 @@ func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Usage returns an error about how the command was called.
-func Usage(format string, args ...any) error {
+func Usage(format string, args ...any) *Failure {
 	return &Failure{Status: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 

@@ -67,6 +67,9 @@ the requests under way, which may take as long as --drain says; a second signal 
   dragoman serve dragoman.yaml --listen 127.0.0.1:9000
   dragoman serve --stdio ~/.cursor/mcp.json`,
 		RunE: func(c *cobra.Command, files []string) error {
+			if err := cmdline.CheckFiles(c, files); err != nil {
+				return err
+			}
 			s.files = files
 			return s.run(c)
 		},
@@ -76,7 +79,7 @@ the requests under way, which may take as long as --drain says; a second signal 
 	f.BoolVar(&s.stdio, "stdio", false, "serve standard input and output until that ends, and listen only where --listen says")
 	f.StringVar(&s.tokenFile, "token-file", "", cmdline.TokenFileUsage)
 	f.StringVar(&s.state, "state", "", "`directory` for what outlives us: sessions, events, lists")
-	f.DurationVar(&s.drain, "drain", cmdline.DefaultDrain, cmdline.DrainUsage)
+	cmdline.AddDuration(f, &s.drain, "drain", "", cmdline.DefaultDrain, cmdline.DrainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
 	f.Bool("debug", false, say.DebugUsage)
 	s.doors.Add(f)

@@ -3,11 +3,13 @@ package use
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
@@ -15,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -34,10 +37,15 @@ func (u *Target) unopened(ctx context.Context, server *config.Server, err error,
 		}
 	}
 	status, _ := errors.AsType[*protocol.StatusError](err)
-	_, isStart := errors.AsType[*stdio.StartError](err) // which says what to do
+	start, isStart := errors.AsType[*stdio.StartError](err)
+	answered, isAnswered := errors.AsType[*dragoman.Error](err)
 	switch {
+	case isStart:
+		f.Err, f.Hint = fmt.Errorf("%scannot start %q: %w", u.prefix(server), start.Command, start.Err), start.Advice
 	case unanswered.Exit != nil:
-		f.Hint += manager.PassHint(unanswered.Exit, true)
+		u.ended(server, unanswered.Exit, f)
+	case u.supervised && isAnswered && answered.Code == protocol.CodeUnavailable:
+		f.Err, f.Hint = errors.New(say.Plain(answered.Message)), "dragoman logs "+server.Name+" shows what it wrote; dragoman restart "+server.Name+" starts it now"
 	case errors.Is(err, context.DeadlineExceeded) && server.Command != "":
 		f.Hint = "allow more time by --connect-timeout, or see whether it is an MCP server: dragoman probe -- " + server.Command + " …"
 		if stray != nil {
@@ -46,7 +54,7 @@ func (u *Target) unopened(ctx context.Context, server *config.Server, err error,
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Hint = "allow more time by --connect-timeout, or see what is there: dragoman probe " + u.shownTarget(server)
-	case server.Command != "" && unanswered.Kind == client.ConnectionFailed && !isStart:
+	case server.Command != "" && unanswered.Kind == client.ConnectionFailed:
 		f.Hint = "see what it does: dragoman probe -- " + server.Command + " …"
 	case status != nil && status.Status == http.StatusUnauthorized:
 		f.Hint = "send what it accepts: -H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login " + u.SignInTarget(server)
@@ -56,6 +64,36 @@ func (u *Target) unopened(ctx context.Context, server *config.Server, err error,
 		f.Hint = unanswered.Advice + "; to see what is there: dragoman probe " + u.shownTarget(server)
 	}
 	return f
+}
+
+// ended says how a process ended that had not answered.
+func (u *Target) ended(server *config.Server, exit *stdio.ExitError, f *say.Failure) {
+	again := "run it yourself to see what it does: " + commandLine(server)
+	switch {
+	case exit.Status == 0:
+		text := fmt.Sprintf("%sserver %q exited with status 0 before it answered", u.prefix(server), exit.Command)
+		if exit.Stderr != "" {
+			text += ": stderr: " + exit.Stderr
+		}
+		f.Err, f.Hint = errors.New(text), "an MCP server runs until its standard input ends; "+again
+	case exit.Stderr == "":
+		f.Hint = "it wrote nothing to standard error; " + again
+	}
+	f.Hint += manager.PassHint(exit, true)
+}
+
+// prefix is the name of a server before an error that shows its command, which says enough if the
+// user has typed it.
+func (u *Target) prefix(server *config.Server) string {
+	if u.File == "" {
+		return ""
+	}
+	return server.Name + ": "
+}
+
+// commandLine returns the command of a server without secrets.
+func commandLine(server *config.Server) string {
+	return redact.Text(strings.Join(append([]string{server.Command}, server.Args...), " "))
 }
 
 // shownName is what a server is called in errors. One at an address of this machine is called

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/people"
@@ -166,24 +167,31 @@ func (s *Session) find(items []item, name, kind string) (int, error) {
 			}
 		}
 	}
-	err := unknown(name, kind, s.Name(), short)
+	err, isNear := unknown(name, kind, s.Name(), short)
 	if s.Use.gateway != "" {
+		if hint := cmdline.CommandHint(s.Use.path, s.Use.Wants.Form, name); hint != "" && !isNear {
+			return 0, &say.Failure{Status: say.ExitUsage, Err: fmt.Errorf("%q is neither a server nor a %s of the gateway", name, kind), Hint: hint}
+		}
 		err.Hint += "\nfor one server of the gateway write its name before that of the " + kind + ": " + few(s.Use.servers)
 	}
 	return 0, err
 }
 
-// unknown says that a server does not have something of that name, and what it has.
-func unknown(name, kind, server string, items []item) *say.Failure {
+// unknown says that a server does not have something of that name, and what it has. isNear says that
+// there are names that may have been meant.
+func unknown(name, kind, server string, items []item) (f *say.Failure, isNear bool) {
 	var names []string
 	for _, it := range items {
 		names = append(names, it.name)
 	}
-	f := &say.Failure{Status: say.ExitUsage, Err: fmt.Errorf("%s has no %s %q", server, kind, name)}
-	if f.Hint = near.Hint(name, slices.Values(names)); f.Hint == "" && len(names) > 0 {
+	f = &say.Failure{Status: say.ExitUsage, Err: fmt.Errorf("%s has no %s %q", server, kind, name)}
+	if f.Hint = near.Hint(name, slices.Values(names)); f.Hint != "" {
+		return f, true
+	}
+	if len(names) > 0 {
 		f.Hint = "it has " + few(names)
 	}
-	return f
+	return f, false
 }
 
 // few lists some names.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/people"
@@ -42,7 +43,7 @@ one does not come.
 	}
 	u.Add(c)
 	c.Flags().IntVarP(&times, "count", "c", 3, "how often to ask")
-	c.Flags().DurationVarP(&every, "interval", "i", time.Second, "time between two questions")
+	cmdline.AddDuration(c.Flags(), &every, "interval", "i", time.Second, "time between two questions")
 	return c
 }
 

@@ -63,6 +63,8 @@ type Target struct {
 	Wants      Wanted       // beside the target
 	Console    *say.Console // set before a server is looked for
 	quiet      bool         // nobody is asked to sign in
+	path       string       // of the command, "dragoman tools"
+	supervised bool         // the server is one of a running gateway
 }
 
 // Wanted are the arguments that a command needs beside its target.
@@ -107,6 +109,7 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 		return nil, nil, err
 	}
 	u.Speak(v)
+	u.path = c.CommandPath()
 	name, rest, dash, least := "", args, c.ArgsLenAtDash(), u.Wants.Least
 	switch {
 	case dash >= 0 && dash == len(args):
@@ -115,6 +118,9 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 		return nil, nil, say.Usage("name %s before --: dragoman %s %s -- command", u.Wants.What, c.Name(), u.Wants.Form)
 	case dash >= 0:
 		u.Command, rest = args[dash:], args[:dash]
+		if err := cmdline.CheckCommand(u.path, u.Wants.Form, u.Command); err != nil {
+			return nil, nil, err
+		}
 	case len(args) > least:
 		name, rest = args[0], args[1:]
 	case len(args) == least && least > 0:
@@ -178,7 +184,7 @@ func (u *Target) Find(ctx context.Context, name string) (*config.Server, error) 
 		return u.serverOfFile(here, name)
 	}
 	u.unknown = true
-	return nil, say.Usage("%q is no URL, no server of a running gateway and no file; for a command write -- before it", name)
+	return nil, say.Usage("%q is no URL, no server of a running gateway and no file; for a command write -- before it: %s", name, cmdline.AsCommand(u.path, u.Wants.Form, name))
 }
 
 // IsFile reports whether a word names a file that there is.
@@ -228,12 +234,11 @@ func (u *Target) serverOfFile(file, name string) (*config.Server, error) {
 	if c := loaded.Servers[name]; c != nil {
 		return c, nil
 	}
-	if name == "" || !slices.Contains(loaded.Broken, name) {
-		if err := report.Refused(); err != nil {
-			return nil, say.Usage("%w", err)
-		}
-	}
 	switch {
+	case name == "" && len(loaded.Broken) == 0 && !cmdline.IsConfigurationName(file):
+		return nil, say.Usage("%s is not a configuration file; for a command write -- before it: %s", file, cmdline.AsCommand(u.path, u.Wants.Form, file))
+	case report.Refused() != nil && (name == "" || !slices.Contains(loaded.Broken, name)):
+		return nil, say.Usage("%w", report.Refused())
 	case slices.Contains(loaded.Broken, name):
 		return nil, say.Usage("%s", report.Of(name))
 	case len(loaded.Names) == 0 && len(loaded.Broken) > 0:
@@ -244,7 +249,9 @@ func (u *Target) serverOfFile(file, name string) (*config.Server, error) {
 		return nil, say.Usage("there are several servers in %s; name one: %s", file, file+"#"+strings.Join(loaded.Names, ", "+file+"#"))
 	}
 	u.unknown = true
-	return nil, say.Usage("there is no server %q in %s: there are %s", name, file, strings.Join(loaded.Names, ", "))
+	f := say.Usage("there is no server %q in %s: there are %s", name, file, strings.Join(loaded.Names, ", "))
+	f.Hint = cmdline.CommandHint(u.path, u.Wants.Form, name)
+	return nil, f
 }
 
 // running returns a server of a running gateway, or all of one, if there is such. It is reached
@@ -301,7 +308,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	u.at = found[0]
 	path := gateway.MCPPath
 	if name != "" {
-		path = "/servers/" + name + path
+		path, u.supervised = "/servers/"+name+path, true
 	} else {
 		u.gateway, u.servers = found[0], names
 	}
