@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -95,3 +96,21 @@ func (e *Error) Unwrap() []error {
 	}
 	return []error{e.Kind, e.Err}
 }
+
+// A revisionError means that the server does not speak the revision of the Options.
+type revisionError struct {
+	asked protocol.Revision // unknown if any would have done
+	known string
+}
+
+// Error implements error.
+func (e *revisionError) Error() string {
+	asked := e.asked
+	if asked == protocol.Unknown {
+		asked = protocol.Latest
+	}
+	return fmt.Sprintf("asked for revision %s, the server speaks %s", asked, e.known)
+}
+
+// Unspoken returns the revision that was asked for.
+func (e *revisionError) Unspoken() protocol.Revision { return e.asked }

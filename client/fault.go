@@ -131,6 +131,9 @@ func (e *Error) advice() string {
 	if conn, ok := errors.AsType[*httpx.ConnError](e.Err); ok && conn.Advice != "" {
 		return conn.Advice
 	}
+	if _, ok := errors.AsType[*revisionError](e.Err); ok {
+		return "ask for a revision that it speaks"
+	}
 	switch e.Kind {
 	case ConnectionFailed:
 		return "check that the server is there and speaks MCP at this address"

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -46,7 +45,7 @@ func (l *legacy) open(ctx context.Context) (*facts, error) {
 	}
 	f.Revision = c.dialer.negotiated()
 	if c.opts.Revision != protocol.Unknown && f.Revision != rev {
-		return nil, fmt.Errorf("asked for revision %s, the server speaks %s", rev, f.Revision)
+		return nil, &revisionError{rev, f.Revision.String()}
 	}
 	ready, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"strconv"
 	"sync"
 	"time"
@@ -66,7 +67,7 @@ func (m *modern) open(ctx context.Context) (*facts, error) {
 		}
 	}
 	if f.Revision == protocol.Unknown {
-		return nil, fmt.Errorf("asked for revision %s, the server speaks %q", m.envelope.Version, said.Versions)
+		return nil, &revisionError{m.client.opts.Revision, strings.Join(said.Versions, ", ")}
 	}
 	m.mu.Lock()
 	m.envelope.Version = f.Revision.String()

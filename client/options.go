@@ -52,6 +52,10 @@ type Options struct {
 	// once.
 	Sampling, Elicitation, ElicitationURL, Roots Handler
 
+	// Capabilities, if not nil, is the JSON object of capabilities that is declared to the
+	// server, in place of one that follows from the handlers.
+	Capabilities json.RawMessage
+
 	// OnNotification is given what the server tells: log messages, changes of
 	// lists and of resources, and progress of requests that have no OnProgress.
 	// It may be called by several goroutines at once, and the server is not heard
@@ -108,9 +112,12 @@ func (o *Options) clientInfo() json.RawMessage {
 	return text
 }
 
-// capabilities is what the server may ask us.
+// capabilities returns the capabilities that are declared to the server.
 func (o *Options) capabilities() json.RawMessage {
 	type object = map[string]any
+	if o.Capabilities != nil {
+		return o.Capabilities
+	}
 	can, elicit := object{}, object{}
 	if o.Sampling != nil {
 		can["sampling"] = object{}

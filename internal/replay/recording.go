@@ -25,9 +25,12 @@ import (
 // A Recording is what dragoman tap --record has written, as far as it can be sent again.
 type Recording struct {
 	Steps   []Step
-	Era     protocol.Era // in which it was spoken
-	Masked  int          // requests in which a secret was masked
-	Dropped int          // messages that passed too fast to be recorded
+	Era     protocol.Era      // in which it was spoken
+	Version protocol.Revision // in which it was spoken; unknown if no message names it
+	Masked  int               // requests in which a secret was masked
+	Dropped int               // messages that passed too fast to be recorded
+
+	capabilities json.RawMessage // that the client declared first; nil if none
 
 	mu      sync.Mutex
 	answers map[string][]json.RawMessage // that the client gave to questions, by method; guarded by mu
@@ -105,9 +108,7 @@ func (rec *Recording) take(line int, e *tap.Event, m *dragoman.Message, steps ma
 	case e.From == tap.Client && e.Answer && !m.IsError():
 		rec.answers[e.Method] = append(rec.answers[e.Method], m.Result())
 	case e.From == tap.Client && e.ID != nil && !e.Answer:
-		if e.Method == protocol.MethodInitialize {
-			rec.Era = protocol.Legacy
-		}
+		rec.declared(e.Method, m)
 		if given := m.Get("inputResponses"); given != nil && questions[round] != nil {
 			rec.answered(questions[round], given)
 			delete(questions, round)
@@ -125,6 +126,8 @@ func (rec *Recording) take(line int, e *tap.Event, m *dragoman.Message, steps ma
 		}
 		steps[key] = len(rec.Steps)
 		rec.Steps = append(rec.Steps, Step{Line: line, At: e.Time, Method: e.Method, Name: e.Name, Params: params})
+	case e.From == tap.Server && e.Answer && e.Method == protocol.MethodInitialize:
+		rec.Version = revisionOf(m.Get("protocolVersion"))
 	case e.From == tap.Server && e.Answer:
 		i, ok := steps[key]
 		if !ok {
@@ -141,6 +144,25 @@ func (rec *Recording) take(line int, e *tap.Event, m *dragoman.Message, steps ma
 			rec.Steps[i].Want = &want
 		}
 	}
+}
+
+// declared remembers what a client says of itself in a request.
+func (rec *Recording) declared(method string, req *dragoman.Message) {
+	declared := req.Meta(protocol.MetaClientCapabilities)
+	if method == protocol.MethodInitialize {
+		rec.Era, declared = protocol.Legacy, req.Get("capabilities")
+	} else if version := revisionOf(req.Meta(protocol.MetaProtocolVersion)); version != protocol.Unknown {
+		rec.Version = version
+	}
+	if rec.capabilities == nil {
+		rec.capabilities = declared
+	}
+}
+
+// revisionOf returns the revision that a member of a message names.
+func revisionOf(member json.RawMessage) protocol.Revision {
+	name, _ := dragoman.Text(member) // else it names none
+	return protocol.ParseRevision(name)
 }
 
 // answered remembers what a client answered to the questions of a result.
@@ -192,10 +214,10 @@ func clean(params json.RawMessage) json.RawMessage {
 	return text
 }
 
-// Options has questions of the server answered as the client of the recording did, in that
-// order.
+// Options has the capabilities of the recording's client declared, and requests of the server
+// answered as that client did, in that order.
 func (rec *Recording) Options() *client.Options {
-	o := &client.Options{}
+	o := &client.Options{Capabilities: rec.capabilities}
 	for method, handler := range map[string]*client.Handler{
 		protocol.MethodCreateMessage: &o.Sampling, protocol.MethodElicit: &o.Elicitation, protocol.MethodListRoots: &o.Roots,
 	} {

@@ -49,8 +49,9 @@ masked in the recording differ from nothing.
 			if err != nil {
 				return err
 			}
+			opts := rec.Options()
 			if !c.Flags().Changed("era") {
-				u.Era = rec.Era.String()
+				u.Era, opts.Revision = rec.Era.String(), rec.Version
 			}
 			if rec.Masked > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "secrets were masked in %s; they are sent as the mask\n", people.Count(rec.Masked, "request"))
@@ -65,7 +66,7 @@ masked in the recording differ from nothing.
 			if err != nil {
 				return err
 			}
-			s, err := u.Open(c.Context(), server, rec.Options())
+			s, err := u.Open(c.Context(), server, opts)
 			if err != nil {
 				return err
 			}

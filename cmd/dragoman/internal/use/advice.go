@@ -38,10 +38,16 @@ func (u *Target) unopened(ctx context.Context, server *config.Server, err error,
 	}
 	status, _ := errors.AsType[*protocol.StatusError](err)
 	start, isStart := errors.AsType[*stdio.StartError](err)
+	unspoken, isUnspoken := errors.AsType[interface {
+		error
+		Unspoken() protocol.Revision
+	}](err)
 	answered, isAnswered := errors.AsType[*dragoman.Error](err)
 	switch {
 	case isStart:
 		f.Err, f.Hint = fmt.Errorf("%scannot start %q: %w", u.prefix(server), start.Command, start.Err), start.Advice
+	case isUnspoken && unspoken.Unspoken() != protocol.Unknown:
+		f.Err, f.Hint = unspoken, "--era "+unspoken.Unspoken().Era().String()+" speaks the newest revision that both know"
 	case unanswered.Exit != nil:
 		u.ended(server, unanswered.Exit, f)
 	case u.supervised && isAnswered && answered.Code == protocol.CodeUnavailable:
