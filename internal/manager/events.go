@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -382,13 +383,8 @@ func (o *output) tellWaiting() {
 // nothing if there are none. It is for our owner: others need not know what we have.
 func PassHint(err error, commandLine bool) string {
 	exit, ok := errors.AsType[*stdio.ExitError](err)
-	switch {
-	case !ok || len(exit.Withheld) == 0:
+	if !ok || len(exit.Withheld) == 0 {
 		return ""
 	}
-	names := strings.Join(exit.Withheld, ", ")
-	if commandLine {
-		return "; not passed on to it: " + names + "; to pass on: -e " + strings.Join(exit.Withheld, " -e ")
-	}
-	return "; not passed on to it: " + names + "; to pass on: inherit: [" + names + "]"
+	return "; " + program.PassHint(exit.Withheld, commandLine)
 }

@@ -3,10 +3,12 @@ package probe
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
 	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
@@ -30,8 +32,10 @@ func (p *prober) command(ctx context.Context) {
 	}
 	cmd := *t.Dialer.(*stdio.Command) // that is what the target of a command is
 	cmd.Grace = p.grace
+	pool := raw.NewPool(&cmd)
+	defer pool.Close()
 	p.stage("how it starts")
-	first, err := raw.Start(&cmd)
+	conn, err := pool.Open()
 	if err != nil {
 		p.Verdict = Unreachable
 		advice := ""
@@ -42,45 +46,57 @@ func (p *prober) command(ctx context.Context) {
 		p.problem("start", advice, "it cannot be started: %v", err)
 		return
 	}
-	p.Withheld = first.Withheld()
-	answered, alive := p.greet(ctx, first)
-	p.showStreams(first)
-	p.stage("how it ends")
-	p.showEnd(first, alive)
-	if !answered && cmd.Framing != stdio.ContentLength && p.tryFrames(ctx, cmd) {
-		p.problem("framing", "write one message a line, or use it with --framing content-length", "it understands frames with a Content-Length header and no lines, which most clients write")
-		cmd.Framing, answered = stdio.ContentLength, true
-	}
-	if !answered && ctx.Err() == nil {
-		answered = p.tryModern(ctx, cmd)
-	}
-	p.showEnvironment(answered)
+	first := conn.Process // which may get a successor
+	answered, alive := p.greet(ctx, conn)
 	if !answered {
-		p.Verdict = Unreachable
-		return
+		pool.Close()
+		p.showEnd(first, alive)
+		answered = p.tryOther(ctx, &cmd)
 	}
-	cmd.Grace = p.nextGrace()
-	p.answerTimeout, p.startTimeout = raw.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
-	pool := raw.NewPool(&cmd)
-	defer pool.Close()
-	p.expect = pool.Expect
-	p.survey(ctx, func(context.Context) (raw.Wire, error) {
-		next, err := pool.Open()
-		if err != nil {
-			return nil, err
+	if answered {
+		pool.Allow(p.nextGrace())
+		p.answerTimeout, p.startTimeout = raw.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
+		p.expect = pool.Expect
+		p.survey(ctx, func(context.Context) (raw.Wire, error) {
+			next, err := pool.Open()
+			if err != nil {
+				return nil, err
+			}
+			return next, nil
+		})
+		if p.first != nil {
+			p.stage("how it ends")
+			pool.Settle() // it ends by itself, and not beside others
+			conn.Close()
+			pool.Settle()
+			p.showEnd(first, alive)
 		}
-		return next, nil
-	})
+	} else {
+		p.Verdict = Unreachable
+	}
+	p.showStreams(first)
+	p.showEnvironment(first, answered)
+}
+
+// tryOther reports whether a server that does not answer initialize in lines answers something else.
+func (p *prober) tryOther(ctx context.Context, cmd *stdio.Command) bool {
+	if cmd.Framing != stdio.ContentLength && p.tryFrames(ctx, *cmd) {
+		p.problem("framing", "write one message a line, or use it with --framing content-length", "it understands frames with a Content-Length header and no lines, which most clients write")
+		cmd.Framing = stdio.ContentLength
+		return true
+	}
+	return ctx.Err() == nil && p.tryModern(ctx, *cmd)
 }
 
 // nextGrace is how long those processes may take to end which are not judged.
 func (p *prober) nextGrace() time.Duration { return p.grace / 4 }
 
 // greet makes the first handshake, and reports whether there was an answer, and whether the
-// process goes on.
-func (p *prober) greet(ctx context.Context, first *raw.Process) (answered, alive bool) {
+// process goes on. A conversation that has begun is kept.
+func (p *prober) greet(ctx context.Context, conn *raw.PoolConn) (answered, alive bool) {
+	first := conn.Process
 	p.ok("start", "found %s", first.File())
-	c := p.client(first)
+	c := p.client(conn)
 	c.Timeout = p.Start
 	first.OnNoise = func(text string) { // which is in the report, but that may be a minute away
 		p.stage("no answer yet, and text on standard output that is no message: %q", redact.Clip(clean([]string{text})[0]))
@@ -95,8 +111,13 @@ func (p *prober) greet(ctx context.Context, first *raw.Process) (answered, alive
 		return false, !exited
 	}
 	if x.Result() != nil { // something to do, so that what it writes at work is seen, too
-		c.Timeout = p.Timeout
+		c.Timeout, _ = raw.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
 		p.examine(c.Ask(ctx, protocol.MethodPing, nil), first)
+		p.first = conn
+		p.conversations[protocol.LatestLegacy] = &conversation{Client: c, hello: x}
+	}
+	if len(first.Noise) > 0 {
+		p.showNoise(first) // which is told at once
 	}
 	switch first.Lines.Framing() {
 	case stdio.ContentLength:
@@ -114,7 +135,11 @@ func (p *prober) sayNoAnswer(x *raw.Exchange) {
 	case exited && exit.Signal != "":
 		p.problem("start", "run the command by hand and look at what it says", "it was ended by a signal (%s) before it answered", exit.Signal)
 	case exited:
-		p.problem("start", "run the command by hand; it may want an argument, or a variable that is withheld (-e NAME passes one on)", "it ended with status %d before it answered", exit.Status)
+		advice := program.PassHint(exit.Withheld, true)
+		if advice == "" {
+			advice = "run the command by hand; it may want an argument, or a variable that is withheld (-e NAME passes one on)"
+		}
+		p.problem("start", advice, "it ended with status %d before it answered", exit.Status)
 	case errors.Is(x.Err, raw.ErrSilent):
 		p.problem("start", "it may wait for something else than MCP on its standard input, or still be installing itself", "it runs, and does not answer initialize within %v", p.Start)
 	default:
@@ -124,9 +149,8 @@ func (p *prober) sayNoAnswer(x *raw.Exchange) {
 
 // showStreams shows what the server wrote besides messages.
 func (p *prober) showStreams(first *raw.Process) {
-	if n := len(first.Noise); n > 0 {
-		p.problem("stdout", "write logs to standard error: standard output is for messages alone, and strict clients end there", "%s of text that is no message", people.Count(n, "line"))
-		p.Lines[len(p.Lines)-1].More = clean(first.Noise[:min(n, maxNoise)])
+	if len(first.Noise) > 0 {
+		p.showNoise(first)
 	} else if !first.First.IsZero() {
 		p.ok("stdout", "messages alone")
 	}
@@ -136,6 +160,18 @@ func (p *prober) showStreams(first *raw.Process) {
 	}
 	p.note("stderr", "%s; the last:", people.Count(len(lines), "line"))
 	p.Lines[len(p.Lines)-1].More = clean(lines[max(0, len(lines)-maxStderr):])
+}
+
+// showNoise shows the text that the server has written where messages belong by now.
+func (p *prober) showNoise(first *raw.Process) {
+	n := len(first.Noise)
+	text := people.Count(n, "line") + " of text that is no message"
+	i := slices.IndexFunc(p.Lines, func(l Line) bool { return l.Topic == "stdout" })
+	if i < 0 {
+		i = len(p.Lines)
+		p.problem("stdout", "write logs to standard error: standard output is for messages alone, and strict clients end there", "%s", text)
+	}
+	p.Lines[i].Text, p.Lines[i].More = text, clean(first.Noise[:min(n, maxNoise)])
 }
 
 // clean returns lines of a server for a terminal.
@@ -189,8 +225,24 @@ func (p *prober) tryModern(ctx context.Context, cmd stdio.Command) bool {
 	return c.Ask(ctx, protocol.MethodDiscover, nil).Answer != nil
 }
 
-// showEnvironment shows which variables the server does not see.
-func (p *prober) showEnvironment(answered bool) {
+// madeByShells are variables that say nothing to a server.
+var madeByShells = []string{"SHLVL", "PWD", "OLDPWD", "_"}
+
+// showEnvironment shows which variables the server does not see: first those that it names on its
+// standard error, then those that look like secrets.
+func (p *prober) showEnvironment(first *raw.Process, answered bool) {
+	p.Withheld = slices.DeleteFunc(first.Withheld(), func(name string) bool { return slices.Contains(madeByShells, name) })
+	stderr := string(first.Stderr())
+	likely := func(name string) int {
+		switch {
+		case strings.Contains(name, "_") && strings.Contains(stderr, name):
+			return 0
+		case redact.MayBeSecret(name, ""):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(p.Withheld, func(a, b string) int { return likely(a) - likely(b) })
 	n := len(p.Withheld)
 	if n == 0 {
 		return
@@ -201,7 +253,7 @@ func (p *prober) showEnvironment(answered bool) {
 	}
 	p.note("environment", "%s withheld: %s", people.Count(n, "variable")+map[bool]string{true: " is", false: " are"}[n == 1], names)
 	if !answered {
-		p.Lines[len(p.Lines)-1].Advice = "if it needs one, pass it on with -e NAME"
+		p.Lines[len(p.Lines)-1].Advice = "if it needs one, pass it on, as in -e " + p.Withheld[0]
 	}
 }
 

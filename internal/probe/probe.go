@@ -81,6 +81,15 @@ type prober struct {
 	expect        func(int)
 	conversations map[protocol.Revision]*conversation
 
+	// first is the conversation that a command was greeted in, which ends last; nil elsewhere. able is
+	// one of its newest legacy revision with a client that can do everything: it is asked for other
+	// revisions, too, since a process takes its time to start. renegotiates says that it answers
+	// that as a new process would.
+	first        raw.Wire
+	able         *conversation
+	ableTools    *raw.Pages // that it is offered; nil if it was not asked
+	renegotiates bool
+
 	answerTimeout time.Duration // how long an answer may take of a process that starts beside others
 	startTimeout  time.Duration // and how long it may be until it answers anything
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -144,7 +145,7 @@ func TestDefectsOfCommandsAreNamed(t *testing.T) {
 		{badserver.ModernOnly, probe.Works, nil},
 		{badserver.Framed, probe.Works, nil},
 		{badserver.TextOnStdout, probe.Problems, []string{"stdout: 1 line of text"}},
-		{badserver.LateText, probe.Problems, []string{"stdout: 3 lines of text"}},
+		{badserver.LateText, probe.Problems, []string{"stdout: 4 lines of text"}},
 		{badserver.PrettyPrinted, probe.Unreachable, []string{"does not answer initialize within", "lines of text"}},
 		{badserver.Hang, probe.Unreachable, []string{"does not answer initialize within 1s"}},
 		{badserver.Exits, probe.Unreachable, []string{"it ended with status 3"}},
@@ -402,5 +403,71 @@ func TestProblemsAreToldAsTheyAreFound(t *testing.T) {
 	})
 	if !slices.Equal(found, []string{"stdout"}) || r.Problems() != 1 || len(stages) < 5 {
 		t.Errorf("found: %q, stages: %q", found, stages)
+	}
+}
+
+// counted is the spec of a command that runs through a shell, with what counts how often it was started.
+func counted(t *testing.T, d badserver.Defect, script string) (spec *target.Spec, starts func() int) {
+	t.Helper()
+	journal := filepath.Join(t.TempDir(), "journal")
+	spec = badserver.Command(t, d)
+	spec.Command = append([]string{"sh", "-c", `echo started >>"$0"; ` + script, journal}, spec.Command...)
+	return spec, func() int {
+		text, err := os.ReadFile(journal) //nolint:gosec // ours
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "started")
+	}
+}
+
+func TestAnOrdinaryCommandIsStartedThreeTimes(t *testing.T) {
+	t.Parallel()
+	for defect, most := range map[badserver.Defect]int{badserver.None: 3, badserver.LegacyOnly: 3} {
+		spec, starts := counted(t, defect, `exec "$@"`)
+		r := look(t, spec)
+		expect(t, r, probe.Works)
+		spoken := 0
+		for _, v := range r.Revisions {
+			if v.Spoken {
+				spoken++
+			}
+		}
+		if want := map[badserver.Defect]int{badserver.None: 5, badserver.LegacyOnly: 4}[defect]; spoken != want {
+			t.Errorf("%s: %d revisions are spoken, want %d", defect, spoken, want)
+		}
+		if n := starts(); n > most {
+			t.Errorf("%s: started %d times, want %d at most", defect, n, most)
+		}
+	}
+}
+
+func TestTextThatIsPrintedAtTheEndIsFound(t *testing.T) {
+	t.Parallel()
+	for range 5 { // it was found by chance
+		spec, _ := counted(t, badserver.None, `"$@"; echo from a buffer; exit 0`)
+		expect(t, look(t, spec), probe.Problems, "stdout: 1 line of text")
+	}
+}
+
+func TestMissingVariablesAreNamedByHowLikelyTheyAre(t *testing.T) {
+	for name, value := range map[string]string{"AAA_VARIABLE": "1", "ZZZ_TOKEN": "2", "YYY_SETTING": "3", "SHLVL": "1", "PWD": "/", "OLDPWD": "/"} {
+		t.Setenv(name, value)
+	}
+	r := look(t, &target.Spec{Command: []string{"sh", "-c", "echo YYY_SETTING is not set >&2; exit 1"}})
+	expect(t, r, probe.Unreachable, "start: it ended with status 1")
+	advised := func(topic, want string) bool {
+		return slices.ContainsFunc(r.Lines, func(l probe.Line) bool { return l.Topic == topic && strings.Contains(l.Advice, want) })
+	}
+	if !advised("start", "not passed on to it: YYY_SETTING; to pass on: -e YYY_SETTING") {
+		t.Error("the advice of run is missing")
+	}
+	if len(r.Withheld) < 3 || r.Withheld[0] != "YYY_SETTING" || slices.Index(r.Withheld, "ZZZ_TOKEN") > slices.Index(r.Withheld, "AAA_VARIABLE") {
+		t.Errorf("withheld are %q", r.Withheld)
+	}
+	for _, name := range []string{"SHLVL", "PWD", "OLDPWD", "_"} {
+		if slices.Contains(r.Withheld, name) {
+			t.Errorf("%s is named, which the shell makes", name)
+		}
 	}
 }

@@ -23,10 +23,14 @@ type opener func(ctx context.Context) (raw.Wire, error)
 type conversation struct {
 	*raw.Client
 	hello *raw.Exchange
+	named string // the revision that it was offered last, when it asked for another one; empty if it did not
 }
 
-// finish ends a conversation.
+// finish ends a conversation, but for the first one with a command.
 func (p *prober) finish(ctx context.Context, t *conversation) {
+	if t.Wire == p.first && p.first != nil {
+		return
+	}
 	if s, ok := t.Wire.(*raw.Session); ok {
 		p.end(ctx, s)
 	}
@@ -39,8 +43,15 @@ func (p *prober) survey(ctx context.Context, open opener) {
 		for _, t := range p.conversations {
 			p.finish(ctx, t)
 		}
+		if p.able != nil && p.able.Client != nil {
+			p.finish(ctx, p.able)
+		}
 	}()
-	p.expect(len(protocol.Revisions()))
+	if p.first == nil {
+		p.expect(len(protocol.Revisions()))
+	} else {
+		p.expect(2) // in the modern era, and for a client that can do everything
+	}
 	for _, rev := range protocol.Revisions() {
 		if ctx.Err() != nil {
 			return
@@ -52,7 +63,9 @@ func (p *prober) survey(ctx context.Context, open opener) {
 	if len(spoken) == 0 {
 		return
 	}
-	p.expect(1) // for a client that can do everything
+	if p.first == nil {
+		p.expect(1) // for a client that can do everything
+	}
 	best := protocol.ParseRevision(spoken[0].Revision)
 	without, ok := p.offers(ctx, open, best)
 	if !ok {
@@ -75,6 +88,9 @@ func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 	p.stage("revision %s", rev)
 	v := Revision{Revision: rev.String(), Era: rev.Era().String()}
 	defer func() { p.Revisions = append(p.Revisions, v) }()
+	if p.again(ctx, open, rev, &v) {
+		return
+	}
 	t, err := p.begin(ctx, open, rev, nil)
 	if err != nil {
 		v.Answer = redact.Text(err.Error())
@@ -89,10 +105,51 @@ func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 		v.Spoken, v.Answer = x.Named() == v.Revision, x.Named()
 	}
 	p.examine(x, t.Wire)
-	if v.Spoken && !slices.ContainsFunc(p.spoken(), func(newer Revision) bool { return newer.Era == v.Era }) {
+	if p.able != nil && v.Answer == p.able.named {
+		p.renegotiates = true // a new process says the same
+	}
+	if offered := protocol.ParseRevision(x.Named()); !v.Spoken && offered.Era() == protocol.Legacy && p.conversations[offered] == nil {
+		p.conversations[offered] = t
+	} else if v.Spoken && !slices.ContainsFunc(p.spoken(), func(newer Revision) bool { return newer.Era == v.Era }) {
 		p.conversations[rev] = t
 	} else {
 		p.finish(ctx, t)
+	}
+}
+
+// again asks for a legacy revision in a conversation that has another one, with a command whose
+// process would have to be started for it. It reports whether the answer can be relied on: a server
+// may keep what was agreed on first, or end.
+func (p *prober) again(ctx context.Context, open opener, rev protocol.Revision, v *Revision) bool {
+	if p.first == nil || rev.Era() != protocol.Legacy || p.conversations[rev] != nil || ctx.Err() != nil {
+		return false
+	}
+	if p.able == nil {
+		p.openAble(ctx, open)
+	}
+	if p.able.hello == nil || p.able.hello.Result() == nil {
+		return false
+	}
+	x := p.able.Initialize(ctx, rev.String())
+	p.able.named = x.Named()
+	if v.Answer = x.Named(); v.Answer == v.Revision {
+		v.Spoken, p.renegotiates = true, true
+	}
+	return v.Spoken || p.renegotiates && v.Answer != ""
+}
+
+// openAble begins the conversation of a client that can do everything.
+func (p *prober) openAble(ctx context.Context, open opener) {
+	p.able = &conversation{}
+	t, err := p.begin(ctx, open, protocol.LatestLegacy, raw.CanAll())
+	if err != nil {
+		return
+	}
+	p.able = t
+	var hello struct{ Capabilities map[string]json.RawMessage }
+	_ = json.Unmarshal(t.hello.Result(), &hello) // else it can do nothing
+	if hello.Capabilities["tools"] != nil {
+		p.ableTools = t.List(ctx, protocol.MethodListTools, "tools")
 	}
 }
 
@@ -139,7 +196,7 @@ func (p *prober) begin(ctx context.Context, open opener, rev protocol.Revision, 
 	}
 	c := p.client(w)
 	c.Revision, c.Capabilities = rev, can
-	return &conversation{c, c.Begin(ctx)}, nil
+	return &conversation{Client: c, hello: c.Begin(ctx)}, nil
 }
 
 // offers shows what the server says of itself and how much it offers. It returns the names of its tools.
@@ -273,16 +330,30 @@ func (p *prober) toolsFor(ctx context.Context, open opener, rev protocol.Revisio
 		return nil, false
 	}
 	p.stage("what it offers to other clients")
+	if can != nil && p.able != nil && p.able.hello != nil && rev.Era() == protocol.Legacy {
+		return p.offered(p.able, p.ableTools)
+	}
 	c, err := p.begin(ctx, open, rev, can)
 	if err != nil {
 		return nil, false
 	}
 	defer p.finish(ctx, c)
+	var pages *raw.Pages
+	if c.hello.Result() != nil {
+		pages = c.List(ctx, protocol.MethodListTools, "tools")
+	}
+	return p.offered(c, pages)
+}
+
+// offered returns the names of the tools of a list that was asked for in a conversation.
+func (p *prober) offered(c *conversation, pages *raw.Pages) ([]string, bool) {
 	if c.hello.Result() == nil {
 		p.problem("offers", "accept any capabilities in the handshake, and ignore those that you do not know", "a client with capabilities is refused: %s", c.hello.Says())
 		return nil, false
 	}
-	pages := c.List(ctx, protocol.MethodListTools, "tools")
+	if pages == nil {
+		return nil, false
+	}
 	return namesOf(pages.Entries), pages.OK()
 }
 

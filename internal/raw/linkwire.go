@@ -64,8 +64,7 @@ func (b *budget) spend(text []byte) bool {
 type LinkWire struct {
 	link Link
 	in   chan []byte
-	done chan struct{} // closed by Close
-	end  error         // of the link; set before in is closed
+	end  error // of the link; set before in is closed
 
 	// Noise is what the server wrote that is no JSON object, each text cut.
 	Noise []string
@@ -86,7 +85,7 @@ type LinkWire struct {
 
 // NewLinkWire begins to read a link, which is the LinkWire's from then on.
 func NewLinkWire(link Link) *LinkWire {
-	w := &LinkWire{link: link, in: make(chan []byte, 8), done: make(chan struct{}), abandoned: map[string]bool{}, wrongIDWait: quiet}
+	w := &LinkWire{link: link, in: make(chan []byte, 8), abandoned: map[string]bool{}, wrongIDWait: quiet}
 	go w.read() // until the link ends, which Close sees to
 	return w
 }
@@ -102,20 +101,21 @@ func (w *LinkWire) read() {
 		if w.first.IsZero() {
 			w.first = time.Now()
 		}
-		select {
-		case w.in <- text:
-		case <-w.done: // read on, so that the server can write its last words and end
-		}
+		w.in <- text // Close takes what no exchange does
 	}
 }
 
-// Close ends the link and waits for the end of its reader.
+// Close ends the link and waits for the end of its reader. What the server writes meanwhile is taken:
+// text that it has kept in a buffer comes at its end.
 func (w *LinkWire) Close() {
-	close(w.done)
+	var taking sync.WaitGroup
+	taking.Go(func() {
+		for text := range w.in {
+			w.take(text)
+		}
+	})
 	w.link.Close()
-	for text := range w.in {
-		w.take(text)
-	}
+	taking.Wait()
 }
 
 // Hurry says that the server is known to answer under wrong ids: the right answer is not long

@@ -66,6 +66,9 @@ func (p *Pool) Last() *Process {
 	return p.Processes[len(p.Processes)-1]
 }
 
+// Settle waits for the processes whose conversations are closed.
+func (p *Pool) Settle() { p.ending.Wait() }
+
 // fill starts processes that are expected.
 func (p *Pool) fill() {
 	for !p.alone && len(p.spare) < min(p.expected, maxAhead) {

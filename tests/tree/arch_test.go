@@ -129,10 +129,10 @@ var architecture = map[string]importRule{
 	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
 	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/httpx", "internal/redact")},
 	"internal/state":   {ours: []string{"internal/private"}},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/lazy", "internal/limit", "internal/procmem", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
+	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/lazy", "internal/limit", "internal/procmem", "internal/program", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
 
 	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
-	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/people", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: []string{"transport/ws"}},
+	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/people", "internal/program", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: []string{"transport/ws"}},
 	"internal/check": {ours: joinPackages(archNouns, "internal/lazy", "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
 
 	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/near", "internal/subscription", "internal/running")},
