@@ -49,16 +49,17 @@ func isRevision(name string) bool {
 }
 
 func initVersion(ctx context.Context, r *run) outcome {
-	w, err := r.fresh(ctx)
-	if err != nil {
-		return fail(nil, "another conversation cannot be begun: %v", err)
+	invented := func(x *raw.Exchange) bool {
+		return x.Result() != nil && (x.Named() == raw.NoRevision || !isRevision(x.Named()))
 	}
-	x := r.keep(r.client(w, protocol.LatestLegacy).Initialize(ctx, raw.NoRevision))
-	switch name := x.Named(); {
+	_, x, err := r.handshake(ctx, raw.NoRevision, nil, func(x *raw.Exchange) bool { return x.Answer != nil && !invented(x) })
+	switch {
+	case err != nil:
+		return fail(nil, "another conversation cannot be begun: %v", err)
 	case x.Answer == nil:
 		return fail(x, "it is not answered: %s", x.Says())
-	case x.Result() != nil && (name == raw.NoRevision || !isRevision(name)):
-		return fail(x, "it says that it speaks %q, which does not exist", name)
+	case invented(x):
+		return fail(x, "it says that it speaks %q, which does not exist", x.Named())
 	}
 	return pass()
 }
@@ -78,11 +79,10 @@ func initOld(ctx context.Context, r *run) outcome {
 	for _, name := range protocol.NamesOf(protocol.Legacy) {
 		x := r.hello
 		if name != protocol.LatestLegacy.String() {
-			w, err := r.fresh(ctx)
-			if err != nil {
+			var err error
+			if _, x, err = r.handshake(ctx, name, nil, func(x *raw.Exchange) bool { return x.Named() == name }); err != nil {
 				return fail(nil, "another conversation cannot be begun: %v", err)
 			}
-			x = r.keep(r.client(w, protocol.ParseRevision(name)).Initialize(ctx, name))
 		}
 		switch {
 		case x.Silent():
@@ -102,14 +102,12 @@ func initOld(ctx context.Context, r *run) outcome {
 }
 
 func initCapabilities(ctx context.Context, r *run) outcome {
-	w, err := r.fresh(ctx)
+	can := raw.CanAll()
+	can["experimental"] = raw.Object{"dragoman": raw.Object{}}
+	c, x, err := r.handshake(ctx, protocol.LatestLegacy.String(), can, func(x *raw.Exchange) bool { return x.Result() != nil })
 	if err != nil {
 		return fail(nil, "another conversation cannot be begun: %v", err)
 	}
-	c := r.client(w, protocol.LatestLegacy)
-	c.Capabilities = raw.CanAll()
-	c.Capabilities["experimental"] = raw.Object{"dragoman": raw.Object{}}
-	x := r.keep(c.Initialize(ctx, c.Revision.String()))
 	if x.Result() == nil {
 		return fail(x, "it gets %s", x.Says())
 	}

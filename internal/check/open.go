@@ -73,6 +73,11 @@ type run struct {
 	// over, to subscriptions/listen, and to initialize if that is refused; nil if it was not asked.
 	unknown, premature, listening, declined *raw.Exchange
 
+	// handshakes is a conversation with a process in which one handshake is made after the other; nil if
+	// there is none, or if the server answers only the first one as it would at the beginning.
+	handshakes *raw.Client
+	oneEach    bool // it does, so that each handshake gets a process of its own
+
 	another *raw.Client // the second conversation of the modern era; nil if there is none
 
 	tried  map[string]*trial // by what it was
@@ -200,10 +205,20 @@ func (r *run) holdToItsWord(ctx context.Context) {
 // refused says why a handshake has failed.
 func refused(x *raw.Exchange) error {
 	if exit, ok := errors.AsType[*stdio.ExitError](x.Err); ok {
-		return errors.New(redact.Text(exit.Error())) // it repeats what the server said last
+		return &endedError{exit}
 	}
 	return fmt.Errorf("initialize and server/discover are not answered as a server would: %s", x.Says())
 }
+
+// An endedError says that a process has ended before it answered, and what it said last, without
+// secrets.
+type endedError struct{ exit *stdio.ExitError }
+
+// Error implements error.
+func (e *endedError) Error() string { return redact.Text(e.exit.Error()) }
+
+// Unwrap returns how the process ended.
+func (e *endedError) Unwrap() error { return e.exit }
 
 // reach finds out how the server is dialled.
 func (r *run) reach() error {
@@ -291,6 +306,30 @@ func (r *run) fresh(ctx context.Context) (raw.Wire, error) {
 		wire.Hurry()
 	}
 	return w, nil
+}
+
+// handshake sends initialize with a version and capabilities. A process is asked several times, since it
+// takes its time to start; an answer that is not good may be due to the handshake before, so that a
+// new one is asked then.
+func (r *run) handshake(ctx context.Context, version string, can raw.Object, good func(*raw.Exchange) bool) (*raw.Client, *raw.Exchange, error) {
+	if c := r.handshakes; c != nil {
+		c.Capabilities = can
+		if x := c.Initialize(ctx, version); good(x) {
+			return c, r.keep(x), nil
+		}
+		r.handshakes, r.oneEach = nil, true
+	}
+	w, err := r.fresh(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := r.client(w, protocol.LatestLegacy)
+	c.Capabilities = can
+	x := r.keep(c.Initialize(ctx, version))
+	if r.pool != nil && x.Answer != nil && !x.Misnamed && !r.oneEach {
+		r.handshakes = c
+	}
+	return c, x, nil
 }
 
 // begin opens another conversation in the era that is looked at.

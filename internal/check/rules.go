@@ -19,8 +19,8 @@ var handshakeRules = []Rule{
 	{"init-result", Error, "the result of initialize has a revision as protocolVersion, capabilities, and serverInfo with name and version", "", legacyEra, initResult},
 	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra | anew, initVersion},
 	{"init-kept", Error, "the revision that initialize is answered with is spoken from then on", "", overHTTP, initKept},
-	{"init-old", Info, "older revisions are spoken, too", "", legacyEra | 3*anew, initOld},
-	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra | anew, initCapabilities},
+	{"init-old", Info, "older revisions are spoken, too", "", legacyEra, initOld},
+	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra, initCapabilities},
 	{"init-early", Warning, "nothing but pings and logs comes before notifications/initialized", "", legacyEra, initEarly},
 	{"ping", Error, "ping is answered with an empty result", "", legacyEra, ping},
 }
@@ -152,7 +152,7 @@ var callRules = []Rule{
 }
 
 var stdioRules = []Rule{
-	{"stdio-blank", Warning, "empty lines and white space behind a message do not matter", "A11", process | anew, stdioBlank},
+	{"stdio-blank", Warning, "empty lines and white space behind a message do not matter", "A11", process, stdioBlank},
 	{"stdio-first", Warning, "nothing is asked before the handshake", "", process | legacyEra, stdioFirst},
 	{"stdio-eof", Error, "the process ends when its standard input does", "A09", process, stdioEOF},
 	{"stdio-stdout", Error, "standard output has messages alone, each on one line", "A08", process, stdioStdout},

@@ -12,20 +12,31 @@ import (
 )
 
 func stdioBlank(ctx context.Context, r *run) outcome {
+	if r.risked != nil && r.blank(ctx, r.risked) == nil {
+		return pass()
+	} // else it may be due to what was tried before
 	c, err := r.begin(ctx)
 	if err != nil {
 		return fail(nil, "another process cannot be used: %v", err)
 	}
+	if x := r.blank(ctx, c); x != nil {
+		return fail(r.keep(x), "after an empty line, a request with white space behind it gets %s", describeID(x))
+	}
+	return pass()
+}
+
+// blank sends empty lines and a request with white space behind it. It returns the exchange if the
+// request is not answered as it should be.
+func (r *run) blank(ctx context.Context, c *raw.Client) *raw.Exchange {
 	wait, cancel := context.WithTimeoutCause(ctx, r.Timeout, raw.ErrSilent)
 	defer cancel()
 	c.Tell(wait, nil)
 	c.Tell(wait, []byte("   "))
 	text, id := c.Request(harmless(c), nil, nil)
-	x := r.keep(c.Exchange(wait, append(text, " \t\r"...), id))
-	if x.Answer == nil || x.Misnamed {
-		return fail(x, "after an empty line, a request with white space behind it gets %s", describeID(x))
+	if x := c.Exchange(wait, append(text, " \t\r"...), id); x.Answer == nil || x.Misnamed {
+		return x
 	}
-	return pass()
+	return nil
 }
 
 // stdioFirst looks at what came before the first answer.

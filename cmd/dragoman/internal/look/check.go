@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/internal/check"
+	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -60,7 +61,7 @@ do not count. The rules are listed in docs/check.md, and by --rules.
 			out := &check.Printer{W: c.OutOrStdout(), All: all, Fit: say.Fit(c.OutOrStdout())}
 			o.Progress = func(soFar *check.Report, rule string) {
 				group, _, _ := strings.Cut(rule, "-")
-				steps.Next(group)
+				steps.Next(cmp.Or(group, "its first answer"))
 				if soFar != nil && u.Format == "text" {
 					_ = out.Show(soFar) // who does not read is told at the end
 				}
@@ -112,7 +113,7 @@ func checkFailure(err error, login string) error {
 	case access, signIn, refused != nil && refused.WantsAuth():
 		return &say.Failure{Status: say.ExitAuthorization, Err: err, Hint: "run: " + login + "; dragoman probe shows what it wants"}
 	case unreached:
-		return &say.Failure{Status: say.ExitUnreachable, Err: err, Hint: "dragoman probe shows why"}
+		return &say.Failure{Status: say.ExitUnreachable, Err: err, Hint: "dragoman probe shows why" + manager.PassHint(err, true)}
 	}
 	return err
 }
