@@ -118,3 +118,60 @@ func FuzzPutChangesOneMember(f *testing.F) {
 		}
 	})
 }
+
+func TestAMemberIsRemovedAndAllElseStays(t *testing.T) {
+	for _, test := range []struct{ name, file, before, after string }{
+		{"the last of several", "a.json", "{\n  \"s\": {\n    \"a\": 1, // one\n    \"new\": {\"command\": \"x\"} // it\n  }\n}\n", "{\n  \"s\": {\n    \"a\": 1 // one\n  }\n}\n"},
+		{"the first of several", "a.json", "{\n  \"s\": {\n    // of it\n    \"new\": {\n      \"a\": 1\n    },\n    // of b\n    \"b\": 2\n  }\n}\n", "{\n  \"s\": {\n    // of b\n    \"b\": 2\n  }\n}\n"},
+		{"in the middle, with line ends of Windows", "a.json", "{\"s\": {\r\n  \"a\": 1,\r\n  \"new\": 2,\r\n  \"b\": 3\r\n}}\r\n", "{\"s\": {\r\n  \"a\": 1,\r\n  \"b\": 3\r\n}}\r\n"},
+		{"the only one", "a.json", "{\n  \"s\": {\n    \"new\": {}\n  }\n}\n", "{\n  \"s\": {\n  }\n}\n"},
+		{"in one line", "a.json", `{"a":1,"s":{"b":2, "new": {"x": 1}}}`, `{"a":1,"s":{"b":2}}`},
+		{"the first in one line", "a.json", `{"s":{"new": 1, "b":2}}`, `{"s":{"b":2}}`},
+		{"a trailing comma, and a mark at the beginning", "a.jsonc", "\ufeff{\n  \"s\": {\n    \"a\": 1,\n    \"new\": 2,\n  },\n}\n", "\ufeff{\n  \"s\": {\n    \"a\": 1,\n  },\n}\n"},
+		{"none of that name", "a.json", `{"s": {"b": 1}}`, `{"s": {"b": 1}}`},
+
+		{"lines of YAML, with the comment above", "a.yaml", "# top\ns:\n  # of it\n  new:\n    command: x # one\n    # of x\n\n  # of b\n  b: {}\n# end\n", "# top\ns:\n\n  # of b\n  b: {}\n# end\n"},
+		{"the last of YAML", "a.yaml", "s:\n  b: {}\n  new: {command: x}\n\n# d\nd: 2\n", "s:\n  b: {}\n\n# d\nd: 2\n"},
+		{"the only one of YAML", "a.yaml", "s: # ours\n  new:\n    command: x\nd: 2\n", "s: {} # ours\nd: 2\n"},
+		{"braces of YAML", "a.yaml", "# top\ns: {b: 1, new: {command: x}} # one\n", "# top\ns: {b: 1} # one\n"},
+
+		{"a section of TOML", "a.toml", "a = 1 # one\n\n# of it\n[s.new]\ncommand = \"x\"\n\n[s.new.env]\nA = \"1\"\n\n# of b\n[s.b]\nc = 2\n", "a = 1 # one\n\n# of b\n[s.b]\nc = 2\n"},
+		{"the only section of TOML", "a.toml", "[s.new]\ncommand = \"x\"\n", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := syntax.Remove(test.file, []byte(test.before), []string{"s"}, "new")
+			if err != nil || string(got) != test.after {
+				t.Errorf("%s\nbecomes\n%q(%v), want\n%q", test.before, got, err, test.after)
+			}
+		})
+	}
+	for text, want := range map[string]string{"s = { new = { c = 1 } }\n": "by hand", "s = 1\n": "no mapping"} {
+		if got, err := syntax.Remove("a.toml", []byte(text), []string{"s"}, "new"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s becomes %s, %v; want %s", text, got, err, want)
+		}
+	}
+}
+
+func FuzzRemoveUndoesPut(f *testing.F) {
+	for _, file := range []string{"a.json", "a.yaml", "a.toml"} {
+		for _, text := range []string{"", "{\"s\": {\"a\": 1, // x\n}}", "s:\n  a: 1\n# x\nb: {}\n", "[s.a]\nb = 1\n#x\n[c]\n", "s: {a: [1]}\n", "{\"s\":\n{}\n}"} {
+			f.Add(file, text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, file, text string) {
+		if file != "a.json" && file != "a.yaml" && file != "a.toml" {
+			return
+		}
+		put, err := syntax.Put(file, []byte(text), []string{"s"}, syntax.Member{Key: "new", Value: entry()})
+		if err != nil {
+			return
+		}
+		got, err := syntax.Remove(file, put, []string{"s"}, "new")
+		if err != nil {
+			return // refused, which is safe
+		}
+		if src, err := syntax.Read(file, got); err != nil || src.Root.Get("s").Get("new") != nil {
+			t.Fatalf("%q becomes %q, then %q: %v", text, put, got, err)
+		}
+	})
+}
