@@ -57,7 +57,7 @@ func TestConfigCheckFailsOnErrors(t *testing.T) {
 
 func TestConfigCheckFindsTheFileOfTheDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if _, stderr, status := runMain(t, "", "config", "check"); status != 1 || !strings.Contains(stderr, "name a file") {
+	if _, stderr, status := runMain(t, "", "config", "check"); status != 2 || !strings.Contains(stderr, "name a file") || !strings.Contains(stderr, "dragoman.yml") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
 	if err := os.WriteFile("dragoman.yml", []byte("servers: {a: {command: x}}\n"), 0o600); err != nil {
@@ -123,5 +123,38 @@ func TestConfigCheckKnowsTheVariablesOfAService(t *testing.T) {
 	bad := writeConfig(t, "bad", "A=b\ncanary\n")
 	if _, stderr, status := runMain(t, "", "config", "check", path, "--env-file", bad); status != 1 || !strings.Contains(stderr, "line 2 of ") || strings.Contains(stderr, "canary") {
 		t.Errorf("with a file that is none: status %d, %s", status, stderr)
+	}
+}
+
+func TestConfigCheckAndServeEndAlike(t *testing.T) {
+	t.Parallel()
+	const servers = "servers:\n  a: {command: x}\n"
+	for name, text := range map[string]string{
+		"no server":                       "servers: {}\n",
+		"other machines can reach it":     "listen: 0.0.0.0:0\n" + servers,
+		"no certificate":                  "listen: [{address: '127.0.0.1:0', tls: {cert: none.pem, key: none.key}}]\n" + servers,
+		"no file of tokens":               "listen: 127.0.0.1:0\nauth: {tokenFile: none.json}\n" + servers,
+		"an address that is none":         "listen: nowhere\n" + servers,
+		"a rule that is none":             "rules: [bogus]\n" + servers,
+		"a server that cannot be read":    "servers:\n  a: {comand: x}\n",
+		"a file that is no YAML":          "servers: [",
+		"a level of the log that is none": "log: {level: loud}\n" + servers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := writeConfig(t, "dragoman.yaml", text)
+			_, checked, check := runMain(t, "", "config", "check", path)
+			_, served, serve := runMain(t, "", "serve", path)
+			if check == 0 || check != serve {
+				t.Errorf("config check ends with %d, serve with %d:\n%s%s", check, serve, checked, served)
+			}
+		})
+	}
+	for _, args := range [][]string{{"http://127.0.0.1:1/mcp"}, {filepath.Join(t.TempDir(), "none.yaml")}} {
+		_, _, check := runMain(t, "", "config", "check", args[0])
+		_, _, serve := runMain(t, "", "serve", args[0])
+		if check == 0 || check != serve {
+			t.Errorf("%s: config check ends with %d, serve with %d", args[0], check, serve)
+		}
 	}
 }

@@ -60,6 +60,16 @@ func (g *Gateway) readAccess(file *config.File, before *access) (*access, error)
 	return a, nil
 }
 
+// CheckAccess returns what is wrong with the credentials that a configuration names: files that cannot be
+// read, and the like. No issuer is asked.
+func CheckAccess(file *config.File) error {
+	a, err := newAccess(file, nil, slog.New(slog.DiscardHandler))
+	if err == nil {
+		a.close()
+	}
+	return err
+}
+
 // newAccess reads who may come in by a configuration. What asks issuers is taken from the
 // one before, with all that it knows, if it would be the same.
 func newAccess(file *config.File, before *access, log *slog.Logger) (*access, error) {

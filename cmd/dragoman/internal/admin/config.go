@@ -1,13 +1,15 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/spf13/cobra"
@@ -40,7 +42,8 @@ mcp.json of this directory is checked.
 ${NAME} is a variable of this shell. A service has others: name the file that it has them
 from with --env-file, and they go before those of the shell.
 
-The exit status is 0 if there are no errors, and 1 if there are.`,
+The exit status is 0 if "dragoman serve" can serve it, and 1 if there are errors, also if
+they are of one server only, which serve leaves out.`,
 		Example: `  dragoman config check dragoman.yaml
   dragoman config check ~/.codex/config.toml
   sudo dragoman config check /etc/dragoman/dragoman.yaml --env-file /etc/dragoman/environment`,
@@ -57,6 +60,9 @@ The exit status is 0 if there are no errors, and 1 if there are.`,
 					}
 					return os.LookupEnv(name)
 				}
+			}
+			if err := cmdline.CheckFiles(c, files); err != nil {
+				return err
 			}
 			return checkConfig(c.OutOrStdout(), c.ErrOrStderr(), opts, files)
 		},
@@ -80,19 +86,23 @@ func configSchemaCommand() *cobra.Command {
 
 // checkConfig reports problems to stderr and what the files say to stdout.
 func checkConfig(stdout, stderr io.Writer, opts *config.Options, files []string) error {
-	if len(files) == 0 {
-		file, ok := config.Find(".")
-		if !ok {
-			return errors.New("there is no dragoman.yaml, dragoman.json, .mcp.json or mcp.json here; name a file")
-		}
-		files = []string{file}
+	shown := files
+	files, err := control.Files(files)
+	if err != nil {
+		return err
 	}
-	f, report := config.Load(opts, files...)
+	if len(shown) == 0 {
+		shown = []string{filepath.Base(files[0])}
+	}
+	f, report := config.Load(opts, shown...)
 	if text := report.Error(); text != "" {
 		fmt.Fprintln(stderr, text)
 	}
 	if n := len(report.Errors); n > 0 {
-		return fmt.Errorf("%s in %s", people.Count(n, "error"), strings.Join(files, ", "))
+		return fmt.Errorf("%s in %s", people.Count(n, "error"), strings.Join(shown, ", "))
+	}
+	if err := cmdline.CheckServed(f); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(shown, ", "), err)
 	}
 	return summarise(stdout, f)
 }

@@ -385,7 +385,7 @@ func Files(files []string) ([]string, error) {
 	if len(files) == 0 {
 		file, ok := config.Find(".")
 		if !ok {
-			return nil, say.Usage("there is no dragoman.yaml, dragoman.json, .mcp.json or mcp.json here; name a file")
+			return nil, say.Usage("there is no dragoman.yaml, dragoman.yml, dragoman.json, .mcp.json or mcp.json here; name a file, or make one: dragoman init")
 		}
 		files = []string{file}
 	}

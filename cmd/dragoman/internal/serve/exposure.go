@@ -1,12 +1,11 @@
 package serve
 
 import (
-	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/edge"
@@ -14,14 +13,8 @@ import (
 
 // protect prepares what the rules of a listener ask for.
 func (e *listener) protect(log *slog.Logger) (err error) {
-	if t := e.rules.TLS; t.Cert != "" {
-		files := edge.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, Optional: t.ClientAuth == "optional"}
-		if t.MinVersion == "1.3" {
-			files.MinVersion = tls.VersionTLS13
-		}
-		if e.cert, err = edge.Load(&files, log); err != nil {
-			return fmt.Errorf("listen %s: %w", e.rules.Address, err)
-		}
+	if e.cert, err = cmdline.Certificate(&e.rules, log); err != nil {
+		return err
 	}
 	for _, text := range e.rules.Proxies {
 		if text == "unix" {
@@ -37,34 +30,10 @@ func (e *listener) protect(log *slog.Logger) (err error) {
 // checkExposure refuses a listener that other machines can reach if it lacks what
 // protects its clients, and nobody has said that this is meant.
 func (e *listener) checkExposure(a *config.Auth) error {
-	lacks := e.rules.Lacks(a)
-	if !e.exposed() || len(lacks) == 0 {
+	if !e.exposed() {
 		return nil
 	}
-	gives := map[string]string{
-		config.NoAuth: "give it authentication: --token-file, or auth",
-		config.NoTLS:  "give it TLS: --tls-cert and --tls-key, or tls",
-	}
-	secure := gives[lacks[0]]
-	if len(lacks) > 1 {
-		secure = "give it both: --token-file, --tls-cert and --tls-key, or auth and tls"
-	}
-	secure += " in a file for dragoman serve (docs/gateway.md, On a network)"
-	if !e.http {
-		secure = "listen on HOST:PORT, which can have authentication and TLS"
-	}
-	risks := map[string]string{
-		config.NoAuth: "--insecure-no-auth: everybody who can reach this machine can use what is served",
-		config.NoTLS:  "--insecure-no-tls: others on the way can read and change everything, tokens too",
-	}
-	var accept []string
-	for _, what := range lacks {
-		accept = append(accept, risks[what])
-	}
-	return fmt.Errorf("other machines can reach %s, and there is %s; choose one:\n"+
-		"  - listen on this machine alone, at 127.0.0.1 or a Unix socket\n"+
-		"  - %s\n"+
-		"  - accept the risk by %s", e.rules.Address, config.Missing(lacks), secure, strings.Join(accept, "; and "))
+	return cmdline.CheckExposure(&e.rules, e.http, a)
 }
 
 // warn says what was accepted.

@@ -206,7 +206,7 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *say.C
 		v.Warnf("left out because of errors: %s", strings.Join(file.Broken, ", "))
 	}
 	if len(file.Servers) == 0 {
-		return fmt.Errorf("%s: there is no server to serve", strings.Join(s.files, ", "))
+		return fmt.Errorf("%s: %w", strings.Join(s.files, ", "), cmdline.ErrNoServer)
 	}
 	return nil
 }
