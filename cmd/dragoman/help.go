@@ -52,7 +52,7 @@ func groups() []group {
 		{"Find out about a server:", []*cobra.Command{look.ProbeCommand(), look.CheckCommand(), look.BenchCommand(), look.TapCommand(), look.ReplayCommand()}},
 		{"Look after a gateway:", []*cobra.Command{admin.StatusCommand(), admin.LogsCommand(), admin.RestartCommand(), admin.ReloadCommand(), admin.AuditCommand()}},
 		{"Sign in, and let in:", []*cobra.Command{admin.LoginCommand(), admin.LogoutCommand(), admin.AuthCommand(), admin.TokenCommand(), admin.PolicyCommand()}},
-		{"Configuration:", []*cobra.Command{admin.ConfigCommand(), admin.ImportCommand(), admin.ExportCommand()}},
+		{"Configuration:", []*cobra.Command{admin.InitCommand(), admin.AddCommand(), admin.RemoveCommand(), admin.ConfigCommand(), admin.HostsCommand(), admin.ImportCommand(), admin.ExportCommand()}},
 		{"More:", []*cobra.Command{serve.EverythingCommand(), versionCommand(), manualCommand()}}, // and what cobra adds
 	}
 }

@@ -68,7 +68,10 @@ func (c *Change) Diff() (string, error) {
 // Write writes the file and returns where the one before is kept, or "" if there was
 // none. The file is whole at any time, and of the mode that it had. A file that has
 // changed since it was read is left alone.
-func (c *Change) Write() (backup string, err error) {
+func (c *Change) Write() (backup string, err error) { return c.write(keep) }
+
+// write is Write, with what keeps the file that was there.
+func (c *Change) write(keep func(file string, data []byte, mode fs.FileMode) (string, error)) (backup string, err error) {
 	file := c.File
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real // the link stays one

@@ -161,8 +161,8 @@ func (im *Import) put(m syntax.Member, replaces func(string) bool) error {
 	if err != nil {
 		return err
 	}
-	if hosts.Translate(&syntax.Source{Name: im.File, Path: im.File, Root: ours.Root, Report: func(syntax.Problem) {}}, config.Keys()).Foreign() {
-		return fmt.Errorf("%s is a file of another program; name one of ours with -f", im.File)
+	if err := isForeign(im.File, ours); err != nil {
+		return err
 	}
 	switch old := ours.Root.Get("servers").Get(m.Key); {
 	case old == nil:
@@ -223,19 +223,11 @@ var ErrTaken = errors.New("there is a server with that name")
 // ExportTo puts a server into the host's file. It is ErrTaken if another has its name and
 // replaces does not say that it may go.
 func (h *Host) ExportTo(file, name string, e Entry, replaces func(name string) bool) (*Change, error) {
-	c, err := read(file)
+	c, root, table, err := h.servers(file)
 	if err != nil {
 		return nil, err
 	}
-	src, err := syntax.Read(file, c.Before)
-	if err != nil {
-		return nil, err
-	}
-	root, value := h.program.Root(src.Root), h.program.Spell(&e)
-	table := src.Root
-	for _, key := range root {
-		table = table.Get(key)
-	}
+	value := h.program.Spell(&e)
 	switch old := table.Get(name); {
 	case syntax.Same(old, value):
 		return c, nil

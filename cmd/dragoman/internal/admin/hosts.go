@@ -130,7 +130,7 @@ variable or a file that the configuration refers to.`,
 		},
 	}
 	h.add(c)
-	c.Flags().StringVarP(&into, "file", "f", "", "our configuration (default dragoman.yaml, dragoman.yml or dragoman.json of this directory)")
+	c.Flags().StringVarP(&into, "file", "f", "", fileUsage)
 	c.Flags().StringArrayVar(&only, "only", nil, "`name` of a server to take over (repeatable, default all)")
 	return c
 }
@@ -181,6 +181,7 @@ type exporting struct {
 	file, config, name string
 	headers, env       []string
 	stdio, print       bool
+	remove             bool
 }
 
 // ExportCommand is dragoman export.
@@ -202,6 +203,7 @@ in its place: dragoman connect URL.`,
   dragoman export cursor files --project
   dragoman export claude https://mcp.example.com/mcp -H 'Authorization: Bearer ${TOKEN}'
   dragoman export codex --name files -- npx -y some-server /srv
+  dragoman export cursor files --remove --write
   dragoman export zed --print`,
 		Args: cmdline.NeedsHost(cobra.MinimumNArgs(1), hostfile.IDs()),
 		RunE: func(c *cobra.Command, args []string) error { return e.run(c, args) },
@@ -214,6 +216,7 @@ in its place: dragoman connect URL.`,
 	f.StringArrayVarP(&e.headers, "header", "H", nil, "`'Name: value'` to send to the URL; ${VAR} stays a reference to the environment (repeatable)")
 	f.StringArrayVarP(&e.env, "env", "e", nil, "`NAME=value` for the command (repeatable)")
 	f.BoolVar(&e.stdio, "stdio", false, "have the host start dragoman connect, also if it can use the URL itself")
+	f.BoolVar(&e.remove, "remove", false, "remove the entry of NAME, or that of the gateway, from the host's file")
 	f.BoolVar(&e.print, "print", false, "print the entry alone, with its secrets, and change nothing")
 	return c
 }
@@ -225,6 +228,9 @@ func (e *exporting) run(c *cobra.Command, args []string) error {
 	}
 	if e.host == nil {
 		return err
+	}
+	if e.remove {
+		return e.take(c, file, args[1:])
 	}
 	entry, name, err := e.entry(c, args[1:])
 	if err != nil {
@@ -265,6 +271,19 @@ func (e *exporting) run(c *cobra.Command, args []string) error {
 		fmt.Fprintf(c.ErrOrStderr(), "start %s again, or have it read its servers again\n", e.host.Name())
 	}
 	return nil
+}
+
+// take removes an entry from the host's file.
+func (e *exporting) take(c *cobra.Command, file string, args []string) error {
+	name := cmp.Or(e.name, slices.Concat(args, []string{"dragoman"})[0])
+	if len(args) > 1 || c.ArgsLenAtDash() >= 0 || target.IsURL(name) || e.print {
+		return say.Usage("name the entry that is removed: dragoman export %s NAME --remove", e.host.ID())
+	}
+	change, err := e.host.RemoveFrom(file, name)
+	if err != nil {
+		return unknownServer(err)
+	}
+	return e.finish(change)
 }
 
 // entry returns what is to be put in, and what it is called.

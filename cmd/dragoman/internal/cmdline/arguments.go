@@ -47,6 +47,8 @@ func explainShorthand(c *cobra.Command, err *pflag.NotExistError) error {
 	switch {
 	case len(words) > 0 && c.Name() == "serve":
 		path = "dragoman run"
+	case len(words) > 1 && c.Name() == "add": // the name of the server is no part of the command
+		path, words = path+" "+words[0], words[1:]
 	case len(words) == 0 || !strings.Contains(c.Use, "-- command"):
 		return fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())
 	}
