@@ -232,6 +232,7 @@ var madeByShells = []string{"SHLVL", "PWD", "OLDPWD", "_"}
 // standard error, then those that look like secrets.
 func (p *prober) showEnvironment(first *raw.Process, answered bool) {
 	p.Withheld = slices.DeleteFunc(first.Withheld(), func(name string) bool { return slices.Contains(madeByShells, name) })
+	const unlikely = 2
 	stderr := string(first.Stderr())
 	likely := func(name string) int {
 		switch {
@@ -240,7 +241,7 @@ func (p *prober) showEnvironment(first *raw.Process, answered bool) {
 		case redact.MayBeSecret(name, ""):
 			return 1
 		}
-		return 2
+		return unlikely
 	}
 	slices.SortStableFunc(p.Withheld, func(a, b string) int { return likely(a) - likely(b) })
 	n := len(p.Withheld)
@@ -253,7 +254,11 @@ func (p *prober) showEnvironment(first *raw.Process, answered bool) {
 	}
 	p.note("environment", "%s withheld: %s", people.Count(n, "variable")+map[bool]string{true: " is", false: " are"}[n == 1], names)
 	if !answered {
-		p.Lines[len(p.Lines)-1].Advice = "if it needs one, pass it on, as in -e " + p.Withheld[0]
+		name := "NAME"
+		if likely(p.Withheld[0]) < unlikely {
+			name = p.Withheld[0]
+		}
+		p.Lines[len(p.Lines)-1].Advice = "if it needs one, pass it on with -e " + name
 	}
 }
 

@@ -53,7 +53,7 @@ func (a *address) exposed() bool {
 func Certificate(l *config.Listen, log *slog.Logger) (*edge.Certificate, error) {
 	t := l.TLS
 	if t.Cert == "" {
-		return nil, nil //nolint:nilnil // it has none
+		return nil, nil
 	}
 	files := edge.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, Optional: t.ClientAuth == "optional"}
 	if t.MinVersion == "1.3" {

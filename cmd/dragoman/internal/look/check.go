@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
 
@@ -106,12 +107,15 @@ func checkFailure(err error, login string) error {
 	_, access := errors.AsType[*check.AccessError](err)
 	_, signIn := errors.AsType[*oauth.SignInError](err)
 	_, unreached := errors.AsType[*check.UnreachedError](err)
+	start, isStart := errors.AsType[*stdio.StartError](err)
 	refused, _ := errors.AsType[*protocol.StatusError](err)
 	switch {
 	case errors.Is(err, check.ErrUnknown):
 		return &say.Failure{Status: say.ExitUsage, Err: err, Hint: "dragoman check --rules lists them"}
 	case access, signIn, refused != nil && refused.WantsAuth():
 		return &say.Failure{Status: say.ExitAuthorization, Err: err, Hint: "run: " + login + "; dragoman probe shows what it wants"}
+	case isStart:
+		return &say.Failure{Status: say.ExitUnreachable, Err: fmt.Errorf("cannot start %q: %w", start.Command, start.Err), Hint: start.Advice}
 	case unreached:
 		return &say.Failure{Status: say.ExitUnreachable, Err: err, Hint: "dragoman probe shows why" + manager.PassHint(err, true)}
 	}
