@@ -91,10 +91,10 @@ func spell(e Entry, inherit []string) *syntax.Node {
 // Remove takes a server out of our configuration.
 func Remove(file, name string) (*Change, error) {
 	c, servers, err := readOwn(file)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = c.remove([]string{"servers"}, servers, name)
 	}
-	return c, c.remove([]string{"servers"}, servers, name)
+	return c, err
 }
 
 // readOwn reads our configuration and the table of its servers. A file of another program is an error.
@@ -162,10 +162,10 @@ func keysOf(table *syntax.Node) (keys []string) {
 // RemoveFrom takes a server out of the host's file.
 func (h *Host) RemoveFrom(file, name string) (*Change, error) {
 	c, path, table, err := h.servers(file)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = c.remove(path, table, name)
 	}
-	return c, c.remove(path, table, name)
+	return c, err
 }
 
 // servers reads the host's file, and returns the table of the servers in it, which may be nil.
