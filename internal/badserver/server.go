@@ -243,7 +243,7 @@ func (s *server) write(id json.RawMessage, result object, e *rpcError) []byte {
 // serve returns the result of a request.
 func (s *server) serve(m *message) (object, *rpcError) {
 	version, modern := m.version()
-	if modern && s.Defect != LegacyOnly {
+	if modern && s.Defect != LegacyOnly && s.Defect != DiesOfUnknown {
 		return s.serveModern(m, version)
 	}
 	if s.modernOnly() && m.Method == protocol.MethodInitialize && s.Defect != ModernSilent {

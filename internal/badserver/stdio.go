@@ -35,6 +35,7 @@ const (
 	NotUTF8        Defect = "not-utf8"         // answers have other bytes
 	DiesOfBatch    Defect = "dies-of-batch"    // an array of messages ends it
 	DiesOfCancel   Defect = "dies-of-cancel"   // a cancellation does
+	DiesOfUnknown  Defect = "dies-of-unknown"  // a method that it does not know does, and it speaks the legacy era only
 	Alone          Defect = "alone"            // it ends at once beside another process of its folder, which is none
 	DiesOfDiscover Defect = "dies-of-discover" // server/discover ends it, which is none of a legacy server
 )
@@ -140,6 +141,9 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 		}
 		if blank {
 			continue
+		}
+		if d == DiesOfUnknown && bytes.Contains(text, []byte("dragoman/unknown")) {
+			return 1
 		}
 		if d == DiesOfDiscover && bytes.Contains(text, []byte(protocol.MethodDiscover)) || d == DiesOfBatch && text[0] == '[' || d == DiesOfCancel && bytes.Contains(text, []byte(protocol.NoteCancelled)) {
 			return 1

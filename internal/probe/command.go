@@ -66,7 +66,8 @@ func (p *prober) command(ctx context.Context) {
 		})
 		if p.first != nil {
 			p.stage("how it ends")
-			pool.Settle() // it ends by itself, and not beside others
+			pool.Settle()                  // it ends alone, and not beside others
+			alive = alive && !first.Died() // or something that was asked has ended it, which is told
 			conn.Close()
 			pool.Settle()
 			p.showEnd(first, alive)

@@ -471,3 +471,12 @@ func TestMissingVariablesAreNamedByHowLikelyTheyAre(t *testing.T) {
 		}
 	}
 }
+
+func TestAProcessThatDiesOfARequestIsNotJudgedByItsEnd(t *testing.T) {
+	t.Parallel()
+	r := look(t, badserver.Command(t, badserver.DiesOfUnknown))
+	expect(t, r, probe.Problems, "a method that it does not know is not answered", "ping is not answered")
+	if note(r, "end: ") {
+		t.Error("it is shown how it ends")
+	}
+}

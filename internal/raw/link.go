@@ -169,6 +169,9 @@ func Start(c *stdio.Command) (*Process, error) {
 	return p, nil
 }
 
+// Died reports whether the process has closed its standard output, as at its end, before it was to end.
+func (p *Process) Died() bool { return !p.ended && p.over.Load() }
+
 // Close implements Wire. Stop says how the process ended.
 func (p *Process) Close() { _, _, _ = p.Stop() }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -64,7 +65,8 @@ func (b *budget) spend(text []byte) bool {
 type LinkWire struct {
 	link Link
 	in   chan []byte
-	end  error // of the link; set before in is closed
+	end  error       // of the link; set before in is closed
+	over atomic.Bool // the link has ended
 
 	// Noise is what the server wrote that is no JSON object, each text cut.
 	Noise []string
@@ -96,6 +98,7 @@ func (w *LinkWire) read() {
 		text, err := w.link.Receive()
 		if err != nil {
 			w.end = err
+			w.over.Store(true)
 			return
 		}
 		if w.first.IsZero() {
