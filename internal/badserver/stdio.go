@@ -35,6 +35,7 @@ const (
 	NotUTF8        Defect = "not-utf8"         // answers have other bytes
 	DiesOfBatch    Defect = "dies-of-batch"    // an array of messages ends it
 	DiesOfCancel   Defect = "dies-of-cancel"   // a cancellation does
+	OneHandshake   Defect = "one-handshake"    // a second initialize is refused, which is none
 	DiesOfUnknown  Defect = "dies-of-unknown"  // a method that it does not know does, and it speaks the legacy era only
 	Alone          Defect = "alone"            // it ends at once beside another process of its folder, which is none
 	DiesOfDiscover Defect = "dies-of-discover" // server/discover ends it, which is none of a legacy server
@@ -130,6 +131,7 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 		fmt.Fprintln(out, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 	}
 	r := bufio.NewReader(in)
+	handshakes := 0
 	for {
 		text, err := s.read(r)
 		if err != nil {
@@ -141,6 +143,12 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 		}
 		if blank {
 			continue
+		}
+		if id := handshakeID(text); id != nil {
+			if handshakes++; handshakes > 1 && d == OneHandshake {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"initialized already"}}`+"\n", id)
+				continue
+			}
 		}
 		if d == DiesOfUnknown && bytes.Contains(text, []byte("dragoman/unknown")) {
 			return 1
@@ -164,6 +172,18 @@ func serve(d Defect, in io.Reader, out, log io.Writer) int {
 		hang()
 	}
 	return 0
+}
+
+// handshakeID returns the id of a request that is initialize; nil if the text is none.
+func handshakeID(text []byte) json.RawMessage {
+	var request struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.Unmarshal(text, &request) != nil || request.Method != protocol.MethodInitialize {
+		return nil
+	}
+	return request.ID
 }
 
 // hang waits until the process is killed. It waits for a timer: a program that waits for

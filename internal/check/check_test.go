@@ -205,6 +205,11 @@ func TestNoProcessIsStartedInVain(t *testing.T) {
 	}
 }
 
+func TestAServerThatBearsOneHandshakeIsAskedInProcessesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	expect(t, options(badserver.Command(t, badserver.OneHandshake)), "modern-server-info")
+}
+
 func TestProcessesThatBearNoOtherAreStartedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	spec, journal := badserver.Journal(t, badserver.Alone)

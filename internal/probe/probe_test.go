@@ -480,3 +480,12 @@ func TestAProcessThatDiesOfARequestIsNotJudgedByItsEnd(t *testing.T) {
 		t.Error("it is shown how it ends")
 	}
 }
+
+func TestAServerThatBearsOneHandshakeIsAskedInProcessesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := look(t, badserver.Command(t, badserver.OneHandshake))
+	expect(t, r, probe.Works)
+	if len(r.Revisions) != 5 || slices.ContainsFunc(r.Revisions, func(v probe.Revision) bool { return !v.Spoken }) {
+		t.Errorf("revisions: %+v", r.Revisions)
+	}
+}
