@@ -25,6 +25,9 @@ func ExampleFromMethods() {
 			return json.RawMessage(`{"tools":[{"name":"greet","inputSchema":{"type":"object"}}]}`), nil
 		},
 		"tools/call": func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (any, error) {
+			if req.Name() != "greet" {
+				return nil, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown tool: " + req.Name()}
+			}
 			return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`), nil
 		},
 	}, &era.FrontOptions{Name: "greeter", Version: "1"})

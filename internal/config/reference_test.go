@@ -27,7 +27,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text, config.Reference()) {
-		t.Errorf("%s is not what the structs say: go test ./config -run Reference -update", path)
+		t.Errorf("%s is not what the structs say: go test ./internal/config -run Reference -update", path)
 	}
 }
 
