@@ -52,8 +52,13 @@ func checks(t *testing.T, where, text string) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	// The program lies elsewhere on the machine of the test.
 	text = strings.ReplaceAll(text, "/usr/bin/dragoman", kit.Binary(t))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	// So do the tokens.
+	tokens := filepath.Join(t.TempDir(), "tokens.json")
+	text = strings.ReplaceAll(text, "/etc/dragoman/tokens.json", tokens)
+	for path, content := range map[string]string{file: text, tokens: `{"tokens": []}`} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if out, err := runProgram(t, "config", "check", file); err != nil {
 		t.Errorf("%s: %v\n%s", where, err, out)

@@ -171,8 +171,8 @@ func TestProgramGivesItsNoticesCompletionsAndManual(t *testing.T) {
 		t.Errorf("the licences of others are\n%s%v", notices, err)
 	}
 	texts, err := (&release{work: t.TempDir()}).textsOf(t.Context(), kit.Binary(t))
-	if err != nil || len(texts) < 10 || !bytes.Contains(texts[0].text, []byte("__start_dragoman")) || texts[4].name != "man/dragoman-audit-show.1" {
-		t.Errorf("the texts are %v, %v", texts, err)
+	if err != nil || len(texts) < 10 || !bytes.Contains(texts[0].text, []byte("__start_dragoman")) || !slices.ContainsFunc(texts, func(f entry) bool { return f.name == "man/dragoman-audit-show.1" }) {
+		t.Errorf("there are %d texts, %v", len(texts), err)
 	}
 }
 

@@ -21,7 +21,7 @@ func asksMuch(size int) *script {
 	form := confirmForm(strings.Repeat("x", size))
 	s.on = map[string]handler{protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, from dragoman.Peer) (any, error) {
 		if _, err := c.ask(ctx, from, protocol.MethodElicit, form); err != nil {
-			return text("not asked: " + err.Error()), nil
+			return text("not asked: " + err.Error()), nil //nolint:nilerr // the result says it
 		}
 		return text("asked"), nil
 	}}

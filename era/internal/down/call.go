@@ -40,6 +40,7 @@ type pendingCall struct {
 	latestProgress *dragoman.Message  // the newest progress that nobody was told
 	kept           int64              // bytes that wait while the call is suspended
 	done           bool
+	delivered      bool // its outcome is a turn's, and cannot expire any more
 	lost           bool // it ended, or its session did, while nobody waited for it
 	resp           *dragoman.Message
 	err            error
@@ -290,7 +291,7 @@ func (c *pendingCall) waitOutcome(ctx context.Context, t *turn) (*dragoman.Messa
 		}
 		ss.mu.Lock()
 		if c.done {
-			c.turn = nil
+			c.turn, c.delivered = nil, true
 			ss.mu.Unlock()
 			c.forget()
 			return c.outcome(ctx, t)

@@ -94,7 +94,7 @@ func (ss *session) question(ctx context.Context, msg *dragoman.Message, by *pend
 		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
 	case ss.server.suspended.room.Take(ss.owner.Caller, q.size) != nil:
 		ss.mu.Unlock()
-		return q.failed(tooMuchWaits), nil
+		return q.failed(tooMuchWaits), nil //nolint:nilerr // the response says it
 	}
 	ss.nextKey++
 	q.key, q.by = strconv.Itoa(ss.nextKey), by

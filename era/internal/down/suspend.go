@@ -255,7 +255,7 @@ func (s *Server) ask(r *request, ss *session, asked map[string]asking, st state)
 func (c *pendingCall) expire(round int) {
 	ss := c.session
 	ss.mu.Lock()
-	if c.turn != nil || c.expired || c.expiry == nil || round != 0 && c.rounds != round {
+	if c.turn != nil || c.delivered || c.expired || c.expiry == nil || round != 0 && c.rounds != round {
 		ss.mu.Unlock()
 		return
 	}

@@ -18,7 +18,7 @@ func reasonOf(err error) string {
 	text := err.Error()
 	for e := range chain(err) {
 		own := ""
-		switch e := e.(type) {
+		switch e := e.(type) { //nolint:errorlint // chain returns each error by itself
 		case *fs.PathError:
 			own = e.Path + ": " + e.Err.Error()
 		case *os.LinkError:

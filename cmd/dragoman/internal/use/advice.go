@@ -116,8 +116,8 @@ func shownName(server *config.Server) string {
 // server, or none of its tools, prompts or resources; nil if that is not the reason. server is the name
 // of the session, what a list or "".
 func (u *Target) denied(ctx context.Context, server, what string) *say.Failure {
-	var status gateway.Status
-	if u.at == "" || control.Call(ctx, u.at, nil, http.MethodGet, "/status", &status) != nil || status.Owner == nil {
+	status := u.ruled(ctx)
+	if status == nil {
 		return nil
 	}
 	var hidden []string // servers that have something which the rules do not show
@@ -135,7 +135,7 @@ func (u *Target) denied(ctx context.Context, server, what string) *say.Failure {
 	if what != "" {
 		reason = "the rules allow " + status.Owner.Principal + " none of the " + what + " of " + strings.Join(hidden, ", ")
 	}
-	return &say.Failure{Status: say.ExitAuthorization, Err: errors.New(reason), Hint: "see why: " + explain(&status, hidden[0], what)}
+	return &say.Failure{Status: say.ExitAuthorization, Err: errors.New(reason), Hint: "see why: " + explain(status, hidden[0], what)}
 }
 
 // hidden adds to the error for an unknown name that the rules of a running gateway may hide it.
@@ -144,17 +144,26 @@ func (s *Session) hidden(ctx context.Context, what string, err error) error {
 	if !ok {
 		return err
 	}
-	var status gateway.Status
-	if s.Use.at == "" || control.Call(ctx, s.Use.at, nil, http.MethodGet, "/status", &status) != nil || status.Owner == nil {
+	status := s.Use.ruled(ctx)
+	if status == nil {
 		return err
 	}
 	server := s.server.Name
 	if s.Use.gateway != "" {
 		server = "SERVER"
 	}
-	hint := "rules may hide it from " + status.Owner.Principal + "; see: " + explain(&status, server, what)
+	hint := "rules may hide it from " + status.Owner.Principal + "; see: " + explain(status, server, what)
 	failure.Hint = strings.TrimPrefix(failure.Hint+"\n"+hint, "\n")
 	return failure
+}
+
+// ruled returns the status of the running gateway that has the server, if there is one and it has rules.
+func (u *Target) ruled(ctx context.Context) *gateway.Status {
+	var status gateway.Status
+	if u.at == "" || control.Call(ctx, u.at, nil, http.MethodGet, "/status", &status) != nil || status.Owner == nil {
+		return nil
+	}
+	return &status
 }
 
 // explain returns the command that explains what the rules of a running gateway say of a server.
