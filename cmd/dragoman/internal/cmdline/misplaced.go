@@ -83,6 +83,12 @@ func isFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// isProgram reports whether a file can be executed.
+func isProgram(name string) bool {
+	path, err := exec.LookPath(name)
+	return err == nil && path != ""
+}
+
 func joinWords(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), " ")
 }
@@ -91,7 +97,7 @@ func joinWords(words ...string) string {
 // file.
 func CheckFiles(c *cobra.Command, files []string) error {
 	what := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
-	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(files) && !isFile(files[dash]) {
+	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(files) && (!isFile(files[dash]) || isProgram(files[dash])) {
 		return say.Usage("%s takes configuration files, not a command; to serve one server: dragoman run -- %s", what, strings.Join(files[dash:], " "))
 	}
 	for _, file := range files {
