@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 	"go.yaml.in/yaml/v3"
@@ -232,13 +233,18 @@ func TestProbesOfKubernetesAreAnswered(t *testing.T) {
 				req.Host = h.Value
 			}
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("the probe %s gets %d", probe.HTTPGet.Path, resp.StatusCode)
+		for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // its server is starting
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				break
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("the probe %s gets %d", probe.HTTPGet.Path, resp.StatusCode)
+			}
 		}
 	}
 }

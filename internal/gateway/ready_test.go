@@ -13,37 +13,50 @@ import (
 )
 
 func TestReadinessWaitsForServersThatAreStarting(t *testing.T) {
-	answer := make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-answer:
-			http.Error(w, "down", http.StatusBadGateway)
-		case <-r.Context().Done():
-		}
-	}))
-	t.Cleanup(slow.Close)
-	config := func(readyz, more string) string {
-		return fmt.Sprintf("readyz: %s\nservers:\n  slow: {url: %q}\n%s", readyz, slow.URL, more)
-	}
-	other := fmt.Sprintf("  other: {url: %q}\n", upstream(t, protocol.Latest))
-	until := func(g *running, status int, body string) {
-		t.Helper()
-		for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-			gotStatus, got := g.get(gateway.ReadyPath)
-			if gotStatus == status && got == body {
-				return
+	const (
+		starting = "starting: 0 of 1 servers are ready\n"
+		lacking  = "1 of 2 servers are not ready\n"
+		ready    = "ready\n"
+	)
+	for _, test := range []struct {
+		name, readyz  string
+		other         bool   // there is a server that is ready, too
+		before, after string // the first answer of the server that is starting, which is a failure
+	}{
+		{"any, alone", "any", false, starting, ready},
+		{"any, beside one that is ready", "any", true, ready, ready},
+		{"all", "all", true, lacking, lacking},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answer := make(chan struct{})
+			slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-answer:
+					http.Error(w, "down", http.StatusBadGateway)
+				case <-r.Context().Done():
+				}
+			}))
+			t.Cleanup(slow.Close)
+			config := fmt.Sprintf("readyz: %s\nservers:\n  slow: {url: %q}\n", test.readyz, slow.URL)
+			if test.other {
+				config += fmt.Sprintf("  other: {url: %q}\n", upstream(t, protocol.Latest))
 			}
-			if strings.Contains(got, "slow") || time.Now().After(limit) {
-				t.Fatalf("%d %q; want %d %q", gotStatus, got, status, body)
+			g := begin(t, config)
+			until := func(want string) {
+				t.Helper()
+				for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+					status, got := g.get(gateway.ReadyPath)
+					if got == want && (status == http.StatusOK) == (want == ready) {
+						return
+					}
+					if strings.Contains(got, "slow") || time.Now().After(limit) {
+						t.Fatalf("%d %q, want %q", status, got, want)
+					}
+				}
 			}
-		}
+			until(test.before)
+			close(answer)
+			until(test.after)
+		})
 	}
-	alone := begin(t, config("any", ""))
-	until(alone, http.StatusServiceUnavailable, "starting: 0 of 1 servers are ready\n")
-	until(begin(t, config("any", other)), http.StatusOK, "ready\n")
-	all := begin(t, config("all", other))
-	until(all, http.StatusServiceUnavailable, "1 of 2 servers are not ready\n")
-	close(answer)
-	until(alone, http.StatusOK, "ready\n") // its only server has failed
-	until(all, http.StatusServiceUnavailable, "1 of 2 servers are not ready\n")
 }

@@ -179,8 +179,7 @@ func TestAPersonIsToldWhatIsHere(t *testing.T) {
 
 // A browser that opens an MCP endpoint gets a page; a client of any transport does not.
 func TestBrowserAtAnEndpointLearnsWhatToPasteWhere(t *testing.T) {
-	servers := "servers: {files: {url: " + upstream(t, protocol.LatestLegacy) + "}}\n"
-	g := begin(t, servers)
+	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.LatestLegacy)+"}}\n")
 	for path, name := range map[string]string{"/mcp": "test", "/servers/files/mcp": "files", "/servers/files/mcp/": "files"} {
 		status, header, body := look(t, g.url+path, browser)
 		url := g.url + strings.TrimSuffix(path, "/")
@@ -198,7 +197,10 @@ func TestBrowserAtAnEndpointLearnsWhatToPasteWhere(t *testing.T) {
 			t.Errorf("%s by a client that accepts %s: %s", path, accept, body)
 		}
 	}
-	guarded := begin(t, "auth: {tokens: 0123456789abcdef}\n"+servers)
+}
+
+func TestBrowserWithoutATokenLearnsNoNames(t *testing.T) {
+	guarded := begin(t, "auth: {tokens: 0123456789abcdef}\nservers: {files: {url: "+upstream(t, protocol.LatestLegacy)+"}}\n")
 	var first string
 	for _, name := range []string{"files", "xyzzy"} { // of which only one exists
 		status, header, body := look(t, guarded.url+"/servers/"+name+"/mcp", browser)
