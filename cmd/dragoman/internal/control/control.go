@@ -196,7 +196,9 @@ func ownDirectory(dir string) error {
 func (c *control) Serve(g *gateway.Gateway, v *say.Console) {
 	c.server = edge.New(g.Control(), &edge.Options{Logger: v.Log})
 	// Ends with close.
-	c.running.Go(func() { _ = c.server.Serve(&guardedListener{Listener: c.listener, log: v.Log, refusing: make(chan struct{}, maxRefusing)}) })
+	c.running.Go(func() {
+		_ = c.server.Serve(&guardedListener{Listener: c.listener, log: v.Log, refusing: make(chan struct{}, maxRefusing)})
+	})
 }
 
 // Close stops listening. Streams of followers end.
