@@ -22,7 +22,15 @@ func wrongParams(req *dragoman.Message) *dragoman.Error {
 	switch method := req.Method(); method {
 	case protocol.MethodCallTool, protocol.MethodGetPrompt:
 		return wrongMember(req, "name")
-	case protocol.MethodReadResource, protocol.MethodSubscribe, protocol.MethodUnsubscribe:
+	case protocol.MethodSubscribe, protocol.MethodUnsubscribe, protocol.MethodTaskResult:
+		if protocol.IsModern(req) { // that era has no such methods, whatever their params
+			return noMethod(method)
+		}
+		if method == protocol.MethodTaskResult {
+			return wrongMember(req, taskName)
+		}
+		return wrongMember(req, "uri")
+	case protocol.MethodReadResource:
 		return wrongMember(req, "uri")
 	case protocol.MethodComplete:
 		return wrongRef(req.Get("ref"))

@@ -107,7 +107,13 @@ func TestParamsThatDecideHaveTheTypeOfTheSchema(t *testing.T) {
 		{protocol.MethodListen, `{"notifications":{"taskIds":[1]}}`, "params.notifications.taskIds must be an array of strings"},
 		{protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[],"toolsListChanged":true}}`, ""},
 	} {
-		resp, asked := ask(t, p, row.method, row.params, nil), w.take()
+		send := ask
+		if row.method == protocol.MethodSubscribe || row.method == protocol.MethodUnsubscribe { // of the legacy era alone
+			send = func(t *testing.T, p dragoman.Peer, method, params string, _ dragoman.Peer) *dragoman.Message {
+				return asks(t, p, "", method, params)
+			}
+		}
+		resp, asked := send(t, p, row.method, row.params, nil), w.take()
 		switch {
 		case row.wrong == "" && (resp.IsError() || asked == ""):
 			t.Errorf("%s %s is refused: %s", row.method, row.params, resp)
@@ -115,6 +121,17 @@ func TestParamsThatDecideHaveTheTypeOfTheSchema(t *testing.T) {
 			t.Errorf("%s %s: %s, want %q", row.method, row.params, resp, row.wrong)
 		case row.wrong != "" && asked != "":
 			t.Errorf("the server is asked %s", asked)
+		}
+	}
+}
+
+func TestMethodsThatTheModernEraLacksAreNotFound(t *testing.T) {
+	w := &witness{}
+	p, _ := ruledBy(t, w, &config.Server{})
+	for _, method := range []string{protocol.MethodSubscribe, protocol.MethodUnsubscribe, protocol.MethodTaskResult} {
+		resp := ask(t, p, method, `{}`, nil)
+		if asked := w.take(); asked != "" || !resp.IsError() || resp.RPCError().Code != protocol.CodeMethodNotFound {
+			t.Errorf("%s: %s; the server is asked %q", method, resp, asked)
 		}
 	}
 }
