@@ -16,12 +16,12 @@ func TestReasonsAreInTheWordsOfAUser(t *testing.T) {
 	_, port := net.Listen("tcp", "127.0.0.1:99999")
 	_, socket := net.Listen("unix", filepath.Join(dir, "no", "x"))
 	var value struct {
-		Tokens []struct {
+		Token struct {
 			Name string `json:"name"`
-		} `json:"tokens"`
+		} `json:"token"`
 	}
-	typed := json.Unmarshal([]byte(`{"tokens":[{"name":5}]}`), &value)
-	list := json.Unmarshal([]byte(`7`), &value.Tokens)
+	typed := json.Unmarshal([]byte(`{"token":{"name":5}}`), &value)
+	list := json.Unmarshal([]byte(`7`), new([]string))
 	for _, test := range []struct {
 		err  error
 		want string
@@ -30,9 +30,9 @@ func TestReasonsAreInTheWordsOfAUser(t *testing.T) {
 		{fmt.Errorf("auth.tokenFile: %w", missing), "auth.tokenFile: " + filepath.Join(dir, "nofile") + ": no such file or directory"},
 		{fmt.Errorf("cannot listen on 127.0.0.1:99999: %w; choose another", port), "cannot listen on 127.0.0.1:99999: invalid port 99999, expected 0 to 65535; choose another"},
 		{fmt.Errorf("cannot listen on x: %w", socket), "cannot listen on x: no such file or directory"},
-		{fmt.Errorf("tokens.json: %w", typed), "tokens.json: tokens.name: expected a string, not number"},
+		{fmt.Errorf("tokens.json: %w", typed), "tokens.json: token.name: expected a string, not number"},
 		{list, "expected a list, not number (byte 1)"},
-		{errors.Join(missing, typed), filepath.Join(dir, "nofile") + ": no such file or directory\ntokens.name: expected a string, not number"},
+		{errors.Join(missing, typed), filepath.Join(dir, "nofile") + ": no such file or directory\ntoken.name: expected a string, not number"},
 		{errors.New("stdio: open says nothing"), "open says nothing"},
 	} {
 		f := FailureOf(test.err)
