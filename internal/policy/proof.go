@@ -45,9 +45,9 @@ type proof struct {
 	again func(context.Context) (*identity, error) // verifies it once more; nil if nobody takes it back
 	seen  atomic.Int64                             // when it was verified last, in Unix nanoseconds
 	until atomic.Pointer[time.Time]                // when it expires, which may be put off; zero means never
+	over  atomic.Bool                              // it has ended, for good: set with mu locked
 
 	mu       sync.Mutex
-	over     bool
 	watchers map[*func()]struct{}
 	timer    *time.Timer // runs while there are watchers, and something to wait for
 }
@@ -59,8 +59,11 @@ func newProof(id *identity, again func(context.Context) (*identity, error)) *pro
 }
 
 // confirm notes that the proof has just been verified again, by what it says now. It
-// reports false if that is something else than before.
+// reports false if that is something else than before, or the proof has ended.
 func (p *proof) confirm(id *identity) bool {
+	if p.over.Load() {
+		return false
+	}
 	same, other := *p.identity, *id
 	same.expires, other.expires = time.Time{}, time.Time{}
 	if !reflect.DeepEqual(same, other) {
@@ -92,7 +95,7 @@ func rightsOf(id *identity) string {
 
 // good reports whether the proof can be used without another look.
 func (p *proof) good(now time.Time) bool {
-	if p.expired(now) {
+	if p.over.Load() || p.expired(now) {
 		return false
 	}
 	return p.again == nil || now.UnixNano()-p.seen.Load() < int64(recheck)
@@ -102,7 +105,7 @@ func (p *proof) good(now time.Time) bool {
 func (p *proof) onEnd(f func()) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.over.Load() {
 		go f() // ends at once: f waits for nobody
 		return func() {}
 	}
@@ -166,7 +169,7 @@ func (p *proof) look() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer = nil
-	if !p.over {
+	if !p.over.Load() {
 		p.wait()
 	}
 }
@@ -175,7 +178,8 @@ func (p *proof) look() {
 func (p *proof) end() {
 	p.mu.Lock()
 	list := p.watchers
-	p.over, p.watchers = true, nil
+	p.over.Store(true)
+	p.watchers = nil
 	if p.timer != nil {
 		p.timer.Stop()
 		p.timer = nil
