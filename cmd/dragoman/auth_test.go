@@ -226,8 +226,8 @@ func TestWithoutABrowserTheUserIsToldWhereToSignIn(t *testing.T) {
 		defer close(done)
 		useServer(t, p)
 	}()
-	_, page, _ := strings.Cut(p.await(": open http"), ": open ")
-	page, _, _ = strings.Cut(page, "\n")
+	_, page, _ := strings.Cut(p.await(": open http"), ": open http")
+	page, _, _ = strings.Cut("http"+page, "\n")
 	resp, err := http.Get(page)
 	if err != nil {
 		t.Fatal(err)
@@ -289,8 +289,8 @@ func TestACallbackPortMeansAPageOfThisMachine(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close() // it is free now
 	p := startMain(t, "login", "--no-browser", "--callback-port", port, server.URL)
-	_, page, _ := strings.Cut(p.await(": open http"), ": open ")
-	page, _, _ = strings.Cut(page, "\n")
+	_, page, _ := strings.Cut(p.await(": open http"), ": open http")
+	page, _, _ = strings.Cut("http"+page, "\n")
 	resp, err := http.Get(page)
 	if err != nil {
 		t.Fatal(err)
