@@ -33,6 +33,9 @@ func init() {
 	os.Exit(0)
 }
 
+// crossBoth is a server that speaks both eras.
+const crossBoth = "both"
+
 // crossGoServer is the server of the crossings, of the Go SDK.
 func crossGoServer(era, journal string) *mcp.Server {
 	opts := &mcp.ServerOptions{
@@ -43,7 +46,7 @@ func crossGoServer(era, journal string) *mcp.Server {
 		},
 	}
 	for _, r := range protocol.Revisions() {
-		if r.Era().String() == era {
+		if era == crossBoth || r.Era().String() == era {
 			opts.SupportedProtocolVersions = append(opts.SupportedProtocolVersions, r.String())
 		}
 	}

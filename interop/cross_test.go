@@ -43,12 +43,18 @@ func crossGoServerOf(t *testing.T, era protocol.Era, transport string) *crossSer
 		s.command, s.env = []string{self}, []string{crossEra + "=" + era.String(), crossJournal + "=" + s.journal}
 		return s
 	}
-	server := crossGoServer(era.String(), s.journal)
+	s.serveGo(t, era.String(), era == protocol.Modern)
+	return s
+}
+
+// serveGo serves the server of the Go SDK over Streamable HTTP.
+func (s *crossServer) serveGo(t *testing.T, eras string, stateless bool) {
+	t.Helper()
+	server := crossGoServer(eras, s.journal)
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: era == protocol.Modern, PropagateRequestCancellation: era == protocol.Modern}))
+		&mcp.StreamableHTTPOptions{Stateless: stateless, PropagateRequestCancellation: stateless}))
 	t.Cleanup(web.Close)
 	s.url = web.URL
-	return s
 }
 
 // crossGoClient connects a client of the Go SDK to a server through a bridge.
@@ -104,5 +110,20 @@ func TestCrossGoSDKClientUsesAGoSDKServerOfTheOtherEra(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A stateless server of the Go SDK speaks both eras, but can neither ask nor
+// notify a legacy client.
+func TestCrossGoSDKLegacyClientUsesAStatelessGoSDKServerOfBothEras(t *testing.T) {
+	t.Parallel()
+	for _, door := range []string{"stdio", "http", "sse"} {
+		t.Run(door, func(t *testing.T) {
+			t.Parallel()
+			s := &crossServer{kind: "Go", era: protocol.Modern, transport: "http", journal: filepath.Join(t.TempDir(), "journal")}
+			s.serveGo(t, crossBoth, true)
+			c, notes := crossGoClient(t, s, door, protocol.V20251125)
+			cross(t, s, c, notes, protocol.V20251125)
+		})
 	}
 }
