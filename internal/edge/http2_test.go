@@ -25,8 +25,8 @@ const (
 	settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	ackPing  = "\x00\x00\x08\x06\x01\x00\x00\x00\x00"
 
-	// request is the headers of GET https://a/, by the static table of HPACK.
-	request = "\x82\x87\x84\x41\x01a"
+	// getRequest is the headers of GET https://a/, by the static table of HPACK.
+	getRequest = "\x82\x87\x84\x41\x01a"
 )
 
 // frame returns a frame of a stream.
@@ -92,7 +92,7 @@ func send(c *tls.Conn, pieces ...string) {
 
 func TestS12_SlowFramesOfHTTP2AreCut(t *testing.T) {
 	begun := preface + settings
-	headers, endless := frame(1, 5, 1, request), frame(1, 1, 1, request)
+	headers, endless := frame(1, 5, 1, getRequest), frame(1, 1, 1, getRequest)
 	for name, pieces := range map[string][]string{
 		"half of a preface":           {"PRI * HT"},
 		"half of the head of a frame": {begun + "\x00\x00"},
@@ -143,7 +143,7 @@ func TestClientOfHTTP2ThatVanishesIsNoticed(t *testing.T) {
 		<-r.Context().Done()
 		left.Store(int64(time.Since(began)))
 	}, func(t *testing.T, c *tls.Conn) {
-		if _, err := io.WriteString(c, preface+settings+frame(1, 5, 1, request)); err != nil {
+		if _, err := io.WriteString(c, preface+settings+frame(1, 5, 1, getRequest)); err != nil {
 			t.Fatal(err)
 		}
 		ends(c, false)
@@ -188,7 +188,7 @@ func TestS12_StreamsThatAreResetAtOnceAreCut(t *testing.T) {
 			}
 			for ; sent < 100_000; sent++ {
 				stream := uint32(2*sent + 1)
-				if _, err := io.WriteString(c, frame(1, 5, stream, request)+frame(3, 0, stream, "\x00\x00\x00\x08")); err != nil {
+				if _, err := io.WriteString(c, frame(1, 5, stream, getRequest)+frame(3, 0, stream, "\x00\x00\x00\x08")); err != nil {
 					return
 				}
 			}

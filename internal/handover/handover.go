@@ -37,7 +37,7 @@ type Store interface {
 // on with it.
 type Record struct {
 	Caller string `json:"caller"` // a digest: who that is may be a secret
-	legacy.Record
+	legacy.Handshake
 	Used time.Time `json:"used"`
 }
 

@@ -55,7 +55,7 @@ func (r *Recorder) Save() {
 	for r.dirty && !r.over {
 		r.dirty = false
 		r.saved = r.used()
-		record := Record{Caller: r.caller, Record: r.memory.Record(), Used: r.saved}
+		record := Record{Caller: r.caller, Handshake: r.memory.Record(), Used: r.saved}
 		r.mu.Unlock()
 		text, err := json.Marshal(&record)
 		if err == nil {

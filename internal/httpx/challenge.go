@@ -4,12 +4,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
-
-// InsufficientScope is the error of a challenge for a better token.
-const InsufficientScope = "insufficient_scope"
 
 // Challenge returns the WWW-Authenticate header that asks for a token, or a better one
 // (RFC 6750, RFC 9728). Each part may be empty.
@@ -45,23 +41,4 @@ func quotable(s string) string {
 		}
 		return c
 	}, s)
-}
-
-// challengePart finds what a challenge says to people.
-var challengePart = lazy.Regexp(`\b(error_description|scope)="([^"]*)"`)
-
-// told returns what challenges say in plain words, if they do.
-func told(challenges []string) string {
-	var list []string
-	for _, c := range challenges {
-		for _, part := range challengePart().FindAllStringSubmatch(c, -1) {
-			switch {
-			case part[1] != "scope":
-				list = append(list, part[2])
-			case strings.Contains(c, InsufficientScope):
-				list = append(list, "the scope "+part[2]+" is needed")
-			}
-		}
-	}
-	return strings.Join(list, "; ")
 }

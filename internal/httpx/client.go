@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -378,15 +377,6 @@ func oneLine(text string) string {
 	return redact.Cut(redact.Text(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")), maxErrorText)
 }
 
-// MediaType returns what a body is, without parameters.
-func MediaType(h http.Header) string {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return kind
-}
-
 // title finds that of a web page.
 var title = lazy.Regexp(`(?is)<title[^>]*>([^<]+)`)
 
@@ -399,4 +389,23 @@ func Describe(h http.Header, body []byte) string {
 		return fmt.Sprintf("a web page (%s), and no message", oneLine(string(found[1])))
 	}
 	return "a web page, and no message"
+}
+
+// challengePart finds what a challenge says to people.
+var challengePart = lazy.Regexp(`\b(error_description|scope)="([^"]*)"`)
+
+// told returns what challenges say in plain words, if they do.
+func told(challenges []string) string {
+	var list []string
+	for _, c := range challenges {
+		for _, part := range challengePart().FindAllStringSubmatch(c, -1) {
+			switch {
+			case part[1] != "scope":
+				list = append(list, part[2])
+			case strings.Contains(c, InsufficientScope):
+				list = append(list, "the scope "+part[2]+" is needed")
+			}
+		}
+	}
+	return strings.Join(list, "; ")
 }

@@ -220,8 +220,8 @@ func call(ctx context.Context, to dragoman.Peer, req *dragoman.Message) (*dragom
 	return resp, err
 }
 
-// A Record is a Memory as it outlives the process.
-type Record struct {
+// A Handshake is what a Memory writes down to outlive the process.
+type Handshake struct {
 	Revision   string          `json:"revision"`
 	Hello      []byte          `json:"hello"` // the initialize request
 	Ready      bool            `json:"ready,omitempty"`
@@ -230,10 +230,10 @@ type Record struct {
 }
 
 // Record returns what is to be written down.
-func (m *Memory) Record() Record {
+func (m *Memory) Record() Handshake {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := Record{Revision: m.revision, Ready: m.ready, Level: m.level, Subscribed: slices.Clone(m.subscribed)}
+	r := Handshake{Revision: m.revision, Ready: m.ready, Level: m.level, Subscribed: slices.Clone(m.subscribed)}
 	if m.hello != nil {
 		r.Hello = m.hello.Bytes()
 	}
@@ -241,7 +241,7 @@ func (m *Memory) Record() Record {
 }
 
 // Restore returns the Memory that a record was made of.
-func (r *Record) Restore(limits dragoman.Limits) (*Memory, error) {
+func (r *Handshake) Restore(limits dragoman.Limits) (*Memory, error) {
 	hello, err := limits.Parse(r.Hello)
 	if err != nil {
 		return nil, err

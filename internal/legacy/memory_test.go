@@ -99,7 +99,7 @@ func TestRecordHoldsTheWholeSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r legacy.Record
+	var r legacy.Handshake
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestRecordHoldsTheWholeSession(t *testing.T) {
 		t.Errorf("told %q, error %v, revision %q", s.told, err, r.Revision)
 	}
 	for _, hello := range []string{"", "{", `{"jsonrpc":"2.0","method":"initialize"}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`} {
-		if _, err := (&legacy.Record{Hello: []byte(hello)}).Restore(dragoman.Limits{}); err == nil {
+		if _, err := (&legacy.Handshake{Hello: []byte(hello)}).Restore(dragoman.Limits{}); err == nil {
 			t.Errorf("a record that begins with %q was taken", hello)
 		}
 	}

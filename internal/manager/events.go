@@ -142,8 +142,8 @@ const (
 	FromUs     = "dragoman"
 )
 
-// logs is the last lines of an upstream.
-type logs struct {
+// lastLines is the last lines of an upstream.
+type lastLines struct {
 	signal broadcast
 
 	mu     sync.Mutex
@@ -153,13 +153,13 @@ type logs struct {
 }
 
 // begin notes that a process is started, which has said nothing yet.
-func (l *logs) begin() {
+func (l *lastLines) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stderr = ""
 }
 
-func (l *logs) add(from, text string) {
+func (l *lastLines) add(from, text string) {
 	l.mu.Lock()
 	line := LogLine{time.Now(), from, text}
 	if len(l.lines) < LogLines {
@@ -175,7 +175,7 @@ func (l *logs) add(from, text string) {
 	l.signal.fire()
 }
 
-func (l *logs) lastStderr() string {
+func (l *lastLines) lastStderr() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stderr
@@ -183,7 +183,7 @@ func (l *logs) lastStderr() string {
 
 // since returns the lines behind the first n ever, how many of them are gone, and
 // how many there are now.
-func (l *logs) since(n int) (lines []LogLine, gone, count int) {
+func (l *lastLines) since(n int) (lines []LogLine, gone, count int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := max(n, l.count-len(l.lines))

@@ -34,7 +34,7 @@ type Upstream struct {
 	conf     atomic.Pointer[config.Server]
 	set      settings
 	log      *slog.Logger
-	logs     *logs
+	logs     *lastLines
 	lists    *lists
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
 	memory   *Memory                // of earlier processes
@@ -65,7 +65,7 @@ var _ dragoman.Acceptor = (*Upstream)(nil)
 func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	u := &Upstream{
 		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
-		logs: new(logs), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
+		logs: new(lastLines), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
 	u.conf.Store(c)
 	u.memory = remember(c, m.opts.Store, m.salt, u.log)

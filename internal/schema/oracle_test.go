@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	oracle "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
@@ -36,7 +36,7 @@ func FuzzCheck(f *testing.F) {
 		if !checked {
 			return // such as a reference to itself, which they call an error of the value
 		}
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+		v, err := oracle.UnmarshalJSON(bytes.NewReader(value))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,12 +54,12 @@ type nowhere struct{}
 
 func (nowhere) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
 
-func compileElsewhere(text []byte) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+func compileElsewhere(text []byte) (*oracle.Schema, error) {
+	doc, err := oracle.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
-	c := jsonschema.NewCompiler()
+	c := oracle.NewCompiler()
 	c.UseLoader(nowhere{})
 	if err := c.AddResource("schema:///arguments", doc); err != nil {
 		return nil, err

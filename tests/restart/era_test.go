@@ -29,15 +29,15 @@ func TestPain2_SessionGoesOnInFrontOfAServerOfEitherEra(t *testing.T) {
 }
 
 func goesOn(t *testing.T, e protocol.Era, isolation era.Isolation) {
-	store, err := state.Open(t.TempDir())
+	dir, err := state.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer dir.Close()
 	server := dragoman.Local(everything.New(nil))
 	life := func() (url string, end func()) {
 		behind := &era.Server{Dialer: server, Era: &e, Isolation: isolation}
-		door := &streamable.Server{Sessions: behind, Store: state.Kind(store, "sessions")}
+		door := &streamable.Server{Sessions: behind, Store: state.Kind(dir, "sessions")}
 		h := httptest.NewServer(door)
 		return h.URL, func() {
 			ctx, cancel := context.WithCancel(context.Background())

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // serve serves the built-in server with its state in a directory, and says where.
 func serve(dir string) error {
-	store, err := state.Open(filepath.Join(dir, "state"))
+	kept, err := state.Open(filepath.Join(dir, "state"))
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func serve(dir string) error {
 	}
 	fmt.Println("http://" + l.Addr().String())
 	return http.Serve(l, &streamable.Server{
-		Sessions: everything.New(nil), Store: state.Kind(store, "sessions"), Log: log,
+		Sessions: everything.New(nil), Store: state.Kind(kept, "sessions"), Log: log,
 	})
 }
 

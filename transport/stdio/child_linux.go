@@ -241,7 +241,7 @@ func (st *processStat) parse(text []byte) bool {
 // readFile reads a file of /proc into buf, which it may replace by a larger one.
 // It is os.ReadFile without what that costs for a thousand small files.
 func readFile(name string, buf []byte) ([]byte, error) {
-	fd, err := retry(func() (int, error) { return syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
+	fd, err := untilNotInterrupted(func() (int, error) { return syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {
 		return buf[:0], err
 	}
@@ -251,7 +251,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
 		}
-		n, err := retry(func() (int, error) { return syscall.Read(fd, buf[len(buf):cap(buf)]) })
+		n, err := untilNotInterrupted(func() (int, error) { return syscall.Read(fd, buf[len(buf):cap(buf)]) })
 		if err != nil {
 			return buf, err
 		}
@@ -263,7 +263,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-func retry(f func() (int, error)) (int, error) {
+func untilNotInterrupted(f func() (int, error)) (int, error) {
 	for {
 		if n, err := f(); err != syscall.EINTR { //nolint:errorlint // a system call returns it bare
 			return n, err

@@ -264,7 +264,7 @@ func descendants(server int) (living []int, complete bool) {
 // endAs reaps the server and ends this process as that has ended.
 func endAs(server int) {
 	var status syscall.WaitStatus
-	if pid, err := retry(func() (int, error) { return syscall.Wait4(server, &status, syscall.WNOHANG, nil) }); err != nil || pid != server {
+	if pid, err := untilNotInterrupted(func() (int, error) { return syscall.Wait4(server, &status, syscall.WNOHANG, nil) }); err != nil || pid != server {
 		syscall.Exit(1) // it cannot be killed
 	}
 	if !status.Signaled() {
