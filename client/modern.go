@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/subscription"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -23,14 +23,14 @@ const MaxRounds = 10
 
 // betweenRounds is the wait before a request is made again that the server wants to
 // have again without asking anything.
-var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: time.Minute}
+var betweenRounds = retry.Backoff{Min: 250 * time.Millisecond, Max: time.Minute}
 
 // modern is the side of the modern era: each request has its envelope, and the
 // server asks by wanting a request again.
 type modern struct {
 	client  *Client
 	door    dragoman.Peer
-	busy    running.Group // the goroutines of changes
+	busy    syncs.Group // the goroutines of changes
 	changes *subscription.Subscription
 
 	mu       sync.Mutex
@@ -127,7 +127,7 @@ func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*drag
 			return nil, errors.New("the server needs input, but neither asks for it nor gives a requestState")
 		case answers == nil:
 			idle++
-			if err := backoff.Sleep(ctx, betweenRounds.Wait(idle)); err != nil {
+			if err := retry.Sleep(ctx, betweenRounds.Wait(idle)); err != nil {
 				return nil, err
 			}
 		}

@@ -7,8 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
-	"github.com/dragoman-mcp/dragoman/internal/flight"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -17,7 +16,7 @@ import (
 type Front struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	busy   running.Group // our goroutines
+	busy   syncs.Group // our goroutines
 
 	peer  dragoman.Peer // answers requests of the modern era
 	up    *up.Server
@@ -123,7 +122,7 @@ type frontConn struct {
 	front  *Front
 	client dragoman.Conn
 	caller *dragoman.Caller
-	legacy flight.Flight[frontSession]
+	legacy syncs.Flight[frontSession]
 }
 
 // A frontSession is the legacy side of a conversation.

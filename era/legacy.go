@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/legacy"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -36,12 +36,12 @@ type legacySession struct {
 	client dragoman.Conn
 	caller *dragoman.Caller
 	owner  pool.Key
-	conn   flight.Flight[*pool.Entry]
+	conn   syncs.Flight[*pool.Entry]
 	opened chan dragoman.Conn // holds the last one, until attend takes it
 	ended  chan struct{}      // closed by end
 	once   sync.Once
 
-	crossing flight.Flight[dragoman.Peer]
+	crossing syncs.Flight[dragoman.Peer]
 	other    atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
 
 	memory legacy.Memory // what the server has been told
@@ -113,7 +113,7 @@ func (ls *legacySession) check(ctx context.Context) error {
 // without beginning a session. The
 // crossing is told what memory holds. It returns nil if the server is not modern.
 func (ls *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
-	other, err := ls.crossing.Get(ctx, flight.OnCaller, func() (dragoman.Peer, error) { return ls.crossOver(ctx, memory) })
+	other, err := ls.crossing.Get(ctx, syncs.OnCaller, func() (dragoman.Peer, error) { return ls.crossOver(ctx, memory) })
 	if err != nil {
 		return nil
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/flight"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -116,9 +115,9 @@ type Server struct {
 	once            sync.Once
 	ctx             context.Context // ends with Close
 	cancel          context.CancelCauseFunc
-	busy            running.Group // our goroutines
+	busy            syncs.Group // our goroutines
 	log             *slog.Logger
-	found           flight.Flight[protocol.Era]
+	found           syncs.Flight[protocol.Era]
 	silent          atomic.Bool           // the last probe had no answer, and nothing has been opened since
 	handshakeFailed atomic.Bool           // the last handshake of our own had no answer either
 	spoils          atomic.Bool           // a handshake on a connection that was probed has failed

@@ -13,8 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/filelock"
-	"github.com/dragoman-mcp/dragoman/internal/private"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // FileOptions configures Open. The zero value is ready to use. In each limit zero
@@ -254,7 +253,7 @@ func Open(dir string, opts *FileOptions) (*File, error) {
 
 func (f *File) open(dir string) error {
 	var err error
-	if f.dir, err = private.OpenDir(dir, private.NoWrite, true); err != nil {
+	if f.dir, err = fileutil.OpenPrivateDir(dir, fileutil.NoWrite, true); err != nil {
 		return err
 	}
 	if f.unlock, err = lock(f.dir); err != nil {
@@ -281,9 +280,9 @@ func lock(dir *os.Root) (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Try(file); err != nil {
+	if err := fileutil.TryLock(file); err != nil {
 		_ = file.Close()
-		if errors.Is(err, filelock.ErrLocked) {
+		if errors.Is(err, fileutil.ErrLocked) {
 			return nil, ErrInUse
 		}
 		return nil, err

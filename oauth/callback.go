@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 

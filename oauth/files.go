@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dragoman-mcp/dragoman/internal/private"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // files are those of a store.
@@ -29,7 +29,7 @@ type files interface {
 // openRoot opens a directory that only its user can look into. It is made if it is not there
 // and make says so.
 func openRoot(dir string, make bool) (*os.Root, error) {
-	root, err := private.OpenDir(dir, private.NoAccess, make)
+	root, err := fileutil.OpenPrivateDir(dir, fileutil.NoAccess, make)
 	if err != nil {
 		return nil, fmt.Errorf("oauth: the directory for sign-ins: %w", err)
 	}
@@ -96,7 +96,7 @@ func (d *directory) replace(old *os.Root, make bool) (bool, error) {
 
 func (d *directory) read(name string) (text []byte, err error) {
 	err = d.do(false, func(root *os.Root) error {
-		text, err = private.ReadFile(root, name, maxFile)
+		text, err = fileutil.ReadPrivateFile(root, name, maxFile)
 		return err
 	})
 	return text, err

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
@@ -132,7 +132,7 @@ func (s *Source) run(ctx context.Context, a *attempt) error {
 			err = s.lead(ctx, a)
 			unlock()
 			return err
-		case !errors.Is(err, filelock.ErrLocked):
+		case !errors.Is(err, fileutil.ErrLocked):
 			return err
 		}
 		if err := s.show(ctx, a); err != nil {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
@@ -587,5 +587,5 @@ func (s *Source) Pending() (Prompt, bool) {
 	if err == nil {
 		unlock() // nobody waits there
 	}
-	return p.Prompt, errors.Is(err, filelock.ErrLocked)
+	return p.Prompt, errors.Is(err, fileutil.ErrLocked)
 }

@@ -15,8 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/filelock"
-	"github.com/dragoman-mcp/dragoman/internal/private"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
@@ -146,7 +145,7 @@ func (s *Store) unreadable(name string, err error) error {
 		err = e.Err // the path follows, as a whole
 	}
 	advice := "delete that file and sign in again"
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrExposed) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fileutil.ErrExposed) {
 		advice = "chmod 600 that file, or delete it and sign in again"
 	}
 	return fmt.Errorf("oauth: a sign-in cannot be read: %s: %w; %s", filepath.Join(s.dir, name), err, advice)
@@ -180,7 +179,7 @@ func (s *Store) lock(ctx context.Context, name string) (unlock func(), err error
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	return s.lockFile(name, held, func(f *os.File) error { return filelock.Wait(ctx, f) })
+	return s.lockFile(name, held, func(f *os.File) error { return fileutil.Lock(ctx, f) })
 }
 
 // tryLock is lock that does not wait: it returns [filelock.ErrLocked] instead.
@@ -189,9 +188,9 @@ func (s *Store) tryLock(name string) (unlock func(), err error) {
 	select {
 	case held <- struct{}{}:
 	default:
-		return nil, filelock.ErrLocked
+		return nil, fileutil.ErrLocked
 	}
-	return s.lockFile(name, held, filelock.Try)
+	return s.lockFile(name, held, fileutil.TryLock)
 }
 
 // lockOf returns what keeps goroutines apart that want the same lock.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
 )
 
 func writeConfig(t *testing.T, name, text string) string {
@@ -75,7 +75,7 @@ func TestSchemaAndReaderAgree(t *testing.T) {
 	if status != 0 || stdout != string(config.Schema()) {
 		t.Fatalf("status %d, %.100s", status, stdout)
 	}
-	checker := &schema.Checker{}
+	checker := &jsonschema.Checker{}
 	for _, test := range []struct {
 		text string
 		good bool

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -69,7 +69,7 @@ type Aggregate struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	busy   running.Group // our goroutines
+	busy   syncs.Group // our goroutines
 
 	setting sync.Mutex // orders Set and Close
 	group   atomic.Pointer[group]

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -84,7 +84,7 @@ func away(noun, name string, silent []*member) *dragoman.Error {
 
 // unknown is the error for a name that means nothing.
 func unknown(k kind, name string, x *index) *dragoman.Error {
-	hint := near.Hint(name, maps.Keys(x.byName))
+	hint := humanize.SuggestHint(name, maps.Keys(x.byName))
 	if hint != "" {
 		hint = "; " + hint
 	}

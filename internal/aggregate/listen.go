@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/subscription"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -182,7 +182,7 @@ const maxHolders = 4
 
 // watchAnew is the wait before resources are watched anew after a second failure in a
 // row. The first is no reason to wait.
-var watchAnew = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
+var watchAnew = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // begin watches what the client wants, and leaves out of acknowledged what nobody tells of.
 func (l *listener) begin(ctx context.Context) {

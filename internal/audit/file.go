@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/filelock"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 // A file is the log on the disk: the file that is written, those that were before it, and
@@ -54,9 +54,9 @@ func openFile(path string) (*file, error) {
 		return nil, err
 	}
 	f.head = head
-	if err := filelock.Try(head); err != nil {
+	if err := fileutil.TryLock(head); err != nil {
 		_ = head.Close()
-		if errors.Is(err, filelock.ErrLocked) {
+		if errors.Is(err, fileutil.ErrLocked) {
 			err = ErrInUse
 		}
 		return nil, err

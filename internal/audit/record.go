@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // A Record is an event as it stands in a file.

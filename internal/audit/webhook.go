@@ -20,7 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 )
 
 // What a webhook can be told of.
@@ -66,7 +66,7 @@ const (
 )
 
 // tellBackoff is the wait between attempts.
-var tellBackoff = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
+var tellBackoff = retry.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // A hook tells a webhook of records, on a goroutine of its own that begins with the first
 // configuration that has one.
@@ -261,7 +261,7 @@ func (h *hook) tell(w *Webhook, batch [][]byte) error {
 		h.mu.Lock()
 		h.now.Error = err.Error()
 		h.mu.Unlock()
-		if backoff.Sleep(h.ctx, tellBackoff.Wait(failures)) != nil {
+		if retry.Sleep(h.ctx, tellBackoff.Wait(failures)) != nil {
 			return err
 		}
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 const us = "https://mcp.example.com"

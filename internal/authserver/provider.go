@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 )
 
 const (
@@ -95,7 +95,7 @@ type provider struct {
 	asker  *policy.Asker
 	reader *policy.UserReader
 	tokens *policy.IDTokens // nil if it does not speak OpenID Connect
-	found  flight.Flight[*endpoints]
+	found  syncs.Flight[*endpoints]
 }
 
 func newProvider(o *Options) (*provider, error) {
@@ -133,7 +133,7 @@ func (p *provider) endpoints(ctx context.Context) (*endpoints, error) {
 	if known && time.Since(old.at) > metadataFor {
 		p.found.Forget(func(e *endpoints) bool { return e == old })
 	}
-	e, err := p.found.Get(ctx, flight.OnCaller, func() (*endpoints, error) { return p.discover(context.WithoutCancel(ctx)) })
+	e, err := p.found.Get(ctx, syncs.OnCaller, func() (*endpoints, error) { return p.discover(context.WithoutCancel(ctx)) })
 	if err != nil && known {
 		return old, nil
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 func TestSigningOutEndsWhatTheProviderHasGiven(t *testing.T) {

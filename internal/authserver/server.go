@@ -14,9 +14,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 // The paths that a Server answers at.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/raw"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

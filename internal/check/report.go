@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // Formats are how a report can be written.

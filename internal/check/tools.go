@@ -10,10 +10,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -237,7 +237,7 @@ func schemaValid(ctx context.Context, r *run) outcome {
 			if s.read.large {
 				return fmt.Sprintf("%s has more than %d schemas or %d references, which no host takes", s.name, maxSchemas, maxRefs)
 			}
-			if err := schema.Valid(s.text); err != nil {
+			if err := jsonschema.Valid(s.text); err != nil {
 				return s.name + ": " + err.Error()
 			}
 		}
@@ -313,8 +313,8 @@ func callStructured(ctx context.Context, r *run) outcome {
 	case result["structuredContent"] == nil:
 		return fail(x, "there is an outputSchema, and no structuredContent")
 	}
-	err := new(schema.Checker).Check(list[i].OutputSchema, result["structuredContent"])
-	if e, bad := errors.AsType[*schema.Error](err); bad {
+	err := new(jsonschema.Checker).Check(list[i].OutputSchema, result["structuredContent"])
+	if e, bad := errors.AsType[*jsonschema.Error](err); bad {
 		return fail(x, "%s %s", e.Path(), e.Reason())
 	}
 	return pass()

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 // An Auth says who may come in. If nothing of it is given, everybody may.

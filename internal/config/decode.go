@@ -12,8 +12,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 // readRoot reads a whole file.

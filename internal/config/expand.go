@@ -14,7 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 var variableName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)

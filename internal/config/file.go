@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 // A File is what a configuration says, with all references replaced. What it does

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
-	"github.com/dragoman-mcp/dragoman/internal/program"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
 // Commands says which programs may be started.
@@ -21,8 +21,8 @@ type Commands struct {
 }
 
 // policy returns which programs may be started.
-func (f *File) policy() *program.Policy {
-	return &program.Policy{Allow: f.Commands.Allow, Writable: f.Commands.Writable}
+func (f *File) policy() *proc.Policy {
+	return &proc.Policy{Allow: f.Commands.Allow, Writable: f.Commands.Writable}
 }
 
 // Vet returns an error if a program must not be started for the server.
@@ -37,7 +37,7 @@ func (s *Server) Vet(cmd *exec.Cmd) error {
 func (s *Server) Checked() bool { return s.policy != nil }
 
 // vet checks the program of a server, and that for its tokens, as far as they are known.
-func (s *Server) vet(policy *program.Policy) error {
+func (s *Server) vet(policy *proc.Policy) error {
 	if s.Program != "" {
 		if err := policy.Vet(s.cmd(s.Program, s.Args)); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (l *loader) checkCommands() {
 		if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(pattern, "~/") {
 			pattern = filepath.Join(home, pattern[2:])
 		}
-		plain, err := program.Pattern(pattern)
+		plain, err := proc.Pattern(pattern)
 		if err != nil {
 			l.note(false, fmt.Sprintf("commands.allow[%d]: %q %v", i, syntax.Clip(pattern), err),
 				"write the absolute path of a program, as in /usr/bin/node, or of those in a directory, as in /opt/mcp/*", "commands", "allow", i)
@@ -104,14 +104,14 @@ func (l *loader) checkPrograms() {
 // when it is started, and is checked then.
 func (l *loader) find(s *Server, name string, args []string, steps ...any) string {
 	pathExt, _ := l.lookup("PATHEXT")
-	file, err := (&program.Search{Dir: s.Cwd, Path: s.searchPath, PathExt: pathExt, Writable: s.policy.Writable}).Find(name)
+	file, err := (&proc.Search{Dir: s.Cwd, Path: s.searchPath, PathExt: pathExt, Writable: s.policy.Writable}).Find(name)
 	if err == nil {
 		err = s.policy.Vet(s.cmd(file, args))
 	}
 	if err == nil {
 		return file
 	}
-	refused := errors.Is(err, program.ErrExposed) || errors.Is(err, program.ErrNotAllowed)
+	refused := errors.Is(err, proc.ErrExposed) || errors.Is(err, proc.ErrNotAllowed)
 	if !refused && s.policy.Allow == nil {
 		return ""
 	}
@@ -123,8 +123,8 @@ func (l *loader) find(s *Server, name string, args []string, steps ...any) strin
 // shown.
 func (l *loader) noteProgram(server string, err error, warning bool, file string, steps []any) {
 	at := append([]any{"servers", server}, steps...)
-	message, hint := err.Error(), program.Advice(err)
-	if errors.Is(err, program.ErrExposed) {
+	message, hint := err.Error(), proc.Advice(err)
+	if errors.Is(err, proc.ErrExposed) {
 		hint += "; commands.writable allows it all the same"
 	}
 	if warning {

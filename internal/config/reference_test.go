@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 func TestReferenceIsUpToDate(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/limit"
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
-	"github.com/dragoman-mcp/dragoman/internal/program"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
 // A Server is a server that we start or reach. It has a command or a URL.
@@ -62,8 +62,8 @@ type Server struct {
 	// where is how people are told where the server is; it has no secrets.
 	where string
 
-	policy     *program.Policy // nil if the server is not from a file
-	searchPath string          // where its programs are looked for
+	policy     *proc.Policy // nil if the server is not from a file
+	searchPath string       // where its programs are looked for
 }
 
 // ChildLimits is what the processes of a server may use. Zero means no limit.

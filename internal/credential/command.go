@@ -16,12 +16,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/flight"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
-	"github.com/dragoman-mcp/dragoman/internal/program"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
-	"github.com/dragoman-mcp/dragoman/internal/reread"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 )
 
 const (
@@ -51,8 +50,8 @@ type helper struct {
 
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
-	busy   running.Group
-	flight flight.Flight[*value]
+	busy   syncs.Group
+	flight syncs.Flight[*value]
 
 	mu      sync.Mutex
 	renewed time.Time // when the command was last run because of a refusal
@@ -132,8 +131,8 @@ func (h *helper) run() (*value, error) {
 		if _, exited := errors.AsType[*exec.ExitError](err); exited {
 			return nil, h.fail("fails with "+err.Error(), "run it by hand to see why", err)
 		}
-		if errors.Is(err, program.ErrNotAllowed) || errors.Is(err, program.ErrExposed) {
-			return nil, h.fail("must not be started: "+err.Error(), program.Advice(err), err)
+		if errors.Is(err, proc.ErrNotAllowed) || errors.Is(err, proc.ErrExposed) {
+			return nil, h.fail("must not be started: "+err.Error(), proc.Advice(err), err)
 		}
 		return nil, h.fail("cannot be started: "+startReason(err), "check its path", err)
 	}
@@ -154,7 +153,7 @@ func startReason(err error) string {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err
 	}
-	return reread.Reason(err).Error()
+	return fileutil.LoadError(err).Error()
 }
 
 // limited keeps what is written to it, up to maxText bytes. Then it takes no more, or drops it.

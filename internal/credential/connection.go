@@ -12,7 +12,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/dragoman-mcp/dragoman/internal/reread"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // TLS returns how connections to a server are secured: with the authorities in the file ca
@@ -44,7 +44,7 @@ func TLS(ca, cert, key string, log *slog.Logger) (*tls.Config, error) {
 		if key == "" {
 			key = cert
 		}
-		mine, err := reread.New(func() (*tls.Certificate, error) {
+		mine, err := fileutil.NewReloaded(func() (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(cert, key)
 			return &pair, err
 		}, func(err error) {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/credential"
-	"github.com/dragoman-mcp/dragoman/internal/program"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -390,7 +390,7 @@ func TestACommandThatFailsIsToldOfAndNothingIsSent(t *testing.T) {
 	if _, err := post(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("a command that is not there: %v", err)
 	}
-	refuse := func(cmd *exec.Cmd) error { return fmt.Errorf("%s: %w", cmd.Path, program.ErrNotAllowed) }
+	refuse := func(cmd *exec.Cmd) error { return fmt.Errorf("%s: %w", cmd.Path, proc.ErrNotAllowed) }
 	c, _ = open(t, credential.Config{Server: s.URL, Command: command(t, "fail", ""), Vet: refuse})
 	if _, err := post(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "must not be started") || !strings.Contains(err.Error(), "add its path to the list") {
 		t.Errorf("a command that is not allowed: %v", err)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/reread"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // A tokenFile has the token in a file.
@@ -18,8 +18,8 @@ type tokenFile struct {
 	path string
 
 	mu   sync.Mutex
-	read reread.Stamp // of the file when it was read
-	last *value       // nil before
+	read fileutil.Stamp // of the file when it was read
+	last *value         // nil before
 }
 
 // rewriteInterval is how long a token file that was emptied a moment ago has until it is read again.
@@ -33,7 +33,7 @@ var errBeingWritten = errors.New("it is being written")
 func (f *tokenFile) current(context.Context) (*value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now, err := reread.StampOf(f.path)
+	now, err := fileutil.StampOf(f.path)
 	if err != nil {
 		return nil, f.fail(err)
 	}
@@ -70,7 +70,7 @@ func (f *tokenFile) reload(refused *value) (*value, error) {
 	if f.last != refused {
 		return f.last, nil
 	}
-	now, err := reread.StampOf(f.path)
+	now, err := fileutil.StampOf(f.path)
 	if err != nil {
 		return nil, f.fail(err)
 	}
@@ -79,20 +79,20 @@ func (f *tokenFile) reload(refused *value) (*value, error) {
 
 // load reads the file, whose reread.Stamp was taken before. The error is errBeingWritten if there is a token from
 // before, and the file was emptied a moment ago. The caller holds mu.
-func (f *tokenFile) load(at reread.Stamp) (*value, error) {
+func (f *tokenFile) load(at fileutil.Stamp) (*value, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
-		return nil, f.fail(reread.Reason(err))
+		return nil, f.fail(fileutil.LoadError(err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxText+1))
 	switch {
 	case err != nil:
-		return nil, f.fail(reread.Reason(err))
+		return nil, f.fail(fileutil.LoadError(err))
 	case len(text) > maxText:
 		return nil, f.fail(fmt.Errorf("it has more than %d bytes", maxText))
 	case len(text) == 0 && f.last != nil:
-		if now, failed := reread.StampOf(f.path); failed == nil && (now != at || now.BeingWritten()) {
+		if now, failed := fileutil.StampOf(f.path); failed == nil && (now != at || now.BeingWritten()) {
 			return nil, errBeingWritten
 		}
 	}

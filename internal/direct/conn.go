@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 // firstRoom is how much of a request a connection has room for when it is new, and when

@@ -24,9 +24,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
 	"github.com/dragoman-mcp/dragoman/internal/timeout"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/direct"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 // atSite runs a test with a connection to a direct server, in a bubble.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/reread"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // Files are those of a certificate, in PEM.
@@ -27,7 +27,7 @@ type Files struct {
 
 // A Certificate is who we are to clients, and whom of them we trust.
 type Certificate struct {
-	now *reread.Value[*tls.Config] // with one certificate
+	now *fileutil.Reloaded[*tls.Config] // with one certificate
 }
 
 // protocolHTTP2 is the name of HTTP/2 in the handshake.
@@ -49,7 +49,7 @@ func Load(f *Files, log *slog.Logger) (*Certificate, error) {
 		names = append(names, f.ClientCA)
 	}
 	of := *f
-	now, err := reread.New(of.config, func(err error) {
+	now, err := fileutil.NewReloaded(of.config, func(err error) {
 		log.Error("the certificate has changed and cannot be used, the one from before is", "error", err)
 	}, names...)
 	if err != nil {
@@ -62,7 +62,7 @@ func Load(f *Files, log *slog.Logger) (*Certificate, error) {
 func (f *Files) config() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
-		text := strings.TrimPrefix(reread.Reason(err).Error(), "tls: ")
+		text := strings.TrimPrefix(fileutil.LoadError(err).Error(), "tls: ")
 		return nil, fmt.Errorf("%s and %s: %s; give the certificate chain, the server's own first, and the private key that belongs to it, both in PEM", f.Cert, f.Key, text)
 	}
 	c := &tls.Config{
@@ -74,7 +74,7 @@ func (f *Files) config() (*tls.Config, error) {
 	}
 	text, err := os.ReadFile(f.ClientCA)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.ClientCA, reread.Reason(err))
+		return nil, fmt.Errorf("%s: %w", f.ClientCA, fileutil.LoadError(err))
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if f.Optional {

@@ -21,10 +21,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/direct"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/strict"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 )
 
 // Limits of a connection.
@@ -117,7 +117,7 @@ func (s *Server) Serve(l net.Listener) error {
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.one.Serve(one) }) // ends with the queue
 	running.Go(func() { _ = s.two.Serve(two) }) // ends with the queue
-	err := backoff.Accept(ctx, l, func(c net.Conn) {
+	err := retry.Accept(ctx, l, func(c net.Conn) {
 		c = s.room.admit(c)
 		if s.room.isDueToClear() {
 			running.Go(s.room.clear) // ends when some connections are closed

@@ -24,8 +24,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // access is who may come in, as a configuration says.

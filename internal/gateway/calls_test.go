@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/logfmt"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

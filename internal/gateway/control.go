@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -83,7 +83,7 @@ func (g *Gateway) serverOr(w http.ResponseWriter, name string) *manager.Upstream
 		return nil
 	}
 	text := "there is no server " + name + "; "
-	if hint := near.Hint(name, g.serverNames()); hint != "" {
+	if hint := humanize.SuggestHint(name, g.serverNames()); hint != "" {
 		text += hint + " "
 	}
 	fail(w, http.StatusNotFound, text+"dragoman status lists them")

@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -120,7 +120,7 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 	}
 	if s.Requests != nil {
 		call := &toolhttp.Server{
-			Requests: s.Requests, Check: new(schema.Checker).Check, Trusted: true, Caller: o.caller(doorCall),
+			Requests: s.Requests, Check: new(jsonschema.Checker).Check, Trusted: true, Caller: o.caller(doorCall),
 			MaxMessage: o.MaxMessage, Logger: o.Logger,
 		}
 		d.doors = append(d.doors, call.Shutdown)
@@ -250,7 +250,7 @@ func (t *routes) nearServers(r *http.Request) string {
 		return ""
 	}
 	name, _, _ := strings.Cut(after, "/")
-	hint := near.Hint(name, func(yield func(string) bool) {
+	hint := humanize.SuggestHint(name, func(yield func(string) bool) {
 		for other, e := range t.servers {
 			if t.shows(e, dragoman.CallerOf(r.Context())) && !yield(other) {
 				return

@@ -9,10 +9,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/near"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -461,7 +461,7 @@ func (v *view) nearTools(name string, list *toollist.List) string {
 	if list == nil {
 		return ""
 	}
-	return near.Hint(name, func(yield func(string) bool) {
+	return humanize.SuggestHint(name, func(yield func(string) bool) {
 		for own, tool := range list.All() {
 			if v.offersTool(own, tool.Annotations) && !yield(cmp.Or(v.conf.Tools.Rename[own], own)) {
 				return

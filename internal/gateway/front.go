@@ -13,10 +13,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
 

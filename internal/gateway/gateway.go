@@ -22,9 +22,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
-	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/tap"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 )
 
 const (
@@ -115,8 +115,8 @@ type Gateway struct {
 
 	taps tap.Hub // who looks at what passes
 
-	audit    *audit.Log    // nil if there is none
-	watching running.Group // of sessions, for the audit log
+	audit    *audit.Log  // nil if there is none
+	watching syncs.Group // of sessions, for the audit log
 	ended    context.Context
 	end      context.CancelFunc // ends the watching
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
-	"github.com/dragoman-mcp/dragoman/internal/procmem"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
 // Paths that tell about the gateway.
@@ -90,7 +90,7 @@ type Grouped struct {
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
 	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
-	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), procmem.Own()
+	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), proc.OwnMemory()
 	s.WithoutID = g.entrance.noID.count.Load()
 	list := g.manager.Statuses()
 	g.mu.Lock()

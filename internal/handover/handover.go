@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/legacy"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -51,15 +51,15 @@ type Records[S any] struct {
 	saving   sync.Mutex // held while it is recorded which sessions are in use
 
 	mu        sync.Mutex
-	adoptions map[string]*flight.Flight[S] // under way
-	recorders map[*Recorder]struct{}       // of sessions that are open
-	timer     *time.Timer                  // of saveUse; nil if there are no recorders
+	adoptions map[string]*syncs.Flight[S] // under way
+	recorders map[*Recorder]struct{}      // of sessions that are open
+	timer     *time.Timer                 // of saveUse; nil if there are no recorders
 }
 
 // NewRecords returns those of a server whose sessions end when nobody has used them
 // for so long.
 func NewRecords[S any](store Store, idle time.Duration, log *slog.Logger) *Records[S] {
-	return &Records[S]{store: store, idle: idle, log: log, adoptions: make(map[string]*flight.Flight[S]), recorders: make(map[*Recorder]struct{})}
+	return &Records[S]{store: store, idle: idle, log: log, adoptions: make(map[string]*syncs.Flight[S]), recorders: make(map[*Recorder]struct{})}
 }
 
 // Load returns the record of a session that its caller may still use. The error is
@@ -135,7 +135,7 @@ func (s *Records[S]) Adopt(ctx context.Context, id string, known func() (S, bool
 	}
 	f := s.adoptions[id]
 	if f == nil {
-		f = new(flight.Flight[S])
+		f = new(syncs.Flight[S])
 		s.adoptions[id] = f
 	}
 	s.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
-	"github.com/dragoman-mcp/dragoman/internal/program"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -386,5 +386,5 @@ func PassHint(err error, commandLine bool) string {
 	if !ok || len(exit.Withheld) == 0 {
 		return ""
 	}
-	return "; " + program.PassHint(exit.Withheld, commandLine)
+	return "; " + proc.PassHint(exit.Withheld, commandLine)
 }

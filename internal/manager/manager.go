@@ -16,9 +16,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/procmem"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
 // Options are how a Manager behaves. Nil and the zero value hold the defaults.
@@ -209,7 +209,7 @@ func (m *Manager) Statuses() (list []Status) {
 	for _, u := range m.Upstreams() {
 		s := u.Status()
 		if len(s.Processes) > 0 && memory == nil {
-			memory = procmem.Groups()
+			memory = proc.MemoryOfGroups()
 		}
 		for _, pid := range s.Processes {
 			s.Memory += memory[pid]

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -340,5 +340,5 @@ func (b *breaker) close() { b.bad, b.until = nil, time.Time{} }
 
 // backoff returns how long to wait after so many failures in a row.
 func (s *settings) backoff(failures int) time.Duration {
-	return backoff.Backoff{Min: s.min, Max: s.max}.Wait(failures)
+	return retry.Backoff{Min: s.min, Max: s.max}.Wait(failures)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/credential"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )

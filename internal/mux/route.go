@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 )
 
 const (
@@ -50,12 +49,12 @@ type Introspection struct {
 	reader *claimReader
 	asker  *Asker
 	room   chan struct{}      // a place for each inquiry under way
-	group  running.Group      // of inquiries
+	group  syncs.Group        // of inquiries
 	ctx    context.Context    // of inquiries; ends with Close
 	cancel context.CancelFunc // ends them
 
 	mu      sync.Mutex
-	under   map[digest]*flight.Flight[*identity] // the inquiries under way
+	under   map[digest]*syncs.Flight[*identity] // the inquiries under way
 	refused map[digest]refusal
 }
 
@@ -80,7 +79,7 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 	}
 	v := &Introspection{
 		opts: *o, reader: reader, room: make(chan struct{}, maxInquiries),
-		under: make(map[digest]*flight.Flight[*identity]), refused: make(map[digest]refusal),
+		under: make(map[digest]*syncs.Flight[*identity]), refused: make(map[digest]refusal),
 	}
 	if v.asker, err = NewAsker(o.Endpoint, o.HTTP); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (v *Introspection) verify(ctx context.Context, token string) (*identity, er
 
 // inquiry returns the one about a token that is under way, or is to be made. The error is that
 // of the last one, if it was only just made.
-func (v *Introspection) inquiry(d digest) (*flight.Flight[*identity], error) {
+func (v *Introspection) inquiry(d digest) (*syncs.Flight[*identity], error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r, ok := v.refused[d]; ok {
@@ -126,14 +125,14 @@ func (v *Introspection) inquiry(d digest) (*flight.Flight[*identity], error) {
 	}
 	f := v.under[d]
 	if f == nil {
-		f = new(flight.Flight[*identity])
+		f = new(syncs.Flight[*identity])
 		v.under[d] = f
 	}
 	return f, nil
 }
 
 // ask makes an inquiry.
-func (v *Introspection) ask(d digest, inquiry *flight.Flight[*identity], token string) (*identity, error) {
+func (v *Introspection) ask(d digest, inquiry *syncs.Flight[*identity], token string) (*identity, error) {
 	id, err := v.introspect(token)
 	v.mu.Lock()
 	defer v.mu.Unlock()

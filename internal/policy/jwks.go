@@ -10,10 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/flight"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 )
 
 const (
@@ -32,8 +31,8 @@ type keyStore struct {
 	limit  time.Duration
 	log    *slog.Logger
 
-	attempt flight.Flight[struct{}]
-	group   running.Group      // of the one attempt under way
+	attempt syncs.Flight[struct{}]
+	group   syncs.Group        // of the one attempt under way
 	ctx     context.Context    // of attempts; ends with close
 	cancel  context.CancelFunc // ends them
 
@@ -162,7 +161,7 @@ func (s *keyStore) paused() (bool, error) {
 func (s *keyStore) refresh(ctx context.Context) error {
 	start := s.group.Start
 	if paused, _ := s.paused(); paused {
-		start = flight.OnCaller // which does nothing, unless it joins an attempt under way
+		start = syncs.OnCaller // which does nothing, unless it joins an attempt under way
 	}
 	s.attempt.Forget(nil)
 	_, err := s.attempt.Get(ctx, start, func() (struct{}, error) {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/filelock"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // maxTokenFile bounds a file of tokens.
@@ -163,7 +163,7 @@ func changeTokens(ctx context.Context, path string, change func([]Token) ([]Toke
 		return err
 	}
 	defer lock.Close()
-	if err := filelock.Wait(ctx, lock); err != nil {
+	if err := fileutil.Lock(ctx, lock); err != nil {
 		return err
 	}
 	list, err := readStored(path)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 // A Token is a secret that lets its holder in. What is kept of it is a digest: it has

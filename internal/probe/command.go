@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/program"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -104,7 +104,7 @@ func (p *prober) greet(ctx context.Context, conn *raw.PoolConn) (answered, alive
 	}
 	x := c.Begin(ctx)
 	if !first.First.IsZero() {
-		p.ok("start", "its first output came after %v", people.Duration(first.First.Sub(first.Began)))
+		p.ok("start", "its first output came after %v", humanize.Duration(first.First.Sub(first.Began)))
 	}
 	if x.Answer == nil {
 		_, exited := errors.AsType[*stdio.ExitError](x.Err)
@@ -136,7 +136,7 @@ func (p *prober) sayNoAnswer(x *raw.Exchange) {
 	case exited && exit.Signal != "":
 		p.problem("start", "run the command by hand and look at what it says", "it was ended by a signal (%s) before it answered", exit.Signal)
 	case exited:
-		advice := program.PassHint(exit.Withheld, true)
+		advice := proc.PassHint(exit.Withheld, true)
 		if advice == "" {
 			advice = "run the command by hand; it may want an argument, or a variable that is withheld (-e NAME passes one on)"
 		}
@@ -159,14 +159,14 @@ func (p *prober) showStreams(first *raw.Process) {
 	if lines[0] == "" && len(lines) == 1 {
 		return
 	}
-	p.note("stderr", "%s; the last:", people.Count(len(lines), "line"))
+	p.note("stderr", "%s; the last:", humanize.Count(len(lines), "line"))
 	p.Lines[len(p.Lines)-1].More = clean(lines[max(0, len(lines)-maxStderr):])
 }
 
 // showNoise shows the text that the server has written where messages belong by now.
 func (p *prober) showNoise(first *raw.Process) {
 	n := len(first.Noise)
-	text := people.Count(n, "line") + " of text that is no message"
+	text := humanize.Count(n, "line") + " of text that is no message"
 	i := slices.IndexFunc(p.Lines, func(l Line) bool { return l.Topic == "stdout" })
 	if i < 0 {
 		i = len(p.Lines)
@@ -189,11 +189,11 @@ func (p *prober) showEnd(first *raw.Process, alive bool) {
 	switch {
 	case !alive:
 	case exit.Signal == "" && byItself && exit.Status == 0:
-		p.ok("end", "%v after its standard input is closed", people.Duration(took))
+		p.ok("end", "%v after its standard input is closed", humanize.Duration(took))
 	case exit.Signal == "" && byItself:
-		p.note("end", "with status %d, %v after its standard input is closed", exit.Status, people.Duration(took))
+		p.note("end", "with status %d, %v after its standard input is closed", exit.Status, humanize.Duration(took))
 	case byItself:
-		p.problem("end", "look at what it does when standard input ends: it must not crash then", "it dies of a signal (%s), %v after its standard input is closed", exit.Signal, people.Duration(took))
+		p.problem("end", "look at what it does when standard input ends: it must not crash then", "it dies of a signal (%s), %v after its standard input is closed", exit.Signal, humanize.Duration(took))
 	default:
 		p.problem("end", "end when standard input ends: clients close it to end a server, and who waits for a signal is left behind", "it does not end within %v after its standard input is closed", p.grace)
 	}
@@ -253,7 +253,7 @@ func (p *prober) showEnvironment(first *raw.Process, answered bool) {
 	if n > maxNames {
 		names += ", …"
 	}
-	p.note("environment", "%s withheld: %s", people.Count(n, "variable")+map[bool]string{true: " is", false: " are"}[n == 1], names)
+	p.note("environment", "%s withheld: %s", humanize.Count(n, "variable")+map[bool]string{true: " is", false: " are"}[n == 1], names)
 	if !answered {
 		name := "NAME"
 		if likely(p.Withheld[0]) < unlikely {
@@ -288,13 +288,13 @@ func (p *prober) socket(ctx context.Context) {
 		p.problem("connect", "start the server, or correct the address", "%v", err)
 		return
 	}
-	p.ok("connect", "%s %s, %v", at.Network, at.Address, people.Duration(time.Since(began)))
+	p.ok("connect", "%s %s, %v", at.Network, at.Address, humanize.Duration(time.Since(began)))
 	c := p.client(w)
 	x := c.Begin(ctx)
 	noise := w.(*raw.LinkWire).Noise
 	w.Close()
 	if len(noise) > 0 {
-		p.problem("stream", "write nothing but messages to the socket", "%s of text that is no message", people.Count(len(noise), "line"))
+		p.problem("stream", "write nothing but messages to the socket", "%s of text that is no message", humanize.Count(len(noise), "line"))
 		p.Lines[len(p.Lines)-1].More = clean(noise[:min(len(noise), maxNoise)])
 	}
 	if x.Answer == nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 )
 
 // soon is how long before its end a certificate is a problem.
@@ -42,7 +42,7 @@ func (p *prober) network(ctx context.Context, h *raw.HTTP) bool {
 			p.problem("dns", "check the spelling of the host, and the name servers of this machine", "%s has no address: %s", host, withoutServer(err))
 			return false
 		}
-		p.ok("dns", "%s, %v", strings.Join(found[:min(len(found), 4)], ", "), people.Duration(time.Since(began)))
+		p.ok("dns", "%s, %v", strings.Join(found[:min(len(found), 4)], ", "), humanize.Duration(time.Since(began)))
 	}
 	began := time.Now()
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
@@ -52,7 +52,7 @@ func (p *prober) network(ctx context.Context, h *raw.HTTP) bool {
 		return false
 	}
 	defer nc.Close()
-	p.ok("tcp", "%s, %v", nc.RemoteAddr(), people.Duration(time.Since(began)))
+	p.ok("tcp", "%s, %v", nc.RemoteAddr(), humanize.Duration(time.Since(began)))
 	if at.Scheme != "https" {
 		if !h.Local() {
 			p.problem("tls", "serve it by https; tokens must not be sent without", "the connection is not encrypted: others on the way can read and change what is sent")

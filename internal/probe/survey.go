@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -236,7 +236,7 @@ func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision)
 			continue
 		}
 		p.Counts[l.Member] = len(pages.Entries)
-		text := people.Count(len(pages.Entries), l.One)
+		text := humanize.Count(len(pages.Entries), l.One)
 		if l.Member == "tools" {
 			tools = namesOf(pages.Entries)
 			text += fmt.Sprintf(" (about %d tokens)", pages.Tokens())
@@ -364,10 +364,10 @@ func (p *prober) compare(without, with []string) {
 	}
 	more, fewer := less(with, without), less(without, with)
 	if len(more) > 0 {
-		p.note("offers", "%s more to clients that have roots, sampling and elicitation: %s", people.Count(len(more), "tool"), strings.Join(more, ", "))
+		p.note("offers", "%s more to clients that have roots, sampling and elicitation: %s", humanize.Count(len(more), "tool"), strings.Join(more, ", "))
 	}
 	if len(fewer) > 0 {
-		p.note("offers", "%s to clients without roots, sampling and elicitation alone: %s", people.Count(len(fewer), "tool"), strings.Join(fewer, ", "))
+		p.note("offers", "%s to clients without roots, sampling and elicitation alone: %s", humanize.Count(len(fewer), "tool"), strings.Join(fewer, ", "))
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -115,7 +115,7 @@ func (p *prober) post(ctx context.Context, h *raw.HTTP) opener {
 		}
 	}
 	p.Transports[streamable] = true
-	p.ok("transport", "%s: answers by %s, %v", streamable, how, people.Duration(r.Took))
+	p.ok("transport", "%s: answers by %s, %v", streamable, how, humanize.Duration(r.Took))
 	return open
 }
 
@@ -220,7 +220,7 @@ func (p *prober) httpSSE(ctx context.Context, h *raw.HTTP) opener {
 	if err == nil {
 		s.Close()
 		p.Transports[httpSSE] = true
-		p.ok("transport", "%s: its endpoint is %s, %v", httpSSE, redact.URI(s.Endpoint.RequestURI()), people.Duration(r.Took))
+		p.ok("transport", "%s: its endpoint is %s, %v", httpSSE, redact.URI(s.Endpoint.RequestURI()), humanize.Duration(r.Took))
 		return func(ctx context.Context) (raw.Wire, error) {
 			wait, cancel := context.WithTimeoutCause(ctx, p.Timeout, raw.ErrSilent)
 			defer cancel()
@@ -268,7 +268,7 @@ func (p *prober) webSocket(ctx context.Context, h *raw.HTTP, named bool) opener 
 	if err == nil {
 		w.Close()
 		p.Transports[webSocket] = true
-		p.ok("transport", "%s: open after %v", webSocket, people.Duration(time.Since(began)))
+		p.ok("transport", "%s: open after %v", webSocket, humanize.Duration(time.Since(began)))
 		switch foreign, r, err := open(ctx, raw.FromForeignOrigin); {
 		case err == nil:
 			foreign.Close()
@@ -394,7 +394,7 @@ func (p *prober) resumption(ctx context.Context, c *raw.Client, s *raw.Session, 
 	case r.Status == http.StatusOK && r.Stream && behind > 0 && len(r.Events) == 0:
 		p.problem("resumption", "keep what was sent, or give events no ids", "events have ids, and Last-Event-ID brings none of the %d events behind it", behind)
 	case r.Status == http.StatusOK && r.Stream:
-		p.ok("resumption", "events have ids; Last-Event-ID brings %d of %s behind it", len(r.Events), people.Count(behind, "event"))
+		p.ok("resumption", "events have ids; Last-Event-ID brings %d of %s behind it", len(r.Events), humanize.Count(behind, "event"))
 	default:
 		p.problem("resumption", "take GET with Last-Event-ID, or give events no ids", "events have ids, and Last-Event-ID gets %s", r.Says())
 	}

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // A Message is a JSON object that a server wrote, read as leniently as can be.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 )
 
 // An Asker is asked what the client of a recording asked; a client.Client is one.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 // idBits is how many bits of an id count. The one above them is always set: ids

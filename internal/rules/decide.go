@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 )
 
 // ParseOptions is what rules may refer to.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 )
 
 // A Set of rules says who may use what. Once there is one, what none of them allows is

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/private"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // Defaults of [DirOptions].
@@ -59,7 +59,7 @@ func Open(dir string) (*Dir, error) { return OpenWith(dir, nil) }
 
 // OpenWith is Open with options, which may be nil.
 func OpenWith(dir string, opts *DirOptions) (*Dir, error) {
-	root, err := private.OpenDir(dir, private.NoWrite, true)
+	root, err := fileutil.OpenPrivateDir(dir, fileutil.NoWrite, true)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/private"
+	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
 // KeySize is how many bytes a key has.
@@ -29,15 +29,15 @@ func NewKey() []byte {
 // LoadKey returns the key in a file of a directory; both are made if they do not exist. Other users must not be
 // able to write to the directory, nor to read the file. Processes that begin at once get the same key.
 func LoadKey(dir, name string) ([]byte, error) {
-	root, err := private.OpenDir(dir, private.NoWrite, true)
+	root, err := fileutil.OpenPrivateDir(dir, fileutil.NoWrite, true)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	text, err := private.ReadFile(root, name, maxKeyFile)
+	text, err := fileutil.ReadPrivateFile(root, name, maxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = makeKey(root, name); err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
-			text, err = private.ReadFile(root, name, maxKeyFile)
+			text, err = fileutil.ReadPrivateFile(root, name, maxKeyFile)
 		}
 	}
 	var key []byte

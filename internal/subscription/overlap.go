@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 )
 
 // While a listen and its successor overlap, both may report a change, and either may be
@@ -27,9 +27,9 @@ const (
 // reported meanwhile.
 func (s *Subscription) endOverlap(old *listen) {
 	if old != nil {
-		_ = backoff.Sleep(s.ctx, overlapTime) // run sees the end of ctx
+		_ = retry.Sleep(s.ctx, overlapTime) // run sees the end of ctx
 		old.end()
-		_ = backoff.Sleep(s.ctx, overlapTime)
+		_ = retry.Sleep(s.ctx, overlapTime)
 	}
 	s.forgetRemoved()
 	s.deliverDeferred()

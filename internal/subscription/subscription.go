@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -24,7 +24,7 @@ const AckTimeout = 30 * time.Second
 const maxURIBytes = 256 << 10
 
 // retryBackoff is the wait before a listen that was lost is opened again.
-var retryBackoff = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
+var retryBackoff = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // Options configures a Subscription. All but Max, Done and Logger are required.
 type Options struct {
@@ -36,7 +36,7 @@ type Options struct {
 	Notify func(note *dragoman.Message)
 
 	// Busy are the goroutines of the Subscription's owner, which waits for them.
-	Busy *running.Group
+	Busy *syncs.Group
 
 	// Done ends the Subscription when it is closed.
 	Done <-chan struct{}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/running"
 	"github.com/dragoman-mcp/dragoman/internal/subscription"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -40,7 +40,7 @@ type fixture struct {
 func runFixture(t *testing.T, max int, test func(t *testing.T, g *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &fixture{t: t, opened: make(chan *testListen, 100)}
-		var busy running.Group
+		var busy syncs.Group
 		ctx, cancel := context.WithCancel(t.Context())
 		g.Subscription = subscription.New(ctx, &subscription.Options{Send: g.send, Notify: g.notify, Busy: &busy, Max: max})
 		test(t, g)
@@ -372,7 +372,7 @@ func TestAddHasALimit(t *testing.T) {
 
 func TestAddFailsAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var busy running.Group
+	var busy syncs.Group
 	opts := &subscription.Options{
 		Send: func(ctx context.Context, _ protocol.Interest, _ dragoman.Peer) (*dragoman.Message, error) {
 			<-ctx.Done()

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // A Filter says what is shown. The zero value shows everything.
@@ -96,7 +96,7 @@ func (p *Printer) line(e *Event) string {
 		parts = append(parts, e.Name)
 	}
 	if e.Answer && e.Method != "" { // or it answers nothing that we have seen
-		parts = append(parts, people.Duration(e.Took()))
+		parts = append(parts, humanize.Duration(e.Took()))
 	}
 	switch {
 	case e.Code != 0:
@@ -104,7 +104,7 @@ func (p *Printer) line(e *Event) string {
 	case e.Error != "":
 		parts = append(parts, "error: "+e.Error)
 	}
-	parts = append(parts, people.Bytes(int64(e.Size)))
+	parts = append(parts, humanize.Bytes(int64(e.Size)))
 	if e.Client != "" {
 		parts = append(parts, "["+e.Client+"]")
 	}

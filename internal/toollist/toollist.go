@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/flight"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -59,8 +59,8 @@ type Cache struct {
 	mu      sync.Mutex // not held while a list is fetched
 	shared  *entry
 	callers map[string]*entry
-	size    int                               // bytes of callers
-	flights map[string]*flight.Flight[*entry] // of callers whose lists are being fetched
+	size    int                              // bytes of callers
+	flights map[string]*syncs.Flight[*entry] // of callers whose lists are being fetched
 }
 
 // An entry is what is known of a list. It does not change.
@@ -184,14 +184,14 @@ func (c *Cache) renew(ctx context.Context, caller string, old *entry, meta json.
 	}
 	f := c.flights[caller]
 	if f == nil {
-		f = new(flight.Flight[*entry])
+		f = new(syncs.Flight[*entry])
 		if c.flights == nil {
-			c.flights = make(map[string]*flight.Flight[*entry])
+			c.flights = make(map[string]*syncs.Flight[*entry])
 		}
 		c.flights[caller] = f
 	}
 	c.mu.Unlock()
-	start := flight.OnCaller
+	start := syncs.OnCaller
 	if c.Detached {
 		start = func(f func()) bool { go f(); return true }
 	}

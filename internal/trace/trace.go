@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // LevelSteps is the level of how each message is read and written by a transport, below

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
 )
 
 // The schemas of the document, written down independently of package protocol.
@@ -28,7 +28,7 @@ const (
 )
 
 // schemas keeps what has been compiled.
-var schemas schema.Checker
+var schemas jsonschema.Checker
 
 // fits reports whether a text is JSON that fits a schema.
 func fits(of, text string) bool {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/anchor"
+	"github.com/dragoman-mcp/dragoman/internal/util/anchor"
 )
 
 // markdownLink finds links in a page; what follows an exclamation mark is an image, and is checked

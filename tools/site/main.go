@@ -20,7 +20,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/anchor"
+	"github.com/dragoman-mcp/dragoman/internal/util/anchor"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -404,14 +404,14 @@ func (cs *clientStream) flush() {
 // POST. A server that had it already ignores the second.
 const maxRetries = 5
 
-var retryBackoff = backoff.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
+var retryBackoff = retry.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
 
 // post posts a frame.
 func (cs *clientStream) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
 	text := f.AppendTo(nil)
 	for n := 0; ; n++ {
 		resp, err := cs.postOnce(ctx, text)
-		if err == nil || !answer || n == maxRetries || backoff.Sleep(ctx, retryBackoff.Wait(n+1)) != nil {
+		if err == nil || !answer || n == maxRetries || retry.Sleep(ctx, retryBackoff.Wait(n+1)) != nil {
 			return resp, err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/program"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // defaultGrace is how long a server may take over each step of being stopped.
@@ -177,7 +177,7 @@ func (c *Command) prepare(tag string) (*exec.Cmd, error) {
 	}
 	if c.Vet != nil {
 		if err := c.Vet(cmd); err != nil {
-			return nil, c.fail(err, program.Advice(err))
+			return nil, c.fail(err, proc.Advice(err))
 		}
 	}
 	return cmd, nil
@@ -207,7 +207,7 @@ func (c *Command) directory() (string, error) {
 // locate returns the absolute path of the executable.
 func (c *Command) locate(dir string, env []string) (string, error) {
 	log := c.logger()
-	search := program.Search{
+	search := proc.Search{
 		Dir: dir, Path: valueOf(env, "PATH"), PathExt: valueOf(env, "PATHEXT"),
 		Skip: func(file string, why error) {
 			log.Warn("passed over an executable that somebody else may replace", "command", c.Path, "file", file, "reason", why)
@@ -215,14 +215,14 @@ func (c *Command) locate(dir string, env []string) (string, error) {
 	}
 	file, err := search.Find(c.Path)
 	if err != nil {
-		advice := program.Advice(err)
-		if c.Vet == nil && errors.Is(err, program.ErrExposed) {
+		advice := proc.Advice(err)
+		if c.Vet == nil && errors.Is(err, proc.ErrExposed) {
 			advice += ", or give its absolute path to use it all the same"
 		}
 		return "", c.fail(err, advice)
 	}
 	if c.Vet == nil && filepath.Base(c.Path) != c.Path {
-		if err := program.Exposed(file); errors.Is(err, program.ErrExposed) {
+		if err := proc.Exposed(file); errors.Is(err, proc.ErrExposed) {
 			log.Warn("somebody else may replace the server's executable", "command", c.Path, "file", file, "reason", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/program"
+	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
 // writeFile writes an executable that says its name.
@@ -84,8 +84,8 @@ func TestC12_ExecutableIsValidated(t *testing.T) {
 		{"C12 empty", Command{}, nil, "the command is empty"},
 		{"C12 dot", Command{Path: "."}, nil, "this is a directory"},
 		{"C12 dot dot", Command{Path: ".."}, nil, "this is a directory"},
-		{"C12 slash dot", Command{Path: dir + "/."}, program.ErrDirectory, "it is a directory"},
-		{"C12 directory", Command{Path: dir}, program.ErrDirectory, "it is a directory"},
+		{"C12 slash dot", Command{Path: dir + "/."}, proc.ErrDirectory, "it is a directory"},
+		{"C12 directory", Command{Path: dir}, proc.ErrDirectory, "it is a directory"},
 		{"C12 directory on PATH", Command{Path: "bin", Env: path}, exec.ErrNotFound, "searched " + dir},
 		{"C07 not found", Command{Path: "no-such-server", Env: path}, exec.ErrNotFound, "searched " + dir},
 		{"C07 no PATH", Command{Path: "good", Env: []string{"PATH="}}, exec.ErrNotFound, "PATH is empty"},

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 )
 
 // DefaultLinger is how long requests may still be served after the client has
@@ -104,7 +104,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return ErrServerClosed
 	}
 	defer s.untrack(l)
-	err := backoff.Accept(ctx, l, s.open, s.Options.orDefault().Logger)
+	err := retry.Accept(ctx, l, s.open, s.Options.orDefault().Logger)
 	if ctx.Err() != nil {
 		return ErrServerClosed
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

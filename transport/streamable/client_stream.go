@@ -11,9 +11,9 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 )
 
 // errStreamEnded says that a stream ended.
@@ -50,9 +50,9 @@ func (u *cursor) advance(e *sse.Event) {
 func (u *cursor) wait(ctx context.Context, r *Retry, failures int) bool {
 	d := u.retry
 	if !u.known || failures > 0 {
-		d = max(d, backoff.Backoff{Min: r.Min, Max: r.Max}.Wait(failures+1))
+		d = max(d, retry.Backoff{Min: r.Min, Max: r.Max}.Wait(failures+1))
 	}
-	return backoff.Sleep(ctx, d) == nil
+	return retry.Sleep(ctx, d) == nil
 }
 
 // readStream reads events until the answer comes. A stream that breaks off is

@@ -10,10 +10,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/near"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -75,7 +75,7 @@ func (c *call) serve() error {
 // unknown refuses a tool that is not in the list.
 func (c *call) unknown(list *toollist.List) error {
 	text := "unknown tool: " + redact.Clip(c.req.Name())
-	if hint := near.Hint(c.req.Name(), list.Names()); hint != "" {
+	if hint := humanize.SuggestHint(c.req.Name(), list.Names()); hint != "" {
 		text += "; " + hint
 	}
 	return c.refuse(http.StatusNotFound, &dragoman.Error{Code: protocol.CodeInvalidParams, Message: text + "; the list of tools names those there are"})

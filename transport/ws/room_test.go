@@ -11,8 +11,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
 // Messages for which there is no room are not read on: many at once would need more memory than there

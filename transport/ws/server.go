@@ -14,8 +14,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
 	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

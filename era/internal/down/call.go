@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -168,7 +168,7 @@ func (c *pendingCall) wait(ctx context.Context) error {
 	ss := c.session
 	for range usePings {
 		ss.settle(ctx)
-		if err := backoff.Sleep(ctx, useTime/usePings); err != nil {
+		if err := retry.Sleep(ctx, useTime/usePings); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
 	"github.com/dragoman-mcp/dragoman/internal/subscription"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -25,7 +25,7 @@ const Steady = time.Minute
 
 // AfterLosses is the wait before another conversation. The first in a row is opened at
 // once.
-var AfterLosses = backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
+var AfterLosses = retry.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
 // A clientListen is one subscriptions/listen of a client. What it is to tell waits here until its own
 // request tells it, since the client may be told nothing after that has returned.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -181,7 +181,7 @@ type Server struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	busy   running.Group // our goroutines
+	busy   syncs.Group // our goroutines
 
 	kinds     clientKinds
 	askers    askers

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/limit"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -180,7 +180,7 @@ func (ss *session) await(ctx context.Context, task map[string]string, poll time.
 		if got.IsError() || !decodes(got, &status) || status.Status != "working" && status.Status != "input_required" {
 			return resp, nil
 		}
-		if err := backoff.Sleep(ctx, poll); err != nil {
+		if err := retry.Sleep(ctx, poll); err != nil {
 			return nil, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -119,7 +119,7 @@ type Pool struct {
 	opts   Options
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	busy   running.Group // our goroutines
+	busy   syncs.Group // our goroutines
 
 	mu      sync.Mutex
 	entries map[Key][]*Entry

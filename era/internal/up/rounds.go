@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // betweenRounds is how long a request waits that the server wants to have again
 // without asking anything.
-var betweenRounds = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
+var betweenRounds = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
 // tooManyRounds says why a request cannot come to its end, in words for the client: what
 // the server needs cannot be had.
@@ -138,7 +138,7 @@ func (k *clientCall) answers(ctx context.Context, questions map[string]question)
 	var err error
 	if len(questions) == 0 {
 		k.idle++
-		err = backoff.Sleep(ctx, betweenRounds.Wait(k.idle))
+		err = retry.Sleep(ctx, betweenRounds.Wait(k.idle))
 	} else {
 		k.idle = 0
 		answers, err = k.askAll(ctx, questions)

@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/flight"
-	"github.com/dragoman-mcp/dragoman/internal/running"
+	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -17,12 +16,12 @@ type Server struct {
 	link   dragoman.Peer
 	opts   Options
 	self   json.RawMessage // how we introduce ourselves
-	known  flight.Flight[discovery]
+	known  syncs.Flight[discovery]
 	minted atomic.Int64 // ids of our own
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	busy   running.Group // our goroutines
+	busy   syncs.Group // our goroutines
 }
 
 // New returns a Server for the modern server behind link, which all sessions

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -50,7 +50,7 @@ func (k *clientCall) follow(ctx context.Context, resp *dragoman.Message) (*drago
 	asked := make(map[string]bool) // keys of questions that have been answered
 	for {
 		if t.Status == "working" {
-			err = backoff.Sleep(ctx, t.wait())
+			err = retry.Sleep(ctx, t.wait())
 		}
 		if err == nil {
 			t, err = k.pollTask(ctx, id)
@@ -125,7 +125,7 @@ func (k *clientCall) pollTask(ctx context.Context, id string) (*task, error) {
 		case isAnswer(err) || losses == maxLosses:
 			return nil, err
 		}
-		if err := backoff.Sleep(ctx, betweenRounds.Wait(losses+1)); err != nil {
+		if err := retry.Sleep(ctx, betweenRounds.Wait(losses+1)); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +140,7 @@ func (k *clientCall) sendTaskInput(ctx context.Context, id string, t *task, aske
 		}
 	}
 	if len(questions) == 0 {
-		return backoff.Sleep(ctx, t.wait()) // the server has not taken the answers in yet
+		return retry.Sleep(ctx, t.wait()) // the server has not taken the answers in yet
 	}
 	if len(questions) > MaxQuestions {
 		return &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxQuestions)}

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
-	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 )
 
 // New is what a configuration of ours begins with.
@@ -130,7 +130,7 @@ type UnknownError struct {
 // Error implements error.
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("there is no server %q in %s", e.Name, e.File)
-	if hint := near.Hint(e.Name, slices.Values(e.Known)); hint != "" {
+	if hint := humanize.SuggestHint(e.Name, slices.Values(e.Known)); hint != "" {
 		return text + ": " + hint
 	}
 	if len(e.Known) > 0 {

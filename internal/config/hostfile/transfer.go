@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/hosts"
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
-	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 )
 
 // A Host is a program with a file for its servers.
@@ -25,7 +25,7 @@ func Find(name string) (*Host, error) {
 	if p := hosts.Find(name); p != nil {
 		return &Host{p}, nil
 	}
-	hint := near.Hint(name, slices.Values(IDs()))
+	hint := humanize.SuggestHint(name, slices.Values(IDs()))
 	if hint == "" {
 		hint = "there are " + strings.Join(IDs(), ", ")
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -274,7 +274,7 @@ func (q *question) answer(out io.Writer) error {
 	}
 	if file.Servers[q.server] == nil {
 		return fmt.Errorf("there is no server %q in %s: %s", q.server, strings.Join(files, ", "),
-			cmp.Or(near.Hint(q.server, slices.Values(file.Names)), "there are "+strings.Join(file.Names, ", ")))
+			cmp.Or(humanize.SuggestHint(q.server, slices.Values(file.Names)), "there are "+strings.Join(file.Names, ", ")))
 	}
 	caller, err := q.caller()
 	if err != nil {

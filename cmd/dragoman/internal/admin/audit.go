@@ -13,8 +13,8 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -60,14 +60,14 @@ func verifyAudit(w io.Writer, files []string) error {
 		_, err := fmt.Fprintln(w, "there are no records")
 		return err
 	}
-	fmt.Fprintf(w, "%s in %s, nothing is wrong\n", people.Count(int(s.Records), "record"), people.Count(s.Files, "file"))
+	fmt.Fprintf(w, "%s in %s, nothing is wrong\n", humanize.Count(int(s.Records), "record"), humanize.Count(s.Files, "file"))
 	fmt.Fprintf(w, "first: record %d of %s\n", s.First.Seq, s.First.When)
 	fmt.Fprintf(w, "last:  record %d of %s, hash %s\n", s.Last.Seq, s.Last.When, s.Last.Hash)
 	if s.Torn > 0 {
-		fmt.Fprintf(w, "%s by a kill or a full disk, and marked\n", people.Count(s.Torn, "place")+" where a record was cut")
+		fmt.Fprintf(w, "%s by a kill or a full disk, and marked\n", humanize.Count(s.Torn, "place")+" where a record was cut")
 	}
 	if s.Lost > 0 {
-		fmt.Fprintf(w, "%s could not be written, as the log says itself\n", people.Count(int(s.Lost), "event"))
+		fmt.Fprintf(w, "%s could not be written, as the log says itself\n", humanize.Count(int(s.Lost), "event"))
 	}
 	if s.Unfinished {
 		fmt.Fprintln(w, "the last line is not whole: it is being written, or the process was killed")
@@ -207,9 +207,9 @@ func showAuditStatus(w io.Writer, s *audit.Status) {
 		return
 	}
 	if f := s.Failure; f != nil {
-		fmt.Fprintf(w, "the audit log is not written since %s (%s lost): %s\n", f.Since.Format(time.TimeOnly), people.Count(int(s.Lost), "event"), f.Error)
+		fmt.Fprintf(w, "the audit log is not written since %s (%s lost): %s\n", f.Since.Format(time.TimeOnly), humanize.Count(int(s.Lost), "event"), f.Error)
 	}
 	if h := s.Webhook; h != nil && h.Error != "" {
-		fmt.Fprintf(w, "the audit webhook was not told of %s: %s\n", people.Count(int(h.Dropped), "record"), h.Error)
+		fmt.Fprintf(w, "the audit webhook was not told of %s: %s\n", humanize.Count(int(h.Dropped), "record"), h.Error)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/spf13/cobra"
 )
@@ -93,7 +93,7 @@ func serverNamed(name string, files []string) (*config.Server, error) {
 		return nil, errors.New(report.Error())
 	}
 	return nil, fmt.Errorf("%q is no URL, and no server of %s: %s", name, strings.Join(found, ", "),
-		cmp.Or(near.Hint(name, slices.Values(file.Names)), "there are "+strings.Join(file.Names, ", ")))
+		cmp.Or(humanize.SuggestHint(name, slices.Values(file.Names)), "there are "+strings.Join(file.Names, ", ")))
 }
 
 // signInCommand returns a command about the sign-in at one server.

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/spf13/cobra"
 )
 
@@ -99,7 +99,7 @@ func checkConfig(stdout, stderr io.Writer, opts *config.Options, files []string)
 		fmt.Fprintln(stderr, text)
 	}
 	if n := len(report.Errors); n > 0 {
-		return fmt.Errorf("%s in %s", people.Count(n, "error"), strings.Join(shown, ", "))
+		return fmt.Errorf("%s in %s", humanize.Count(n, "error"), strings.Join(shown, ", "))
 	}
 	if err := cmdline.CheckServed(f); err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(shown, ", "), err)
@@ -124,6 +124,6 @@ func summarise(w io.Writer, f *config.File) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s, no errors\n", people.Count(len(f.Names), "server"))
+	_, err := fmt.Fprintf(w, "%s, no errors\n", humanize.Count(len(f.Names), "server"))
 	return err
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config/hostfile"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -64,7 +64,7 @@ func showHosts(c *cobra.Command, out *say.Writing, found []hostfile.Found) error
 			one.Error = err.Error()
 			what = "cannot be read: " + one.Error
 		case len(names) > 0:
-			what = people.Count(len(names), "server") + ": " + strings.Join(names, ", ")
+			what = humanize.Count(len(names), "server") + ": " + strings.Join(names, ", ")
 		}
 		where := f.File
 		if f.Project {

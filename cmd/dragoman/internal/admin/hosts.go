@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/config/hostfile"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/spf13/cobra"
 )
 
@@ -360,7 +360,7 @@ func (e *exporting) ofGateway(c *cobra.Command, name string, proves bool) (url, 
 	path := gateway.MCPPath
 	if name != "" {
 		if !slices.Contains(file.All(), name) {
-			hint := cmp.Or(near.Hint(name, slices.Values(file.All())), "there are "+strings.Join(file.All(), ", "))
+			hint := cmp.Or(humanize.SuggestHint(name, slices.Values(file.All())), "there are "+strings.Join(file.All(), ", "))
 			return "", "", say.Usage("there is no server %q in %s: %s", name, found[0], hint)
 		}
 		path = "/servers/" + name + path

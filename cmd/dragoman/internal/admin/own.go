@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/config/hostfile"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -138,7 +138,7 @@ func chooseHosts(ctx context.Context, c *cobra.Command, found []hostfile.Found, 
 
 // describeServers says which servers a host has.
 func describeServers(host string, names []string) string {
-	text := people.Count(len(names), "server") + " of " + host
+	text := humanize.Count(len(names), "server") + " of " + host
 	if len(names) == 0 {
 		return text
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -133,7 +133,7 @@ changes. The exit status is 1 in either case.`,
 				return err
 			}
 			if n := len(done.LeftOut); n > 0 {
-				return fmt.Errorf("the configuration of %s has errors; the rest is in force", people.Count(n, "server"))
+				return fmt.Errorf("the configuration of %s has errors; the rest is in force", humanize.Count(n, "server"))
 			}
 			return nil
 		},
@@ -204,11 +204,11 @@ If several gateways are running, name the file of one, or its socket with --sock
 // showStatus prints how a gateway is, for a terminal of that width, 0 if that is not known.
 func showStatus(w io.Writer, s *gateway.Status, width int) error {
 	if s.PID != 0 {
-		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, people.Duration(time.Since(s.Began)),
-			people.Count(s.Sessions, "session"), people.Count(int(s.Calls), "call"), people.Bytes(s.Memory))
+		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, humanize.Duration(time.Since(s.Began)),
+			humanize.Count(s.Sessions, "session"), humanize.Count(int(s.Calls), "call"), humanize.Bytes(s.Memory))
 	}
 	if s.WithoutID > 0 {
-		fmt.Fprintf(w, "refused %s without an id\n", people.Count(int(s.WithoutID), "request"))
+		fmt.Fprintf(w, "refused %s without an id\n", humanize.Count(int(s.WithoutID), "request"))
 	}
 	if len(s.Files) > 0 {
 		fmt.Fprintf(w, "serves %s\n", redact.Printable(strings.Join(s.Files, ", "), ""))
@@ -257,11 +257,11 @@ func showServers(w io.Writer, list []manager.Status, width int) error {
 		}
 		memory := "-"
 		if s.Memory > 0 {
-			memory = people.Bytes(s.Memory)
+			memory = humanize.Bytes(s.Memory)
 		}
 		since := "-"
 		if !s.Since.IsZero() {
-			since = people.Duration(time.Since(s.Since).Round(time.Second))
+			since = humanize.Duration(time.Since(s.Since).Round(time.Second))
 		}
 		rows = append(rows, []string{
 			s.Name, string(s.State), since, say.OrDash(s.Transport), say.OrDash(s.Revision), tools,
@@ -316,7 +316,7 @@ func tableWidth(rows [][]string) int {
 func lastError(s *manager.Status) string {
 	text := redact.Printable(say.Plain(firstLine(s.LastError)), "")
 	if text != "" && s.LastErrorAt != nil {
-		text = people.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
+		text = humanize.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
 	}
 	return text
 }
@@ -337,7 +337,7 @@ func showReload(w io.Writer, r *gateway.Reloaded) error {
 	}
 	showLeftOut(w, r.LeftOut)
 	showLater(w, r.Later)
-	_, err := fmt.Fprintf(w, "%s unchanged\n", people.Count(len(r.Changes.Kept), "server"))
+	_, err := fmt.Fprintf(w, "%s unchanged\n", humanize.Count(len(r.Changes.Kept), "server"))
 	return err
 }
 

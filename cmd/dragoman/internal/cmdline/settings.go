@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"

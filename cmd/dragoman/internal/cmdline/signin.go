@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/spf13/pflag"
 )

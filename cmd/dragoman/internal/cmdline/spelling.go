@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/near"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -102,7 +102,7 @@ func unknownCommand(parent *cobra.Command, args []string) error {
 			return CheckCommand("dragoman run", "", args[:1])
 		}
 	}
-	hint := near.Hint(args[0], func(yield func(string) bool) {
+	hint := humanize.SuggestHint(args[0], func(yield func(string) bool) {
 		for _, c := range parent.Commands() {
 			if c.IsAvailableCommand() && !yield(c.Name()) {
 				return
@@ -161,7 +161,7 @@ func ExplainFlag(c *cobra.Command, err error) error {
 	if e.GetSpecifiedShortnames() != "" {
 		return explainShorthand(c, e)
 	}
-	names := near.Names(e.GetSpecifiedName(), flagNames(c))
+	names := humanize.Suggest(e.GetSpecifiedName(), flagNames(c))
 	for i, name := range names {
 		names[i] = "--" + name
 	}

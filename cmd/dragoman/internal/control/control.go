@@ -25,9 +25,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -363,7 +363,7 @@ func Describe(ctx context.Context, list []string) string {
 	for i, s := range Statuses(ctx, list) {
 		what := "does not answer"
 		if s != nil {
-			what = fmt.Sprintf("%s (process %d, up %s)", Title(s), s.PID, people.Duration(time.Since(s.Began).Round(time.Second)))
+			what = fmt.Sprintf("%s (process %d, up %s)", Title(s), s.PID, humanize.Duration(time.Since(s.Began).Round(time.Second)))
 		}
 		lines = append(lines, fmt.Sprintf("  %s  --socket %s", what, list[i]))
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/load"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
@@ -403,7 +403,7 @@ func (b *benching) show(w io.Writer, r report) error {
 		if m.Wanted > 0 {
 			head = fmt.Sprintf("%g/s, %d in flight at most", m.Wanted, m.InFlight)
 		}
-		fmt.Fprintf(w, "%s (%s)  %s  %s  %s\n", redact.Printable(m.Server, ""), m.How, redact.Printable(m.What, ""), head, people.Duration(m.result.Took))
+		fmt.Fprintf(w, "%s (%s)  %s  %s  %s\n", redact.Printable(m.Server, ""), m.How, redact.Printable(m.What, ""), head, humanize.Duration(m.result.Took))
 		l := &m.result.Latency
 		fmt.Fprintf(w, "  calls    %d, %.1f/s\n", m.Calls, m.Rate)
 		fmt.Fprintf(w, "  errors   %s\n", errorsText(m.Errors, m.Calls))
@@ -414,7 +414,7 @@ func (b *benching) show(w io.Writer, r report) error {
 		if n := m.result.Failures(); n > 0 {
 			note += fmt.Sprintf("  (without %d that failed)", n)
 		}
-		fmt.Fprintf(w, "  latency  p50 %s  p90 %s  p99 %s  max %s%s\n", people.Duration(l.Quantile(0.5)), people.Duration(l.Quantile(0.9)), people.Duration(l.Quantile(0.99)), people.Duration(l.Max()), note)
+		fmt.Fprintf(w, "  latency  p50 %s  p90 %s  p99 %s  max %s%s\n", humanize.Duration(l.Quantile(0.5)), humanize.Duration(l.Quantile(0.9)), humanize.Duration(l.Quantile(0.99)), humanize.Duration(l.Max()), note)
 		if m.NotBegun > 0 {
 			fmt.Fprintf(w, "  missed   %d calls were due and not begun: the server answers %.1f/s, with %d in flight\n", m.NotBegun, m.Rate, m.InFlight)
 		}
@@ -450,7 +450,7 @@ func (b *benching) judge(r *load.Result, ratio float64) error {
 		missed = append(missed, fmt.Sprintf("%.1f calls a second are less than %g", r.Rate(), b.minRate))
 	}
 	if b.maxP99 > 0 && p99 > b.maxP99 {
-		missed = append(missed, fmt.Sprintf("a p99 of %s is more than %s", people.Duration(p99), b.maxP99))
+		missed = append(missed, fmt.Sprintf("a p99 of %s is more than %s", humanize.Duration(p99), b.maxP99))
 	}
 	if due := r.Calls() + r.NotBegun; b.maxP99 > 0 && p99 <= b.maxP99 && r.NotBegun > due/100 {
 		missed = append(missed, fmt.Sprintf("%d of %d calls were due and not begun, so the p99 is not known", r.NotBegun, due))

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/internal/check"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -81,7 +81,7 @@ do not count. The rules are listed in docs/check.md, and by --rules.
 				return err
 			}
 			if n := r.Findings(); n > 0 {
-				return &say.Failure{Status: say.ExitFindings, Err: fmt.Errorf("%s: %s", o.Name, people.Count(n, "finding"))}
+				return &say.Failure{Status: say.ExitFindings, Err: fmt.Errorf("%s: %s", o.Name, humanize.Count(n, "finding"))}
 			}
 			return nil
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/probe"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/replay"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -54,10 +54,10 @@ masked in the recording differ from nothing.
 				u.Era, opts.Revision = rec.Era.String(), rec.Version
 			}
 			if rec.Masked > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "secrets were masked in %s; they are sent as the mask\n", people.Count(rec.Masked, "request"))
+				fmt.Fprintf(c.ErrOrStderr(), "secrets were masked in %s; they are sent as the mask\n", humanize.Count(rec.Masked, "request"))
 			}
 			if rec.Dropped > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "%s passed too fast to be recorded; what they were is not sent, and not compared\n", people.Count(rec.Dropped, "message"))
+				fmt.Fprintf(c.ErrOrStderr(), "%s passed too fast to be recorded; what they were is not sent, and not compared\n", humanize.Count(rec.Dropped, "message"))
 			}
 			if c.ArgsLenAtDash() < 0 && len(args) > 1 {
 				args[0], args[1] = args[1], args[0] // the target goes before
@@ -142,7 +142,7 @@ func replayAll(c *cobra.Command, s *use.Session, rec *replay.Recording, speed fl
 		return written
 	}
 	if s.Use.IsText() {
-		fmt.Fprintf(c.ErrOrStderr(), "%s sent: %d answered otherwise, %d not at all\n", people.Count(len(rec.Steps), "request"), different, failed)
+		fmt.Fprintf(c.ErrOrStderr(), "%s sent: %d answered otherwise, %d not at all\n", humanize.Count(len(rec.Steps), "request"), different, failed)
 	}
 	if different+failed > 0 {
 		return &say.Failure{Status: say.ExitFindings, Err: fmt.Errorf("%d of %d answers differ from the recording", different+failed, len(rec.Steps))}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/signature"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // Asking answers what a server asks: by what the command line says, by the user at the

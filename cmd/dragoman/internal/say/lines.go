@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // StderrRecord is the message of the records with a line of a server's standard error.
@@ -147,7 +147,7 @@ func (l *line) call(level slog.Level, attrs []slog.Attr) {
 	l.add(colour, fmt.Sprintf("%7s ", get("took")))
 	get("in")
 	out, _ := strconv.ParseInt(get("out"), 10, 64) // none of a call without an answer
-	l.add("", fmt.Sprintf("%8s ", people.Bytes(out)))
+	l.add("", fmt.Sprintf("%8s ", humanize.Bytes(out)))
 	if outcome != "answered" {
 		l.add(colour, outcome+" ")
 	}
@@ -162,7 +162,7 @@ func (l *line) message(way string, attrs []slog.Attr) {
 	id := get("id")
 	l.add("", column(strings.TrimSpace(get("method")+" "+get("name")+" "+get("kind")), 32)+" ")
 	size, _ := strconv.ParseInt(get("bytes"), 10, 64) // it is one
-	l.add("", fmt.Sprintf("%8s ", people.Bytes(size)))
+	l.add("", fmt.Sprintf("%8s ", humanize.Bytes(size)))
 	if id != "" {
 		l.add("", "#"+id+" ")
 	}
@@ -198,7 +198,7 @@ func take(attrs *[]slog.Attr, name string) string {
 // valueText returns a value for people.
 func valueText(v slog.Value) string {
 	if v = v.Resolve(); v.Kind() == slog.KindDuration {
-		return people.Duration(v.Duration())
+		return humanize.Duration(v.Duration())
 	}
 	return redact.Printable(v.String(), "")
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // How often progress is shown.
@@ -134,7 +134,7 @@ func (p *Progress) Show(at client.Progress) {
 		full := int(min(max(at.Progress/at.Total, 0), 1) * barWidth)
 		text = strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + "  " + text
 	}
-	p.on.draw(p.name + "  " + text + "  " + people.Duration(now.Sub(p.Began)))
+	p.on.draw(p.name + "  " + text + "  " + humanize.Duration(now.Sub(p.Began)))
 }
 
 // Clear takes the bar away.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 const (
@@ -63,9 +63,9 @@ func (w *Waiting) show() {
 		return
 	}
 	passed := time.Since(w.began)
-	text := w.what + "  " + people.Duration(passed.Truncate(time.Second/10))
+	text := w.what + "  " + humanize.Duration(passed.Truncate(time.Second/10))
 	if !w.spins {
-		text = w.what + ": no answer after " + people.Duration(passed.Round(time.Second))
+		text = w.what + ": no answer after " + humanize.Duration(passed.Round(time.Second))
 	}
 	switch {
 	case w.spins && w.last != "":

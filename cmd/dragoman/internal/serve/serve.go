@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -200,7 +200,7 @@ func (s *serveOptions) report(file *config.File, report *config.Report, v *say.C
 	}
 	v.Problems(report)
 	if report.Refused() != nil {
-		return fmt.Errorf("%s in %s", people.Count(len(report.Errors), "error"), strings.Join(s.files, ", "))
+		return fmt.Errorf("%s in %s", humanize.Count(len(report.Errors), "error"), strings.Join(s.files, ", "))
 	}
 	if len(file.Broken) > 0 {
 		v.Warnf("left out because of errors: %s", strings.Join(file.Broken, ", "))
@@ -233,7 +233,7 @@ func (s *serveOptions) openListeners(ctx context.Context, file *config.File, v *
 
 // announce says where everything is.
 func (s *serveOptions) announce(f *ingress, all *gateway.Backend, file *config.File, v *say.Console) {
-	v.Printf("serving %s of %s, all as one", people.Count(len(file.Servers), "server"), strings.Join(s.files, ", "))
+	v.Printf("serving %s of %s, all as one", humanize.Count(len(file.Servers), "server"), strings.Join(s.files, ", "))
 	var places []string
 	for _, e := range f.listeners {
 		places = append(places, e.places("", all)...)

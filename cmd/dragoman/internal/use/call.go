@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/signature"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
@@ -161,7 +161,7 @@ func (s *Session) call(ctx context.Context, c *cobra.Command, words []string, ba
 		return &say.Failure{Status: say.ExitError, Err: fmt.Errorf("the tool %s has failed", name)}
 	}
 	if s.Use.IsText() && say.ToTerminal(c.ErrOrStderr()) {
-		fmt.Fprintf(c.ErrOrStderr(), "✓ %s · %s (%s)\n", people.Duration(took), redact.Printable(s.Name(), ""), s.How)
+		fmt.Fprintf(c.ErrOrStderr(), "✓ %s · %s (%s)\n", humanize.Duration(took), redact.Printable(s.Name(), ""), s.How)
 	}
 	return nil
 }
@@ -234,14 +234,14 @@ var extensions = map[string]string{
 func showData(w io.Writer, what, kind, uri string, data []byte, save string) error {
 	line := strings.Join(strings.Fields(what+" "+kind+" "+uri), " ")
 	if save == "" {
-		_, err := fmt.Fprintf(w, "[%s, %s; --save DIR keeps it]\n", redact.Printable(line, ""), people.Bytes(int64(len(data))))
+		_, err := fmt.Fprintf(w, "[%s, %s; --save DIR keeps it]\n", redact.Printable(line, ""), humanize.Bytes(int64(len(data))))
 		return err
 	}
 	name, err := saveData(save, what, kind, data)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "[%s, %s: %s]\n", redact.Printable(line, ""), people.Bytes(int64(len(data))), filepath.Join(save, name))
+	_, err = fmt.Fprintf(w, "[%s, %s: %s]\n", redact.Printable(line, ""), humanize.Bytes(int64(len(data))), filepath.Join(save, name))
 	return err
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/signature"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/near"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
@@ -159,7 +159,7 @@ func (s *Session) resourceNear(ctx context.Context, uri string, err error) error
 	for i := range resources {
 		names[i] = resources[i].URI
 	}
-	return &say.Failure{Status: say.ExitError, Hint: near.Hint(uri, slices.Values(names)), Err: err}
+	return &say.Failure{Status: say.ExitError, Hint: humanize.SuggestHint(uri, slices.Values(names)), Err: err}
 }
 
 // checkArguments returns an error if a prompt wants to know what is not given, and warns of what it

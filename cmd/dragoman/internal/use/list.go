@@ -11,10 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/near"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
 	"github.com/dragoman-mcp/dragoman/internal/signature"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -185,7 +184,7 @@ func unknown(name, kind, server string, items []item) (f *say.Failure, isNear bo
 		names = append(names, it.name)
 	}
 	f = &say.Failure{Status: say.ExitUsage, Err: fmt.Errorf("%s has no %s %q", server, kind, name)}
-	if f.Hint = near.Hint(name, slices.Values(names)); f.Hint != "" {
+	if f.Hint = humanize.SuggestHint(name, slices.Values(names)); f.Hint != "" {
 		return f, true
 	}
 	if len(names) > 0 {
@@ -210,7 +209,7 @@ func (s *Session) introduce(w io.Writer, n int, what string) {
 	if !s.Use.IsText() || !say.ToTerminal(w) {
 		return
 	}
-	fmt.Fprintf(w, "%s  %s  MCP %s (%s)  %s  %s\n", redact.Printable(s.Name(), ""), s.How, s.Revision(), s.Era(), people.Count(n, strings.TrimSuffix(what, "s")), people.Duration(s.took))
+	fmt.Fprintf(w, "%s  %s  MCP %s (%s)  %s  %s\n", redact.Printable(s.Name(), ""), s.How, s.Revision(), s.Era(), humanize.Count(n, strings.TrimSuffix(what, "s")), humanize.Duration(s.took))
 }
 
 // show writes entries of a list.

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/backoff"
-	"github.com/dragoman-mcp/dragoman/internal/people"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/retry"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
@@ -61,7 +61,7 @@ func (s *Session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 	show := func(method string, d time.Duration, more string) error {
 		took = append(took, d)
 		if s.Use.IsText() {
-			_, err := fmt.Fprintf(out, "%-3d %-10s %8s%s\n", len(took), method, people.Duration(d), more)
+			_, err := fmt.Fprintf(out, "%-3d %-10s %8s%s\n", len(took), method, humanize.Duration(d), more)
 			return err
 		}
 		return s.Use.Value(out, pong{len(took), method, float64(d.Microseconds()) / 1000})
@@ -71,7 +71,7 @@ func (s *Session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 		return err
 	}
 	for i := range times {
-		if i > 0 && backoff.Sleep(ctx, every) != nil {
+		if i > 0 && retry.Sleep(ctx, every) != nil {
 			break
 		}
 		began := time.Now()
@@ -90,7 +90,7 @@ func (s *Session) pingAll(ctx context.Context, c *cobra.Command, times int, ever
 	for _, d := range pings {
 		low, high, sum = min(low, d), max(high, d), sum+d
 	}
-	fmt.Fprintf(out, "min/avg/max %s/%s/%s\n", people.Duration(low), people.Duration(sum/time.Duration(len(pings))), people.Duration(high))
+	fmt.Fprintf(out, "min/avg/max %s/%s/%s\n", humanize.Duration(low), humanize.Duration(sum/time.Duration(len(pings))), humanize.Duration(high))
 	return context.Cause(ctx)
 }
 
@@ -185,7 +185,7 @@ func (s *Session) watch(ctx context.Context) (lost <-chan error, stop func()) {
 	var asking sync.WaitGroup
 	// Ends with ctx, or with the server.
 	asking.Go(func() {
-		for backoff.Sleep(ctx, watchEvery) == nil {
+		for retry.Sleep(ctx, watchEvery) == nil {
 			if err := s.Ping(ctx); err != nil && ctx.Err() == nil && say.FailureOf(err).Status == say.ExitUnreachable {
 				gone <- err
 				return

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/people"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 )
 
 // maxTail is how many lines of a server's standard error are shown if it does not come up, of
@@ -90,7 +90,7 @@ func (t *stderrTail) rest() {
 func (t *stderrTail) show(n int) {
 	for i, line := range t.lines[:n] {
 		if i == maxTail && t.leftOut > 0 {
-			t.print(fmt.Sprintf("… (%s)", people.Count(t.leftOut, "more line")))
+			t.print(fmt.Sprintf("… (%s)", humanize.Count(t.leftOut, "more line")))
 			t.leftOut = 0
 		}
 		if t.shown = append(t.shown, line.text); !slices.Contains(t.before, line.text) {

@@ -24,13 +24,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/near"
-	"github.com/dragoman-mcp/dragoman/internal/people"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -88,7 +87,7 @@ func (u *Target) Add(c *cobra.Command) {
 	}
 	timeout := f.Lookup("timeout")
 	timeout.DefValue, u.Timeout = useTimeout.String(), useTimeout
-	f.Lookup("connect-timeout").Usage = "how long the server may take to start or to be reached, as 90s or 2m (default " + people.Duration(ConnectURL) + " for a URL, " + people.Duration(useConnectCommand) + " for a command, which may install itself first)"
+	f.Lookup("connect-timeout").Usage = "how long the server may take to start or to be reached, as 90s or 2m (default " + humanize.Duration(ConnectURL) + " for a URL, " + humanize.Duration(useConnectCommand) + " for a command, which may install itself first)"
 	control.AddFlag(f, &u.Socket)
 	_ = f.MarkHidden("socket") // as above
 	f.StringVar(&u.Order, "transport", "", "how an http URL is tried: "+strings.Join(target.Orders, ", "))
@@ -295,7 +294,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 	switch {
 	case len(found) == 0 && u.Socket != "":
 		u.unknown = true
-		return nil, say.Usage("the gateway at %s has no server %q: %s", u.Socket, name, cmp.Or(near.Hint(name, slices.Values(names)), "there are "+strings.Join(names, ", ")))
+		return nil, say.Usage("the gateway at %s has no server %q: %s", u.Socket, name, cmp.Or(humanize.SuggestHint(name, slices.Values(names)), "there are "+strings.Join(names, ", ")))
 	case len(found) == 0:
 		return nil, nil
 	case len(found) > 1:

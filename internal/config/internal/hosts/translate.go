@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config/internal/syntax"
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 // A tomlSection is a table of a TOML file with a header of its own: [a.b].

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
-	"github.com/dragoman-mcp/dragoman/internal/redact"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
 // excerptWidth is how many characters of a line are shown.

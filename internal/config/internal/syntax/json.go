@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dragoman-mcp/dragoman/internal/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 )
 
 // A jsonParser reads JSON with comments and with commas before a closing bracket.

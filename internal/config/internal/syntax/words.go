@@ -5,14 +5,16 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/near"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 )
 
 // DidYouMean returns a hint with the nearest words of the list, or "" if none is near.
-func DidYouMean(word string, list []string) string { return near.Hint(word, slices.Values(list)) }
+func DidYouMean(word string, list []string) string {
+	return humanize.SuggestHint(word, slices.Values(list))
+}
 
 // Plain returns a word without what does not matter: upper case, _ and -.
-func Plain(word string) string { return near.Plain(word) }
+func Plain(word string) string { return humanize.Fold(word) }
 
 // Quoted returns how long the text in quotes is with which s begins, or -1 if it has
 // no end. In double quotes, a backslash goes with what follows it.

@@ -1,9 +1,0 @@
-//go:build !unix
-
-package private
-
-import "io/fs"
-
-func checkOwner(fs.FileInfo) error { return nil }
-
-func onlyRoots(fs.FileInfo) bool { return false }

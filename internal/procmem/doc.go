@@ -1,2 +1,0 @@
-// Package procmem tells how much memory processes have, as far as the system says it.
-package procmem

@@ -1,0 +1,2 @@
+// Package proc tells how much memory processes have, as far as the system says it.
+package proc
