@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -130,7 +130,7 @@ func startBridge(b *testing.B, of protocol.Era, file *config.File) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	web := edge.New(g.Handler(nil), &edge.Options{Logger: slog.New(slog.DiscardHandler)})
+	web := httpserver.New(g.Handler(nil), &httpserver.Options{Logger: slog.New(slog.DiscardHandler)})
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = web.Serve(l) }) // ends with Close
 	b.Cleanup(func() {

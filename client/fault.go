@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -128,7 +128,7 @@ func (e *Error) advice() string {
 	if status, ok := errors.AsType[*protocol.StatusError](e.Err); ok {
 		return status.Advice()
 	}
-	if conn, ok := errors.AsType[*httpx.ConnError](e.Err); ok && conn.Advice != "" {
+	if conn, ok := errors.AsType[*httpclient.ConnError](e.Err); ok && conn.Advice != "" {
 		return conn.Advice
 	}
 	if _, ok := errors.AsType[*revisionError](e.Err); ok {

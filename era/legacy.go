@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/legacy"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -44,7 +44,7 @@ type legacySession struct {
 	crossing syncs.Flight[dragoman.Peer]
 	other    atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
 
-	memory legacy.Memory // what the server has been told
+	memory sessions.Memory // what the server has been told
 
 	mu       sync.Mutex // guards what is below
 	stateful bool       // a tool may have left something with the server
@@ -70,13 +70,13 @@ func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from d
 	if req.Method() != protocol.MethodInitialize {
 		return ls.pass(ctx, req, from)
 	}
-	if refusal := legacy.CheckInitialize(req); refusal != nil {
+	if refusal := sessions.CheckInitialize(req); refusal != nil {
 		return req.Fail(refusal), nil
 	}
 	resp, err := ls.pass(ctx, req, from)
 	if err == nil && !resp.IsError() && ls.server.isModern() {
 		if ls.isStateless() {
-			if other := ls.cross(ctx, new(legacy.Memory)); other != nil {
+			if other := ls.cross(ctx, new(sessions.Memory)); other != nil {
 				return other.Call(ctx, req, from)
 			}
 			return resp, nil
@@ -84,7 +84,7 @@ func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from d
 		err = ls.check(ctx)
 	}
 	if err == nil && resp.IsError() || err != nil && ctx.Err() == nil && (!errors.Is(err, dragoman.ErrClosed) || ls.server.assumed.Load()) {
-		if other := ls.cross(ctx, new(legacy.Memory)); other != nil { // the client begins only now
+		if other := ls.cross(ctx, new(sessions.Memory)); other != nil { // the client begins only now
 			return other.Call(ctx, req, from)
 		}
 	}
@@ -112,7 +112,7 @@ func (ls *legacySession) check(ctx context.Context) error {
 // cross has a client use the crossing whose handshake the server has refused, or has taken
 // without beginning a session. The
 // crossing is told what memory holds. It returns nil if the server is not modern.
-func (ls *legacySession) cross(ctx context.Context, memory *legacy.Memory) dragoman.Peer {
+func (ls *legacySession) cross(ctx context.Context, memory *sessions.Memory) dragoman.Peer {
 	other, err := ls.crossing.Get(ctx, syncs.OnCaller, func() (dragoman.Peer, error) { return ls.crossOver(ctx, memory) })
 	if err != nil {
 		return nil
@@ -122,7 +122,7 @@ func (ls *legacySession) cross(ctx context.Context, memory *legacy.Memory) drago
 
 // crossOver begins the session anew behind the crossing, and tells that what the
 // server was told.
-func (ls *legacySession) crossOver(ctx context.Context, memory *legacy.Memory) (dragoman.Peer, error) {
+func (ls *legacySession) crossOver(ctx context.Context, memory *sessions.Memory) (dragoman.Peer, error) {
 	s := ls.server
 	if s.Era != nil {
 		return nil, errNotModern

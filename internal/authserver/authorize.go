@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 const (
@@ -55,7 +55,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		s.answer(w, r)
 	default:
-		httpx.NotAllowed(r, "GET, POST").Write(w)
+		httpserver.NotAllowed(r, "GET, POST").Write(w)
 	}
 }
 

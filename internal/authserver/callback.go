@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // returned is where the provider sends the browser back to. Only the browser that was asked
 // for consent has the transaction that the state belongs to.
 func (s *Server) returned(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		httpx.NotAllowed(r, "GET").Write(w)
+		httpserver.NotAllowed(r, "GET").Write(w)
 		return
 	}
 	query, err := parseQuery(r.URL.RawQuery)

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 const (
@@ -165,7 +165,7 @@ func cleanName(name string) string {
 // register registers a client. Nothing is kept: the id holds what there is to know.
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		httpx.NotAllowed(r, "POST").Write(w)
+		httpserver.NotAllowed(r, "POST").Write(w)
 		return
 	}
 	var g registration

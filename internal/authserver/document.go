@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
-	"github.com/dragoman-mcp/dragoman/internal/outward"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 const (
@@ -59,7 +59,7 @@ func newDocuments(transport http.RoundTripper, schemes []string) *documents {
 	}
 }
 
-func defaultTransport() *http.Transport { return outward.Transport() }
+func defaultTransport() *http.Transport { return httpclient.Transport() }
 
 // isDocument reports whether a client's id is meant to be the URL of its document.
 func isDocument(id string) bool { return strings.HasPrefix(id, "https://") }
@@ -141,7 +141,7 @@ func (d *documents) get(ctx context.Context, from string, v any) error {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "dragoman")
 	resp, err := d.http.Do(req)
-	if errors.Is(err, outward.ErrAddress) {
+	if errors.Is(err, httpclient.ErrAddress) {
 		return errors.New("the URL cannot be asked from everywhere")
 	}
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 const us = "https://mcp.example.com"
@@ -174,7 +174,7 @@ func (w *world) admit(path, token string) int {
 	r := httptest.NewRequest(http.MethodPost, w.opts.URL+path, http.NoBody).WithContext(w.t.Context())
 	r.Header.Set("Authorization", "Bearer "+token)
 	_, err := w.policy.Caller(r)
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		return refusal.Status
 	}
 	if err != nil {

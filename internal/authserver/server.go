@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // The paths that a Server answers at.
@@ -122,7 +123,7 @@ const MaxSignIns = 16384
 
 // New returns a server, which the caller closes.
 func New(o *Options) (*Server, error) {
-	s := &Server{opts: *o, log: httpx.Logger(o.Logger), issuer: strings.TrimSuffix(o.URL, "/")}
+	s := &Server{opts: *o, log: httpserver.Logger(o.Logger), issuer: strings.TrimSuffix(o.URL, "/")}
 	u, err := issuer.ParseURL(s.issuer)
 	switch {
 	case err != nil:
@@ -218,7 +219,7 @@ func (s *Server) At(path string) http.HandlerFunc {
 func (s *Server) bounded(serve, refuse http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from := ""
-		if c, err := httpx.ByAddress(r); err == nil {
+		if c, err := httpserver.ByAddress(r); err == nil {
 			from = limit.Address(c.Address)
 		}
 		if wait := s.rates.Take(from); wait > 0 {
@@ -244,7 +245,7 @@ func (s *Server) failOften(w http.ResponseWriter, _ *http.Request) {
 // places, and are told the same at all of them.
 func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		httpx.NotAllowed(r, "GET, HEAD").Write(w)
+		httpserver.NotAllowed(r, "GET, HEAD").Write(w)
 		return
 	}
 	w.Header().Set("Cache-Control", "max-age=300")
@@ -276,7 +277,7 @@ func (s *Server) ownPath(text string) (string, bool) {
 		return "", true
 	}
 	u, err := issuer.ParseURL(text)
-	if err != nil || u.RawQuery != "" || u.ForceQuery || !httpx.SameOrigin(u, s.base) {
+	if err != nil || u.RawQuery != "" || u.ForceQuery || !httpclient.SameOrigin(u, s.base) {
 		return "", false
 	}
 	at := strings.TrimSuffix(u.Path, "/")

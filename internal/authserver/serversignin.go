@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // The paths of sign-ins at a server. Each server has its own to come back to, so that an
@@ -130,7 +130,7 @@ func (s *Server) serverSignIn(w http.ResponseWriter, r *http.Request, server str
 		s.agreed(w, r, server)
 		return
 	default:
-		httpx.NotAllowed(r, "GET, POST").Write(w)
+		httpserver.NotAllowed(r, "GET, POST").Write(w)
 		return
 	}
 	query, err := parseQuery(r.URL.RawQuery)
@@ -219,7 +219,7 @@ func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 // serverSignInDone is where the server's authorization server sends the browser back to.
 func (s *Server) serverSignInDone(w http.ResponseWriter, r *http.Request, server string) {
 	if r.Method != http.MethodGet {
-		httpx.NotAllowed(r, "GET").Write(w)
+		httpserver.NotAllowed(r, "GET").Write(w)
 		return
 	}
 	query, err := parseQuery(r.URL.RawQuery)

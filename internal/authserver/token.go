@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // writeTime is how long who asked may take to read the answer.
@@ -59,7 +60,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // readForm reads what is posted. Nothing may be there twice, and nothing of the URL counts.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
-	if httpx.MediaType(r.Header) != "application/x-www-form-urlencoded" {
+	if httpframe.MediaType(r.Header) != "application/x-www-form-urlencoded" {
 		return nil, errors.New("the request must be a form (application/x-www-form-urlencoded)")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(writeTime)) // some know none
@@ -82,7 +83,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 // posted reads the form of a client that has proven who it is.
 func (s *Server) posted(w http.ResponseWriter, r *http.Request) (url.Values, *client, bool) {
 	if r.Method != http.MethodPost {
-		httpx.NotAllowed(r, "POST").Write(w)
+		httpserver.NotAllowed(r, "POST").Write(w)
 		return nil, nil, false
 	}
 	form, err := readForm(w, r)

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -135,7 +135,7 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !httpx.SameOrigin(req.URL, t.source.server) {
+	if !httpclient.SameOrigin(req.URL, t.source.server) {
 		return t.base.RoundTrip(req) // they are for nobody else
 	}
 	v, err := t.source.from.current(req.Context())
@@ -176,7 +176,7 @@ func (t *transport) send(req *http.Request, body io.ReadCloser, v *value) (*http
 }
 
 func discard(resp *http.Response) {
-	_, _ = io.CopyN(io.Discard, resp.Body, httpx.MaxErrorBody) // the connection is used again, or not
+	_, _ = io.CopyN(io.Discard, resp.Body, httpclient.MaxErrorBody) // the connection is used again, or not
 	_ = resp.Body.Close()
 }
 

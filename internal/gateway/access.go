@@ -21,11 +21,11 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // access is who may come in, as a configuration says.
@@ -191,12 +191,12 @@ func userNumbers(names []string) (list []int, err error) {
 }
 
 // letIn returns a request with its caller, or why it is refused.
-func (g *Gateway) letIn(r *http.Request, open bool) (*http.Request, *httpx.Refusal) {
+func (g *Gateway) letIn(r *http.Request, open bool) (*http.Request, *httpserver.Refusal) {
 	find := g.policy.Caller
 	if open {
-		find = httpx.ByAddress
+		find = httpserver.ByAddress
 	}
-	c, refusal := httpx.CallerOf(r, find)
+	c, refusal := httpserver.CallerOf(r, find)
 	if refusal != nil {
 		g.deny(r, "", "proof", refusal)
 		refusal.Log(g.mistakes, r)
@@ -214,9 +214,9 @@ func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 		return c, g.entrance.check(r, c)
 	}
 	if !g.policy.Anyone() {
-		return nil, httpx.Refuse(http.StatusUnauthorized, "nobody has been let in") // every request comes by Handler
+		return nil, httpserver.Refuse(http.StatusUnauthorized, "nobody has been let in") // every request comes by Handler
 	}
-	c, err := httpx.ByAddress(r)
+	c, err := httpserver.ByAddress(r)
 	if err != nil {
 		return nil, err
 	}
@@ -312,11 +312,11 @@ func (f *refusals) log(log *slog.Logger, r *http.Request, err error) {
 		return
 	}
 	address := r.RemoteAddr
-	if c, err := httpx.ByAddress(r); err == nil {
+	if c, err := httpserver.ByAddress(r); err == nil {
 		address = c.Address
 	}
 	reason := err.Error()
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		reason = refusal.Message
 	}
 	log.Warn("request refused", "reason", redact.Clip(reason), "client", address, "method", redact.Clip(r.Method), "path", redact.Clip(r.URL.Path))

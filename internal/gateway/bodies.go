@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -87,7 +87,7 @@ func (e *entrance) admit(r *http.Request) (counted *http.Request, release func()
 func keyOf(r *http.Request) string {
 	c := dragoman.CallerOf(r.Context())
 	if c.Header == nil {
-		c, _ = httpx.ByAddress(r) // never fails
+		c, _ = httpserver.ByAddress(r) // never fails
 	}
 	return limitKey(c)
 }
@@ -129,9 +129,9 @@ func (b *countedBody) reserve(p []byte) ([]byte, error) {
 	if want > 0 {
 		if err := b.room.Take(b.key, want); err != nil {
 			if errors.Is(err, limit.ErrLarge) {
-				return nil, httpx.Refuse(http.StatusRequestEntityTooLarge, "%s", noRoom(b.room, err).Message)
+				return nil, httpserver.Refuse(http.StatusRequestEntityTooLarge, "%s", noRoom(b.room, err).Message)
 			}
-			return nil, httpx.Unavailable(noRoom(b.room, err))
+			return nil, httpserver.Unavailable(noRoom(b.room, err))
 		}
 		b.taken += want
 	}

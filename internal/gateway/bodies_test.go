@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -32,7 +32,7 @@ func (*endless) Close() error { return nil }
 type upload struct {
 	body    endless
 	release func()
-	refusal *httpx.Refusal
+	refusal *httpserver.Refusal
 }
 
 // uploads has bodies read of requests from addresses, of a length or, if that is negative, in
@@ -45,7 +45,7 @@ func uploads(t *testing.T, e *entrance, declared, size int64, addresses ...strin
 		r.RemoteAddr, r.ContentLength, r.Body = address+":1", declared, &u.body
 		r, u.release = e.admit(r)
 		_, err := io.CopyN(io.Discard, r.Body, size)
-		refusal, ok := errors.AsType[*httpx.Refusal](err)
+		refusal, ok := errors.AsType[*httpserver.Refusal](err)
 		if err != nil && !ok {
 			t.Fatal(err)
 		}

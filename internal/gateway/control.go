@@ -6,10 +6,10 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -43,7 +43,7 @@ func (g *Gateway) serveOwner(w http.ResponseWriter, r *http.Request) {
 	t := g.now.Load()
 	if e, _ := t.find(r.URL.Path); e != nil && !t.shows(e, c) {
 		denied := protocol.Denied("the rules do not allow " + c.Principal + " to use " + r.URL.Path)
-		(&httpx.Refusal{Status: http.StatusForbidden, Code: denied.Code, Message: denied.Message, Data: denied.Data}).Write(w)
+		(&httpserver.Refusal{Status: http.StatusForbidden, Code: denied.Code, Message: denied.Message, Data: denied.Data}).Write(w)
 		return
 	}
 	_ = t.serve(w, r.WithContext(dragoman.WithCaller(r.Context(), c)))

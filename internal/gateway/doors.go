@@ -17,10 +17,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -56,7 +56,7 @@ type Backend struct {
 type DoorOptions struct {
 	// Caller tells who makes a request, by a value that is its own, or refuses it. If nil, it
 	// is the address. Denied, if not nil, is told of requests that it refuses, at a door.
-	Caller httpx.CallerFunc
+	Caller httpserver.CallerFunc
 	Denied func(r *http.Request, door, rule string, err error)
 
 	MessagesPath string // what clients of HTTP+SSE are told
@@ -72,10 +72,10 @@ type DoorOptions struct {
 
 // caller returns what tells who makes a request at one door. It does not hold the options:
 // Before would be held with them, and so all doors that have been at a place.
-func (o *DoorOptions) caller(door string) httpx.CallerFunc {
+func (o *DoorOptions) caller(door string) httpserver.CallerFunc {
 	who, denied := o.Caller, o.Denied
 	if who == nil {
-		who = httpx.ByAddress
+		who = httpserver.ByAddress
 	}
 	return func(r *http.Request) (*dragoman.Caller, error) {
 		c, err := who(r)

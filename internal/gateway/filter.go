@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -18,13 +18,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/tap"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 const (
@@ -124,7 +125,7 @@ type Gateway struct {
 	draining atomic.Bool
 	slow     atomic.Int64 // from which duration on a call is slow; none is if it is 0
 	refusals refusals
-	mistakes *httpx.Mistakes // of clients over HTTP
+	mistakes *httpserver.Mistakes // of clients over HTTP
 
 	reloading sync.Mutex // held while a configuration is read and applied
 	access    *access    // guarded by reloading
@@ -144,7 +145,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
 	g.ended, g.end = context.WithCancel(context.Background())
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	g.mistakes = httpx.NewMistakes(g.log)
+	g.mistakes = httpserver.NewMistakes(g.log)
 	lists, err := g.openState()
 	if err == nil {
 		err = g.openAudit(file)
@@ -372,17 +373,17 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	if o == nil {
 		o = &HandlerOptions{}
 	}
-	gate, open := &httpx.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
+	gate, open := &httpserver.Gate{Hosts: o.Hosts, Origins: o.Origins}, o.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := gate.Refuses(w, r); err != nil {
 			g.refusals.log(g.log, r, err)
 			g.deny(r, "", "host and origin", err)
 			return
 		}
-		if httpx.AllowOrigin(w, r, g.now.Load().passes...) {
+		if httpserver.AllowOrigin(w, r, g.now.Load().passes...) {
 			return
 		}
-		r = httpx.WithClientRequestID(w, r)
+		r = httpframe.WithClientRequestID(w, r)
 		refusal := CheckPath(r.URL)
 		if refusal == nil {
 			if h := g.public(r.URL.Path); h != nil {
@@ -397,7 +398,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		}
 		inBrowser := refusal == nil && wantsEndpointPage(r)
 		if !g.policy.Anyone() {
-			var denied *httpx.Refusal
+			var denied *httpserver.Refusal
 			if r, denied = g.letIn(r, open); denied != nil {
 				if !inBrowser || !g.serveEndpointPage(w, r, denied) {
 					denied.Write(w)

@@ -18,10 +18,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -115,14 +115,14 @@ func (e *entrance) check(r *http.Request, c *dragoman.Caller) error {
 	switch {
 	case r.Method == http.MethodGet && r.Header.Get(protocol.HeaderSession) == "" && (strings.HasSuffix(r.URL.Path, WSPath) || strings.HasSuffix(r.URL.Path, SSEPath)):
 		if refusal := e.noSession(limitKey(c)); refusal != nil {
-			return httpx.Unavailable(refusal)
+			return httpserver.Unavailable(refusal)
 		}
 	case r.Method == http.MethodPost && (r.ContentLength < 0 || r.ContentLength > largeBody):
 		if e.memory.Short(limit.RequestsAt) {
-			return httpx.Unavailable(shortOfMemory())
+			return httpserver.Unavailable(shortOfMemory())
 		}
 		if wait := e.rates.Wait(limitKey(c)); wait > 0 {
-			return httpx.Unavailable(e.callerTooOften(wait))
+			return httpserver.Unavailable(e.callerTooOften(wait))
 		}
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -33,7 +33,7 @@ func (n notified) Unwrap() dragoman.Peer { return n.Peer }
 // Notify implements dragoman.Peer. A cancellation always passes, since it ends work, and so does the first
 // notifications/initialized of a session: initialize has been counted.
 func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
-	if rpc.LacksID(note) { // a transport that is not ours
+	if jsonrpc.LacksID(note) { // a transport that is not ours
 		n.LacksID(ctx, note)
 		return nil
 	}
@@ -84,7 +84,7 @@ type noID struct {
 func (c *noID) refused(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message, log *slog.Logger) {
 	count, now := c.count.Add(1), time.Now()
 	c.audit.Deny(audit.Event{
-		Request: httpx.RequestID(ctx), Who: audit.WhoIs(caller), Method: m.Method(), Name: cmp.Or(m.Name(), m.URI()),
+		Request: httpframe.RequestID(ctx), Who: audit.WhoIs(caller), Method: m.Method(), Name: cmp.Or(m.Name(), m.URI()),
 		Rule: "request without an id", Code: protocol.CodeInvalidRequest,
 	})
 	c.mu.Lock()

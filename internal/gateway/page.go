@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 const pageStyle = `*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:2em auto;padding:0 1em;color:#222;background:#fff}
@@ -173,7 +173,7 @@ func (g *Gateway) serveRootPage(w http.ResponseWriter, r *http.Request, with str
 // serveEndpointPage tells a person who has opened an MCP endpoint in a browser what to paste into a client.
 // It reports whether it has answered: an endpoint that the caller may not know of is not found. Without
 // authentication the page is the same for every path.
-func (g *Gateway) serveEndpointPage(w http.ResponseWriter, r *http.Request, refusal *httpx.Refusal) bool {
+func (g *Gateway) serveEndpointPage(w http.ResponseWriter, r *http.Request, refusal *httpserver.Refusal) bool {
 	status := http.StatusOK
 	if refusal != nil {
 		if status = refusal.Status; status != http.StatusUnauthorized {
@@ -185,7 +185,7 @@ func (g *Gateway) serveEndpointPage(w http.ResponseWriter, r *http.Request, refu
 	} else if e, _ := t.find(r.URL.Path); !t.shows(e, dragoman.CallerOf(r.Context())) {
 		return false
 	}
-	base := httpx.Scheme(r) + "://" + r.Host
+	base := httpserver.Scheme(r) + "://" + r.Host
 	before, _ := strings.CutSuffix(r.URL.Path, MCPPath)
 	name := cmp.Or(before[strings.LastIndexByte(before, '/')+1:], g.opts.Name)
 	p := &endpointPage{Name: name, Base: base, URL: base + r.URL.Path, Token: refusal != nil}
@@ -218,7 +218,7 @@ func writePage(w http.ResponseWriter, kind string, status int, text string) {
 
 // rootPage returns what a person may know of the gateway. Where clients must authenticate it names no servers.
 func (g *Gateway) rootPage(r *http.Request, open bool) *rootPage {
-	base := httpx.Scheme(r) + "://" + r.Host
+	base := httpserver.Scheme(r) + "://" + r.Host
 	now := g.now.Load()
 	p := &rootPage{Name: g.opts.Name, Version: g.opts.Version, Base: base, Protected: !open && !g.policy.Anyone()}
 	p.Endpoints = append(p.Endpoints, pageEndpoint{base + MCPPath, "Streamable HTTP", true})

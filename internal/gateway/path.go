@@ -6,20 +6,20 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // CheckPath returns a refusal if a proxy in front of the gateway may read the path of a URL in another
 // way than the gateway does: rules that the proxy applies to paths would not apply then. The name
 // of a tool, the last segment behind CallPath, may hold encoded slashes and backslashes.
-func CheckPath(u *url.URL) *httpx.Refusal {
+func CheckPath(u *url.URL) *httpserver.Refusal {
 	switch path := u.Path; {
 	case strings.ContainsFunc(path, unicode.IsControl):
-		return httpx.Refuse(http.StatusBadRequest, "the path has a control character; remove it")
+		return httpserver.Refuse(http.StatusBadRequest, "the path has a control character; remove it")
 	case hasDotSegment(path):
-		return httpx.Refuse(http.StatusBadRequest, "the path has a segment . or ..; send the path that it leads to")
+		return httpserver.Refuse(http.StatusBadRequest, "the path has a segment . or ..; send the path that it leads to")
 	case separators(path, u.RawPath) && !namesTool(u):
-		return httpx.Refuse(http.StatusBadRequest, "the path has a backslash or an encoded slash (%%2F, %%5C); separate segments by / as it is")
+		return httpserver.Refuse(http.StatusBadRequest, "the path has a backslash or an encoded slash (%%2F, %%5C); separate segments by / as it is")
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -97,8 +98,8 @@ type recorder struct {
 
 // Call implements dragoman.Peer.
 func (p *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if !httpx.HasRequestID(ctx) {
-		ctx = httpx.WithNewRequestID(ctx)
+	if !httpframe.HasRequestID(ctx) {
+		ctx = httpframe.WithNewRequestID(ctx)
 	}
 	began := time.Now()
 	if p.calls.audit != nil && passingOf(ctx) == nil {
@@ -183,7 +184,7 @@ func (p *recorder) log(ctx context.Context, began time.Time, req, resp *dragoman
 		attrs = append(attrs, slog.String("name", name))
 	}
 	attrs = append(attrs, slog.Duration("took", took), slog.String("outcome", outcome),
-		slog.Int("in", req.Len()), slog.Int("out", out), slog.String("request", httpx.RequestID(ctx)))
+		slog.Int("in", req.Len()), slog.Int("out", out), slog.String("request", httpframe.RequestID(ctx)))
 	r := slog.NewRecord(began.Add(took), level, CallRecord, 0) // the place in our code tells nobody anything
 	r.AddAttrs(attrs...)
 	_ = l.log.Handler().Handle(ctx, r) // there is nowhere else to say it
@@ -453,8 +454,8 @@ func (p *unionRecorder) Unwrap() dragoman.Peer { return p.Peer }
 
 // Call implements dragoman.Peer.
 func (p *unionRecorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if !httpx.HasRequestID(ctx) {
-		ctx = httpx.WithNewRequestID(ctx) // all that is asked for it has the same
+	if !httpframe.HasRequestID(ctx) {
+		ctx = httpframe.WithNewRequestID(ctx) // all that is asked for it has the same
 	}
 	began, pass := time.Now(), &passing{method: req.Method()}
 	err := announce(ctx, p.audit, req, func() audit.Event { return p.event(ctx, began, req, nil) })
@@ -492,7 +493,7 @@ func (p *unionRecorder) event(ctx context.Context, began time.Time, req, resp *d
 // newCall returns the event of a call that has ended.
 func newCall(ctx context.Context, who *dragoman.Caller, began time.Time, req, resp *dragoman.Message) audit.Event {
 	e := audit.Event{
-		Kind: audit.Call, Time: time.Now(), Request: httpx.RequestID(ctx), Who: audit.WhoIs(who),
+		Kind: audit.Call, Time: time.Now(), Request: httpframe.RequestID(ctx), Who: audit.WhoIs(who),
 		Method: req.Method(), Name: cmp.Or(req.Name(), req.URI()), In: req.Len(),
 	}
 	e.Duration = e.Time.Sub(began)
@@ -526,7 +527,7 @@ func (g *Gateway) audited(name string, s *Backend) *Backend {
 
 // watchSession writes down that a session was opened, and when it ends.
 func (g *Gateway) watchSession(ctx context.Context, name string, client dragoman.Conn) {
-	e := audit.Event{Kind: audit.SessionOpened, Request: httpx.RequestID(ctx), Who: audit.WhoIs(dragoman.CallerOf(ctx)), Server: name}
+	e := audit.Event{Kind: audit.SessionOpened, Request: httpframe.RequestID(ctx), Who: audit.WhoIs(dragoman.CallerOf(ctx)), Server: name}
 	began := time.Now()
 	// Ends with the session, or with us.
 	if g.watching.Start(func() {
@@ -548,12 +549,12 @@ func (g *Gateway) deny(r *http.Request, door, rule string, err error) {
 	if g.audit == nil {
 		return
 	}
-	e := audit.Event{Request: httpx.RequestID(r.Context()), Method: r.Method, Name: r.URL.Path, Rule: rule, Code: http.StatusForbidden, Reason: reasonOf(err)}
-	if c, err := httpx.ByAddress(r); err == nil {
+	e := audit.Event{Request: httpframe.RequestID(r.Context()), Method: r.Method, Name: r.URL.Path, Rule: rule, Code: http.StatusForbidden, Reason: reasonOf(err)}
+	if c, err := httpserver.ByAddress(r); err == nil {
 		e.Who = audit.WhoIs(c)
 	}
 	e.Door = door
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		e.Reason = refusal.Message
 		if refusal.Status != 0 {
 			e.Code = refusal.Status

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/credential"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -89,7 +89,7 @@ func (u *Upstream) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
 		return u.signInAdvised(ctx, e)
 	}
-	if e, ok := errors.AsType[*httpx.ConnError](err); ok {
+	if e, ok := errors.AsType[*httpclient.ConnError](err); ok {
 		return advised(err, e.Reason, e.Advice)
 	}
 	e, ok := errors.AsType[*protocol.StatusError](err)

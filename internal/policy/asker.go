@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 const (
@@ -19,12 +19,12 @@ const (
 
 // An Asker makes requests to an issuer or identity provider. It follows no redirects, and has
 // no cookies.
-type Asker struct{ client *httpx.Client }
+type Asker struct{ client *httpclient.Client }
 
 // NewAsker returns an Asker for the URLs of an issuer, which the caller closes. HTTP may be
 // nil.
 func NewAsker(at string, given *http.Client) (*Asker, error) {
-	client, err := httpx.NewClient("policy", &httpx.ClientOptions{URL: at, HTTP: given})
+	client, err := httpclient.NewClient("policy", &httpclient.ClientOptions{URL: at, HTTP: given})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (a *Asker) Ask(ctx context.Context, method, at string, form url.Values, hea
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
 		return 0, nil, fmt.Errorf("%s answered %d", place, resp.StatusCode)
 	}
-	if text, err = httpx.ReadAll(resp, maxDocument); err != nil {
+	if text, err = httpclient.ReadAll(resp, maxDocument); err != nil {
 		return resp.StatusCode, nil, fmt.Errorf("%s: %w", place, withCause(ctx, err))
 	}
 	return resp.StatusCode, text, nil

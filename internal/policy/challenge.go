@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -24,7 +25,7 @@ func (p *Policy) Metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		httpx.NotAllowed(r, "GET, HEAD").Write(w)
+		httpserver.NotAllowed(r, "GET, HEAD").Write(w)
 		return
 	}
 	text, _ := json.Marshal(struct { // strings always encode
@@ -54,13 +55,13 @@ func (e *ScopeError) Error() string {
 }
 
 // refuse makes the answer to a request that is not let in.
-func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpx.Refusal {
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpserver.Refusal {
+	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		return refusal
 	}
 	if e, ok := errors.AsType[*unavailableError](err); ok {
 		p.log.Debug("a token cannot be verified", "error", e.err)
-		return httpx.Unavailable(protocol.Overloaded("tokens cannot be verified now; try again later"))
+		return httpserver.Unavailable(protocol.Overloaded("tokens cannot be verified now; try again later"))
 	}
 	metadata := ""
 	if len(o.Issuers) > 0 {
@@ -68,7 +69,7 @@ func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpx.Refusal {
 	}
 	status, text, code, scopes := http.StatusUnauthorized, err.Error(), "invalid_token", o.Scopes
 	if e, ok := errors.AsType[*ScopeError](err); ok {
-		status, code, scopes = http.StatusForbidden, httpx.InsufficientScope, e.Scopes
+		status, code, scopes = http.StatusForbidden, httpframe.InsufficientScope, e.Scopes
 	} else if errors.Is(err, errNone) {
 		text, code = "send Authorization: Bearer TOKEN; whoever runs this server gives out tokens", ""
 		if metadata != "" {
@@ -76,8 +77,8 @@ func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpx.Refusal {
 		}
 	}
 	e := protocol.Denied(text)
-	return &httpx.Refusal{
+	return &httpserver.Refusal{
 		Status: status, Code: e.Code, Message: e.Message, Data: e.Data,
-		Challenge: httpx.Challenge(metadata, code, text, strings.Join(scopes, " ")),
+		Challenge: httpserver.Challenge(metadata, code, text, strings.Join(scopes, " ")),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 func TestOthersMayVerifyTokens(t *testing.T) {
@@ -36,7 +36,7 @@ func TestOthersMayVerifyTokens(t *testing.T) {
 		if err == nil {
 			return c.OnEnd, http.StatusOK
 		}
-		refusal, ok := errors.AsType[*httpx.Refusal](err)
+		refusal, ok := errors.AsType[*httpserver.Refusal](err)
 		if !ok {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 const (
@@ -44,7 +44,7 @@ type keyStore struct {
 }
 
 func newKeyStore(o *JWTOptions) (*keyStore, error) {
-	s := &keyStore{issuer: o.Issuer, limit: o.KeysFor, log: httpx.Logger(o.Logger)}
+	s := &keyStore{issuer: o.Issuer, limit: o.KeysFor, log: httpserver.Logger(o.Logger)}
 	if s.limit <= 0 {
 		s.limit = keysFor
 	}

@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // An issuing is an issuer in a network in memory, and a client of it.
@@ -407,7 +407,7 @@ func caller(t *testing.T, p *Policy, token string, cert *x509.Certificate) int {
 	if err == nil {
 		return http.StatusOK
 	}
-	refusal, ok := errors.AsType[*httpx.Refusal](err)
+	refusal, ok := errors.AsType[*httpserver.Refusal](err)
 	if !ok {
 		t.Fatalf("Caller: %v, want a refusal", err)
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -66,7 +66,7 @@ type Policy struct {
 
 // New returns a policy that lets an address fail so often; zero means the default. Logger may be nil.
 func New(o *Options, failures limit.Rate, logger *slog.Logger) *Policy {
-	p := &Policy{log: httpx.Logger(logger), failures: limit.NewFailures(failures)}
+	p := &Policy{log: httpserver.Logger(logger), failures: limit.NewFailures(failures)}
 	p.Set(o)
 	return p
 }
@@ -86,7 +86,7 @@ func (p *Policy) Anyone() bool { return p.now.Load().Anyone }
 func (p *Policy) Caller(r *http.Request) (*dragoman.Caller, error) {
 	o := p.now.Load()
 	if o.Anyone {
-		return httpx.ByAddress(r)
+		return httpserver.ByAddress(r)
 	}
 	found, err := p.prove(r, o)
 	if err == nil {
@@ -96,7 +96,7 @@ func (p *Policy) Caller(r *http.Request) (*dragoman.Caller, error) {
 		return nil, p.refuse(r, o, err)
 	}
 	delete(r.Header, "Authorization")
-	c, err := httpx.ByAddress(r)
+	c, err := httpserver.ByAddress(r)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (p *Policy) token(r *http.Request, token string) (*proof, error) {
 	}
 	from := addressOf(r)
 	if wait := p.failures.Allow(from); wait > 0 {
-		return nil, httpx.Unavailable(protocol.Limited(protocol.LimitCaller, "too many tokens that are not good have come from this address (limits.failedProofs)", wait))
+		return nil, httpserver.Unavailable(protocol.Limited(protocol.LimitCaller, "too many tokens that are not good have come from this address (limits.failedProofs)", wait))
 	}
 	id, err := p.verify(r.Context(), token)
 	if isInvalid(err) {
@@ -167,7 +167,7 @@ func (p *Policy) token(r *http.Request, token string) (*proof, error) {
 }
 
 func addressOf(r *http.Request) string {
-	c, err := httpx.ByAddress(r)
+	c, err := httpserver.ByAddress(r)
 	if err != nil {
 		return ""
 	}
@@ -230,7 +230,7 @@ func (o *Options) base(r *http.Request) string {
 	if o.URL != "" {
 		return strings.TrimSuffix(o.URL, "/")
 	}
-	return httpx.Scheme(r) + "://" + r.Host
+	return httpserver.Scheme(r) + "://" + r.Host
 }
 
 // certified returns who has the client certificate of a request, or nil.

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // A known is a verifier of tokens that a test lists.
@@ -73,7 +73,7 @@ func request(token string) *http.Request {
 // status returns how a request with a token is answered, and who makes it.
 func status(p *Policy, r *http.Request) (int, *dragoman.Caller) {
 	c, err := p.Caller(r)
-	if refusal, ok := errors.AsType[*httpx.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		return refusal.Status, nil
 	}
 	return http.StatusOK, c
@@ -280,7 +280,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		r := request("")
 		test.change(r)
 		_, err := p.Caller(r)
-		refusal, ok := errors.AsType[*httpx.Refusal](err)
+		refusal, ok := errors.AsType[*httpserver.Refusal](err)
 		if !ok || refusal.Status != test.status || !strings.Contains(refusal.Challenge, test.want) {
 			t.Errorf("%s: %+v", test.name, refusal)
 		}
@@ -371,7 +371,7 @@ func TestExpiredCertificateIsRefusedOnAnOpenConnection(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				_, err := p.Caller(r)
-				refusal, ok := errors.AsType[*httpx.Refusal](err)
+				refusal, ok := errors.AsType[*httpserver.Refusal](err)
 				if !ok || refusal.Status != http.StatusUnauthorized || !strings.Contains(refusal.Message, "certificate has expired") {
 					t.Errorf("after its end: %v", err)
 				}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/raw"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -142,7 +142,7 @@ func (p *prober) redirected(h *raw.HTTP, r *raw.Reply) bool {
 	}
 	where := redact.URI(to.String())
 	keeps := r.Status == http.StatusTemporaryRedirect || r.Status == http.StatusPermanentRedirect
-	if !keeps || !httpx.SameOrigin(to, h.At) {
+	if !keeps || !httpclient.SameOrigin(to, h.At) {
 		why := "to another origin, where clients do not send credentials"
 		if !keeps {
 			why = "which turns a POST into a GET"

@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -29,26 +30,26 @@ type HTTP struct {
 	At *url.URL
 
 	header       http.Header
-	signed, bare *httpx.Client
+	signed, bare *httpclient.Client
 	lingers      atomic.Bool // streams of requests do not end with their answers
 }
 
 // NewHTTP returns the server that a Spec names. Nothing is dialled. The caller closes it.
 func NewHTTP(s *target.Spec) (*HTTP, error) {
-	o := &httpx.ClientOptions{URL: s.URL, Schemes: []string{"http", "https", "ws", "wss"}, UnixPath: "/mcp", TLS: s.TLS, Proxy: s.Proxy, Wrap: s.Wrap}
+	o := &httpclient.ClientOptions{URL: s.URL, Schemes: []string{"http", "https", "ws", "wss"}, UnixPath: "/mcp", TLS: s.TLS, Proxy: s.Proxy, Wrap: s.Wrap}
 	if path, ok := strings.CutPrefix(s.URL, "http+unix:"); ok {
 		o.URL = "unix://" + path
 	}
 	h := &HTTP{header: s.Header}
 	var err error
-	if h.signed, err = httpx.NewClient("raw", o); err != nil {
+	if h.signed, err = httpclient.NewClient("raw", o); err != nil {
 		return nil, err
 	}
 	o.Wrap = nil
-	if h.bare, err = httpx.NewClient("raw", o); err != nil {
+	if h.bare, err = httpclient.NewClient("raw", o); err != nil {
 		return nil, err
 	}
-	for _, c := range []*httpx.Client{h.signed, h.bare} {
+	for _, c := range []*httpclient.Client{h.signed, h.bare} {
 		c.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		c.Acquire()
 	}
@@ -103,7 +104,7 @@ type Reply struct {
 func (r *Reply) Exchange() *Exchange { return &Exchange{HTTP: r, Err: r.Err} }
 
 // Type returns the media type.
-func (r *Reply) Type() string { return httpx.MediaType(r.Header) }
+func (r *Reply) Type() string { return httpframe.MediaType(r.Header) }
 
 // IsJSON reports whether the body is said to be JSON.
 func (r *Reply) IsJSON() bool { return r.Type() == "application/json" }
@@ -133,7 +134,7 @@ func (h *HTTP) request(ctx context.Context, c *Call, at *url.URL) (*http.Request
 	}
 	req, err := http.NewRequestWithContext(ctx, c.Method, at.String(), body)
 	if err != nil {
-		return nil, httpx.WithoutURL(err)
+		return nil, httpclient.WithoutURL(err)
 	}
 	req.Header, req.Host = c.headers(h.header)
 	return req, nil
@@ -176,7 +177,7 @@ func (h *HTTP) Do(ctx context.Context, c *Call) *Reply {
 	resp, err := client.HTTP.Do(req)
 	r.Took = time.Since(began)
 	if err != nil {
-		r.Err = cause(ctx, httpx.WithoutURL(err))
+		r.Err = cause(ctx, httpclient.WithoutURL(err))
 		return r
 	}
 	defer resp.Body.Close()
@@ -185,7 +186,7 @@ func (h *HTTP) Do(ctx context.Context, c *Call) *Reply {
 		h.readStream(ctx, cancel, resp.Body, c, r)
 		return r
 	}
-	r.Body, err = httpx.ReadAll(resp, dragoman.DefaultMaxMessage)
+	r.Body, err = httpclient.ReadAll(resp, dragoman.DefaultMaxMessage)
 	r.Err = cause(ctx, err)
 	return r
 }
@@ -332,8 +333,8 @@ func (s *Session) Headers(text []byte) Object {
 	if m, err := dragoman.Parse(text); err == nil && protocol.IsModern(m) {
 		h[protocol.HeaderVersion] = m.MetaText(protocol.MetaProtocolVersion)
 		h[protocol.HeaderMethod] = m.Method()
-		if name, ok := httpx.MirrorName(m); ok {
-			h[protocol.HeaderName] = httpx.EncodeHeaderValue(name)
+		if name, ok := httpframe.MirrorName(m); ok {
+			h[protocol.HeaderName] = httpframe.EncodeHeaderValue(name)
 		}
 		delete(h, protocol.HeaderSession)
 	}
@@ -439,13 +440,13 @@ func (h *HTTP) OpenOld(ctx context.Context, at *url.URL) (*OldSession, *Reply, e
 	r.Took = time.Since(began)
 	if err != nil {
 		cancel()
-		r.Err = cause(ctx, httpx.WithoutURL(err))
+		r.Err = cause(ctx, httpclient.WithoutURL(err))
 		return nil, r, r.Err
 	}
 	s := &OldSession{h: h, cancel: cancel, body: resp.Body, Opened: r}
-	r.Status, r.Header, r.Stream = resp.StatusCode, resp.Header, httpx.MediaType(resp.Header) == sse.ContentType
+	r.Status, r.Header, r.Stream = resp.StatusCode, resp.Header, httpframe.MediaType(resp.Header) == sse.ContentType
 	if r.Status != http.StatusOK || !r.Stream {
-		r.Body, _ = io.ReadAll(io.LimitReader(resp.Body, httpx.MaxErrorBody)) // what can be had of it
+		r.Body, _ = io.ReadAll(io.LimitReader(resp.Body, httpclient.MaxErrorBody)) // what can be had of it
 		s.Close()
 		return nil, r, errors.New(r.Says())
 	}
@@ -461,7 +462,7 @@ func (h *HTTP) OpenOld(ctx context.Context, at *url.URL) (*OldSession, *Reply, e
 		s.Close()
 		return nil, r, fmt.Errorf("its first event is %q and not endpoint", cmp.Or(s.First.Name, "message"))
 	}
-	if !httpx.SameOrigin(s.Endpoint, at) { // our credentials must not go there
+	if !httpclient.SameOrigin(s.Endpoint, at) { // our credentials must not go there
 		s.Close()
 		return nil, r, fmt.Errorf("its endpoint is on another origin, %s://%s, which clients refuse", s.Endpoint.Scheme, s.Endpoint.Host)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -203,7 +203,7 @@ type Socket struct {
 // DialWebSocket opens a WebSocket, as change says, which may be nil. The Reply is what the server
 // answered to the handshake; it is nil if there was no answer.
 func DialWebSocket(ctx context.Context, s *target.Spec, change func(*Call)) (*Socket, *Reply, error) {
-	h, err := httpx.NewClient("raw", &httpx.ClientOptions{URL: s.URL, Schemes: []string{"ws", "wss", "http", "https"}, TLS: s.TLS, Proxy: s.Proxy, Wrap: s.Wrap})
+	h, err := httpclient.NewClient("raw", &httpclient.ClientOptions{URL: s.URL, Schemes: []string{"ws", "wss", "http", "https"}, TLS: s.TLS, Proxy: s.Proxy, Wrap: s.Wrap})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -220,7 +220,7 @@ func DialWebSocket(ctx context.Context, s *target.Spec, change func(*Call)) (*So
 		reply = &Reply{Request: call.describe(h.URL) + ", Upgrade: websocket", Status: resp.StatusCode, Header: resp.Header}
 	}
 	if err != nil {
-		return nil, reply, httpx.WithoutURL(err)
+		return nil, reply, httpclient.WithoutURL(err)
 	}
 	conn.SetReadLimit(dragoman.DefaultMaxMessage)
 	return &Socket{conn: conn}, reply, nil

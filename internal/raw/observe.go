@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -79,7 +81,7 @@ var _ dragoman.Dialer = (*Client)(nil)
 // the session any more; then calls fail with an error that is
 // [dragoman.ErrClosed] and says why.
 func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-	client, err := httpx.NewClient("sse", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap, Header: c.Header})
+	client, err := httpclient.NewClient("sse", &httpclient.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap, Header: c.Header})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 		_ = cs.Close()
 		return nil, err
 	}
-	conn := mux.New(cs, &mux.Options{Limits: cs.limits, Queued: true, Logger: c.Logger})
+	conn := jsonrpc.New(cs, &jsonrpc.Options{Limits: cs.limits, Queued: true, Logger: c.Logger})
 	conn.Start(local)
 	return conn, nil
 }
@@ -146,7 +148,7 @@ func (cs *clientStream) setEndpoint(base, at *url.URL, first *sse.Event) error {
 	if err != nil {
 		return errors.New("sse: the endpoint that the server names is no URL")
 	}
-	if !httpx.SameOrigin(endpoint, at) {
+	if !httpclient.SameOrigin(endpoint, at) {
 		return fmt.Errorf("sse: the endpoint that the server names is at another origin, %s://%s", endpoint.Scheme, endpoint.Host)
 	}
 	endpoint.Fragment, endpoint.User = "", at.User
@@ -178,11 +180,11 @@ func (cs *clientStream) get(at *url.URL) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sse: cannot reach the server: %w", err)
 	}
-	if resp.StatusCode == http.StatusOK && httpx.MediaType(resp.Header) == sse.ContentType {
+	if resp.StatusCode == http.StatusOK && httpframe.MediaType(resp.Header) == sse.ContentType {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	status := httpx.ReadStatus(resp)
+	status := httpclient.ReadStatus(resp)
 	if status.Status == http.StatusOK {
 		status.Text = "that is no event stream"
 	}
@@ -208,7 +210,7 @@ const (
 // A clientStream is the mux.Stream of a client: it reads the event stream and posts
 // what is written.
 type clientStream struct {
-	http      *httpx.Client // released by Close
+	http      *httpclient.Client // released by Close
 	limits    dragoman.Limits
 	timeout   time.Duration // for one POST
 	allowSync bool          // the variant without sessions is allowed
@@ -244,10 +246,10 @@ type incoming struct {
 	err  error
 }
 
-func newClientStream(c *Client, client *httpx.Client) *clientStream {
+func newClientStream(c *Client, client *httpclient.Client) *clientStream {
 	cs := &clientStream{
 		http: client, limits: dragoman.Limits{MaxMessage: c.MaxMessage},
-		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), allowSync: c.Sync, log: httpx.Logger(c.Logger),
+		timeout: cmp.Or(c.PostTimeout, DefaultPostTimeout), allowSync: c.Sync, log: httpserver.Logger(c.Logger),
 		first: make(chan *sse.Event, 1), incoming: make(chan incoming),
 		requests: make(map[dragoman.ID]*post),
 	}
@@ -264,10 +266,10 @@ func (cs *clientStream) readEvents(body io.ReadCloser) {
 	r := sse.NewReader(body, limit+eventOverhead)
 	for {
 		e, err := r.Next()
-		var bad *mux.BadFrame
+		var bad *jsonrpc.BadFrame
 		switch {
 		case errors.Is(err, dragoman.ErrTooLarge):
-			bad = &mux.BadFrame{Err: err}
+			bad = &jsonrpc.BadFrame{Err: err}
 			if bad.Head, bad.Tail, err = r.Skip(endlessFactor * limit); err == nil {
 				cs.deliver(incoming{err: bad})
 				continue
@@ -303,7 +305,7 @@ func (cs *clientStream) keepFirst(e *sse.Event) {
 func (cs *clientStream) check(data []byte) incoming {
 	const ends = 256
 	if limit := cs.limits.Message(); len(data) > limit {
-		return incoming{err: &mux.BadFrame{
+		return incoming{err: &jsonrpc.BadFrame{
 			Err:  fmt.Errorf("%w: %d bytes", dragoman.ErrTooLarge, len(data)),
 			Head: data[:min(len(data), ends)], Tail: data[max(0, len(data)-ends):],
 		}}
@@ -369,14 +371,14 @@ func (cs *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
 		return
 	}
-	e := httpx.ReadStatus(resp)
+	e := httpclient.ReadStatus(resp)
 	switch {
 	case !cs.sync && (e.Status == http.StatusNotFound || e.Status == http.StatusGone):
 		gone := fmt.Errorf("sse: the session is gone: %w", e)
 		if m != nil && m.Kind() == dragoman.Request {
 			cs.fail(m, dragoman.Closed(gone)) // it was refused; the outcome of others is unknown
 		}
-		cs.end(httpx.UnknownOutcome(gone))
+		cs.end(httpclient.UnknownOutcome(gone))
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Unwrap() != nil && !hasOwnError(e):
 		cs.fail(m, e)
 	default:
@@ -407,7 +409,7 @@ var errNoAnswer = errors.New("sse: no response received for request")
 // answer takes the answer in the body of a response.
 func (cs *clientStream) answer(resp *http.Response, m *dragoman.Message) {
 	limit := cs.limits.Message()
-	body, err := httpx.ReadAll(resp, limit)
+	body, err := httpclient.ReadAll(resp, limit)
 	if errors.Is(err, dragoman.ErrTooLarge) {
 		cs.fail(m, fmt.Errorf("%w: an answer of more than %d bytes", err, limit))
 		return
@@ -433,7 +435,7 @@ func (cs *clientStream) answer(resp *http.Response, m *dragoman.Message) {
 // has refused is replaced by an error, so that the server need not wait.
 func (cs *clientStream) fail(m *dragoman.Message, err error) {
 	if m != nil && m.Kind() == dragoman.Request {
-		cs.deliver(incoming{err: &mux.BadFrame{Err: err, Call: m.ID()}})
+		cs.deliver(incoming{err: &jsonrpc.BadFrame{Err: err, Call: m.ID()}})
 		return
 	}
 	if cs.ctx.Err() != nil {

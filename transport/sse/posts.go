@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/util/retry"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -67,7 +67,7 @@ const (
 // A post is a message that is to be posted.
 type post struct {
 	kind    int
-	frame   mux.Frame
+	frame   jsonrpc.Frame
 	m       *dragoman.Message // what frame is, or nil if it is an array of answers
 	after   []*post           // what it follows
 	started bool              // guarded by clientStream.mu
@@ -99,8 +99,8 @@ func (q *queue) full(p *post) bool {
 	return q.n >= maxNotes || p.kind != requests && q.bytes > 0 && q.bytes+p.frame.Len() > maxNoteBytes
 }
 
-func (cs *clientStream) newPost(f mux.Frame) *post {
-	p := &post{kind: answers, frame: f, m: mux.MessageOf(f), sent: make(chan struct{}), done: make(chan struct{})}
+func (cs *clientStream) newPost(f jsonrpc.Frame) *post {
+	p := &post{kind: answers, frame: f, m: jsonrpc.MessageOf(f), sent: make(chan struct{}), done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(cs.ctx)
 	if p.m == nil || p.m.Kind() == dragoman.Response {
 		return p
@@ -128,7 +128,7 @@ func (p *post) written() { p.write.Do(func() { close(p.sent) }) }
 
 // Write implements mux.Stream. It waits for room among the answers alone; what
 // becomes of each message is between it and its call.
-func (cs *clientStream) Write(frames []mux.Frame) error {
+func (cs *clientStream) Write(frames []jsonrpc.Frame) error {
 	for _, f := range frames {
 		p := cs.newPost(f)
 		if p.kind == answers {
@@ -222,7 +222,7 @@ func (cs *clientStream) next(kind int) {
 	case kind == reports || kind == notes:
 		slots = 1
 	case kind == requests && cs.sync:
-		slots = mux.DefaultMaxCalls // each lasts until its answer
+		slots = jsonrpc.DefaultMaxCalls // each lasts until its answer
 	}
 	q := &cs.queues[kind]
 	for len(q.waiting) > 0 && q.inFlight < slots && !cs.closed {
@@ -330,7 +330,7 @@ func (cs *clientStream) send(p *post) {
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		cs.fail(p.m, fmt.Errorf("sse: the server did not take the message within %v: %w", cs.timeout, context.DeadlineExceeded))
 	case err != nil:
-		cs.fail(p.m, httpx.NoResponse(fmt.Errorf("sse: cannot post the message: %w", err)))
+		cs.fail(p.m, httpclient.NoResponse(fmt.Errorf("sse: cannot post the message: %w", err)))
 	default:
 		cs.outcome(resp, p.m)
 	}
@@ -407,7 +407,7 @@ const maxRetries = 5
 var retryBackoff = retry.Backoff{Min: 250 * time.Millisecond, Max: 4 * time.Second}
 
 // post posts a frame.
-func (cs *clientStream) post(ctx context.Context, f mux.Frame, answer bool) (*http.Response, error) {
+func (cs *clientStream) post(ctx context.Context, f jsonrpc.Frame, answer bool) (*http.Response, error) {
 	text := f.AppendTo(nil)
 	for n := 0; ; n++ {
 		resp, err := cs.postOnce(ctx, text)

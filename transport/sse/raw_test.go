@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 )
 
 // patience is how long a test waits for what must come at once.

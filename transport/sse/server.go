@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Defaults of a Server.
 const (
 	DefaultMaxSessions  = 1024
-	DefaultMaxRequests  = httpx.DefaultMaxRequests
+	DefaultMaxRequests  = httpserver.DefaultMaxRequests
 	DefaultMessagesPath = "messages"
-	DefaultBodyTimeout  = httpx.DefaultBodyTimeout
+	DefaultBodyTimeout  = httpserver.DefaultBodyTimeout
 	DefaultIdleTimeout  = 5 * time.Minute
 )
 
@@ -72,7 +73,7 @@ type Server struct {
 	Logger *slog.Logger
 
 	once sync.Once
-	door *httpx.Door
+	door *httpserver.Door
 
 	mu        sync.Mutex // guards what follows
 	sessions  map[string]*session
@@ -81,7 +82,7 @@ type Server struct {
 }
 
 func (s *Server) prepare() {
-	s.door = httpx.NewDoor(&httpx.DoorOptions{
+	s.door = httpserver.NewDoor(&httpserver.DoorOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage, BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout,
 		Belongs: s.belongs, Logger: s.Logger,
@@ -95,10 +96,10 @@ func (s *Server) Stream() http.Handler { return s.handler(http.MethodGet, s.serv
 // Messages returns the handler for POST, which takes a client's messages.
 func (s *Server) Messages() http.Handler { return s.handler(http.MethodPost, s.serveMessage) }
 
-func (s *Server) handler(method string, serve func(*httpx.Exchange) error) http.Handler {
-	checked := func(x *httpx.Exchange) error {
+func (s *Server) handler(method string, serve func(*httpserver.Exchange) error) http.Handler {
+	checked := func(x *httpserver.Exchange) error {
 		if x.R.Method != method {
-			return httpx.NotAllowed(x.R, method)
+			return httpserver.NotAllowed(x.R, method)
 		}
 		return serve(x)
 	}
@@ -118,8 +119,8 @@ func (s *Server) belongs(r *http.Request) bool {
 
 // admit reports whether there may be one more conversation. s.mu is locked.
 func (s *Server) admit() error {
-	if len(s.sessions)+len(s.syncConns) >= httpx.Limit(s.MaxSessions, DefaultMaxSessions) {
-		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
+	if len(s.sessions)+len(s.syncConns) >= httpframe.Limit(s.MaxSessions, DefaultMaxSessions) {
+		return httpserver.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -58,7 +58,7 @@ type session struct {
 	caller string // who may use it
 	key    string // whose it is
 	below  bool   // the URL of the stream ends with a slash
-	conn   *mux.Conn
+	conn   *jsonrpc.Conn
 
 	in      chan []byte   // posted messages
 	large   chan struct{} // has an element while in has a large message
@@ -78,9 +78,9 @@ type session struct {
 }
 
 // serveStream opens a session, which lasts as long as the request.
-func (s *Server) serveStream(x *httpx.Exchange) error {
-	if len(x.R.Header.Values("Accept")) > 0 && !httpx.Accepts(x.R, sse.ContentType) {
-		return httpx.Refuse(http.StatusNotAcceptable, "the answer is %s, which Accept does not admit", sse.ContentType)
+func (s *Server) serveStream(x *httpserver.Exchange) error {
+	if len(x.R.Header.Values("Accept")) > 0 && !httpserver.Accepts(x.R, sse.ContentType) {
+		return httpserver.Refuse(http.StatusNotAcceptable, "the answer is %s, which Accept does not admit", sse.ContentType)
 	}
 	ss, err := s.open(x)
 	if err != nil {
@@ -99,9 +99,9 @@ func (s *Server) serveStream(x *httpx.Exchange) error {
 }
 
 // open makes a session.
-func (s *Server) open(x *httpx.Exchange) (*session, error) {
+func (s *Server) open(x *httpserver.Exchange) (*session, error) {
 	ss := &session{
-		server: s, id: httpx.NewID(), below: endsWithSlash(x.R), caller: x.Caller.Identity(), key: x.Caller.Key(),
+		server: s, id: httpserver.NewID(), below: endsWithSlash(x.R), caller: x.Caller.Identity(), key: x.Caller.Key(),
 		in: make(chan []byte, maxWaiting), large: make(chan struct{}, 1), first: make(chan struct{}), drained: make(chan struct{}),
 		ready: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -110,7 +110,7 @@ func (s *Server) open(x *httpx.Exchange) (*session, error) {
 	if err := s.admit(); err != nil {
 		return nil, err
 	}
-	ss.conn = mux.New(ss, &mux.Options{Limits: s.door.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
+	ss.conn = jsonrpc.New(ss, &jsonrpc.Options{Limits: s.door.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
 	s.sessions[ss.id] = ss
 	return ss, nil
 }
@@ -168,7 +168,7 @@ func (ss *session) run(ctx context.Context, out *sse.Writer) {
 		ss.end(errClientGone)
 	}
 	close(ss.ready)
-	tick := time.NewTicker(httpx.Duration(ss.server.KeepAlive, sse.KeepAlive))
+	tick := time.NewTicker(httpframe.Duration(ss.server.KeepAlive, sse.KeepAlive))
 	defer tick.Stop()
 	for first := ss.first; ; {
 		select {
@@ -289,7 +289,7 @@ func (ss *session) taken(body []byte) []byte {
 }
 
 // Write implements mux.Stream.
-func (ss *session) Write(frames []mux.Frame) error {
+func (ss *session) Write(frames []jsonrpc.Frame) error {
 	select {
 	case <-ss.ready: // nothing may come before the endpoint
 	case <-ss.gone:
@@ -348,7 +348,7 @@ func writeError(err error) error {
 var sessionParams = [...]string{sessionParam, "sessionid", "session_id"}
 
 // serveMessage takes one message: for a session, or to be answered at once.
-func (s *Server) serveMessage(x *httpx.Exchange) error {
+func (s *Server) serveMessage(x *httpserver.Exchange) error {
 	id, named, err := sessionOf(x.R)
 	if err != nil {
 		return err
@@ -360,7 +360,7 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 			return noSession()
 		}
 	case s.NoSync:
-		return httpx.Refuse(http.StatusBadRequest, "the parameter %s is missing; GET the event stream and post to the endpoint that it names", sessionParam)
+		return httpserver.Refuse(http.StatusBadRequest, "the parameter %s is missing; GET the event stream and post to the endpoint that it names", sessionParam)
 	}
 	body, err := x.Body()
 	if err != nil {
@@ -370,7 +370,7 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	switch {
 	case err != nil && (ss == nil || !hasID(err)):
 		return unreadable(body, err)
-	case m != nil && rpc.LacksID(m):
+	case m != nil && jsonrpc.LacksID(m):
 		return s.refuseNoID(x, ss, m)
 	case ss != nil && modern(m):
 		return ss.refuseModern(x, m)
@@ -380,8 +380,8 @@ func (s *Server) serveMessage(x *httpx.Exchange) error {
 	return s.answer(x, m)
 }
 
-func noSession() *httpx.Refusal {
-	return httpx.Refuse(http.StatusNotFound, "there is no such session; GET the event stream to open one")
+func noSession() *httpserver.Refusal {
+	return httpserver.Refuse(http.StatusNotFound, "there is no such session; GET the event stream to open one")
 }
 
 // sessionOf returns the session that the URL of a request names, and whether it
@@ -399,7 +399,7 @@ func sessionOf(r *http.Request) (id string, named bool, err error) {
 	case len(all) == 0:
 		return "", false, nil
 	case len(all) > 1 || all[0] == "":
-		return "", true, httpx.Refuse(http.StatusBadRequest, "the parameter %s must be there once and not be empty", sessionParam)
+		return "", true, httpserver.Refuse(http.StatusBadRequest, "the parameter %s must be there once and not be empty", sessionParam)
 	}
 	return all[0], true, nil
 }
@@ -414,10 +414,10 @@ func hasID(err error) bool {
 
 // unreadable refuses a body that is not a message, with its id where it has one.
 func unreadable(body []byte, err error) error {
-	if rpc.IsBatch(body) {
-		return httpx.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
+	if jsonrpc.IsBatch(body) {
+		return httpserver.Refuse(http.StatusBadRequest, "this transport has no batches; post each message by itself")
 	}
-	return httpx.Unreadable(err)
+	return httpserver.Unreadable(err)
 }
 
 // unsupported is the answer to a request of the modern era, none of whose revisions
@@ -437,7 +437,7 @@ func modern(m *dragoman.Message) bool {
 
 // refuseModern accepts what is of the modern era, and answers a request on the stream.
 // The peer is not asked, so that a client that only probes starts no server.
-func (ss *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
+func (ss *session) refuseModern(x *httpserver.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && ss.conn.Notify(x.R.Context(), unsupported(m)) != nil {
 		return noSession()
 	}
@@ -446,25 +446,25 @@ func (ss *session) refuseModern(x *httpx.Exchange, m *dragoman.Message) error {
 }
 
 // refuseNoID refuses a request that lacks its id. It was for a session, or to be answered at once if ss is nil.
-func (s *Server) refuseNoID(x *httpx.Exchange, ss *session, m *dragoman.Message) error {
+func (s *Server) refuseNoID(x *httpserver.Exchange, ss *session, m *dragoman.Message) error {
 	var e *dragoman.Error
 	if ss != nil {
 		e = ss.conn.RefuseNoID(m)
 	} else {
-		e = rpc.RefuseNoID(x.Context(), s.syncPeer(x.Caller.Key()), m, s.door.Log)
+		e = jsonrpc.RefuseNoID(x.Context(), s.syncPeer(x.Caller.Key()), m, s.door.Log)
 	}
-	return &httpx.Refusal{Status: http.StatusBadRequest, Code: e.Code, Message: e.Message}
+	return &httpserver.Refusal{Status: http.StatusBadRequest, Code: e.Code, Message: e.Message}
 }
 
 // enqueue queues a body for the session: the message m, or nil if it could not be read.
 // The answer comes on the stream.
-func (ss *session) enqueue(x *httpx.Exchange, body []byte, m *dragoman.Message) error {
+func (ss *session) enqueue(x *httpserver.Exchange, body []byte, m *dragoman.Message) error {
 	if ss.used.CompareAndSwap(false, true) {
 		close(ss.first)
 	}
 	select {
 	case <-ss.drained:
-		return refuse(m, httpx.Unavailable(protocol.Draining()))
+		return refuse(m, httpserver.Unavailable(protocol.Draining()))
 	case <-ss.gone:
 		return noSession()
 	default:
@@ -498,12 +498,12 @@ func place[T any](ss *session, queue chan<- T, what T, gone <-chan struct{}, lat
 	case <-gone:
 		return false, nil
 	case <-late:
-		return false, refuse(m, httpx.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
+		return false, refuse(m, httpserver.Unavailable(protocol.Overloaded("too many messages of this session are waiting; send them more slowly")))
 	}
 }
 
 // refuse completes the refusal of a message, or of nil, by its id.
-func refuse(m *dragoman.Message, refusal *httpx.Refusal) error {
+func refuse(m *dragoman.Message, refusal *httpserver.Refusal) error {
 	if m != nil && m.Kind() == dragoman.Request {
 		refusal.ID = m.ID()
 	}

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -39,10 +40,10 @@ type syncConn struct {
 	retired bool
 	idle    *time.Timer
 
-	inbox *rpc.Inbox[struct{}] // notifications for the peer
+	inbox *jsonrpc.Inbox[struct{}] // notifications for the peer
 
 	mu    sync.Mutex
-	calls map[*httpx.Exchange]syncCall // requests under way; guarded by mu
+	calls map[*httpserver.Exchange]syncCall // requests under way; guarded by mu
 }
 
 // A syncCall is a request under way. Two programs of one caller may use the
@@ -55,10 +56,10 @@ type syncCall struct {
 var _ dragoman.Conn = (*syncConn)(nil)
 
 // answer answers a message that was posted without a session.
-func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) answer(x *httpserver.Exchange, m *dragoman.Message) error {
 	switch {
 	case m.Kind() == dragoman.Response:
-		return httpx.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
+		return httpserver.Refuse(http.StatusBadRequest, "nothing was asked here; answers belong to the session that asked")
 	case !modern(m):
 	case m.Kind() == dragoman.Request:
 		x.JSON(http.StatusOK, unsupported(m).Bytes()) // no peer is needed
@@ -74,11 +75,11 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 	defer s.leave(sc)
 	sc.opening.Do(func() { sc.open(x.Context()) })
 	if sc.err != nil {
-		return refuse(m, httpx.Unavailable(protocol.Failure(m, sc.err).RPCError()))
+		return refuse(m, httpserver.Unavailable(protocol.Failure(m, sc.err).RPCError()))
 	}
 	if m.Kind() == dragoman.Notification {
 		if !sc.enqueue(m) {
-			return httpx.Unavailable(protocol.Overloaded("too many notifications are waiting; send them more slowly"))
+			return httpserver.Unavailable(protocol.Overloaded("too many notifications are waiting; send them more slowly"))
 		}
 		x.Accepted()
 		return nil
@@ -86,7 +87,7 @@ func (s *Server) answer(x *httpx.Exchange, m *dragoman.Message) error {
 	if resp := sc.ask(x, m); resp != nil {
 		status := http.StatusOK
 		if resp.IsError() {
-			status = cmp.Or(httpx.RefusedStatus(resp.RPCError()), status)
+			status = cmp.Or(httpserver.RefusedStatus(resp.RPCError()), status)
 		}
 		x.JSON(status, resp.Bytes())
 	} else {
@@ -111,9 +112,9 @@ func (s *Server) enter(caller string, m *dragoman.Message) (*syncConn, error) {
 		}
 		sc = &syncConn{
 			server: s, caller: caller, needsHandshake: !initialize,
-			calls: make(map[*httpx.Exchange]syncCall),
+			calls: make(map[*httpserver.Exchange]syncCall),
 		}
-		sc.inbox = rpc.NewInbox(func(note *dragoman.Message, _ struct{}) { rpc.Notify(sc.ctx, sc.peer, note, s.door.Log) })
+		sc.inbox = jsonrpc.NewInbox(func(note *dragoman.Message, _ struct{}) { jsonrpc.Notify(sc.ctx, sc.peer, note, s.door.Log) })
 		sc.ctx, sc.cancel = context.WithCancelCause(context.Background())
 		sc.idle = time.AfterFunc(s.idleTimeout(), func() { s.expire(sc) })
 		s.syncConns[sc] = struct{}{}
@@ -125,7 +126,7 @@ func (s *Server) enter(caller string, m *dragoman.Message) (*syncConn, error) {
 }
 
 func (s *Server) idleTimeout() time.Duration {
-	return httpx.Duration(s.IdleTimeout, DefaultIdleTimeout)
+	return httpframe.Duration(s.IdleTimeout, DefaultIdleTimeout)
 }
 
 // syncPeer returns the peer of the caller's conversation, nil if none is open.
@@ -241,7 +242,7 @@ func (sc *syncConn) handshake(ctx context.Context) error {
 
 // ask returns the answer to a request, or nil if it was cancelled. It is cancelled when
 // the caller leaves.
-func (sc *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) *dragoman.Message {
+func (sc *syncConn) ask(x *httpserver.Exchange, req *dragoman.Message) *dragoman.Message {
 	ctx, cancel := x.CallContext()
 	defer cancel(nil)
 	defer context.AfterFunc(sc.ctx, func() { cancel(sc.Err()) })()
@@ -253,7 +254,7 @@ func (sc *syncConn) ask(x *httpx.Exchange, req *dragoman.Message) *dragoman.Mess
 		defer sc.mu.Unlock()
 		delete(sc.calls, x)
 	}()
-	return rpc.Serve(ctx, sc.peer, req, sc, sc.server.door.Log)
+	return jsonrpc.Serve(ctx, sc.peer, req, sc, sc.server.door.Log)
 }
 
 // enqueue passes on a notification, if there is room. That a request is cancelled
@@ -266,7 +267,7 @@ func (sc *syncConn) enqueue(note *dragoman.Message) bool {
 		}
 		return true
 	case protocol.NoteInitialized:
-		rpc.Notify(sc.ctx, sc.peer, note, sc.server.door.Log)
+		jsonrpc.Notify(sc.ctx, sc.peer, note, sc.server.door.Log)
 		return true
 	}
 	return sc.inbox.Put(note, struct{}{})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // Of large messages, one waits at a time: the number alone bounds no memory.
@@ -16,13 +16,13 @@ func TestLargeMessagesThatWaitAreBounded(t *testing.T) {
 	for name, row := range map[string]struct{ size, waiting int }{"small": {100, maxWaiting}, "large": {largeMessage + 1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				door := httpx.NewDoor(&httpx.DoorOptions{Trusted: true})
+				door := httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true})
 				ss := &session{in: make(chan []byte, maxWaiting), large: make(chan struct{}, 1), first: make(chan struct{}), drained: make(chan struct{}), gone: make(chan struct{})}
 				body := []byte(strings.Repeat("x", row.size))
 				var statuses sync.Map
 				post := func(i int) {
 					w := httptest.NewRecorder()
-					door.Serve(w, httptest.NewRequest(http.MethodPost, "/messages", nil), func(x *httpx.Exchange) error { return ss.enqueue(x, body, nil) })
+					door.Serve(w, httptest.NewRequest(http.MethodPost, "/messages", nil), func(x *httpserver.Exchange) error { return ss.enqueue(x, body, nil) })
 					statuses.Store(i, w.Code)
 				}
 				count := func(status int) (n int) {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
 // exitWait is how long a conversation that broke waits for the exit of the
@@ -56,7 +56,7 @@ func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		return nil
 	})
 	mask := maskOf(p.env)
-	conn := mux.New(s, &mux.Options{Limits: limits, NotMessage: c.onText(mask), Mask: mask, Logger: c.Logger})
+	conn := jsonrpc.New(s, &jsonrpc.Options{Limits: limits, NotMessage: c.onText(mask), Mask: mask, Logger: c.Logger})
 	conn.Start(local)
 	return &Conn{Conn: conn, child: p}, nil
 }
@@ -165,7 +165,7 @@ func (a *Address) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn,
 		framing = Lines
 	}
 	s := newStream(nc, nc, framing, o.limits(), o.Logger, nc.Close)
-	conn := mux.New(s, &mux.Options{Limits: o.limits(), Stall: writeTimeout, Logger: o.Logger})
+	conn := jsonrpc.New(s, &jsonrpc.Options{Limits: o.limits(), Stall: writeTimeout, Logger: o.Logger})
 	conn.Start(local)
 	return conn, nil
 }

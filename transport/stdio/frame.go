@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -59,7 +59,7 @@ type stream struct {
 	end     func() error // makes reads and writes return
 }
 
-var _ mux.Stream = (*stream)(nil)
+var _ jsonrpc.Stream = (*stream)(nil)
 
 func newStream(r io.Reader, w io.Writer, framing Framing, limits dragoman.Limits, log *slog.Logger, end func() error) *stream {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
@@ -73,7 +73,7 @@ func (s *stream) Close() error { return s.end() }
 
 // Write implements mux.Stream: frames that came together go out together, in
 // one write.
-func (s *stream) Write(frames []mux.Frame) error {
+func (s *stream) Write(frames []jsonrpc.Frame) error {
 	framed := s.framing == ContentLength || s.framing == Auto && s.framed.Load()
 	for i, f := range frames {
 		if framed {
@@ -329,7 +329,7 @@ func (f *frameReader) skipLine() error {
 		}
 		if i >= 0 {
 			f.drop(i + 1)
-			return &mux.BadFrame{Err: f.tooLarge(n), Head: head, Tail: tail}
+			return &jsonrpc.BadFrame{Err: f.tooLarge(n), Head: head, Tail: tail}
 		}
 		f.drop(len(b))
 		if err := f.fill(); err != nil {
@@ -408,7 +408,7 @@ func (f *frameReader) readFramed() ([]byte, error) {
 }
 
 func badHeader(format string, args ...any) error {
-	return &mux.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeParse, Reason: fmt.Sprintf(format, args...)}}
+	return &jsonrpc.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeParse, Reason: fmt.Sprintf(format, args...)}}
 }
 
 // headerLine takes one line of the header, without its end.
@@ -449,7 +449,7 @@ func (f *frameReader) headerGoesOn() (bool, error) {
 
 // skipFrame drops a message that is too long.
 func (f *frameReader) skipFrame(length int) error {
-	bad := &mux.BadFrame{Err: f.tooLarge(length)}
+	bad := &jsonrpc.BadFrame{Err: f.tooLarge(length)}
 	for left := length; left > 0; {
 		if f.start == f.end {
 			if err := f.fill(); err != nil {
@@ -508,7 +508,7 @@ func (f *frameReader) whole(length int, last bool) ([]byte, error) {
 		return f.take(length, 0), nil
 	case len(b) > f.max:
 		f.drop(f.max)
-		return nil, &mux.BadFrame{Err: f.tooLarge(f.max + 1)}
+		return nil, &jsonrpc.BadFrame{Err: f.tooLarge(f.max + 1)}
 	case last:
 		f.log.Warn("the stream ends inside a message", "header", length, "message", len(b))
 		return f.take(len(b), 0), nil

@@ -12,8 +12,8 @@ import (
 	"testing/iotest"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
 // readAll reads until the stream ends. Faults after which it goes on stand in
@@ -22,7 +22,7 @@ func readAll(r io.Reader, limit int, log *slog.Logger) (frames []string, end err
 	s := newStream(r, nil, Auto, dragoman.Limits{MaxMessage: limit}, log, nil)
 	for {
 		b, err := s.Read()
-		var bad *mux.BadFrame
+		var bad *jsonrpc.BadFrame
 		switch {
 		case errors.As(err, &bad):
 			frames = append(frames, "!"+bad.Error())
@@ -142,7 +142,7 @@ func TestS09_LinesAndFramesOverTheLimitAreSkipped(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStream(iotest.OneByteReader(strings.NewReader(test.input)), nil, Auto, dragoman.Limits{MaxMessage: 100}, nil, nil)
 			_, err := s.Read()
-			var bad *mux.BadFrame
+			var bad *jsonrpc.BadFrame
 			if !errors.As(err, &bad) || !errors.Is(err, dragoman.ErrTooLarge) {
 				t.Fatalf("Read: %v, want ErrTooLarge", err)
 			}
@@ -217,7 +217,7 @@ func TestE02_AnswersGoOutAsTheLastMessageCameIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Reset()
-		if err := s.Write([]mux.Frame{m, m}); err != nil {
+		if err := s.Write([]jsonrpc.Frame{m, m}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -242,7 +242,7 @@ func TestE07_DebugOutputShowsEachStepWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"api_key":"hunter2","ok":true}}`))
-	if err := s.Write([]mux.Frame{m}); err != nil {
+	if err := s.Write([]jsonrpc.Frame{m}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"chunk=", "headerEnd=", "mode=framed", fmt.Sprintf("bytes=%d", m.Len()), "[redacted]", `\"ok\":true`} {
@@ -274,7 +274,7 @@ func TestE07_LogLevelMayChangeWhileTheStreamIsOpen(t *testing.T) {
 		if _, err := s.Read(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Write([]mux.Frame{m}); err != nil {
+		if err := s.Write([]jsonrpc.Frame{m}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(log.String(), "chunk=") && strings.Contains(log.String(), "mode=line"); got != step.wants {
@@ -339,7 +339,7 @@ func FuzzFrameRoundTrip(f *testing.F) {
 		}
 		var wire bytes.Buffer
 		w := newStream(nil, &wire, framing, dragoman.Limits{}, nil, nil)
-		if err := w.Write([]mux.Frame{m, m, m}); err != nil {
+		if err := w.Write([]jsonrpc.Frame{m, m, m}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := readAll(&chunks{wire.Bytes(), int(step%16) + 1}, 0, nil)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/util/retry"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
 // DefaultLinger is how long requests may still be served after the client has
@@ -57,8 +57,8 @@ func (o *Options) orDefault() Options {
 func (o *Options) limits() dragoman.Limits { return dragoman.Limits{MaxMessage: o.MaxMessage} }
 
 // server returns how the server side of a conversation is to behave.
-func (o *Options) server() *mux.Options {
-	return &mux.Options{Limits: o.limits(), Server: true, Linger: o.Linger, Logger: o.Logger}
+func (o *Options) server() *jsonrpc.Options {
+	return &jsonrpc.Options{Limits: o.limits(), Server: true, Linger: o.Linger, Logger: o.Logger}
 }
 
 // DefaultMaxConns is how many clients a Server serves at once.
@@ -128,7 +128,7 @@ func (s *Server) open(nc net.Conn) {
 		return
 	}
 	ctx := dragoman.WithCaller(context.Background(), caller)
-	c := newServerConn(ctx, mux.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
+	c := newServerConn(ctx, jsonrpc.New(newStream(&noHTTP{Conn: nc}, nc, o.Framing, o.limits(), o.Logger, nc.Close), opts))
 	limit := cmp.Or(s.MaxConns, DefaultMaxConns)
 	if err := s.admit(c, limit); err != nil {
 		_ = nc.Close()
@@ -212,12 +212,12 @@ const abortWait = 500 * time.Millisecond
 
 // A serverConn is the conversation with one client of a Server.
 type serverConn struct {
-	conn   *mux.Conn
+	conn   *jsonrpc.Conn
 	ctx    context.Context // of Accept; ends with the conversation
 	cancel context.CancelCauseFunc
 }
 
-func newServerConn(ctx context.Context, conn *mux.Conn) *serverConn {
+func newServerConn(ctx context.Context, conn *jsonrpc.Conn) *serverConn {
 	c := &serverConn{conn: conn}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c
@@ -380,7 +380,7 @@ func (s *Server) serveIO(ctx context.Context, r io.Reader, w io.Writer) error {
 	})
 	m := o.server()
 	m.Abandon = stop == nil
-	c := newServerConn(ctx, mux.New(line, m))
+	c := newServerConn(ctx, jsonrpc.New(line, m))
 	if err := s.admit(c, 0); err != nil {
 		c.close()
 		return err

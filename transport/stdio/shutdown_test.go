@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -134,9 +134,9 @@ func (p *pipes) Close() error {
 }
 
 // client opens the conversation of a client over rw.
-func client(t *testing.T, rw io.ReadWriteCloser, framing Framing, local dragoman.Peer) *mux.Conn {
+func client(t *testing.T, rw io.ReadWriteCloser, framing Framing, local dragoman.Peer) *jsonrpc.Conn {
 	t.Helper()
-	conn := mux.New(newStream(rw, rw, framing, dragoman.Limits{}, nil, rw.Close), nil)
+	conn := jsonrpc.New(newStream(rw, rw, framing, dragoman.Limits{}, nil, rw.Close), nil)
 	conn.Start(local)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/timeout"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // A postAnswer is the answer to one POST with requests: JSON if it has nothing but
@@ -19,13 +19,13 @@ type postAnswer struct {
 	session *session // that keeps the stream, so that it can be resumed; may be nil
 	number  int      // of the stream in the session
 	primes  bool     // the client's revision wants an empty event first
-	x       *httpx.Exchange
+	x       *httpserver.Exchange
 	ctx     callContext          // of the request, if it is one
 	one     [1]*dragoman.Message // the request, in the legacy era
 	batch   []*dragoman.Message  // in its place, the messages of a batch
 	client  requestClient        // the from of the request, in the legacy era
 
-	quiet timeout.Entry // on server.quiet, until the answer begins or is over
+	quiet httpframe.TimeoutEntry // on server.quiet, until the answer begins or is over
 
 	mu       sync.Mutex
 	stream   *eventStream  // nil until it is an event stream
@@ -36,7 +36,7 @@ type postAnswer struct {
 
 // newAnswer returns an answer, for which the caller must call finish or respond once it
 // has called watchQuiet.
-func (s *Server) newAnswer(x *httpx.Exchange) *postAnswer {
+func (s *Server) newAnswer(x *httpserver.Exchange) *postAnswer {
 	return &postAnswer{server: s, x: x}
 }
 

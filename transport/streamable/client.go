@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -121,7 +123,7 @@ var _ dragoman.Dialer = (*Client)(nil)
 
 // clientOptions are the fields of a Client with their defaults filled in.
 type clientOptions struct {
-	http          *httpx.Client
+	http          *httpclient.Client
 	timeout       time.Duration // zero: none
 	maxTimeout    time.Duration // zero: none
 	limits        dragoman.Limits
@@ -133,26 +135,26 @@ type clientOptions struct {
 func (c *Client) prepare() error {
 	c.once.Do(func() {
 		o := &c.opts
-		o.timeout = httpx.Duration(c.Timeout, DefaultCallTimeout)
-		o.maxTimeout = max(httpx.Duration(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
+		o.timeout = httpframe.Duration(c.Timeout, DefaultCallTimeout)
+		o.maxTimeout = max(httpframe.Duration(c.MaxTimeout, DefaultMaxCallTimeout), o.timeout)
 		o.oneWayTimeout = min(o.timeout, DefaultCallTimeout)
 		for _, d := range []*time.Duration{&o.timeout, &o.maxTimeout} {
-			if *d == httpx.Forever {
+			if *d == httpframe.Forever {
 				*d = 0
 			}
 		}
 		o.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
 		c.tools = toollist.Cache{Detached: true, MaxList: o.limits.Message(), Fresh: toolsFresh, FailedFor: toolsFailed, LostFor: toolsFailed}
-		o.log = httpx.Logger(c.Logger)
+		o.log = httpserver.Logger(c.Logger)
 		o.retry = Retry{Min: 250 * time.Millisecond, Max: 10 * time.Second, Attempts: 5}
 		if r := c.Retry; r != nil {
-			o.retry.Min = httpx.Duration(r.Min, o.retry.Min)
-			o.retry.Max = max(httpx.Duration(r.Max, o.retry.Max), o.retry.Min)
+			o.retry.Min = httpframe.Duration(r.Min, o.retry.Min)
+			o.retry.Max = max(httpframe.Duration(r.Max, o.retry.Max), o.retry.Min)
 			if r.Attempts != 0 {
 				o.retry.Attempts = max(r.Attempts, 0)
 			}
 		}
-		o.http, c.bad = httpx.NewClient("streamable", &httpx.ClientOptions{
+		o.http, c.bad = httpclient.NewClient("streamable", &httpclient.ClientOptions{
 			URL: c.URL, UnixPath: unixPath, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap, Header: c.Header,
 		})
 	})

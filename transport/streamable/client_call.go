@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A clientCall is one request of ours under way.
 type clientCall struct {
-	rpc.Call
+	jsonrpc.Call
 	conn   *clientConn
 	modern bool
 
@@ -62,7 +62,7 @@ func (k *clientCall) Ended(err error) {
 		time.AfterFunc(goneWait, func() { k.cancel(err) })
 		return
 	}
-	if late, ok := errors.AsType[*rpc.TimeoutError](err); ok {
+	if late, ok := errors.AsType[*jsonrpc.TimeoutError](err); ok {
 		err = &TimeoutError{After: late.Took}
 	}
 	if err == nil {
@@ -149,7 +149,7 @@ func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 	if x.isStream() {
 		return k.readStream(x)
 	}
-	body, err := httpx.ReadAll(x.resp, k.conn.opts.limits.Message())
+	body, err := httpclient.ReadAll(x.resp, k.conn.opts.limits.Message())
 	x.close()
 	switch {
 	case errors.Is(err, dragoman.ErrTooLarge):
@@ -163,7 +163,7 @@ func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 	}
 	resp, err := k.take(body)
 	if resp == nil && err == nil {
-		err = k.noResponse(errors.New("the server's answer is " + httpx.Describe(x.resp.Header, body)))
+		err = k.noResponse(errors.New("the server's answer is " + httpclient.Describe(x.resp.Header, body)))
 	}
 	return resp, err
 }
@@ -171,7 +171,7 @@ func (k *clientCall) readResponse(x *httpCall) (*dragoman.Message, error) {
 // readRefusal reads a response with a status of failure. Its body is the answer if that
 // is a JSON-RPC error.
 func (k *clientCall) readRefusal(x *httpCall) (*dragoman.Message, error) {
-	refusal := httpx.ReadStatus(x.resp)
+	refusal := httpclient.ReadStatus(x.resp)
 	resp := refusal.Response(k.conn.opts.limits)
 	if resp != nil && refusal.WantsAuth() {
 		refusal.RPC = resp.RPCError()
@@ -202,7 +202,7 @@ func isUnknownMethod(e *protocol.StatusError, method string) bool {
 // noResponse returns the error of a call that has no answer. Whether the request was
 // carried out is not known.
 func (k *clientCall) noResponse(reason error) error {
-	return httpx.UnknownOutcome(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
+	return httpclient.UnknownOutcome(fmt.Errorf("%w: %s: %w", ErrNoResponse, k.Request().Method(), reason))
 }
 
 var errEmptyAnswer = errors.New("the server's answer is empty")
@@ -223,7 +223,7 @@ func (k *clientCall) await() (*dragoman.Message, error) {
 // oversize returns the kind and the id of a message that is too large, as far as its
 // head and tail say. A question is refused.
 func (c *clientConn) oversize(head, tail []byte) (dragoman.Kind, dragoman.ID) {
-	kind, id := rpc.Oversize(head, tail)
+	kind, id := jsonrpc.Oversize(head, tail)
 	if kind == dragoman.Request {
 		c.postRefusal(dragoman.NewFailure(id, &dragoman.Error{
 			Code: protocol.CodeInvalidRequest, Message: "Invalid request: " + dragoman.ErrTooLarge.Error(),

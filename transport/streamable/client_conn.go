@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -50,10 +50,10 @@ type clientConn struct {
 	fallback dragoman.Conn  // takes all messages, if the server speaks HTTP+SSE
 	current  *clientSession // or nil
 
-	busy     sync.WaitGroup // our goroutines; none is added once ended is set
-	calls    *rpc.Calls     // their owners are *clientCall
-	requests *rpc.Requests  // of the server
-	in       *rpc.Inbox[*clientCall]
+	busy     sync.WaitGroup    // our goroutines; none is added once ended is set
+	calls    *jsonrpc.Calls    // their owners are *clientCall
+	requests *jsonrpc.Requests // of the server
+	in       *jsonrpc.Inbox[*clientCall]
 	out      noteQueue
 	drains   atomic.Int32 // goroutines in readToEnd
 }
@@ -76,10 +76,10 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 		local:    local,
 		done:     make(chan struct{}),
 		closed:   make(chan struct{}),
-		calls:    rpc.NewCalls(maxCalls),
-		requests: rpc.NewRequests(maxServed),
+		calls:    jsonrpc.NewCalls(maxCalls),
+		requests: jsonrpc.NewRequests(maxServed),
 	}
-	c.in = rpc.NewInbox(c.deliver)
+	c.in = jsonrpc.NewInbox(c.deliver)
 	c.calls.SetTimeout(client.opts.timeout, client.opts.maxTimeout)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.sending, c.stopSending = context.WithCancel(context.Background())

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -25,8 +25,8 @@ func modernHeaders(m *dragoman.Message) http.Header {
 	h := make(http.Header, 4)
 	h.Set(protocol.HeaderVersion, m.MetaText(protocol.MetaProtocolVersion))
 	h.Set(protocol.HeaderMethod, m.Method())
-	if name, ok := httpx.MirrorName(m); ok {
-		h.Set(protocol.HeaderName, httpx.EncodeHeaderValue(name))
+	if name, ok := httpframe.MirrorName(m); ok {
+		h.Set(protocol.HeaderName, httpframe.EncodeHeaderValue(name))
 	}
 	return h
 }
@@ -89,7 +89,7 @@ func (k *clientCall) toolHeaders(list *toollist.List) http.Header {
 		case err != nil:
 			k.conn.log.Debug("argument cannot be a header", "header", p.Header(), "error", err)
 		case present:
-			h.Set(p.Header(), httpx.EncodeHeaderValue(value))
+			h.Set(p.Header(), httpframe.EncodeHeaderValue(value))
 		}
 	}
 	return h

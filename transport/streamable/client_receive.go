@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -38,7 +38,7 @@ func (c *clientConn) take(data []byte, from source) (*dragoman.Message, error) {
 		}
 		return nil, err
 	}
-	if rpc.IsBatch(data) && c.session().batches() {
+	if jsonrpc.IsBatch(data) && c.session().batches() {
 		return c.batch(data, from)
 	}
 	c.log.Warn("not a message", "error", err, "text", redact.Line(string(data[:min(len(data), 256)])))
@@ -82,8 +82,8 @@ func (c *clientConn) dispatch(m *dragoman.Message, from source) (*dragoman.Messa
 		c.serve(m, from)
 		return nil, nil
 	default:
-		if rpc.LacksID(m) {
-			_ = rpc.RefuseNoID(c.ctx, c.local, m, c.log) // there is no id to answer
+		if jsonrpc.LacksID(m) {
+			_ = jsonrpc.RefuseNoID(c.ctx, c.local, m, c.log) // there is no id to answer
 			return nil, nil
 		}
 		return nil, c.notification(m, from)
@@ -138,7 +138,7 @@ func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	of, own := c.calls.Progress(m)
 	switch {
 	case of == nil: // of no call under way
-	case of.Owner() == rpc.Owner(on):
+	case of.Owner() == jsonrpc.Owner(on):
 		on.tell(own)
 	default:
 		c.enqueue(of.Owner().(*clientCall), own)
@@ -159,7 +159,7 @@ func (c *clientConn) deliver(note *dragoman.Message, k *clientCall) {
 		k.tell(note)
 		return
 	}
-	rpc.Notify(c.ctx, c.local, note, c.log)
+	jsonrpc.Notify(c.ctx, c.local, note, c.log)
 }
 
 // A question is one request of the server.
@@ -208,7 +208,7 @@ func (c *clientConn) serve(req *dragoman.Message, from source) {
 // serve returns the answer to the request, or nil if it was cancelled. If the call of
 // its stream has been answered meanwhile, but there are others, then the server may
 // have asked on the stream of the wrong one, and the local peer is asked.
-func (q *question) serve(r *rpc.Request) *dragoman.Message {
+func (q *question) serve(r *jsonrpc.Request) *dragoman.Message {
 	c, k := q.conn, q.call
 	if k == nil {
 		return q.answerBy(r.Context(), c.local, r)
@@ -235,8 +235,8 @@ func (q *question) serve(r *rpc.Request) *dragoman.Message {
 }
 
 // answerBy returns the answer of peer, or nil if the request was cancelled.
-func (q *question) answerBy(ctx context.Context, peer dragoman.Peer, r *rpc.Request) *dragoman.Message {
-	resp := rpc.Serve(ctx, peer, q.req, r, q.conn.log)
+func (q *question) answerBy(ctx context.Context, peer dragoman.Peer, r *jsonrpc.Request) *dragoman.Message {
+	resp := jsonrpc.Serve(ctx, peer, q.req, r, q.conn.log)
 	if resp != nil && resp.Len() > q.conn.opts.limits.Message() {
 		return protocol.Failure(q.req, dragoman.ErrTooLarge)
 	}

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -52,7 +53,7 @@ func (c *clientConn) do(ctx context.Context, method string, body []byte, set fun
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, httpx.NoResponse(fmt.Errorf("streamable: the request failed: %w", err))
+	return nil, httpclient.NoResponse(fmt.Errorf("streamable: the request failed: %w", err))
 }
 
 func (x *httpCall) done() {
@@ -136,7 +137,7 @@ func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message) error 
 		_, _ = io.CopyN(io.Discard, x.resp.Body, 1)
 		return nil
 	}
-	refusal := httpx.ReadStatus(x.resp)
+	refusal := httpclient.ReadStatus(x.resp)
 	if c.endIfSessionGone(refusal.Status, s) {
 		return c.endReason()
 	}
@@ -150,18 +151,18 @@ func (c *clientConn) deleteSession(ctx context.Context, s *clientSession) {
 		c.log.Debug("session not deleted", "error", err)
 		return
 	}
-	_, _ = io.CopyN(io.Discard, x.resp.Body, httpx.MaxErrorBody)
+	_, _ = io.CopyN(io.Discard, x.resp.Body, httpclient.MaxErrorBody)
 	x.close()
 }
 
 // isStream reports whether the answer is an event stream.
-func (x *httpCall) isStream() bool { return httpx.MediaType(x.resp.Header) == sse.ContentType }
+func (x *httpCall) isStream() bool { return httpframe.MediaType(x.resp.Header) == sse.ContentType }
 
 // A noteQueue holds notifications for the server. One goroutine sends them, in
 // order, while there are any.
 type noteQueue struct {
 	mu      sync.Mutex
-	notes   rpc.Queue[struct{}]
+	notes   jsonrpc.Queue[struct{}]
 	sending bool
 	last    uint64 // the number of the last that was put
 	done    uint64 // the number of the last that was sent
@@ -200,7 +201,7 @@ func (c *clientConn) send(note *dragoman.Message) (uint64, error) {
 		q.last++
 	}
 	if !q.sending && !c.start(c.sendAll) {
-		q.notes, q.last = rpc.Queue[struct{}]{}, q.done
+		q.notes, q.last = jsonrpc.Queue[struct{}]{}, q.done
 		return 0, c.endReason()
 	}
 	q.sending = true
@@ -298,7 +299,7 @@ func (q *noteQueue) drain(limit time.Duration) {
 	_ = q.waitSent(ctx, mark) // it was logged
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.notes = rpc.Queue[struct{}]{}
+	q.notes = jsonrpc.Queue[struct{}]{}
 	q.done = q.last
 	q.wake(q.ended)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -213,7 +213,7 @@ func (c *clientConn) runBackground(s *clientSession, answered chan<- struct{}) i
 			}
 		default:
 			status := x.resp.StatusCode
-			err := httpx.ReadStatus(x.resp)
+			err := httpclient.ReadStatus(x.resp)
 			x.close()
 			if opened && c.endIfSessionGone(status, s) {
 				return backgroundRefused

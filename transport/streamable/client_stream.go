@@ -11,9 +11,9 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
 	"github.com/dragoman-mcp/dragoman/internal/util/retry"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 )
 
 // errStreamEnded says that a stream ended.
@@ -141,7 +141,7 @@ func (k *clientCall) resume(u *cursor) (*httpCall, error) {
 			if status == http.StatusOK && x.isStream() {
 				return x, nil
 			}
-			err = httpx.ReadStatus(x.resp)
+			err = httpclient.ReadStatus(x.resp)
 			x.close()
 			if c.endIfSessionGone(status, k.session) || !isTemporary(status) {
 				return nil, k.noResponse(err)

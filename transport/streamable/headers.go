@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -20,11 +21,11 @@ const listFailedFor = time.Second
 
 // checkHeaders checks the headers of a modern request that repeat parts of its
 // body, and returns why it is refused.
-func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) checkHeaders(x *httpserver.Exchange, m *dragoman.Message) error {
 	err := checkMethodAndName(x.R, m)
 	if err == nil && m.Method() == protocol.MethodCallTool {
 		err = s.checkParams(x, m)
-		if _, refused := errors.AsType[*httpx.Refusal](err); refused {
+		if _, refused := errors.AsType[*httpserver.Refusal](err); refused {
 			return err
 		}
 	}
@@ -36,7 +37,7 @@ func (s *Server) checkHeaders(x *httpx.Exchange, m *dragoman.Message) error {
 
 // checkMethodAndName checks Mcp-Method, which every request has, and Mcp-Name.
 func checkMethodAndName(r *http.Request, m *dragoman.Message) error {
-	method, present, err := httpx.Single(r, protocol.HeaderMethod)
+	method, present, err := httpserver.Single(r, protocol.HeaderMethod)
 	switch {
 	case err != nil:
 		return err
@@ -45,18 +46,18 @@ func checkMethodAndName(r *http.Request, m *dragoman.Message) error {
 	case method != m.Method():
 		return fmt.Errorf("%s says %q, the body says %q", protocol.HeaderMethod, method, m.Method())
 	}
-	want, needed := httpx.MirrorName(m)
+	want, needed := httpframe.MirrorName(m)
 	if !needed {
 		return nil
 	}
-	name, present, err := httpx.Single(r, protocol.HeaderName)
+	name, present, err := httpserver.Single(r, protocol.HeaderName)
 	switch {
 	case err != nil:
 		return err
 	case !present:
 		return fmt.Errorf("%s is missing; it must be %q", protocol.HeaderName, want)
 	}
-	if name, err = httpx.DecodeHeaderValue(name); err != nil {
+	if name, err = httpframe.DecodeHeaderValue(name); err != nil {
 		return fmt.Errorf("%s: %w", protocol.HeaderName, err)
 	}
 	if name != want {
@@ -69,7 +70,7 @@ func checkMethodAndName(r *http.Request, m *dragoman.Message) error {
 // call that cannot be checked is refused: a proxy in between goes by the
 // headers. The server says which there are by its list of tools; one that has none
 // has none of these headers.
-func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) checkParams(x *httpserver.Exchange, m *dragoman.Message) error {
 	caller, meta := x.Caller.View(), m.Get("_meta")
 	list := s.tools.Current(caller)
 	if list == nil {
@@ -97,7 +98,7 @@ func (s *Server) checkParams(x *httpx.Exchange, m *dragoman.Message) error {
 }
 
 // notListed refuses a call because the list of tools cannot be had.
-func notListed(m *dragoman.Message, err error) *httpx.Refusal {
+func notListed(m *dragoman.Message, err error) *httpserver.Refusal {
 	e, ok := errors.AsType[*dragoman.Error](err)
 	reason := err.Error()
 	if ok {
@@ -109,7 +110,7 @@ func notListed(m *dragoman.Message, err error) *httpx.Refusal {
 	default:
 		e = protocol.Unavailable(fmt.Errorf("its list of tools, by which headers are checked, is missing: %s", reason))
 	}
-	return &httpx.Refusal{Status: modernStatus(m.Method(), m.Fail(e)), Code: e.Code, Message: e.Message, Data: e.Data, ID: m.ID()}
+	return &httpserver.Refusal{Status: modernStatus(m.Method(), m.Fail(e)), Code: e.Code, Message: e.Message, Data: e.Data, ID: m.ID()}
 }
 
 // listTools asks the server for its tools.
@@ -131,14 +132,14 @@ func checkTool(r *http.Request, m *dragoman.Message, tool *toollist.Tool) error 
 		if err != nil || !present {
 			continue // the tool judges its arguments itself
 		}
-		got, sent, err := httpx.Single(r, h.Header())
+		got, sent, err := httpserver.Single(r, h.Header())
 		switch {
 		case err != nil:
 			return err
 		case !sent:
 			return fmt.Errorf("%s is missing; it must repeat the argument", h.Header())
 		}
-		if got, err = httpx.DecodeHeaderValue(got); err != nil {
+		if got, err = httpframe.DecodeHeaderValue(got); err != nil {
 			return fmt.Errorf("%s: %w", h.Header(), err)
 		}
 		if !toollist.Equal(got, want, h.Type) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -24,7 +24,7 @@ func TestS23_NoTwoConversationsOfTheClientUseTheSameID(t *testing.T) {
 			if _, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil {
 				t.Fatal(err)
 			}
-			seen[fmt.Sprint(rpc.NewID[any](nil))] = true // of a conversation over another transport
+			seen[fmt.Sprint(jsonrpc.NewID[any](nil))] = true // of a conversation over another transport
 		}
 	}
 	_, hellos := s.taken("initialize")

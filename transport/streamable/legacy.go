@@ -10,22 +10,22 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // checkVersion checks the version header of a request in a session.
 func (s *Server) checkVersion(r *http.Request) error {
-	name, present, err := httpx.Single(r, protocol.HeaderVersion)
+	name, present, err := httpserver.Single(r, protocol.HeaderVersion)
 	switch {
 	case err != nil:
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	case !present || name == "":
 		return nil
 	case protocol.EraOf(name) == protocol.Modern && r.Method != http.MethodPost:
-		return &httpx.Refusal{Status: http.StatusMethodNotAllowed, Code: protocol.CodeServer, Allow: "POST", Message: "this revision has POST alone"}
+		return &httpserver.Refusal{Status: http.StatusMethodNotAllowed, Code: protocol.CodeServer, Allow: "POST", Message: "this revision has POST alone"}
 	case protocol.ParseRevision(name) == protocol.Unknown:
 		return refuse(http.StatusBadRequest, protocol.CodeServer, fmt.Sprintf("Bad Request: unsupported protocol version %q in %s", name, protocol.HeaderVersion))
 	}
@@ -33,7 +33,7 @@ func (s *Server) checkVersion(r *http.Request) error {
 }
 
 // legacy takes a message of the legacy era.
-func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) legacy(x *httpserver.Exchange, m *dragoman.Message) error {
 	if m.Kind() == dragoman.Request && m.Method() == protocol.MethodInitialize {
 		return s.initialize(x, m)
 	}
@@ -46,7 +46,7 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 	case dragoman.Request:
 		return ss.request(x, m)
 	case dragoman.Notification:
-		if rpc.LacksID(m) {
+		if jsonrpc.LacksID(m) {
 			return s.refuseNoID(x, ss.peer, m)
 		}
 		if err := refusedNote(ss.notify(m)); err != nil {
@@ -60,7 +60,7 @@ func (s *Server) legacy(x *httpx.Exchange, m *dragoman.Message) error {
 }
 
 // session returns the session of a request, after enter. The caller must call leave.
-func (s *Server) session(x *httpx.Exchange) (*session, error) {
+func (s *Server) session(x *httpserver.Exchange) (*session, error) {
 	if err := s.checkVersion(x.R); err != nil {
 		return nil, err
 	}
@@ -81,12 +81,12 @@ func (s *Server) session(x *httpx.Exchange) (*session, error) {
 // initialize opens a session. A session id in the request is ignored: it is of one that
 // the client has given up. If the client is gone before it has the answer, the
 // session ends: nobody else can know its id.
-func (s *Server) initialize(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) initialize(x *httpserver.Exchange, m *dragoman.Message) error {
 	if !s.opts.legacy {
 		return s.unsupported(m, protocol.VersionOf(m))
 	}
 	clientLeft := x.R.Context()
-	ss, opened := s.newSession(httpx.NewID(), x.Caller.Identity()), false
+	ss, opened := s.newSession(httpserver.NewID(), x.Caller.Identity()), false
 	defer func() {
 		if !opened {
 			ss.end(dragoman.ErrClosed)
@@ -139,7 +139,7 @@ func flushed(w http.ResponseWriter) bool {
 }
 
 // request serves one request.
-func (ss *session) request(x *httpx.Exchange, m *dragoman.Message) error {
+func (ss *session) request(x *httpserver.Exchange, m *dragoman.Message) error {
 	a := ss.newAnswer(x)
 	a.ctx.parent, a.ctx.cancelledWithParent = ss.ctx, true
 	defer a.ctx.close()
@@ -160,7 +160,7 @@ func (ss *session) request(x *httpx.Exchange, m *dragoman.Message) error {
 
 // call asks the peer. It returns nil if the client has cancelled the request.
 func (ss *session) call(ctx context.Context, m *dragoman.Message, a *postAnswer) *dragoman.Message {
-	resp := rpc.Serve(ctx, ss.peer, m, &a.client, ss.server.opts.logger)
+	resp := jsonrpc.Serve(ctx, ss.peer, m, &a.client, ss.server.opts.logger)
 	ss.recorder.Load().Learn(m, resp)
 	return resp
 }
@@ -187,10 +187,10 @@ func (c *requestClient) CutStream(retry time.Duration) { c.answer.cut(retry) }
 
 // batch takes a body that is not one message, which is what bad says: an array of
 // messages, in the one revision that has them, or nothing that can be read.
-func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
+func (s *Server) batch(x *httpserver.Exchange, body []byte, bad error) error {
 	parts, err := dragoman.Elements(body)
 	if err != nil || !s.opts.legacy {
-		return httpx.Unreadable(bad)
+		return httpserver.Unreadable(bad)
 	}
 	if protocol.EraOf(x.R.Header.Get(protocol.HeaderVersion)) == protocol.Modern {
 		return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "Invalid request: this revision has no batches")
@@ -206,12 +206,12 @@ func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
 	messages := make([]*dragoman.Message, len(parts))
 	for i, part := range parts {
 		if messages[i], err = s.opts.limits.Parse(part); err != nil {
-			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("message %d of the batch: %s", i, httpx.Unreadable(err).Message))
+			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("message %d of the batch: %s", i, httpserver.Unreadable(err).Message))
 		}
 		if messages[i].Method() == protocol.MethodInitialize || protocol.IsModern(messages[i]) {
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, fmt.Sprintf("Invalid request: message %d must not be part of a batch", i))
 		}
-		if rpc.LacksID(messages[i]) {
+		if jsonrpc.LacksID(messages[i]) {
 			return s.refuseNoID(x, ss.peer, messages[i])
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Server) batch(x *httpx.Exchange, body []byte, bad error) error {
 }
 
 // serveBatch serves the messages of a batch, its requests at the same time.
-func (ss *session) serveBatch(x *httpx.Exchange, messages []*dragoman.Message) error {
+func (ss *session) serveBatch(x *httpserver.Exchange, messages []*dragoman.Message) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var responses []*dragoman.Message
@@ -276,9 +276,9 @@ const backgroundName = "0"
 
 // get takes a GET: of a client that opens its background stream, or resumes a stream
 // that it lost.
-func (s *Server) get(x *httpx.Exchange) error {
+func (s *Server) get(x *httpserver.Exchange) error {
 	r := x.R
-	if !httpx.Accepts(r, sse.ContentType) {
+	if !httpserver.Accepts(r, sse.ContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list text/event-stream")
 	}
 	ss, err := s.session(x)
@@ -286,7 +286,7 @@ func (s *Server) get(x *httpx.Exchange) error {
 		return err
 	}
 	defer ss.leave()
-	id, present, err := httpx.Single(r, protocol.HeaderLastEventID)
+	id, present, err := httpserver.Single(r, protocol.HeaderLastEventID)
 	if err != nil {
 		return refuse(http.StatusBadRequest, protocol.CodeServer, err.Error())
 	}
@@ -311,7 +311,7 @@ func (s *Server) get(x *httpx.Exchange) error {
 
 // serveBackground serves the stream of what belongs to no request. It ends with the
 // session, when its caller's authentication expires, and when the server stops.
-func (ss *session) serveBackground(x *httpx.Exchange, position int64) error {
+func (ss *session) serveBackground(x *httpserver.Exchange, position int64) error {
 	ctx, cancel := context.WithCancel(x.Context())
 	defer cancel()
 	defer context.AfterFunc(ss.ctx, cancel)()
@@ -320,7 +320,7 @@ func (ss *session) serveBackground(x *httpx.Exchange, position int64) error {
 }
 
 // delete takes a DELETE, which ends a session.
-func (s *Server) delete(x *httpx.Exchange) error {
+func (s *Server) delete(x *httpserver.Exchange) error {
 	r := x.R
 	if err := s.checkVersion(r); err != nil {
 		return err

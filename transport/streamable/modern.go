@@ -6,14 +6,14 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // modern takes a request of the modern era: it checks that the request has its
 // envelope, and that its headers say the same as its body.
-func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) error {
+func (s *Server) modern(x *httpserver.Exchange, m *dragoman.Message, header string) error {
 	e, err := protocol.ReadEnvelope(m)
 	if err != nil {
 		return refuseMessage(m, http.StatusBadRequest, protocol.CodeInvalidParams, err.Error())
@@ -36,12 +36,12 @@ func (s *Server) modern(x *httpx.Exchange, m *dragoman.Message, header string) e
 // modernNotification takes a notification of the modern era. The protocol has none that mean
 // anything here: requests are cancelled by closing their connection, and acting on an id
 // that anybody may name would let one caller cancel another's work.
-func (s *Server) modernNotification(x *httpx.Exchange, m *dragoman.Message) error {
-	if rpc.LacksID(m) {
+func (s *Server) modernNotification(x *httpserver.Exchange, m *dragoman.Message) error {
+	if jsonrpc.LacksID(m) {
 		return s.refuseNoID(x, s.Requests, m)
 	}
 	if s.opts.modern && m.Method() != protocol.NoteCancelled {
-		if err := refusedNote(rpc.Deliver(x.Context(), s.Requests, m, s.opts.logger)); err != nil {
+		if err := refusedNote(jsonrpc.Deliver(x.Context(), s.Requests, m, s.opts.logger)); err != nil {
 			return err
 		}
 	}
@@ -50,14 +50,14 @@ func (s *Server) modernNotification(x *httpx.Exchange, m *dragoman.Message) erro
 }
 
 // refuseNoID refuses a request that lacks its id. peer is that which it was for.
-func (s *Server) refuseNoID(x *httpx.Exchange, peer dragoman.Peer, m *dragoman.Message) error {
-	e := rpc.RefuseNoID(x.Context(), peer, m, s.opts.logger)
+func (s *Server) refuseNoID(x *httpserver.Exchange, peer dragoman.Peer, m *dragoman.Message) error {
+	e := jsonrpc.RefuseNoID(x.Context(), peer, m, s.opts.logger)
 	return refuse(http.StatusBadRequest, e.Code, e.Message)
 }
 
 // modernRequest serves a request of the modern era. A connection that is dropped
 // cancels it.
-func (s *Server) modernRequest(x *httpx.Exchange, m *dragoman.Message) error {
+func (s *Server) modernRequest(x *httpserver.Exchange, m *dragoman.Message) error {
 	a := s.newAnswer(x)
 	ctx := &a.ctx
 	ctx.parent, ctx.reason = dragoman.WithCaller(x.R.Context(), protocol.Named(x.Caller, m)), dragoman.ErrCancelled
@@ -84,7 +84,7 @@ func (s *Server) modernRequest(x *httpx.Exchange, m *dragoman.Message) error {
 
 // callModern asks the server. There is always an answer.
 func (s *Server) callModern(ctx context.Context, m *dragoman.Message, from dragoman.Peer) *dragoman.Message {
-	resp := rpc.Serve(ctx, s.Requests, m, from, s.opts.logger)
+	resp := jsonrpc.Serve(ctx, s.Requests, m, from, s.opts.logger)
 	if resp == nil {
 		resp = protocol.Failure(m, dragoman.ErrCancelled)
 	}

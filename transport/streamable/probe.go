@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -236,7 +236,7 @@ func (c *clientConn) probeSSE(ctx context.Context, resp *dragoman.Message, refus
 	if x.resp.StatusCode != http.StatusOK || !x.isStream() {
 		return Protocol{}, refusal
 	}
-	e, err := sse.NewReader(x.resp.Body, httpx.MaxErrorBody).Next()
+	e, err := sse.NewReader(x.resp.Body, httpclient.MaxErrorBody).Next()
 	if err != nil || e.Name != "endpoint" {
 		return Protocol{}, refusal
 	}

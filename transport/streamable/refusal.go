@@ -7,16 +7,16 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-func refuse(status, code int, message string) *httpx.Refusal {
-	return &httpx.Refusal{Status: status, Code: code, Message: message}
+func refuse(status, code int, message string) *httpserver.Refusal {
+	return &httpserver.Refusal{Status: status, Code: code, Message: message}
 }
 
 // refuseMessage refuses a request by its id.
-func refuseMessage(m *dragoman.Message, status, code int, message string) *httpx.Refusal {
+func refuseMessage(m *dragoman.Message, status, code int, message string) *httpserver.Refusal {
 	r := refuse(status, code, message)
 	if m.Kind() == dragoman.Request {
 		r.ID = m.ID()
@@ -27,7 +27,7 @@ func refuseMessage(m *dragoman.Message, status, code int, message string) *httpx
 // refusedSession returns why a message finds no session, with its id if it is a
 // request. All who waited for one session have the same err, so it is not changed.
 func refusedSession(m *dragoman.Message, err error) error {
-	shared, ok := errors.AsType[*httpx.Refusal](err)
+	shared, ok := errors.AsType[*httpserver.Refusal](err)
 	if !ok || m.Kind() != dragoman.Request {
 		return err
 	}
@@ -58,15 +58,15 @@ func refuseRequest(m *dragoman.Message, e *dragoman.Error) error {
 // accepted, whatever becomes of it.
 func refusedNote(err error) error {
 	e, ok := errors.AsType[*dragoman.Error](err)
-	if !ok || httpx.RefusedStatus(e) == 0 {
+	if !ok || httpserver.RefusedStatus(e) == 0 {
 		return nil
 	}
-	return httpx.Unavailable(e)
+	return httpserver.Unavailable(e)
 }
 
 // refuseDraining refuses whatever comes while we are stopping.
 func refuseDraining() error {
-	return httpx.Unavailable(protocol.Draining())
+	return httpserver.Unavailable(protocol.Draining())
 }
 
 func sessionGone() error {
@@ -87,7 +87,7 @@ func unavailable(reason error) error {
 			reason = errors.New(e.Message)
 		}
 	}
-	return httpx.Unavailable(protocol.Unavailable(reason))
+	return httpserver.Unavailable(protocol.Unavailable(reason))
 }
 
 // cannotReplay says that events cannot be replayed.
@@ -105,7 +105,7 @@ func legacyStatus(resp *dragoman.Message) int {
 	if protocol.NeededScope(resp.RPCError()) != "" {
 		return http.StatusForbidden
 	}
-	return cmp.Or(httpx.RefusedStatus(resp.RPCError()), http.StatusOK)
+	return cmp.Or(httpserver.RefusedStatus(resp.RPCError()), http.StatusOK)
 }
 
 // initializeStatus is the HTTP status that goes with the answer to initialize. It is

@@ -12,11 +12,11 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/handover"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
-	"github.com/dragoman-mcp/dragoman/internal/timeout"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -26,7 +26,7 @@ const (
 	DefaultMaxRequests   = 1024
 	DefaultMaxConcurrent = 32768
 	DefaultIdleTimeout   = 30 * time.Minute
-	DefaultBodyTimeout   = httpx.DefaultBodyTimeout
+	DefaultBodyTimeout   = httpserver.DefaultBodyTimeout
 	DefaultRetry         = time.Second
 )
 
@@ -90,13 +90,13 @@ type Server struct {
 
 	once          sync.Once
 	opts          serverOptions
-	door          *httpx.Door
+	door          *httpserver.Door
 	tools         toollist.Cache
 	draining      context.Context // ends with Shutdown
 	startDraining context.CancelFunc
-	quiet         *timeout.List               // of answers that are no stream yet, see postAnswer.Expired
-	records       *handover.Records[*session] // nil without a Store
-	link          handover.Link[*Server]
+	quiet         *httpframe.Timeouts         // of answers that are no stream yet, see postAnswer.Expired
+	records       *sessions.Records[*session] // nil without a Store
+	link          sessions.Link[*Server]
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -113,22 +113,22 @@ type serverOptions struct {
 	legacy, modern           bool
 }
 
-func (s *Server) doorOptions() *httpx.DoorOptions {
-	return &httpx.DoorOptions{
+func (s *Server) doorOptions() *httpserver.DoorOptions {
+	return &httpserver.DoorOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
-		MaxRequests: httpx.Limit(s.MaxConcurrent, DefaultMaxConcurrent), MaxMessage: s.MaxMessage,
+		MaxRequests: httpframe.Limit(s.MaxConcurrent, DefaultMaxConcurrent), MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	}
 }
 
 func (s *Server) prepare() {
-	s.door = httpx.NewDoor(s.doorOptions())
+	s.door = httpserver.NewDoor(s.doorOptions())
 	s.opts = serverOptions{
 		limits:      s.door.Limits,
-		maxSessions: httpx.Limit(s.MaxSessions, DefaultMaxSessions),
-		maxRequests: httpx.Limit(s.MaxRequests, DefaultMaxRequests),
-		idle:        httpx.Duration(s.IdleTimeout, DefaultIdleTimeout),
-		keepAlive:   httpx.Duration(s.KeepAlive, sse.KeepAlive),
+		maxSessions: httpframe.Limit(s.MaxSessions, DefaultMaxSessions),
+		maxRequests: httpframe.Limit(s.MaxRequests, DefaultMaxRequests),
+		idle:        httpframe.Duration(s.IdleTimeout, DefaultIdleTimeout),
+		keepAlive:   httpframe.Duration(s.KeepAlive, sse.KeepAlive),
 		retry:       max(cmp.Or(s.Retry, DefaultRetry), 0),
 		log:         s.Log,
 		logger:      s.door.Log,
@@ -139,13 +139,13 @@ func (s *Server) prepare() {
 		s.opts.log = eventlog.NewMemory(nil)
 	}
 	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailedFor}
-	s.quiet = timeout.New(s.opts.keepAlive)
+	s.quiet = httpframe.NewTimeouts(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.draining, s.startDraining = context.WithCancel(context.Background())
 	context.AfterFunc(s.door.Aborted(), s.endSessions)
 	s.link.Server = s
 	if s.Store != nil {
-		s.records = handover.NewRecords[*session](s.Store, s.opts.idle, s.opts.logger)
+		s.records = sessions.NewRecords[*session](s.Store, s.opts.idle, s.opts.logger)
 		if s.Before != nil {
 			s.Before.once.Do(s.Before.prepare)
 			s.link.Follow(&s.Before.link)
@@ -161,7 +161,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.door.Serve(w, r, s.serve)
 }
 
-func (s *Server) serve(x *httpx.Exchange) error {
+func (s *Server) serve(x *httpserver.Exchange) error {
 	switch method := x.R.Method; {
 	case method == http.MethodPost:
 		return s.post(x)
@@ -174,7 +174,7 @@ func (s *Server) serve(x *httpx.Exchange) error {
 	if s.opts.legacy {
 		allow = "GET, POST, DELETE"
 	}
-	refusal := httpx.NotAllowed(x.R, allow)
+	refusal := httpserver.NotAllowed(x.R, allow)
 	refusal.Code = protocol.CodeServer
 	return refusal
 }
@@ -214,8 +214,8 @@ func (s *Server) endSessions() {
 }
 
 // post takes a POST: it reads the body and finds out by which era's rules to serve it.
-func (s *Server) post(x *httpx.Exchange) error {
-	if !httpx.Accepts(x.R, "application/json", sse.ContentType) {
+func (s *Server) post(x *httpserver.Exchange) error {
+	if !httpserver.Accepts(x.R, "application/json", sse.ContentType) {
 		return refuse(http.StatusNotAcceptable, protocol.CodeServer, "Accept must list application/json and text/event-stream")
 	}
 	body, err := x.Body()
@@ -226,7 +226,7 @@ func (s *Server) post(x *httpx.Exchange) error {
 	if err != nil {
 		return s.batch(x, body, err)
 	}
-	header, _, err := httpx.Single(x.R, protocol.HeaderVersion)
+	header, _, err := httpserver.Single(x.R, protocol.HeaderVersion)
 	if err != nil {
 		return refuseMessage(m, http.StatusBadRequest, protocol.CodeHeaderMismatch, err.Error())
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/handover"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -29,7 +29,7 @@ type session struct {
 	rev        protocol.Revision
 	background *eventStream // what belongs to no request
 
-	questions *rpc.Calls // what we asked the client
+	questions *jsonrpc.Calls // what we asked the client
 
 	ctx    context.Context // of its requests; ends with the session
 	cancel context.CancelCauseFunc
@@ -46,7 +46,7 @@ type session struct {
 
 	reserved     bool                              // it counts but is not in the table yet, see reserve; guarded by Server.mu
 	streamPrefix string                            // of names of its streams; "" if it was opened here
-	recorder     atomic.Pointer[handover.Recorder] // nil if it is not recorded
+	recorder     atomic.Pointer[sessions.Recorder] // nil if it is not recorded
 }
 
 // maxResumable is how many streams of a session can be resumed.
@@ -60,7 +60,7 @@ func (s *Server) newSession(id, owner string) *session {
 		open:    make(map[dragoman.ID]*callContext),
 		streams: make(map[string]*eventStream),
 	}
-	ss.questions = rpc.NewCalls(s.opts.maxRequests)
+	ss.questions = jsonrpc.NewCalls(s.opts.maxRequests)
 	ss.ctx, ss.cancel = context.WithCancelCause(context.Background())
 	ss.background = &eventStream{server: s, name: backgroundName, key: ss.key(backgroundName)}
 	return ss
@@ -76,7 +76,7 @@ func (s *Server) reserve(ss *session) error {
 	case s.draining.Err() != nil:
 		return refuseDraining()
 	case len(s.sessions)+s.opening >= s.opts.maxSessions:
-		return httpx.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
+		return httpserver.Unavailable(protocol.Overloaded("there are too many sessions; try again later"))
 	}
 	s.opening++
 	ss.reserved = true
@@ -108,7 +108,7 @@ func (s *Server) admit(ss *session) bool {
 
 // sessionID returns the id of the session that a request names.
 func sessionID(r *http.Request) (string, error) {
-	id, _, err := httpx.Single(r, protocol.HeaderSession)
+	id, _, err := httpserver.Single(r, protocol.HeaderSession)
 	if err == nil && id == "" {
 		err = errors.New(protocol.HeaderSession + " is missing; send initialize first, and then the session id that it is answered with")
 	}
@@ -119,7 +119,7 @@ func sessionID(r *http.Request) (string, error) {
 }
 
 // find returns the session that a request names, if it is its caller's.
-func (s *Server) find(x *httpx.Exchange) (*session, error) {
+func (s *Server) find(x *httpserver.Exchange) (*session, error) {
 	id, err := sessionID(x.R)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (ss *session) key(stream string) string { return ss.id + "/" + stream }
 
 // newAnswer returns the answer to a POST, whose stream can be resumed if the client's
 // revision has that.
-func (ss *session) newAnswer(x *httpx.Exchange) *postAnswer {
+func (ss *session) newAnswer(x *httpserver.Exchange) *postAnswer {
 	a := ss.server.newAnswer(x)
 	a.client = requestClient{ss, a}
 	if !ss.rev.ResumesStreams() {
@@ -231,7 +231,7 @@ func (ss *session) newAnswer(x *httpx.Exchange) *postAnswer {
 func (ss *session) makeResumable(es *eventStream, number int, requests []*dragoman.Message) (evicted []string) {
 	es.name, es.ids = ss.streamPrefix+strconv.Itoa(number), true
 	if ss.server.records != nil {
-		es.name += handover.NameRequests(requests)
+		es.name += sessions.NameRequests(requests)
 	}
 	es.key = ss.key(es.name)
 	_, evicted = ss.addStream(es)
@@ -356,8 +356,8 @@ func (ss *session) sendRequest(ctx context.Context, req *dragoman.Message, from 
 
 // reply takes a response of the client. One to no question is ignored.
 func (ss *session) reply(resp *dragoman.Message) {
-	if ss.questions.Answer(resp) != rpc.Matched {
-		ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.questions.Answer(resp) == rpc.Matched })
+	if ss.questions.Answer(resp) != jsonrpc.Matched {
+		ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.questions.Answer(resp) == jsonrpc.Matched })
 	}
 }
 
@@ -377,7 +377,7 @@ func (ss *session) notify(note *dragoman.Message) error {
 	case protocol.NoteInitialized:
 		ss.recorder.Load().Initialized()
 	}
-	return rpc.Deliver(ss.ctx, ss.peer, note, ss.server.opts.logger)
+	return jsonrpc.Deliver(ss.ctx, ss.peer, note, ss.server.opts.logger)
 }
 
 // addRequest adds a request to those under way, so that it can be cancelled. It fails if

@@ -12,8 +12,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -315,7 +315,7 @@ func (es *eventStream) leave(c *streamConn) {
 // until draining is closed, if that is not nil: then the client is asked to come back,
 // if its revision has that. It begins behind position or, if that is negative, with what
 // has not been written to any connection.
-func (es *eventStream) connect(ctx context.Context, x *httpx.Exchange, position int64, draining <-chan struct{}) error {
+func (es *eventStream) connect(ctx context.Context, x *httpserver.Exchange, position int64, draining <-chan struct{}) error {
 	resumes := position >= 0
 	if resumes {
 		if _, err := es.replay(ctx, position); err != nil {

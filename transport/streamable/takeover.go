@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/handover"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/legacy"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -33,16 +32,16 @@ var (
 func (ss *session) record(hello, answer *dragoman.Message) {
 	switch {
 	case ss.server.records == nil:
-	case hello.Len() > legacy.MaxHello:
+	case hello.Len() > sessions.MaxHello:
 		ss.server.opts.logger.Warn("a session is not recorded: its initialize is too long", "bytes", hello.Len())
 	default:
-		memory := new(legacy.Memory)
+		memory := new(sessions.Memory)
 		memory.Opened(hello, answer)
 		ss.recordAs(memory).Save()
 	}
 }
 
-func (ss *session) recordAs(memory *legacy.Memory) *handover.Recorder {
+func (ss *session) recordAs(memory *sessions.Memory) *sessions.Recorder {
 	r := ss.server.records.Record(ss.id, ss.identity, memory, ss.lastUse)
 	ss.recorder.Store(r)
 	if ss.Err() != nil {
@@ -63,7 +62,7 @@ func (ss *session) lastUse() time.Time {
 
 // loadRecord returns what is recorded of the session that a request names, if it is
 // its caller's and may still be used.
-func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error) {
+func (s *Server) loadRecord(x *httpserver.Exchange) (string, *sessions.Record, error) {
 	id, err := sessionID(x.R)
 	switch {
 	case err != nil:
@@ -73,7 +72,7 @@ func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error)
 	}
 	record, err := s.records.Load(id, x.Caller.Identity())
 	switch {
-	case errors.Is(err, handover.ErrUnknown):
+	case errors.Is(err, sessions.ErrUnknown):
 		return "", nil, sessionGone()
 	case err != nil:
 		return "", nil, unavailable(err)
@@ -83,7 +82,7 @@ func (s *Server) loadRecord(x *httpx.Exchange) (string, *handover.Record, error)
 
 // adopt takes over a session that another Server has opened. If several requests name
 // it at once, all wait for one runAdoption.
-func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
+func (s *Server) adopt(x *httpserver.Exchange) (*session, error) {
 	id, record, err := s.loadRecord(x)
 	if err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 	ctx := context.WithoutCancel(x.Context())
 	ss, err := s.records.Adopt(x.R.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
 	switch {
-	case err == nil || errors.As(err, new(*httpx.Refusal)):
+	case err == nil || errors.As(err, new(*httpserver.Refusal)):
 		return ss, err
 	case s.draining.Err() != nil:
 		return nil, refuseDraining()
@@ -104,7 +103,7 @@ func (s *Server) adopt(x *httpx.Exchange) (*session, error) {
 }
 
 // runAdoption opens the session of a record at this Server.
-func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Record) (_ *session, err error) {
+func (s *Server) runAdoption(ctx context.Context, id string, record *sessions.Record) (_ *session, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errAdopt)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
@@ -132,7 +131,7 @@ func (s *Server) runAdoption(ctx context.Context, id string, record *handover.Re
 
 // resume brings a new session to where its record ends: it repeats the handshake to the
 // server, and what the client has subscribed to and set.
-func (ss *session) resume(ctx context.Context, record *handover.Record) error {
+func (ss *session) resume(ctx context.Context, record *sessions.Record) error {
 	s := ss.server
 	memory, err := record.Restore(s.opts.limits)
 	if err != nil {
@@ -145,9 +144,9 @@ func (ss *session) resume(ctx context.Context, record *handover.Record) error {
 		return err
 	}
 	if ss.peer, err = s.Sessions.Accept(ss.openingContext(ctx), ss); err != nil {
-		return httpx.Unavailable(protocol.Unavailable(err))
+		return httpserver.Unavailable(protocol.Unavailable(err))
 	}
-	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpx.NewID()) }
+	newID := func() dragoman.ID { return dragoman.StringID("adopt-" + httpserver.NewID()) }
 	sameRevision := func(answer *dragoman.Message) error {
 		if protocol.VersionOf(answer) != record.Revision {
 			return errRevision
@@ -187,7 +186,7 @@ func (ss *session) sendReminders(missed protocol.Interest) {
 }
 
 // deleteRecorded ends a session that is recorded and not open here, once.
-func (s *Server) deleteRecorded(x *httpx.Exchange) error {
+func (s *Server) deleteRecorded(x *httpserver.Exchange) error {
 	id, _, err := s.loadRecord(x)
 	if err != nil {
 		return err
@@ -220,7 +219,7 @@ func (ss *session) reopenStream(ctx context.Context, name string, position int64
 	if ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { es = o.stream(name); return es != nil }) {
 		return es, nil
 	}
-	requests := handover.RequestsOf(name)
+	requests := sessions.RequestsOf(name)
 	if len(requests) == 0 || ss.streamPrefix != "" && strings.HasPrefix(name, ss.streamPrefix) {
 		return nil, streamGone()
 	}
@@ -243,7 +242,7 @@ func (es *eventStream) answerOrphans(ctx context.Context, position int64) error 
 	if es.unanswered == nil {
 		return nil // another request has done it
 	}
-	if err := handover.Settle(ctx, es.server.opts.log, es.key, position, es.unanswered); err != nil {
+	if err := sessions.Settle(ctx, es.server.opts.log, es.key, position, es.unanswered); err != nil {
 		return cannotReplay(err)
 	}
 	es.unanswered = nil

@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A call is one tool call while it is served.
 type call struct {
 	server     *Server
-	x          *httpx.Exchange
+	x          *httpserver.Exchange
 	req        *dragoman.Message
 	id         dragoman.ID // of errors that are no events
 	resultOnly bool        // the answer is the result without the response around it
@@ -28,8 +28,8 @@ type call struct {
 }
 
 // refuse is an error that comes before there is an answer.
-func (c *call) refuse(status int, e *dragoman.Error) *httpx.Refusal {
-	return &httpx.Refusal{Status: status, Code: e.Code, Message: e.Message, Data: e.Data, ID: c.id}
+func (c *call) refuse(status int, e *dragoman.Error) *httpserver.Refusal {
+	return &httpserver.Refusal{Status: status, Code: e.Code, Message: e.Message, Data: e.Data, ID: c.id}
 }
 
 // serve makes the call and answers.
@@ -117,7 +117,7 @@ func (c *call) check(tool *toollist.Tool) error {
 
 // ask asks the peer behind the server. The answer is never nil.
 func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) *dragoman.Message {
-	resp := rpc.Serve(ctx, s.Requests, req, from, s.door.Log)
+	resp := jsonrpc.Serve(ctx, s.Requests, req, from, s.door.Log)
 	if resp == nil {
 		return protocol.Failure(req, dragoman.ErrCancelled) // the caller is gone
 	}
@@ -169,16 +169,16 @@ func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Mes
 }
 
 // getTools answers with all tools.
-func (s *Server) getTools(x *httpx.Exchange) error {
+func (s *Server) getTools(x *httpserver.Exchange) error {
 	r := x.R
-	if len(r.Header["Accept"]) > 0 && !httpx.Accepts(r, jsonType) {
-		return httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
+	if len(r.Header["Accept"]) > 0 && !httpserver.Accepts(r, jsonType) {
+		return httpserver.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
 	list, err := s.tools.Valid(x.Context(), x.Caller.View(), nil, s.list)
 	if err != nil {
 		req, _ := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, nil) // nothing in it can fail
 		e := toolError(protocol.Failure(req, err)).RPCError()
-		return &httpx.Refusal{Status: statusOf(e), Code: e.Code, Message: e.Message, Data: e.Data}
+		return &httpserver.Refusal{Status: statusOf(e), Code: e.Code, Message: e.Message, Data: e.Data}
 	}
 	x.JSON(http.StatusOK, list.Body())
 	return nil
@@ -216,7 +216,7 @@ func statusOf(e *dragoman.Error) int {
 	case protocol.CodeUnavailable, protocol.CodeLost, protocol.CodeTooLarge:
 		return http.StatusBadGateway
 	case protocol.CodeOverloaded, protocol.CodeDraining:
-		return cmp.Or(httpx.RefusedStatus(e), http.StatusServiceUnavailable)
+		return cmp.Or(httpserver.RefusedStatus(e), http.StatusServiceUnavailable)
 	case protocol.CodeTimeout:
 		return http.StatusGatewayTimeout
 	case protocol.CodeDenied:

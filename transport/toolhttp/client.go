@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -69,7 +70,7 @@ type Client struct {
 
 	once   sync.Once
 	err    error // why the fields make no client
-	http   *httpx.Client
+	http   *httpclient.Client
 	limits dragoman.Limits
 	log    *slog.Logger
 }
@@ -78,9 +79,9 @@ var _ dragoman.Dialer = (*Client)(nil)
 
 func (c *Client) prepare() {
 	c.limits = dragoman.Limits{MaxMessage: c.MaxMessage}
-	c.log = httpx.Logger(c.Logger)
+	c.log = httpserver.Logger(c.Logger)
 	// Compressed streams would wait for blocks to fill.
-	c.http, c.err = httpx.NewClient("toolhttp", &httpx.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header, Plain: true})
+	c.http, c.err = httpclient.NewClient("toolhttp", &httpclient.ClientOptions{URL: c.URL, HTTP: c.HTTP, TLS: c.TLS, Header: c.Header, Plain: true})
 }
 
 // Dial opens a conversation. It has no state on the server, so nothing is sent.

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -23,10 +24,10 @@ const (
 )
 
 // errNoAnswer says that a stream ended early.
-var errNoAnswer = httpx.UnknownOutcome(errors.New("no response received for request: the stream ended before its complete or error event"))
+var errNoAnswer = httpclient.UnknownOutcome(errors.New("no response received for request: the stream ended before its complete or error event"))
 
 func unreadableAnswer(why string) error {
-	return httpx.UnknownOutcome(errors.New("the server's answer cannot be read: " + why))
+	return httpclient.UnknownOutcome(errors.New("the server's answer cannot be read: " + why))
 }
 
 // An exchange is one HTTP request and its answer.
@@ -91,7 +92,7 @@ func (x *exchange) failed(err error) (*dragoman.Message, error) {
 
 // lostError says what it means to a call that its exchange ended with an error.
 func lostError(err error) error {
-	_, explained := errors.AsType[*httpx.ConnError](err)
+	_, explained := errors.AsType[*httpclient.ConnError](err)
 	if _, ok := errors.AsType[protocol.Fault](err); ok && !explained || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -101,7 +102,7 @@ func lostError(err error) error {
 	if p, ok := errors.AsType[*dragoman.ParseError](err); ok {
 		return unreadableAnswer(fmt.Sprintf("%s at byte %d", p.Reason, p.Offset))
 	}
-	if err = httpx.NoResponse(err); protocol.NotSent(err) {
+	if err = httpclient.NoResponse(err); protocol.NotSent(err) {
 		return fmt.Errorf("the server cannot be reached: %w", err)
 	}
 	return fmt.Errorf("no response received for request: %w", err)
@@ -136,10 +137,10 @@ func (x *exchange) answer(from dragoman.Peer) (*dragoman.Message, error) {
 	if x.resp.StatusCode < 200 || x.resp.StatusCode > 299 {
 		return x.refused()
 	}
-	if httpx.MediaType(x.resp.Header) == sse.ContentType {
+	if httpframe.MediaType(x.resp.Header) == sse.ContentType {
 		return x.events(from)
 	}
-	body, err := httpx.ReadAll(x.resp, x.conn.client.limits.Message())
+	body, err := httpclient.ReadAll(x.resp, x.conn.client.limits.Message())
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func checkAnswer(m *dragoman.Message) (*dragoman.Message, error) {
 	}
 	fit, err := protocol.ToolResponse(m)
 	if err != nil {
-		return nil, httpx.UnknownOutcome(errors.New("the server's answer is no tool response: " + reasonText(err)))
+		return nil, httpclient.UnknownOutcome(errors.New("the server's answer is no tool response: " + reasonText(err)))
 	}
 	return fit, nil
 }
@@ -168,7 +169,7 @@ func checkAnswer(m *dragoman.Message) (*dragoman.Message, error) {
 // refused reads an answer that is no success: its body is the answer if that is
 // a JSON-RPC error.
 func (x *exchange) refused() (*dragoman.Message, error) {
-	e := httpx.ReadStatus(x.resp)
+	e := httpclient.ReadStatus(x.resp)
 	if m := e.Response(x.conn.client.limits); m != nil && x.isAnswer(m) {
 		return toolError(m), nil
 	}
@@ -215,7 +216,7 @@ func (c *conn) listTools(ctx context.Context, req *dragoman.Message) (*dragoman.
 		}
 		return resp.WithID(req.ID()), nil
 	}
-	body, err := httpx.ReadAll(x.resp, x.conn.client.limits.Message())
+	body, err := httpclient.ReadAll(x.resp, x.conn.client.limits.Message())
 	if err != nil {
 		return x.failed(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/rpc"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -27,7 +27,7 @@ func toolOf(u *url.URL) (tool string, err error) {
 	}
 	name := strings.TrimPrefix(u.EscapedPath(), "/")
 	if tool, err = url.PathUnescape(name); err != nil || strings.Contains(name, "/") || !utf8.ValidString(tool) {
-		return "", httpx.Refuse(http.StatusNotFound, "there is nothing here; a tool is one segment of the path, with slashes in its name as %%2F")
+		return "", httpserver.Refuse(http.StatusNotFound, "there is nothing here; a tool is one segment of the path, with slashes in its name as %%2F")
 	}
 	return tool, nil
 }
@@ -39,10 +39,10 @@ func wantsStream(r *http.Request) (bool, error) {
 	if len(values) == 0 || len(values) == 1 && (values[0] == jsonType || values[0] == "*/*") {
 		return false, nil
 	}
-	plain, stream := httpx.Accepts(r, jsonType), httpx.Accepts(r, sse.ContentType)
+	plain, stream := httpserver.Accepts(r, jsonType), httpserver.Accepts(r, sse.ContentType)
 	switch {
 	case !plain && !stream:
-		return false, httpx.Refuse(http.StatusNotAcceptable, "Accept must admit %s or %s", jsonType, sse.ContentType)
+		return false, httpserver.Refuse(http.StatusNotAcceptable, "Accept must admit %s or %s", jsonType, sse.ContentType)
 	case !plain:
 		return true, nil
 	}
@@ -50,7 +50,7 @@ func wantsStream(r *http.Request) (bool, error) {
 }
 
 // postRequest takes a JSON-RPC request.
-func (s *Server) postRequest(x *httpx.Exchange) error {
+func (s *Server) postRequest(x *httpserver.Exchange) error {
 	stream, err := wantsStream(x.R)
 	if err != nil {
 		return err
@@ -61,11 +61,11 @@ func (s *Server) postRequest(x *httpx.Exchange) error {
 	}
 	req, err := s.door.Limits.Parse(body)
 	if err != nil {
-		return httpx.Unreadable(err)
+		return httpserver.Unreadable(err)
 	}
 	if err := protocol.CheckToolRequest(req); err != nil {
-		if rpc.LacksID(req) {
-			_ = rpc.RefuseNoID(x.Context(), s.Requests, req, s.door.Log) // the refusal below says more
+		if jsonrpc.LacksID(req) {
+			_ = jsonrpc.RefuseNoID(x.Context(), s.Requests, req, s.door.Log) // the refusal below says more
 		}
 		return refuseNotToolCall(req, err)
 	}
@@ -78,7 +78,7 @@ func (s *Server) postRequest(x *httpx.Exchange) error {
 
 // refuseNotToolCall refuses a message that is something else than a tool request.
 func refuseNotToolCall(m *dragoman.Message, err error) error {
-	refusal := httpx.Refuse(http.StatusBadRequest, "%v", err)
+	refusal := httpserver.Refuse(http.StatusBadRequest, "%v", err)
 	var wrong *protocol.CheckError
 	if errors.As(err, &wrong) {
 		refusal.Message = "Invalid request: " + wrong.Path + " " + wrong.Reason
@@ -140,7 +140,7 @@ func (s *Server) withEnvelope(req *dragoman.Message, stream bool) (*dragoman.Mes
 }
 
 // postTool takes the arguments of a tool.
-func (s *Server) postTool(x *httpx.Exchange, tool string) error {
+func (s *Server) postTool(x *httpserver.Exchange, tool string) error {
 	r := x.R
 	stream, err := wantsStream(r)
 	if err != nil {
@@ -171,11 +171,11 @@ func (s *Server) build(tool string, args []byte, stream bool) (*dragoman.Message
 	// members of params.
 	var one json.RawMessage
 	if err := json.Unmarshal(args, &one); err != nil {
-		return nil, &httpx.Refusal{Status: http.StatusBadRequest, Code: protocol.CodeParse, Message: "Parse error: " + err.Error()}
+		return nil, &httpserver.Refusal{Status: http.StatusBadRequest, Code: protocol.CodeParse, Message: "Parse error: " + err.Error()}
 	}
 	if args[0] != '{' {
 		const reason = "is not an object"
-		return nil, &httpx.Refusal{
+		return nil, &httpserver.Refusal{
 			Status: http.StatusBadRequest, Code: protocol.CodeInvalidParams,
 			Message: "Invalid params: arguments " + reason, Data: errorData("arguments", reason),
 		}
@@ -188,7 +188,7 @@ func (s *Server) build(tool string, args []byte, stream bool) (*dragoman.Message
 	if err == nil {
 		return req, nil
 	}
-	refusal := httpx.Refuse(http.StatusBadRequest, "Invalid request: %v", err)
+	refusal := httpserver.Refuse(http.StatusBadRequest, "Invalid request: %v", err)
 	var p *dragoman.ParseError
 	if errors.As(err, &p) {
 		// The place is one in our text, not in the caller's.

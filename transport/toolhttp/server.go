@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/sse"
-	"github.com/dragoman-mcp/dragoman/internal/toollist"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 )
 
 // Defaults of a Server.
 const (
 	// DefaultBodyTimeout is how long the body of a request may take to arrive.
-	DefaultBodyTimeout = httpx.DefaultBodyTimeout
+	DefaultBodyTimeout = httpserver.DefaultBodyTimeout
 
 	// DefaultMaxRequests is how many requests are served at once.
-	DefaultMaxRequests = httpx.DefaultMaxRequests
+	DefaultMaxRequests = httpserver.DefaultMaxRequests
 )
 
 // A Server answers tool calls. It must not be changed once it is in use.
@@ -70,15 +71,15 @@ type Server struct {
 	Logger *slog.Logger
 
 	once      sync.Once
-	door      *httpx.Door
+	door      *httpserver.Door
 	keepAlive time.Duration
 	tools     toollist.Cache
 	lastID    atomic.Int64 // of requests and progress tokens that are ours
 }
 
 func (s *Server) prepare() {
-	s.keepAlive = httpx.Duration(s.KeepAlive, sse.KeepAlive)
-	s.door = httpx.NewDoor(&httpx.DoorOptions{
+	s.keepAlive = httpframe.Duration(s.KeepAlive, sse.KeepAlive)
+	s.door = httpserver.NewDoor(&httpserver.DoorOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
@@ -93,7 +94,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.door.Serve(w, r, s.serve)
 }
 
-func (s *Server) serve(x *httpx.Exchange) error {
+func (s *Server) serve(x *httpserver.Exchange) error {
 	tool, err := toolOf(x.R.URL)
 	if err != nil {
 		return err
@@ -106,9 +107,9 @@ func (s *Server) serve(x *httpx.Exchange) error {
 	case method == http.MethodGet && tool == "":
 		return s.getTools(x)
 	case tool == "":
-		return httpx.NotAllowed(x.R, "GET, POST")
+		return httpserver.NotAllowed(x.R, "GET, POST")
 	}
-	return httpx.NotAllowed(x.R, "POST")
+	return httpserver.NotAllowed(x.R, "POST")
 }
 
 // Shutdown refuses new requests and waits for those under way. When ctx ends, it

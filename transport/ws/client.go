@@ -11,8 +11,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
 // A Client is a server at a URL. It is a Dialer.
@@ -73,14 +73,14 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 		return nil, err
 	}
 	s := newSocket(socket, w, limits, c.PingInterval, c.WriteTimeout)
-	o := &mux.Options{Limits: limits, Stall: s.pings.timeout, Logger: c.Logger}
+	o := &jsonrpc.Options{Limits: limits, Stall: s.pings.timeout, Logger: c.Logger}
 	if c.Tools {
-		conn := mux.New(toolSink{s}, o)
+		conn := jsonrpc.New(toolSink{s}, o)
 		s.conn = conn
 		conn.Start(nil)
 		return toolConn{conn}, nil
 	}
-	conn := mux.New(s, o)
+	conn := jsonrpc.New(s, o)
 	s.conn = conn
 	conn.Start(local)
 	return conn, nil
@@ -88,7 +88,7 @@ func (c *Client) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, 
 
 // open makes the handshake.
 func (c *Client) open(ctx context.Context, w *wire) (*websocket.Conn, error) {
-	h, err := httpx.NewClient("ws", &httpx.ClientOptions{
+	h, err := httpclient.NewClient("ws", &httpclient.ClientOptions{
 		URL: c.URL, Schemes: []string{"ws", "wss", "http", "https"}, HTTP: c.HTTP, TLS: c.TLS, Proxy: c.Proxy, Wrap: c.Wrap,
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Client) open(ctx context.Context, w *wire) (*websocket.Conn, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
-		return nil, fmt.Errorf("ws: no socket is opened: %w", httpx.ReadStatus(resp))
+		return nil, fmt.Errorf("ws: no socket is opened: %w", httpclient.ReadStatus(resp))
 	}
-	return nil, fmt.Errorf("ws: cannot open the socket: %w", httpx.Explain(err, h.URL))
+	return nil, fmt.Errorf("ws: cannot open the socket: %w", httpclient.Explain(err, h.URL))
 }

@@ -13,9 +13,10 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -71,13 +72,13 @@ type Server struct {
 	Logger *slog.Logger
 
 	once sync.Once
-	door *httpx.Door
+	door *httpserver.Door
 }
 
 func (s *Server) prepare() {
-	s.door = httpx.NewDoor(&httpx.DoorOptions{
+	s.door = httpserver.NewDoor(&httpserver.DoorOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
-		MaxRequests: httpx.Limit(s.MaxConns, DefaultMaxConns), MaxMessage: s.MaxMessage, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
+		MaxRequests: httpframe.Limit(s.MaxConns, DefaultMaxConns), MaxMessage: s.MaxMessage, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	})
 }
 
@@ -88,19 +89,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve checks a request before the upgrade.
-func (s *Server) serve(x *httpx.Exchange) error {
+func (s *Server) serve(x *httpserver.Exchange) error {
 	r, h := x.R, x.W.Header()
 	switch {
 	case r.Method != http.MethodGet:
-		return httpx.NotAllowed(r, http.MethodGet)
+		return httpserver.NotAllowed(r, http.MethodGet)
 	case r.ProtoMajor != 1 || !hasToken(r.Header, "Connection", "upgrade") || !hasToken(r.Header, "Upgrade", "websocket"):
 		if r.ProtoMajor == 1 {
 			h.Set("Connection", "Upgrade")
 			h.Set("Upgrade", "websocket")
 		}
-		return httpx.Refuse(http.StatusUpgradeRequired, "this is a WebSocket; open it by GET over HTTP/1.1 with Upgrade: websocket")
+		return httpserver.Refuse(http.StatusUpgradeRequired, "this is a WebSocket; open it by GET over HTTP/1.1 with Upgrade: websocket")
 	case !canHijack(x.W):
-		return &httpx.Refusal{
+		return &httpserver.Refusal{
 			Status: http.StatusNotImplemented, Code: protocol.CodeInternal,
 			Message: "the connection cannot be upgraded: the response writer does not support it",
 		}
@@ -123,7 +124,7 @@ func hasToken(h http.Header, name, token string) bool {
 
 // upgrade makes the request a socket, and that a conversation. If it fails, the
 // request has been answered.
-func (s *Server) upgrade(x *httpx.Exchange) {
+func (s *Server) upgrade(x *httpserver.Exchange) {
 	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the door checks the origin
 	if s.Acceptor != nil {
 		o.Subprotocols = []string{subprotocol}
@@ -178,8 +179,8 @@ type conn struct {
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
-	mux     *mux.Conn // nil before it is known what the client speaks
-	closing bool      // no conversation may be opened any more
+	mux     *jsonrpc.Conn // nil before it is known what the client speaks
+	closing bool          // no conversation may be opened any more
 }
 
 // start finds out what the client speaks and starts the conversation.
@@ -201,10 +202,10 @@ func (c *conn) start() {
 		c.socket.first = first
 		tools = isToolFrame(first)
 	}
-	o := mux.Options{
+	o := jsonrpc.Options{
 		Limits: s.door.Limits, Stall: c.socket.pings.timeout, Server: true, Logger: s.Logger,
 	}
-	var stream mux.Stream = c.socket
+	var stream jsonrpc.Stream = c.socket
 	if tools {
 		stream = toolSource{c.socket}
 		o.Limits.MaxMessage = -1 // the socket has checked it, and a request is larger than its frame
@@ -230,19 +231,19 @@ func isToolFrame(frame []byte) bool {
 }
 
 // open makes the conversation, unless that has been cut meanwhile.
-func (c *conn) open(stream mux.Stream, o *mux.Options) *mux.Conn {
+func (c *conn) open(stream jsonrpc.Stream, o *jsonrpc.Options) *jsonrpc.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
 		return nil
 	}
-	c.mux = mux.New(stream, o)
+	c.mux = jsonrpc.New(stream, o)
 	c.socket.conn = c.mux
 	return c.mux
 }
 
 // accept returns the peer that answers the client.
-func (c *conn) accept(m *mux.Conn, tools bool) (dragoman.Peer, error) {
+func (c *conn) accept(m *jsonrpc.Conn, tools bool) (dragoman.Peer, error) {
 	s := c.server
 	switch {
 	case tools:

@@ -15,8 +15,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
 const (
@@ -38,7 +38,7 @@ type socket struct {
 	wire  *wire
 	limit int // bytes of a message
 	pings pings
-	conn  *mux.Conn // set before the conversation starts, if it does
+	conn  *jsonrpc.Conn // set before the conversation starts, if it does
 
 	in      counted     // what Read reads from
 	first   []byte      // what was read before the conversation; the next Read returns it
@@ -51,7 +51,7 @@ type socket struct {
 	closer      sync.Once
 }
 
-var _ mux.Stream = (*socket)(nil)
+var _ jsonrpc.Stream = (*socket)(nil)
 
 // newSocket returns a socket that pings every so often, and that may be silent for so
 // long after it. Zero means the defaults, negative never and for ever.
@@ -59,7 +59,7 @@ func newSocket(c *websocket.Conn, w *wire, limits dragoman.Limits, interval, tim
 	s := &socket{ws: c, wire: w, limit: limits.Message(), reasonSet: make(chan struct{})}
 	c.SetReadLimit(int64(s.limit))   // of what is inflated
 	w.frames.limit = uint64(s.limit) // #nosec G115 -- limits are positive
-	s.pings.start(s, httpx.Duration(interval, DefaultPingInterval), httpx.Duration(timeout, DefaultWriteTimeout))
+	s.pings.start(s, httpframe.Duration(interval, DefaultPingInterval), httpframe.Duration(timeout, DefaultWriteTimeout))
 	return s
 }
 
@@ -111,7 +111,7 @@ func (s *socket) Read() ([]byte, error) {
 
 // Write implements mux.Stream. It has no deadline: mux closes a
 // socket whose write takes too long.
-func (s *socket) Write(frames []mux.Frame) error {
+func (s *socket) Write(frames []jsonrpc.Frame) error {
 	out, one := getLarge(), getLarge()
 	defer larges.Put(out)
 	defer larges.Put(one)
@@ -137,7 +137,7 @@ func (s *socket) Write(frames []mux.Frame) error {
 }
 
 // textOf returns the text of a frame, in the memory of b if it is not large.
-func textOf(f mux.Frame, b []byte) []byte {
+func textOf(f jsonrpc.Frame, b []byte) []byte {
 	if m, ok := f.(*dragoman.Message); ok && m.Len() > cap(b)/2 {
 		return m.Bytes() // as it is, mostly
 	}

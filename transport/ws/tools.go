@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/mux"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -72,7 +72,7 @@ func toolRequest(frame []byte) ([]byte, error) {
 		}
 	}
 	if err != nil {
-		return nil, &mux.BadFrame{Err: err}
+		return nil, &jsonrpc.BadFrame{Err: err}
 	}
 	name, args, id := m.Get("name"), m.Get("arguments"), m.Get("id")
 	if name == nil && (m.Get("type") != nil || id == nil && m.Get("method") != nil) {
@@ -99,7 +99,7 @@ func toolRequest(frame []byte) ([]byte, error) {
 }
 
 func badID(reason string) error {
-	return &mux.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Kind: dragoman.Request, Reason: reason}}
+	return &jsonrpc.BadFrame{Err: &dragoman.ParseError{Code: protocol.CodeInvalidRequest, Kind: dragoman.Request, Reason: reason}}
 }
 
 // lenientID reads the id of a frame that is JSON but refused, for the answer.
@@ -135,10 +135,10 @@ var envelope = sync.OnceValue(func() json.RawMessage {
 type toolSink struct{ *socket }
 
 // Write implements mux.Stream.
-func (s toolSink) Write(frames []mux.Frame) error {
+func (s toolSink) Write(frames []jsonrpc.Frame) error {
 	calls := frames[:0:0]
 	for _, f := range frames {
-		if m := mux.MessageOf(f); m != nil && m.Kind() == dragoman.Request {
+		if m := jsonrpc.MessageOf(f); m != nil && m.Kind() == dragoman.Request {
 			calls = append(calls, toolFrame{m})
 		}
 	}
@@ -216,7 +216,7 @@ func toolResponse(req, resp *dragoman.Message) *dragoman.Message {
 
 // A toolConn is a conversation by tool frames, on the calling side. Notifications
 // are taken and go nowhere, cancels too; nothing comes before an answer.
-type toolConn struct{ *mux.Conn }
+type toolConn struct{ *jsonrpc.Conn }
 
 // Call implements dragoman.Peer.
 func (c toolConn) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {

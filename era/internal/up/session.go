@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/legacy"
-	"github.com/dragoman-mcp/dragoman/internal/subscription"
+	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -35,7 +35,7 @@ func (ss *session) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	case method == protocol.MethodPing:
 		return req.Reply(nil)
 	case method == protocol.MethodInitialize && h == nil:
-		if refusal := legacy.CheckInitialize(req); refusal != nil {
+		if refusal := sessions.CheckInitialize(req); refusal != nil {
 			return req.Fail(refusal), nil
 		}
 		return ss.initialize(ctx, req)

@@ -1,5 +1,3 @@
-// Package fileutil locks files against other processes. A lock goes with the process
-// that holds it, however that ends.
 package fileutil
 
 import (

@@ -1,4 +1,3 @@
-// Package fileutil opens directories and reads files that other users cannot change.
 package fileutil
 
 import (

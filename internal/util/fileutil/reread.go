@@ -1,5 +1,3 @@
-// Package fileutil has what is made of files and follows them: it is made anew when they
-// have changed.
 package fileutil
 
 import (

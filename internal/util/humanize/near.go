@@ -1,4 +1,3 @@
-// Package humanize finds the names that somebody may have meant who wrote another.
 package humanize
 
 import (

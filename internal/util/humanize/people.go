@@ -1,4 +1,3 @@
-// Package humanize writes numbers as people read them.
 package humanize
 
 import (

@@ -1,8 +1,3 @@
-// Package proc finds the executables that we are told to start, and says which of
-// them may be.
-//
-//	file, err := (&program.Search{Path: os.Getenv("PATH")}).Find("npx")
-//	err = (&program.Policy{Allow: []string{"/usr/bin/*"}}).Vet(&exec.Cmd{Path: file})
 package proc
 
 import (

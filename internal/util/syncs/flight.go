@@ -1,4 +1,3 @@
-// Package syncs makes a value once for all callers that want it at the same time.
 package syncs
 
 import (

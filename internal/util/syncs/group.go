@@ -1,4 +1,3 @@
-// Package syncs counts goroutines that somebody owns.
 package syncs
 
 import "sync"

@@ -12,33 +12,33 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/issuer"
-	"github.com/dragoman-mcp/dragoman/internal/outward"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 // ErrAddress is wrapped by errors that say that an address must not be asked.
-var ErrAddress = outward.ErrAddress
+var ErrAddress = httpclient.ErrAddress
 
 // judge returns an error unless an address of class k may be asked for a server of class server.
-func judge(k, server outward.Class) error {
-	if k == outward.Public || k != outward.Reserved && k <= server {
+func judge(k, server httpclient.Class) error {
+	if k == httpclient.Public || k != httpclient.Reserved && k <= server {
 		return nil
 	}
-	if k == outward.Reserved {
+	if k == httpclient.Reserved {
 		return fmt.Errorf("%w: it is reserved", ErrAddress)
 	}
 	return fmt.Errorf("%w: it is a %v address, and the MCP server has a %v one", ErrAddress, k, server)
 }
 
 // spelled returns the class of a host that is an address or a name of this machine.
-func spelled(host string) (outward.Class, bool) {
+func spelled(host string) (httpclient.Class, bool) {
 	if issuer.Localhost(host) {
-		return outward.Loopback, true
+		return httpclient.Loopback, true
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return outward.Reserved, false
+		return httpclient.Reserved, false
 	}
-	return outward.ClassOf(addr), true
+	return httpclient.ClassOf(addr), true
 }
 
 // exempt reports whether a host's addresses are not judged: the user has named it.
@@ -65,7 +65,7 @@ func (c *Client) allow(ctx context.Context, u *url.URL, proxied bool) error {
 		return fmt.Errorf("%q must be an https URL: %w", short(u.String()), ErrAddress)
 	}
 	k, ok := spelled(host)
-	if !ok || k == outward.Public {
+	if !ok || k == httpclient.Public {
 		return nil
 	}
 	if err := judge(k, c.serverClass(ctx, proxied)); err != nil {
@@ -89,22 +89,22 @@ func (c *Client) allowText(ctx context.Context, text string) error {
 
 // serverClass returns the class of the MCP server: public, private or loopback. A name is of the
 // most public class of its addresses, and public if we cannot tell.
-func (c *Client) serverClass(ctx context.Context, proxied bool) outward.Class {
+func (c *Client) serverClass(ctx context.Context, proxied bool) httpclient.Class {
 	host := c.server.Hostname()
-	least := outward.Reserved
+	least := httpclient.Reserved
 	if k, ok := spelled(host); ok {
 		least = k
 	} else if !proxied {
 		addrs, err := c.resolve(ctx, host)
 		if err != nil {
-			return outward.Public
+			return httpclient.Public
 		}
 		for _, addr := range addrs {
-			least = min(least, outward.ClassOf(addr))
+			least = min(least, httpclient.ClassOf(addr))
 		}
 	}
-	if least == outward.Reserved { // which opens no door
-		return outward.Public
+	if least == httpclient.Reserved { // which opens no door
+		return httpclient.Public
 	}
 	return least
 }
@@ -166,9 +166,9 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	var allowed []netip.Addr
 	refused := fmt.Errorf("%q has no address", short(host))
 	for _, addr := range addrs {
-		k := outward.ClassOf(addr)
-		server := outward.Public
-		if k != outward.Public && k != outward.Reserved {
+		k := httpclient.ClassOf(addr)
+		server := httpclient.Public
+		if k != httpclient.Public && k != httpclient.Reserved {
 			server = c.serverClass(ctx, false)
 		}
 		if err := judge(k, server); err != nil {

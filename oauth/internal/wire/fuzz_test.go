@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/outward"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 // FuzzMetadata reads whatever a server may publish. No URL comes out that CheckURL refuses, or
@@ -55,7 +55,7 @@ func FuzzMetadata(f *testing.F) {
 				t.Errorf("%s came out: %v", e.name, err)
 				continue
 			}
-			if k, ok := spelled(u.Hostname()); ok && k != outward.Public && !sameOrigin(u, server) {
+			if k, ok := spelled(u.Hostname()); ok && k != httpclient.Public && !sameOrigin(u, server) {
 				t.Errorf("%s came out with a %v address: %q", e.name, k, *e.url)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // ErrNoServer means that a configuration has nothing to serve.
@@ -50,16 +50,16 @@ func (a *address) exposed() bool {
 }
 
 // Certificate returns the certificate of an address; nil if it has none.
-func Certificate(l *config.Listen, log *slog.Logger) (*edge.Certificate, error) {
+func Certificate(l *config.Listen, log *slog.Logger) (*httpserver.Certificate, error) {
 	t := l.TLS
 	if t.Cert == "" {
 		return nil, nil
 	}
-	files := edge.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, Optional: t.ClientAuth == "optional"}
+	files := httpserver.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, Optional: t.ClientAuth == "optional"}
 	if t.MinVersion == "1.3" {
 		files.MinVersion = tls.VersionTLS13
 	}
-	cert, err := edge.Load(&files, log)
+	cert, err := httpserver.Load(&files, log)
 	if err != nil {
 		return nil, fmt.Errorf("listen %s: %w", l.Address, err)
 	}

@@ -23,11 +23,11 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -125,7 +125,7 @@ func socketName(file string) string {
 // A control is the socket over which the owner of a running gateway controls it.
 type control struct {
 	listener net.Listener
-	server   *edge.Server
+	server   *httpserver.Server
 	running  sync.WaitGroup
 }
 
@@ -194,7 +194,7 @@ func ownDirectory(dir string) error {
 
 // Serve answers on the socket until close.
 func (c *control) Serve(g *gateway.Gateway, v *say.Console) {
-	c.server = edge.New(g.Control(), &edge.Options{Logger: v.Log})
+	c.server = httpserver.New(g.Control(), &httpserver.Options{Logger: v.Log})
 	// Ends with close.
 	c.running.Go(func() {
 		_ = c.server.Serve(&guardedListener{Listener: c.listener, log: v.Log, refusing: make(chan struct{}, maxRefusing)})

@@ -21,10 +21,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/load"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
 )
@@ -182,7 +182,7 @@ func (b *benching) other(first *config.Server) *use.Target {
 func sameOrigin(a, b string) bool {
 	x, err := url.Parse(a)
 	y, bad := url.Parse(b)
-	return err == nil && bad == nil && x.Host != "" && httpx.SameOrigin(x, y)
+	return err == nil && bad == nil && x.Host != "" && httpclient.SameOrigin(x, y)
 }
 
 // A benchRequest is what is asked over and over.

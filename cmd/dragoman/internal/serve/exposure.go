@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/edge"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // protect prepares what the rules of a listener ask for.
@@ -62,7 +62,7 @@ func (e *listener) hosts() []string {
 }
 
 // certificateNames returns the hosts that a certificate names, without patterns.
-func certificateNames(c *edge.Certificate) []string {
+func certificateNames(c *httpserver.Certificate) []string {
 	names := slices.Clone(c.Leaf().DNSNames)
 	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "*") })
 }

@@ -16,10 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/edge"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -70,13 +69,13 @@ func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 	lines := &stdio.Server{Acceptor: f.acceptor, Options: f.options, Caller: f.socketCaller}
 	var (
 		running sync.WaitGroup
-		webs    []*edge.Server
+		webs    []*httpserver.Server
 	)
 	for _, e := range f.listeners {
 		serve := lines.Serve
 		if e.http {
-			e.proxies.Mistakes = httpx.NewMistakes(v.Log)
-			web := edge.New(e.proxies.Handler(f.handler(e)), &edge.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Room: f.room, Logger: v.Log})
+			e.proxies.Mistakes = httpserver.NewMistakes(v.Log)
+			web := httpserver.New(e.proxies.Handler(f.handler(e)), &httpserver.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Room: f.room, Logger: v.Log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}
@@ -112,7 +111,7 @@ func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 
 // stop lets what is under way end, for a while, and ends the rest. Who asks for it
 // once more does not want to wait.
-func (f *ingress) stop(ctx context.Context, webs []*edge.Server, lines *stdio.Server, v *say.Console) {
+func (f *ingress) stop(ctx context.Context, webs []*httpserver.Server, lines *stdio.Server, v *say.Console) {
 	ctx = context.WithoutCancel(ctx)
 	limit, cancel := context.WithTimeout(ctx, f.drain)
 	defer cancel()

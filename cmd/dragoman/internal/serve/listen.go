@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/edge"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
@@ -26,8 +26,8 @@ import (
 type listener struct {
 	net.Listener
 	rules   config.Listen
-	proxies httpx.Proxies
-	cert    *edge.Certificate // nil without TLS
+	proxies httpserver.Proxies
+	cert    *httpserver.Certificate // nil without TLS
 	http    bool
 	slow    bool   // net/http answers all requests, see fastPathVariable
 	unix    string // the path of a Unix socket

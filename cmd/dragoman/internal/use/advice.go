@@ -15,10 +15,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/httpx"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -64,7 +64,7 @@ func (u *Target) unopened(ctx context.Context, server *config.Server, err error,
 		f.Hint = "see what it does: dragoman probe -- " + server.Command + " …"
 	case status != nil && status.Status == http.StatusUnauthorized:
 		f.Hint = "send what it accepts: -H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login " + u.SignInTarget(server)
-	case status != nil && status.Status == http.StatusForbidden && strings.Contains(strings.Join(status.Challenges, ","), httpx.InsufficientScope):
+	case status != nil && status.Status == http.StatusForbidden && strings.Contains(strings.Join(status.Challenges, ","), httpframe.InsufficientScope):
 		f.Hint = "ask its owner for a token that has the scope; if it has a sign-in: dragoman login " + u.SignInTarget(server)
 	case status != nil && status.Status == http.StatusNotImplemented:
 		f.Hint = unanswered.Advice + "; to see what is there: dragoman probe " + u.shownTarget(server)

@@ -1,4 +1,0 @@
-package httpx
-
-// Max returns how many requests are served at once.
-func (d *Door) Max() int { return d.max }

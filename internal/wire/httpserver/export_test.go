@@ -1,0 +1,4 @@
+package httpserver
+
+// Max returns how many requests are served at once.
+func (d *Door) Max() int { return d.max }
