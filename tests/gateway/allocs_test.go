@@ -135,7 +135,7 @@ func eraCall(t *testing.T, client, server protocol.Era) func() error {
 	return peerCall(t, dragoman.Local(s), client)
 }
 
-// clientCall calls echo by a client of Streamable HTTP whose requests are answered in memory.
+// clientCall calls echo by a client of Streamable HTTP whose requests get their responses in memory.
 func clientCall(t *testing.T) func() error {
 	t.Helper()
 	server, header := &fixedServer{era: protocol.Modern}, http.Header{"Content-Type": {"application/json"}}
@@ -160,11 +160,6 @@ func clientCall(t *testing.T) func() error {
 	})
 	return peerCall(t, &streamable.Client{URL: "http://localhost/mcp", HTTP: &http.Client{Transport: way}, NoToolList: true}, protocol.Modern)
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // handlerCall calls a tool by a handler of Streamable HTTP, without a connection.
 func handlerCall(t *testing.T, h http.Handler, path string, era protocol.Era, tool string) func() error {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -82,6 +81,14 @@ func (s *fixedServer) Call(ctx context.Context, req *dragoman.Message, from drag
 			result = `{"content":[{"type":"text","text":"failed"}],"isError":true}`
 		default:
 			return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown tool: " + req.Name()}), nil
+		}
+	case protocol.MethodReadResource:
+		if req.URI() != "test://one" {
+			code := protocol.CodeInvalidParams
+			if !modern {
+				code = protocol.CodeResourceNotFound
+			}
+			return req.Fail(&dragoman.Error{Code: code, Message: "Resource not found: " + req.URI()}), nil
 		}
 	case protocol.MethodListen:
 		if modern {
@@ -177,7 +184,7 @@ func insideServe(t *testing.T, text string, single bool) *insideGateway {
 		}
 		web.Close()
 	})
-	g.socket = openSocket(t, &stdio.Server{Acceptor: made.Acceptor(), Caller: func(c net.Conn) (*dragoman.Caller, error) { return made.SocketCaller(c) }})
+	g.socket = openSocket(t, &stdio.Server{Acceptor: made.Acceptor(), Caller: made.SocketCaller})
 	for _, up := range made.Upstreams() {
 		if _, err := up.Start(t.Context()); err != nil {
 			t.Fatal(err)

@@ -217,7 +217,7 @@ func TestPathOfACall(t *testing.T) {
 var (
 	goroutineHead = regexp.MustCompile(`^goroutine (\d+) `)
 	createdIn     = regexp.MustCompile(`(?m)^created by .* in goroutine (\d+)$`)
-	callFrame     = regexp.MustCompile(`(?m)^github\.com/dragoman-mcp/dragoman(?:/(?:[^/\s(]+/)*|)([^/\s(]*(?:\(\*[^)\s]+\))?\S*\.Call)\(`)
+	callFrame     = regexp.MustCompile(`(?m)^github\.com/dragoman-mcp/(?:[^/\s(]+/)*([^/\s(]+(?:\(\*[^)\s]+\))?\S*\.Call)\(`)
 )
 
 // A path is what carries a call.
