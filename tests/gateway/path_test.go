@@ -45,7 +45,7 @@ func TestPathOfACall(t *testing.T) {
 			era.(*legacySession).Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"server", legacy, modern, `
 			trace.(*peer).Call
@@ -61,7 +61,7 @@ func TestPathOfACall(t *testing.T) {
 			era.requests.Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"server", modern, legacy, `
 			trace.(*peer).Call
@@ -75,7 +75,7 @@ func TestPathOfACall(t *testing.T) {
 			down.(*Server).Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"server", modern, modern, `
 			trace.(*peer).Call
@@ -88,7 +88,7 @@ func TestPathOfACall(t *testing.T) {
 			era.requests.Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"run", legacy, legacy, `
 			trace.(*peer).Call
@@ -102,7 +102,7 @@ func TestPathOfACall(t *testing.T) {
 			era.(*legacySession).Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"run", modern, modern, `
 			trace.(*peer).Call
@@ -115,7 +115,7 @@ func TestPathOfACall(t *testing.T) {
 			era.requests.Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", legacy, legacy, `
 			trace.(*peer).Call
@@ -133,7 +133,7 @@ func TestPathOfACall(t *testing.T) {
 			down.(*Server).Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", legacy, modern, `
 			trace.(*peer).Call
@@ -150,7 +150,7 @@ func TestPathOfACall(t *testing.T) {
 			era.requests.Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", modern, legacy, `
 			trace.(*peer).Call
@@ -166,7 +166,7 @@ func TestPathOfACall(t *testing.T) {
 			down.(*Server).Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", modern, modern, `
 			trace.(*peer).Call
@@ -181,7 +181,7 @@ func TestPathOfACall(t *testing.T) {
 			era.requests.Call
 			manager.(*conn).Call
 			trace.(*conn).Call
-			mux.(*Conn).Call
+			jsonrpc.(*Conn).Call
 		`},
 	} {
 		t.Run(fmt.Sprintf("%s, %s client, %s server", row.endpoint, row.client, row.server), func(t *testing.T) {
