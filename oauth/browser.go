@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // BrowserVariable names the environment variable with the program that opens pages.
@@ -27,7 +27,7 @@ func HasBrowser() bool {
 // OpenBrowser shows a page to the user. It takes an https URL, or an http URL of this
 // machine, and hands it to a program as one argument; no shell sees it.
 func OpenBrowser(page string) error {
-	u, err := wire.CheckURL(page)
+	u, err := oidc.CheckURL(page)
 	if err != nil {
 		return fmt.Errorf("oauth: the page is not opened: %w", err)
 	}

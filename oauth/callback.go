@@ -15,8 +15,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
 // maxCallback is how long the head of a callback may be; a code is part of it.
@@ -58,7 +58,7 @@ func (s *Source) callback() *Callback {
 // server with a code.
 type codeWaiter struct {
 	redirect, state string
-	as              *wire.Metadata
+	as              *oidc.Metadata
 	outcome         chan outcome // gets the first
 	close           func()       // ends the waiting
 
@@ -71,7 +71,7 @@ type outcome struct {
 	err  error
 }
 
-func newCodeWaiter(redirect, state string, as *wire.Metadata) *codeWaiter {
+func newCodeWaiter(redirect, state string, as *oidc.Metadata) *codeWaiter {
 	return &codeWaiter{redirect: redirect, state: state, as: as, outcome: make(chan outcome, 1), close: func() {}}
 }
 
@@ -102,7 +102,7 @@ type listener struct {
 }
 
 // listenAt listens at a redirect address; port 0 becomes a free one.
-func listenAt(redirect, state string, as *wire.Metadata) (*codeWaiter, error) {
+func listenAt(redirect, state string, as *oidc.Metadata) (*codeWaiter, error) {
 	u, err := url.Parse(redirect)
 	if err != nil {
 		return nil, err

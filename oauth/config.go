@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // A Grant is how tokens are had.
@@ -237,16 +237,16 @@ func (c *Config) key() (crypto.Signer, error) {
 	if c.ClientKey == nil {
 		return nil, nil
 	}
-	return wire.ParseKey(c.ClientKey)
+	return oidc.ParseKey(c.ClientKey)
 }
 
 // credentials returns the client that is configured.
-func (c *Config) credentials() (*wire.Credentials, error) {
+func (c *Config) credentials() (*oidc.Credentials, error) {
 	key, err := c.key()
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Credentials{
+	return &oidc.Credentials{
 		ID: c.ClientID, Secret: c.ClientSecret, Method: c.ClientAuth,
 		Key: key, KeyID: c.KeyID, Algorithm: c.Algorithm,
 	}, nil

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
@@ -50,7 +50,7 @@ func (s *Source) browseElsewhere(ctx context.Context, a *attempt, p *pending) er
 }
 
 // newCode asks for a code.
-func (s *Source) newCode(ctx context.Context, a *attempt) (*pending, *wire.DeviceCode, error) {
+func (s *Source) newCode(ctx context.Context, a *attempt) (*pending, *oidc.DeviceCode, error) {
 	r, err := s.loadIssuer()
 	if err != nil {
 		return nil, nil, err
@@ -87,7 +87,7 @@ func (s *Source) newCode(ctx context.Context, a *attempt) (*pending, *wire.Devic
 }
 
 // enter has the user enter a code, and waits for that.
-func (s *Source) enter(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
+func (s *Source) enter(ctx context.Context, a *attempt, p *pending, code *oidc.DeviceCode) error {
 	if err := s.conf.Store.write(s.key+pendingFile, p); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Source) enter(ctx context.Context, a *attempt, p *pending, code *wire.D
 
 // poll asks whether the user has entered the code, until that is so, the code has ended, or
 // the authorization server says that it will not be. A network in trouble is waited for.
-func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.DeviceCode) error {
+func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *oidc.DeviceCode) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, code.Expires, errors.New("nobody entered the code in time"))
 	defer cancel()
 	wait := max(code.Interval, minDeviceWait)
@@ -113,12 +113,12 @@ func (s *Source) poll(ctx context.Context, a *attempt, p *pending, code *wire.De
 			return context.Cause(ctx)
 		}
 		err := s.redeem(a.scope, url.Values{"grant_type": {deviceGrant}, "device_code": {code.Code}}, p)
-		e, refused := errors.AsType[*wire.Error](err)
+		e, refused := errors.AsType[*oidc.Error](err)
 		switch {
 		case refused && e.Code == "authorization_pending":
 		case refused && (e.Code == "slow_down" || e.Temporary()):
 			wait += slowDown
-		case errors.Is(err, wire.ErrNoAnswer):
+		case errors.Is(err, oidc.ErrNoAnswer):
 			s.log.Info("nobody answers whether the code has been entered; it is asked again", "server", s.server.Host, "error", err)
 			pause = max(wait, min(2*pause, maxOutageDelay))
 			continue

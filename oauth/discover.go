@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // A Discovery is what a server and its authorization server publish about signing in.
@@ -40,8 +40,8 @@ func Discover(ctx context.Context, c *Config, refusal http.Header) (*Discovery, 
 		return nil, err
 	}
 	defer s.Close()
-	ch := wire.ParseChallenge(refusal)
-	found, err := s.wire.Discover(ctx, ch, &wire.DiscoverOptions{Issuer: c.Issuer, Resource: c.Resource})
+	ch := oidc.ParseChallenge(refusal)
+	found, err := s.wire.Discover(ctx, ch, &oidc.DiscoverOptions{Issuer: c.Issuer, Resource: c.Resource})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // A Network is what a source asks authorization servers over, in tests.
@@ -21,7 +21,7 @@ type Network struct {
 // UseNetwork puts a network in the place of the system's. No request must be under way.
 func (s *Source) UseNetwork(n *Network) {
 	s.wire.Close()
-	s.wire = wire.New(&wire.Options{
+	s.wire = oidc.New(&oidc.Options{
 		Server: s.server, TLS: n.TLS, Resolve: n.Resolve, Dial: n.Dial,
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	})

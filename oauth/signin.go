@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
 const (
@@ -322,7 +322,7 @@ func (s *Source) resume(r *record, p *pending, at *Callback) (*codeWaiter, error
 // register returns who we are at the authorization server, and what waits for its browser. A
 // client that registered itself comes back to where it said it would; if that is somewhere
 // else, or not free, it registers anew.
-func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWaiter, *wire.Credentials, error) {
+func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWaiter, *oidc.Credentials, error) {
 	if r.AS.AuthorizationEndpoint == "" {
 		return nil, nil, errors.New("the authorization server has no sign-in by browser; configure another grant")
 	}
@@ -356,11 +356,11 @@ func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWa
 }
 
 // enroll registers a client, and keeps who it is.
-func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.Credentials, error) {
+func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*oidc.Credentials, error) {
 	if r.AS.RegistrationEndpoint == "" {
 		return nil, errors.New("the authorization server lets no client register by itself; register one there and configure its client id")
 	}
-	reg := &wire.Registration{
+	reg := &oidc.Registration{
 		Name: s.conf.Name, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 		ApplicationType: "native", Scope: strings.Join(s.conf.Scopes, " "), AuthMethod: "none",
 	}
@@ -374,7 +374,7 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*wire.
 		reg.GrantTypes, reg.ResponseTypes = []string{deviceGrant, "refresh_token"}, []string{}
 	}
 	who, err := s.wire.Register(ctx, r.AS, reg)
-	if e, ok := errors.AsType[*wire.Error](err); ok && r.Guessed && e.Code == "" && !e.Temporary() {
+	if e, ok := errors.AsType[*oidc.Error](err); ok && r.Guessed && e.Code == "" && !e.Temporary() {
 		return nil, ErrNotOffered // there is nobody where somebody might have been
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
 // maxEarly is how long before its end a token is refreshed. One that lives for less than
@@ -34,8 +34,8 @@ type Source struct {
 	conf   Config
 	server *url.URL
 	key    string // of the files
-	who    *wire.Credentials
-	wire   *wire.Client
+	who    *oidc.Credentials
+	wire   *oidc.Client
 	log    *slog.Logger
 
 	ctx    context.Context // ends with Close
@@ -80,7 +80,7 @@ func New(c *Config) (*Source, error) {
 			trusted = append(trusted, u.Host)
 		}
 	}
-	s.wire = wire.New(&wire.Options{Server: server, TLS: c.TLS, Proxy: c.Proxy, Trusted: trusted})
+	s.wire = oidc.New(&oidc.Options{Server: server, TLS: c.TLS, Proxy: c.Proxy, Trusted: trusted})
 	return s, nil
 }
 
@@ -246,7 +246,7 @@ var ErrNotOffered = errors.New("the server offers no sign-in")
 
 // ErrNoAnswer says that the server, or the one that issues its tokens, was not reached or did
 // not answer in time.
-var ErrNoAnswer = wire.ErrNoAnswer
+var ErrNoAnswer = oidc.ErrNoAnswer
 
 // errSignIn says that there are no tokens without a sign-in.
 var errSignIn = errors.New("oauth: sign-in needed")
@@ -271,7 +271,7 @@ func (s *Source) renew(ctx context.Context, r *record, scope string) error {
 	}
 	old := r.Refresh
 	err := s.obtain(ctx, r, who, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old}}, "")
-	if e, ok := errors.AsType[*wire.Error](err); ok && !e.Temporary() && e.Code != "slow_down" {
+	if e, ok := errors.AsType[*oidc.Error](err); ok && !e.Temporary() && e.Code != "slow_down" {
 		s.log.Info("a refresh token is not accepted any more", "server", s.server.Host, "error", e)
 		r.Refresh = ""
 		if saved := s.save(r); saved != nil {
@@ -283,7 +283,7 @@ func (s *Source) renew(ctx context.Context, r *record, scope string) error {
 }
 
 // obtain asks the token endpoint, and keeps what it gives.
-func (s *Source) obtain(ctx context.Context, r *record, who *wire.Credentials, form url.Values, scope string) error {
+func (s *Source) obtain(ctx context.Context, r *record, who *oidc.Credentials, form url.Values, scope string) error {
 	if scope != "" {
 		form.Set("scope", scope)
 	}
@@ -314,8 +314,8 @@ func (s *Source) bearer(ctx context.Context, r *record, scope string) error {
 		return fmt.Errorf("oauth: there is no assertion: %w", err)
 	}
 	if x := s.conf.Exchange; x != nil {
-		t, err := s.wire.Token(ctx, &wire.Metadata{TokenEndpoint: x.TokenEndpoint, TokenAuthMethods: []string{"client_secret_post", "client_secret_basic", "none"}},
-			&wire.Credentials{ID: x.ClientID, Secret: x.ClientSecret}, url.Values{
+		t, err := s.wire.Token(ctx, &oidc.Metadata{TokenEndpoint: x.TokenEndpoint, TokenAuthMethods: []string{"client_secret_post", "client_secret_basic", "none"}},
+			&oidc.Credentials{ID: x.ClientID, Secret: x.ClientSecret}, url.Values{
 				"grant_type":           {"urn:ietf:params:oauth:grant-type:token-exchange"},
 				"requested_token_type": {"urn:ietf:params:oauth:token-type:id-jag"},
 				"subject_token":        {assertion},
@@ -333,25 +333,25 @@ func (s *Source) bearer(ctx context.Context, r *record, scope string) error {
 
 // client returns who we are at the authorization server of a record, or nil if we do not
 // know yet, or not any more: files can be deleted at any time.
-func (s *Source) client(r *record) *wire.Credentials {
+func (s *Source) client(r *record) *oidc.Credentials {
 	switch {
 	case r.AS == nil:
 		return nil
 	case s.conf.ClientID != "":
 		return s.who
 	case s.conf.MetadataURL != "" && r.AS.ClientIDDocuments:
-		return &wire.Credentials{ID: s.conf.MetadataURL, Method: "none"}
+		return &oidc.Credentials{ID: s.conf.MetadataURL, Method: "none"}
 	}
 	c := r.Clients[r.AS.Issuer]
 	if c == nil || !c.Expires.IsZero() && time.Now().After(c.Expires) {
 		return nil
 	}
-	return &wire.Credentials{ID: c.ID, Secret: c.Secret, Method: c.Method, SecretExpires: c.Expires}
+	return &oidc.Credentials{ID: c.ID, Secret: c.Secret, Method: c.Method, SecretExpires: c.Expires}
 }
 
 // scope returns what to ask for: what is configured, or what the server wants now, or
 // what it publishes.
-func (s *Source) scope(r *record, ch *wire.Challenge) string {
+func (s *Source) scope(r *record, ch *oidc.Challenge) string {
 	var list []string
 	switch {
 	case len(s.conf.Scopes) > 0:
@@ -398,7 +398,7 @@ func covers(have, want string) bool {
 
 // answer gets a token for a server that has refused used by a challenge. It returns "" if
 // there is nothing that could be tried.
-func (s *Source) answer(ctx context.Context, used string, ch *wire.Challenge) (string, error) {
+func (s *Source) answer(ctx context.Context, used string, ch *oidc.Challenge) (string, error) {
 	if last := s.notOffered.Load(); last != nil && time.Since(*last) < coolDown {
 		return "", nil
 	}
@@ -427,7 +427,7 @@ func (s *Source) answer(ctx context.Context, used string, ch *wire.Challenge) (s
 
 // prepare finds out who issues tokens, and gets one if that can be done without asking
 // anybody. Otherwise it returns the scope to ask for.
-func (s *Source) prepare(ctx context.Context, used string, ch *wire.Challenge) (_ *record, scope *string, err error) {
+func (s *Source) prepare(ctx context.Context, used string, ch *oidc.Challenge) (_ *record, scope *string, err error) {
 	none := &record{}
 	r, unlock, err := s.lock(ctx)
 	if err != nil {
@@ -479,8 +479,8 @@ func (s *Source) interactive() bool {
 
 // discover finds out who issues tokens for the server. Tokens of another issuer are
 // forgotten: they must not get there.
-func (s *Source) discover(ctx context.Context, r *record, ch *wire.Challenge) error {
-	d, err := s.wire.Discover(ctx, ch, &wire.DiscoverOptions{Issuer: s.conf.Issuer, Resource: s.conf.Resource})
+func (s *Source) discover(ctx context.Context, r *record, ch *oidc.Challenge) error {
+	d, err := s.wire.Discover(ctx, ch, &oidc.DiscoverOptions{Issuer: s.conf.Issuer, Resource: s.conf.Resource})
 	if err != nil {
 		return fmt.Errorf("oauth: how to sign in at %s cannot be found out: %w", s.server.Host, err)
 	}

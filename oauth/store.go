@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
 )
 
 // DirVariable names the environment variable that says where sign-ins are kept.
@@ -80,7 +80,7 @@ type record struct {
 	Resource string             `json:"resource,omitempty"` // as the server publishes it
 	Scopes   []string           `json:"scopesSupported,omitempty"`
 	Guessed  bool               `json:"guessed,omitempty"` // the server says nothing of its authorization server
-	AS       *wire.Metadata     `json:"authorizationServer,omitempty"`
+	AS       *oidc.Metadata     `json:"authorizationServer,omitempty"`
 	Clients  map[string]*client `json:"clients,omitempty"` // who we are, by issuer
 
 	Client   string    `json:"client,omitempty"` // whose the tokens are

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/oauth/internal/wire"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -58,7 +58,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			t.source.took(token, resp)
 			return resp, err
 		}
-		next, failed := t.source.answer(req.Context(), token, wire.ParseChallenge(resp.Header))
+		next, failed := t.source.answer(req.Context(), token, oidc.ParseChallenge(resp.Header))
 		if failed == nil && next == "" {
 			return resp, nil
 		}
@@ -108,7 +108,7 @@ func (s *Source) owns(u *url.URL) bool {
 // isChallenge reports whether a response asks for a token, or for a better one. A server
 // that names other ways to be let in, and not this, wants something else.
 func isChallenge(resp *http.Response) bool {
-	ch := wire.ParseChallenge(resp.Header)
+	ch := oidc.ParseChallenge(resp.Header)
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
 		return ch != nil || len(resp.Header.Values("WWW-Authenticate")) == 0
@@ -132,7 +132,7 @@ func refusal(resp *http.Response, failed error) error {
 		return failed
 	}
 	text := strings.TrimPrefix(e.Error(), "oauth: ")
-	switch ch := wire.ParseChallenge(resp.Header); {
+	switch ch := oidc.ParseChallenge(resp.Header); {
 	case ch == nil:
 	case ch.ErrorDescription != "":
 		text = ch.ErrorDescription + "; " + text
@@ -148,7 +148,7 @@ func discard(resp *http.Response) {
 }
 
 // challenge returns what the server asks of somebody who comes without a token, or nil.
-func (s *Source) challenge(ctx context.Context) *wire.Challenge {
+func (s *Source) challenge(ctx context.Context) *oidc.Challenge {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.server.String(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
@@ -167,5 +167,5 @@ func (s *Source) challenge(ctx context.Context) *wire.Challenge {
 		return nil // who issues tokens may be known without it
 	}
 	defer discard(resp)
-	return wire.ParseChallenge(resp.Header)
+	return oidc.ParseChallenge(resp.Header)
 }

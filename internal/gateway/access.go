@@ -20,23 +20,23 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
-	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
 // access is who may come in, as a configuration says.
 type access struct {
-	*policy.Options
+	*auth.Options
 	auth    config.Auth
-	claims  []string          // that rules go by
-	issuers []policy.Verifier // of tokens that somebody else has made
-	names   []string          // of these issuers
-	closers []func()          // of these
-	front   *front            // where users sign in by us; nil if they do not
+	claims  []string        // that rules go by
+	issuers []auth.Verifier // of tokens that somebody else has made
+	names   []string        // of these issuers
+	closers []func()        // of these
+	front   *front          // where users sign in by us; nil if they do not
 }
 
 // readAccess reads who may come in by a configuration, in the place of another, which may be
@@ -73,7 +73,7 @@ func CheckAccess(file *config.File) error {
 // newAccess reads who may come in by a configuration. What asks issuers is taken from the
 // one before, with all that it knows, if it would be the same.
 func newAccess(file *config.File, before *access, log *slog.Logger) (*access, error) {
-	a := &access{auth: file.Auth, Options: &policy.Options{
+	a := &access{auth: file.Auth, Options: &auth.Options{
 		Anyone: !file.Auth.Wanted(), Certificates: file.Auth.Certificates,
 		URL: file.Auth.URL, Audiences: file.Auth.Audiences, Scopes: file.Auth.Scopes,
 	}}
@@ -92,7 +92,7 @@ func newAccess(file *config.File, before *access, log *slog.Logger) (*access, er
 		a.close()
 		return nil, err
 	}
-	a.Verifiers, a.Issuers = append([]policy.Verifier{policy.NewTokens(tokens)}, a.issuers...), a.names
+	a.Verifiers, a.Issuers = append([]auth.Verifier{auth.NewTokens(tokens)}, a.issuers...), a.names
 	return a, nil
 }
 
@@ -100,19 +100,19 @@ func newAccess(file *config.File, before *access, log *slog.Logger) (*access, er
 // business of who is asked about the rest.
 func (a *access) askIssuers(log *slog.Logger) error {
 	for i, c := range a.auth.JWT {
-		o := &policy.JWTOptions{
-			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience, Leeway: c.Leeway},
+		o := &auth.JWTOptions{
+			ClaimOptions: auth.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience, Leeway: c.Leeway},
 			KeysURL:      c.Keys, KeysFile: c.KeysFile, KeysFor: c.KeysFor, Algorithms: c.Algorithms, Logger: log,
 		}
-		v, err := policy.NewJWT(o)
+		v, err := auth.NewJWT(o)
 		if err != nil {
 			return fmt.Errorf("auth.jwt[%d]: %w", i, err)
 		}
 		a.add(v, c.Issuer, v.Close)
 	}
 	for i, c := range a.auth.Introspection {
-		v, err := policy.NewIntrospection(&policy.IntrospectionOptions{
-			ClaimOptions: policy.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience},
+		v, err := auth.NewIntrospection(&auth.IntrospectionOptions{
+			ClaimOptions: auth.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience},
 			Endpoint:     c.Endpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
 		})
 		if err != nil {
@@ -123,7 +123,7 @@ func (a *access) askIssuers(log *slog.Logger) error {
 	return nil
 }
 
-func (a *access) add(v policy.Verifier, issuer string, closer func()) {
+func (a *access) add(v auth.Verifier, issuer string, closer func()) {
 	a.issuers, a.closers = append(a.issuers, v), append(a.closers, closer)
 	if !slices.Contains(a.names, issuer) {
 		a.names = append(a.names, issuer)
@@ -152,14 +152,14 @@ func (g *Gateway) setAccess(a *access) {
 	}
 }
 
-func sameVerifiers(a, b []policy.Verifier) bool {
+func sameVerifiers(a, b []auth.Verifier) bool {
 	return len(a) == len(b) && (len(a) == 0 || a[0] == b[0])
 }
 
 // listedTokens returns the tokens that are listed, here and in a file.
-func listedTokens(a *config.Auth) (list []policy.Token, err error) {
+func listedTokens(a *config.Auth) (list []auth.Token, err error) {
 	for i, secret := range a.Tokens {
-		t, err := policy.Named(strconv.Itoa(i+1), secret)
+		t, err := auth.Named(strconv.Itoa(i+1), secret)
 		if err != nil {
 			return nil, fmt.Errorf("auth.tokens[%d]: %w", i, err)
 		}
@@ -168,7 +168,7 @@ func listedTokens(a *config.Auth) (list []policy.Token, err error) {
 	if a.TokenFile == "" {
 		return list, nil
 	}
-	more, err := policy.ReadTokens(a.TokenFile)
+	more, err := auth.ReadTokens(a.TokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("auth.tokenFile: %w", err)
 	}
@@ -237,7 +237,7 @@ type lines struct{ g *Gateway }
 // Accept implements dragoman.Acceptor.
 func (l lines) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	if !l.g.policy.Anyone() && dragoman.CallerOf(ctx).Principal == "" {
-		ctx = dragoman.WithCaller(ctx, policy.Self())
+		ctx = dragoman.WithCaller(ctx, auth.Self())
 	}
 	return l.g.Backend().Acceptor.Accept(ctx, client)
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
@@ -41,8 +41,8 @@ func guard(t *testing.T, more string) *guarded {
 // token makes a token.
 func (g *guarded) token(t *testing.T, name string, scopes ...string) string {
 	t.Helper()
-	secret, hash := policy.NewSecret()
-	if err := policy.AddToken(t.Context(), g.tokens, &policy.Token{Name: name, Hash: hash, Scopes: scopes}); err != nil {
+	secret, hash := auth.NewSecret()
+	if err := auth.AddToken(t.Context(), g.tokens, &auth.Token{Name: name, Hash: hash, Scopes: scopes}); err != nil {
 		t.Fatal(err)
 	}
 	if g.running != nil {
@@ -60,7 +60,7 @@ func (g *guarded) reload(t *testing.T) {
 
 func (g *guarded) revoke(t *testing.T, name string) {
 	t.Helper()
-	if err := policy.RemoveToken(t.Context(), g.tokens, name); err != nil {
+	if err := auth.RemoveToken(t.Context(), g.tokens, name); err != nil {
 		t.Fatal(err)
 	}
 	g.reload(t)
@@ -429,7 +429,7 @@ func TestS27_TokensOfAnIssuerCountForUsAlone(t *testing.T) {
 			t.Errorf("%s: %s", test.name, challenge)
 		}
 	}
-	resp := g.do(t, http.MethodGet, policy.MetadataPath+"/servers/a/mcp", "", "")
+	resp := g.do(t, http.MethodGet, auth.MetadataPath+"/servers/a/mcp", "", "")
 	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(string(text), `"authorization_servers":["`+issuer.Issuer+`"]`) {
 		t.Errorf("metadata: %s %s", resp.Status, text)
 	}

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -38,7 +38,7 @@ func (g *Gateway) Control() http.Handler {
 
 // serveOwner serves the doors to the owner of the program.
 func (g *Gateway) serveOwner(w http.ResponseWriter, r *http.Request) {
-	c := policy.Self()
+	c := auth.Self()
 	c.Header, c.Passed = r.Header, g.passed(r)
 	t := g.now.Load()
 	if e, _ := t.find(r.URL.Path); e != nil && !t.shows(e, c) {

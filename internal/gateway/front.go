@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
-	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -73,7 +73,7 @@ func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
 	server, err := authserver.New(&authserver.Options{
 		URL: f.url, Scopes: f.scopes, Needed: f.needed, AccessFor: f.accessFor, SignInFor: f.signInFor, Schemes: f.schemes, Rate: f.rate,
 		Provider: authserver.Provider{
-			ClaimOptions: policy.ClaimOptions{Issuer: p.URL, Principal: p.Principal, Groups: p.Groups, Claims: f.claims},
+			ClaimOptions: auth.ClaimOptions{Issuer: p.URL, Principal: p.Principal, Groups: p.Groups, Claims: f.claims},
 			ClientID:     f.client.ID, ClientSecret: f.client.Secret, Scopes: p.Scopes, Parameters: p.Parameters,
 			Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo, Lists: listsOf(p), Keeps: p.IsGoogle(),
 		},

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
-	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/tap"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
@@ -101,7 +101,7 @@ type Gateway struct {
 	log           *slog.Logger
 	began         time.Time
 	manager       *manager.Manager
-	policy        *policy.Policy
+	policy        *auth.Policy
 	rules         atomic.Pointer[rules.Set]
 	front         atomic.Pointer[front] // nil if users do not sign in by us
 	signIns       signIns
@@ -156,7 +156,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.closeState(), g.closeAudit(err))
 	}
-	g.policy = policy.New(g.access.Options, file.Limits.FailedProofs, g.log)
+	g.policy = auth.New(g.access.Options, file.Limits.FailedProofs, g.log)
 	g.entrance = newEntrance(&file.Limits, g.log)
 	g.entrance.noID.audit = g.audit
 	g.front.Store(g.access.front)

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // Who runs a gateway sees why its clients are refused, and what they should do.
 func TestMistakesOfClientsAreSeenInTheLog(t *testing.T) {
-	secret, hash := policy.NewSecret()
+	secret, hash := auth.NewSecret()
 	tokens := filepath.Join(t.TempDir(), "tokens.json")
-	if err := policy.AddToken(t.Context(), tokens, &policy.Token{Name: "ada", Hash: hash}); err != nil {
+	if err := auth.AddToken(t.Context(), tokens, &auth.Token{Name: "ada", Hash: hash}); err != nil {
 		t.Fatal(err)
 	}
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -21,8 +21,8 @@ func ruled(t *testing.T, rules ...string) (g *guarded, anna, bob string) {
 	t.Helper()
 	g = &guarded{tokens: filepath.Join(t.TempDir(), "tokens.json")}
 	add := func(name string, groups ...string) string {
-		secret, hash := policy.NewSecret()
-		if err := policy.AddToken(t.Context(), g.tokens, &policy.Token{Name: name, Hash: hash, Groups: groups}); err != nil {
+		secret, hash := auth.NewSecret()
+		if err := auth.AddToken(t.Context(), g.tokens, &auth.Token{Name: name, Hash: hash, Groups: groups}); err != nil {
 			t.Fatal(err)
 		}
 		return secret
@@ -162,8 +162,8 @@ func TestRulesAskForTheHintsOfTools(t *testing.T) {
 
 func TestS27_ScopeThatIsLackingIsAskedFor(t *testing.T) {
 	g, _, bob := ruled(t, "allow anyone tools echo with talk")
-	secret, hash := policy.NewSecret()
-	if err := policy.AddToken(t.Context(), g.tokens, &policy.Token{Name: "talker", Hash: hash, Scopes: []string{"talk"}}); err != nil {
+	secret, hash := auth.NewSecret()
+	if err := auth.AddToken(t.Context(), g.tokens, &auth.Token{Name: "talker", Hash: hash, Scopes: []string{"talk"}}); err != nil {
 		t.Fatal(err)
 	}
 	g.reload(t)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
@@ -116,7 +116,7 @@ func (g *Gateway) Status() Status {
 
 // owner returns the caller of the control socket, with what the rules allow it of servers.
 func (g *Gateway) owner(servers []string) *Owner {
-	c := policy.Self()
+	c := auth.Self()
 	o := &Owner{Principal: c.Principal}
 	for _, name := range servers {
 		if !g.now.Load().rules.Load().Any(c, name) {
@@ -157,7 +157,7 @@ func (g *Gateway) public(path string) http.HandlerFunc {
 		}
 		return plain(http.StatusOK, "ready\n")
 	}
-	if strings.HasPrefix(path, policy.MetadataPath) && !g.policy.Anyone() {
+	if strings.HasPrefix(path, auth.MetadataPath) && !g.policy.Anyone() {
 		return g.policy.Metadata
 	}
 	if f := g.front.Load(); f != nil {

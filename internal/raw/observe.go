@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/issuer"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -47,7 +47,7 @@ func IsLocal(text string) bool {
 
 func isLocal(at *url.URL) bool {
 	host := at.Hostname()
-	return issuer.Loopback(host) || issuer.Localhost(host)
+	return oidc.Loopback(host) || oidc.Localhost(host)
 }
 
 // Hello returns the text of a request that may be the first one: initialize, or server/discover.

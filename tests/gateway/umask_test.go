@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
@@ -29,7 +29,7 @@ func TestFilesAreOursAloneWhateverTheUmask(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(policy.AddToken(t.Context(), at("tokens/tokens.json"), &policy.Token{Name: "ci"}))
+	must(auth.AddToken(t.Context(), at("tokens/tokens.json"), &auth.Token{Name: "ci"}))
 	log, err := audit.Open(at("audit/audit.log"), &audit.Options{})
 	must(err)
 	log.Record(audit.Event{})

@@ -17,9 +17,9 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
-	"github.com/dragoman-mcp/dragoman/internal/rules"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/spf13/cobra"
@@ -41,7 +41,7 @@ kept as digests in a file that --token-file or auth.tokenFile names.`,
 func tokenNewCommand() *cobra.Command {
 	var (
 		file, expires string
-		t             policy.Token
+		t             auth.Token
 	)
 	c := &cobra.Command{
 		Use:   "new --name NAME [flags]",
@@ -73,8 +73,8 @@ who sends it as "Authorization: Bearer TOKEN". Whoever has it is let in as token
 				t.Expires = t.Created.Add(life)
 			}
 			var secret string
-			secret, t.Hash = policy.NewSecret()
-			if err := policy.AddToken(c.Context(), path, &t); err != nil {
+			secret, t.Hash = auth.NewSecret()
+			if err := auth.AddToken(c.Context(), path, &t); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "kept in %s; clients send it as Authorization: Bearer TOKEN\n", path)
@@ -100,7 +100,7 @@ func tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := policy.ReadTokens(path)
+			list, err := auth.ReadTokens(path)
 			if errors.Is(err, fs.ErrNotExist) || err == nil && len(list) == 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "there are no tokens yet in %s; dragoman token new makes one\n", path)
 				return nil
@@ -132,7 +132,7 @@ streams that its holder has open, within seconds.`,
 			if err != nil {
 				return err
 			}
-			if err := policy.RemoveToken(c.Context(), path, args[0]); err != nil {
+			if err := auth.RemoveToken(c.Context(), path, args[0]); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "revoked %s\n", args[0])

@@ -15,8 +15,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -75,7 +75,7 @@ func (f *ingress) serve(ctx context.Context, v *say.Console) error {
 		serve := lines.Serve
 		if e.http {
 			e.proxies.Mistakes = httpserver.NewMistakes(v.Log)
-			web := httpserver.New(e.proxies.Handler(f.handler(e)), &httpserver.Options{Certificate: e.cert, ConnContext: policy.WithPeer, OnlyNetHTTP: e.slow, Room: f.room, Logger: v.Log})
+			web := httpserver.New(e.proxies.Handler(f.handler(e)), &httpserver.Options{Certificate: e.cert, ConnContext: auth.WithPeer, OnlyNetHTTP: e.slow, Room: f.room, Logger: v.Log})
 			webs = append(webs, web)
 			serve = web.Serve
 		}

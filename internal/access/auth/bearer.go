@@ -1,0 +1,73 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// maxToken is how long a token may be. Headers of a request are 16 KiB at most.
+const maxToken = 8 << 10
+
+var (
+	// errForeign is what a verifier says of a token that is not one of its kind: another
+	// one may know it.
+	errForeign = errors.New("policy: not a token of this kind")
+
+	// errNone says that a request has no proof.
+	errNone = errors.New("policy: no proof")
+)
+
+// An invalidError says why a proof is not accepted, in words that its sender may read.
+type invalidError struct{ reason string }
+
+func (e *invalidError) Error() string { return e.reason }
+
+func invalid(format string, args ...any) error {
+	return &invalidError{fmt.Sprintf(format, args...)}
+}
+
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[*invalidError](err)
+	return ok || errors.Is(err, errForeign)
+}
+
+// An unavailableError says that a proof cannot be judged now.
+type unavailableError struct{ err error }
+
+func (e *unavailableError) Error() string { return e.err.Error() }
+func (e *unavailableError) Unwrap() error { return e.err }
+
+// bearer returns the token of a request. The error is errNone if it has none.
+func bearer(r *http.Request) (string, error) {
+	values := r.Header["Authorization"]
+	switch {
+	case len(values) == 0:
+		return "", errNone
+	case len(values) > 1:
+		return "", invalid("the Authorization header is there more than once")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.Trim(token, " ")
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return "", invalid("send the token as Authorization: Bearer TOKEN")
+	case len(token) > maxToken:
+		return "", invalid("the token is longer than %d bytes", maxToken)
+	case !isToken68(token):
+		return "", invalid("the token has characters that no token has")
+	}
+	return token, nil
+}
+
+// isToken68 reports whether a text is one that the scheme allows (RFC 6750, 2.1).
+func isToken68(s string) bool {
+	body := strings.TrimRight(s, "=")
+	for _, c := range []byte(body) {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune("-._~+/", rune(c)) {
+			return false
+		}
+	}
+	return body != ""
+}

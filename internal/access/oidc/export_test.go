@@ -1,0 +1,8 @@
+package oidc
+
+import "time"
+
+// SetTimes gives all requests of a client as long as d.
+func SetTimes(c *Client, d time.Duration) {
+	c.getTime, c.postTime, c.transport.TLSHandshakeTimeout = d, d, d
+}

@@ -1,8 +1,0 @@
-package wire
-
-import "time"
-
-// SetTimes gives all requests of a client as long as d.
-func SetTimes(c *Client, d time.Duration) {
-	c.getTime, c.postTime, c.transport.TLSHandshakeTimeout = d, d, d
-}
